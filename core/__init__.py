@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         UndoAnswer,
     )
     from core.records.arm import Arm, Prior
-    from core.records.arm_summary import JudgedArm
+    from core.records.arm_summary import ArmVersion, ArmVersions, JudgedArm
     from core.records.audit import AuditEntry
     from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer
     from core.records.candidate import (
@@ -126,7 +126,7 @@ else:
             "Arm",
             "Prior",
         ),
-        "core.records.arm_summary": ("JudgedArm",),
+        "core.records.arm_summary": ("ArmVersion", "ArmVersions", "JudgedArm"),
         "core.records.audit": ("AuditEntry",),
         "core.records.batch": (
             "BatchAnswer",
@@ -233,6 +233,8 @@ else:
 __all__ = [
     "AgreementReport",
     "Arm",
+    "ArmVersion",
+    "ArmVersions",
     "ArmscopeError",
     "AsyncClient",
     "AsyncLearner",

@@ -74,9 +74,10 @@ _REPORTS: Final[Mapping[str, str]] = {
     "compare": "records/environments/{environment}/models",
     "episode": "records/episodes/{uid}",
     "run": "records/runs/{name}",
+    "versions": "records/arms/{arm}/versions",
 }
 """Routes of reports with fields in the path; any other is ``records/NAME``."""
-_IN_PATH: Final = frozenset(("environment", "uid", "name"))
+_IN_PATH: Final = frozenset(("environment", "uid", "name", "arm"))
 
 
 class Unreachable(StoreError):

@@ -151,6 +151,7 @@ class AsyncLearnerProtocol(Protocol):
     posteriors = _awaited(LearnerProtocol.posteriors)
     judgements = _awaited(LearnerProtocol.judgements)
     arms = _awaited(LearnerProtocol.arms)
+    versions = _awaited(LearnerProtocol.versions)
     runs = _awaited(LearnerProtocol.runs)
     why = _awaited(LearnerProtocol.why)
     evaluations = _awaited(LearnerProtocol.evaluations)

@@ -51,7 +51,7 @@ from core.records.answers import (
     UndoAnswer,
 )
 from core.records.arm import Arm, ArmType
-from core.records.arm_summary import JudgedArm
+from core.records.arm_summary import ArmVersions, JudgedArm
 from core.records.audit import AuditEntry
 from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer, RunRewardRule
 from core.records.bill import Spent, heaviest, merged
@@ -724,6 +724,19 @@ class LearnerProtocol(Protocol):
     def arms(self, **query: Unpack[ArmQuery]) -> RowList[JudgedArm]:
         """Return every arm with its cost, prior, pulls and judgement, by id; with ``since`` the changed ones."""
         return self._list("arms", JudgedArm, **_known(ArmQuery, query, "arms"))
+
+    def versions(self, arm: str) -> ArmVersions:
+        """Return the versions of an arm's definition, with the runs and the belief of each.
+
+        >>> import tempfile
+        >>> from core import Arm, open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     for uid, version in (("r1", "a"), ("r2", "a"), ("r3", "b")):
+        ...         _ = learner.record(uid, arms=[Arm(key="tool:fs:Read", version=version)], calls=["Read"])
+        ...     [(one.version, one.runs) for one in learner.versions("tool:fs:Read").versions]
+        [('a', 2), ('b', 1)]
+        """
+        return self._call("versions", ArmVersions, arm=arm)
 
     def runs(self, limit: int = 50, **query: Unpack[RunQuery]) -> RowTuple[RunRow]:
         """Return the latest runs that pass the filters, newest first.

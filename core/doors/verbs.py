@@ -228,6 +228,12 @@ VERBS: Final = (
         flow="core.flows.queries.judgement:judged_arms",
     ),
     Verb(
+        name="versions",
+        action="read",
+        flow="core.flows.queries.arm:arm_versions",
+        example={"arm": "tool:web:search"},
+    ),
+    Verb(
         name="runs",
         action="read",
         flow="core.flows.queries.runs:runs",

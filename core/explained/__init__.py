@@ -13,6 +13,7 @@ from core.explained.arm import (
     missing_noun,
     of_hundred,
     used_in,
+    versions,
 )
 from core.explained.run import (
     NONE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, assert_never
 
+from core.records.arm_summary import ArmVersions
 from core.records.counts import number_of
 from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, Judgement, RecentMean
 
@@ -63,6 +64,20 @@ def by_name(n_named: int, n_loaded: int) -> str:
     ('by name in 25 runs, found in none', 'by name in 1 run, found in 1')
     """
     return f"by name in {number_of(n_named, 'run')}, found in {f'{n_loaded:,}' if n_loaded else 'none'}"
+
+
+def versions(answer: ArmVersions) -> str:
+    """Return how many versions of an arm's definition are on record, and how many runs have none.
+
+    >>> versions(ArmVersions(arm="tool:fs:Read", versions=(), without=2))
+    'No version of its definition is on record. 2 runs have none.'
+    """
+    n = len(answer.versions)
+    head = {0: "No version of its definition is", 1: "1 version of its definition is"}.get(
+        n, f"{n:,} versions of its definition are"
+    )
+    rest = f" {number_of(answer.without, 'run')} have none." if answer.without else ""
+    return f"{head} on record.{rest}"
 
 
 def missing_noun(one: Judgement) -> str:

@@ -30,8 +30,9 @@ left out.
 
 ===================  ====================================================================================
 ``uid`` *            unique in the learner, 1 to 512 characters; the same uid again is the same run
-``arms`` *           what was in the prompt: ids, or ``{"key", "token_cost", "label", "content", "prior"}``
-                     (``content`` = a memory's text, which it is recognised by)
+``arms`` *           what was in the prompt: ids, or ``{"key", "token_cost", "label", "content", "prior", "version"}``
+                     (``content`` = a memory's text, which it is recognised by; ``version`` = a digest or name of the
+                     definition's text)
 ``named``            arms that were there by name, as ``arms``; ``token_cost`` is that of the name or line. One
                      that is called, loaded or ``referenced`` was found
 ``loaded``           ids of such arms that the run found otherwise than by a call of their name
@@ -200,6 +201,7 @@ class _Arm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     token_cost: Tokens | None = None
     content: str | None = None
     prior: Prior | None = None
+    version: str | None = None
 
 
 class _Run(
@@ -343,6 +345,7 @@ class _Inventories:
                 token_cost=arm.token_cost,
                 content=arm.content,
                 prior=arm.prior,
+                version=arm.version,
             )
         known = self._arms.get(arm)
         if known is None:
@@ -532,9 +535,15 @@ def _written_arms(arms: Sequence[Arm]) -> msgspec.Raw:
 
 
 def _written_arm(arm: Arm) -> str | _Arm:
-    if arm.label is None and arm.token_cost is None and arm.content is None and arm.prior is None:
-        return arm.key
-    return _Arm(key=arm.key, label=arm.label, token_cost=arm.token_cost, content=arm.content, prior=arm.prior)
+    written = _Arm(
+        key=arm.key,
+        label=arm.label,
+        token_cost=arm.token_cost,
+        content=arm.content,
+        prior=arm.prior,
+        version=arm.version,
+    )
+    return arm.key if written == _Arm(key=arm.key) else written
 
 
 FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False, reads_zips=True)

@@ -20,7 +20,7 @@ from core.files import check_file
 from core.formats.entries import Limits
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check, reason
-from core.records.arm import Arm, token_cost_of, tool_key
+from core.records.arm import Arm, definition_version, token_cost_of, tool_key
 from core.records.limits import Tokens
 from core.records.run import Inventory, InventoryKind
 
@@ -53,7 +53,7 @@ def inventory_of(raw: bytes, kind: InventoryKind) -> Inventory:
     """Arms of a JSON list of tools, in its order; a tool listed twice counts once.
 
     >>> inventory_of(b'["Read", {"name": "think", "token_cost": 9}]', "declared").arms[1]
-    Arm(key='tool:other:think', label=None, token_cost=9, content=None, prior=None)
+    Arm(key='tool:other:think', label=None, token_cost=9, content=None, prior=None, version=None)
     """
     arms: dict[str, Arm] = {}
     for tool in _LIST.decode(raw):
@@ -88,12 +88,15 @@ def _arm(raw: bytes) -> Arm:
     schema = bytes(tool.function) or raw
     named = _NAMED.decode(schema)
     cost = tool.token_cost if tool.token_cost is not None else named.token_cost
-    return Arm(key=tool_key(named.name), token_cost=_schema_cost(schema) if cost is None else cost)
-
-
-def _schema_cost(schema: bytes) -> int:
-    """Characters as the model would get them: compact, not escaped."""
-    return token_cost_of(msgspec.json.encode(msgspec.json.decode(schema)).decode())
+    members = msgspec.json.decode(schema, type=dict[str, object])
+    members.pop("token_cost", None)
+    # As the model would get it: compact, not escaped.
+    text = msgspec.json.encode(members).decode()
+    return Arm(
+        key=tool_key(named.name),
+        token_cost=token_cost_of(text) if cost is None else cost,
+        version=definition_version(text) if len(members) > 1 else None,
+    )
 
 
 class DeclaredLists:

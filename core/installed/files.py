@@ -6,12 +6,11 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from core.installed.json_text import parsed
-from core.records.arm import quarter_up
+from core.records.arm import definition_version, quarter_up
 from core.records.inventory import InstalledItem, ItemState
 
 _MOST_BYTES: Final = 4 << 20
@@ -149,11 +148,6 @@ def texts(value: object) -> Sequence[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def version_of(text: str) -> str:
-    """Return the digest of an item's text."""
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-
-
 def context_file(
     files: FileReader, agent: str, path: Path, project: str | None = None
 ) -> Iterator[InstalledItem]:
@@ -168,7 +162,7 @@ def context_file(
             state="in full",
             carried=quarter_up(len(text)),
             used=0,
-            version=version_of(text),
+            version=definition_version(text),
             changed_ms=changed_ms(path),
             project=project,
         )
@@ -205,7 +199,7 @@ def listed_skill(
         state=_STATES[shown],
         carried=quarter_up(n_carried),
         used=quarter_up(len(skill.text)),
-        version=version_of(skill.text),
+        version=definition_version(skill.text),
         changed_ms=skill.changed_ms,
         project=project,
         plugin=plugin,

@@ -6,6 +6,7 @@ path, HTML or Markdown.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -21,6 +22,7 @@ MICRO: Final = 1_000_000
 """One whole pseudo-count, in the integers that everything inside is kept in."""
 
 MAX_KEY_CHARS: Final = 512
+MAX_VERSION_CHARS: Final = 64
 _MAX_PRIOR_MICRO: Final = 10**15
 """More would, with what is observed, pass the 64 bits of a column."""
 
@@ -76,7 +78,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """A declared arm: its id, what it costs, and the content a memory is recognised by.
 
     ``token_cost`` is in tokens, None = unknown. ``content`` is read for detection and never stored.
-    ``prior`` None = the learner's prior for the type.
+    ``prior`` None = the learner's prior for the type. ``version`` is a digest or name of its definition's text.
 
     >>> arm = Arm(key="file:workspace:docs/a:b.md", token_cost=120)
     >>> arm.type, arm.category, arm.name
@@ -88,6 +90,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     token_cost: Tokens | None = None
     content: str | None = None
     prior: Prior | None = None
+    version: str | None = None
 
     def __post_init__(self) -> None:
         if check_key(self.key) is not self.key:
@@ -98,7 +101,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
             force_setattr(
                 self, "token_cost", whole("token_cost", cost, MAX_TOKENS, where=where, error=InvalidArm)
             )
-        if self.label is not None or self.content is not None or self.prior is not None:
+        if (self.label, self.content, self.prior, self.version) != (None, None, None, None):
             self._check_texts(f" (arm {shown(self.key)})")
 
     def _check_texts(self, where: str) -> None:
@@ -108,6 +111,9 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
                 force_setattr(self, name, text(name, value, where=where, error=InvalidArm))
         if self.label is not None:
             storable("label", self.label, where=where, error=InvalidArm)
+        if self.version is not None:
+            text("version", self.version, MAX_VERSION_CHARS, lowest=1, where=where, error=InvalidArm)
+            storable("version", self.version, where=where, error=InvalidArm)
         if self.prior is not None:
             one("prior", self.prior, Prior, where=where)
 
@@ -212,6 +218,15 @@ def token_cost_of(text: str) -> int:
     2
     """
     return quarter_up(len(text))
+
+
+def definition_version(text: str) -> str:
+    """Return the version of a definition: a digest of its text.
+
+    >>> definition_version('{"name":"search"}')
+    'a234a46f8e785953'
+    """
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 ESTIMATE_ERROR: Final = (

@@ -6,7 +6,7 @@ import msgspec
 
 from core.records.arm import ArmType
 from core.records.judgement import JudgementName, Listing
-from core.records.posterior import BetaPair
+from core.records.posterior import BetaPair, Interval
 
 
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +23,33 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     inclusions: int
     n_named: int = 0
     n_loaded: int = 0
+
+
+class ArmVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of an arm's definition: when runs had it, and what they alone come to.
+
+    ``runs`` had the arm in full, ``referenced`` of them used it, and ``named`` had it by name. ``mean`` and
+    ``interval`` are the arm's prior with the ``pulls`` of these runs. Resets and rewards by people are left out.
+    Times are those of the first and the last run in UTC milliseconds; None = no run has a time.
+    """
+
+    version: str
+    first_ms: int | None
+    last_ms: int | None
+    runs: int
+    named: int
+    referenced: int
+    pulls: int
+    mean: float
+    interval: Interval
+
+
+class ArmVersions(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions of an arm's definition, the first one first; ``without`` counts runs without any on record."""
+
+    arm: str
+    versions: tuple[ArmVersion, ...]
+    without: int
 
 
 class JudgedArm(ArmSummary, frozen=True, kw_only=True):

@@ -6,11 +6,12 @@ with its full definition as JavaScript writes it. `Learner.select` takes these a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
 from core.errors import InvalidArm
-from core.records.arm import Arm, check_key, file_key, quarter_up, skill_key, tool_key
+from core.records.arm import Arm, check_key, definition_version, file_key, quarter_up, skill_key, tool_key
 from core.records.javascript import json_units, units
 
 _WRAPPERS: Final = ("function", "toolSpec")
@@ -41,19 +42,22 @@ def tool_candidate(tool: object) -> Arm:
         It has no name, or its name can't be part of an arm's id.
 
     >>> tool_candidate({"name": "exec_cmd", "parameters": {"type": "object"}})
-    Arm(key='tool:exec:exec_cmd', label=None, token_cost=13, content=None, prior=None)
+    Arm(key='tool:exec:exec_cmd', label=None, token_cost=13, content=None, prior=None, version='6d9724b982b05480')
     >>> tool_candidate({"type": "function", "function": {"name": "search"}}).key
     'tool:web:search'
     """
     definition = _definition(tool)
     try:
         n_units = json_units(definition)
-    except (AssertionError, TypeError, RecursionError):
+        text = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
+    except (AssertionError, TypeError, ValueError, RecursionError):
         raise InvalidArm(
             f"A tool's definition must be what JSON knows, got something else in that of {tool_name(tool)!r}.",
             next_step="Pass the definition as it is sent to the model.",
         ) from None
-    return Arm(key=tool_key(tool_name(tool)), token_cost=quarter_up(n_units))
+    return Arm(
+        key=tool_key(tool_name(tool)), token_cost=quarter_up(n_units), version=definition_version(text)
+    )
 
 
 def tool_name(tool: object) -> str:
@@ -94,7 +98,7 @@ def memory_candidate(name: str, content: str, *, category: str = "fact") -> Arm:
     """The arm of a memory, which is recognised by its content; that is read for it and not stored.
 
     >>> memory_candidate("sla", "answer within four hours")
-    Arm(key='memory:fact:sla', label=None, token_cost=6, content='answer within four hours', prior=None)
+    Arm(key='memory:fact:sla', label=None, token_cost=6, content='answer within four hours', prior=None, version=None)
     """
     return Arm(
         key=check_key(f"memory:{category}:{name}"), token_cost=quarter_up(units(content)), content=content

@@ -33,6 +33,8 @@ _PARTS: Final = (
     " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no",
     f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent WHERE learner_id = ? AND run_no IN ({{}})"
     " ORDER BY run_no, by_sub_agent, model",
+    "SELECT r.run_no, d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
+    " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no IN ({}) ORDER BY r.run_no, d.arm_no",
 )
 _RUNS: Final = (
     f"SELECT run_no, uid, trace, digest, {', '.join(COLUMNS)} FROM run"
@@ -79,7 +81,7 @@ class StoredVersion(NamedTuple):
 
 def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
     """Yield the versions of runs, active and inactive."""
-    outcomes, evidence, decisions, spent = (_by_run(facts, sql, run_nos) for sql in _PARTS)
+    outcomes, evidence, decisions, spent, definitions = (_by_run(facts, sql, run_nos) for sql in _PARTS)
     for run_no, uid, trace, digest, *columns in facts.connection.rows_in(_RUNS, [facts.learner_id], run_nos):
         rows = outcomes.get(run_no, ())
         version = Version(
@@ -90,6 +92,7 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
             evidence=_plain(evidence.get(run_no, ())),
             decisions=_plain(decisions.get(run_no, ())),
             spent=_plain(spent.get(run_no, ())),
+            definitions=_plain(definitions.get(run_no, ())),
         )
         yield StoredVersion(run_no, uid, trace, digest, version)
     for run_no, digest, uid in facts.connection.rows_in(

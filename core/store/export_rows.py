@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -90,8 +90,9 @@ class _Runs:
     def _run(self, uid: str, rank: int, version: Version, columns: Columns) -> Run:
         keys = [self._keys[arm_no] for arm_no in version.arm_nos]
         outcomes = list(zip(keys, version.flags, version.costs, strict=True))
+        versions = {self._keys[arm_no]: one for arm_no, one in version.definitions}
         plain = {name: columns[name] for name in _PLAIN}
-        arms, named = _arms(outcomes, INCLUDED), _arms(outcomes, NAMED)
+        arms, named = _arms(outcomes, INCLUDED, versions), _arms(outcomes, NAMED, versions)
         inventory = {"kind": columns["inventory"], "arms": arms, "named": named}
         included = {arm.key for arm in (*arms, *named)}
         return msgspec.convert(
@@ -116,10 +117,12 @@ class _Runs:
         )
 
 
-def _arms(outcomes: Sequence[tuple[str, int, int]], state: int) -> tuple[Arm, ...]:
+def _arms(
+    outcomes: Sequence[tuple[str, int, int]], state: int, versions: Mapping[str, str]
+) -> tuple[Arm, ...]:
     """Return the arms that were in full (`INCLUDED`) or by name (`NAMED`) when the run began."""
     return tuple(
-        Arm(key=key, token_cost=None if cost == UNKNOWN else cost)
+        Arm(key=key, token_cost=None if cost == UNKNOWN else cost, version=versions.get(key))
         for key, flags, cost in outcomes
         if flags & NAMED == state & NAMED and flags & state
     )

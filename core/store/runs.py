@@ -155,8 +155,9 @@ def _name_what_is_left(txn: Transaction, uid: str, digest: int, stored: Version)
 
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
-    arm_nos, costs = txn.inventory(judged.run.inventory, import_no)
-    return version_of(judged, arm_nos, costs, _others(txn, judged), texts=_texts(txn, judged.run))
+    _, arm_nos, costs, definitions = txn.inventory(judged.run.inventory, import_no)
+    others, texts = _others(txn, judged), _texts(txn, judged.run)
+    return version_of(judged, arm_nos, costs, others, texts=texts, definitions=definitions)
 
 
 def _texts(txn: Transaction, run: Run) -> StoredTexts | None:
@@ -212,7 +213,7 @@ def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], impor
 def _rollup_group(
     txn: Transaction, rollup: Rollup, inventory: Inventory, hour: int, members: Sequence[Judged]
 ) -> None:
-    arm_nos, _ = txn.inventory(inventory)
+    arm_nos = txn.inventory(inventory).arm_nos
     if not arm_nos:
         return
     times = [

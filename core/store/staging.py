@@ -23,7 +23,6 @@ from typing import Final, Literal, NamedTuple
 from core.columns import UNKNOWN
 from core.records.actor import Actor
 from core.records.arm import Arm, Prior
-from core.records.run import Inventory
 from core.store.caches import (
     ARM_SUMS,
     DAY_KEY,
@@ -51,6 +50,7 @@ from core.store.transaction import (
     UNDECLARED,
     Epochs,
     Known,
+    NumberedInventory,
     Snapshot,
     Staged,
     Transaction,
@@ -92,7 +92,7 @@ class Stage:
     arms: dict[str, Known] = field(default_factory=dict)
     priors: dict[str, Prior] = field(default_factory=dict)
     descriptions: dict[int, tuple[Arm, int]] = field(default_factory=dict)
-    inventories: dict[int, tuple[Inventory, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    inventories: dict[int, NumberedInventory] = field(default_factory=dict)
     newest: dict[tuple[int, int], int] = field(default_factory=dict)
     has_texts: bool = False
     is_filled: bool = False

@@ -326,6 +326,23 @@ spent = _clustered(
     _int("assumed"),  # 1: the lifetime of cache writes is assumed
 )
 
+defined = _clustered(
+    "defined",  # the set of definitions in a run's prompt; a run without a row has none on record
+    _bulk_learner(),
+    _key("run_no"),
+    _int("set_key"),
+    Index("ix_defined_set", "learner_id", "set_key"),
+)
+
+definition = _clustered(
+    "definition",  # versions of arms by set, which many runs share; the key is a digest of the rows
+    _learner(),
+    _key("set_key"),
+    _key("arm_no"),
+    _text("version"),
+    Index("ix_definition_arm", "learner_id", "arm_no"),
+)
+
 provenance = _clustered(
     "provenance",  # further sources of a fact, beside its own row; see `core.store.provenance`
     _learner(),

@@ -105,8 +105,8 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One version of a run: its columns in the order of `COLUMNS`, and its rows in the child tables.
 
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost, draw, budget
-    left), ``spent`` the rows of the bill (`core.store.tables`). ``texts`` are in no digest, as they are stored only
-    where a setting allows it.
+    left), ``spent`` the rows of the bill (`core.store.tables`), ``definitions`` (arm number, version of its
+    definition). ``texts`` are in no digest, as they are stored only where a setting allows it.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -117,9 +117,13 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     decisions: tuple[tuple[int, str, int, int, float | None, int | None], ...] = ()
     texts: StoredTexts | None = None
     spent: tuple[tuple[int, str, int, int, int, int, int, int, int], ...] = ()
+    definitions: tuple[tuple[int, str], ...] = ()
 
     def digests(self) -> tuple[int, int]:
-        """Return the digest of the source's content at any settings, and that of everything."""
+        """Return the digest of the source's content at any settings, and that of everything.
+
+        Definitions are in the second alone: a run from before their versions were recorded is the same run.
+        """
         content = _ENCODER.encode(
             (
                 self.columns[:-_N_SETTINGS_DEPENDENT],
@@ -131,7 +135,13 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 *((self.spent,) if self.spent else ()),
             )
         )
-        rest = _ENCODER.encode((self.columns[-_N_SETTINGS_DEPENDENT:], self.flags))
+        rest = _ENCODER.encode(
+            (
+                self.columns[-_N_SETTINGS_DEPENDENT:],
+                self.flags,
+                *((self.definitions,) if self.definitions else ()),
+            )
+        )
         trace = _digest(content)
         digest = _digest(trace.to_bytes(8, "big", signed=True) + rest)
         return self._ordered(trace) if self.spent else trace, digest
@@ -161,6 +171,7 @@ def version_of(
     others: dict[str, int],
     *,
     texts: StoredTexts | None = None,
+    definitions: tuple[tuple[int, str], ...] = (),
 ) -> Version:
     """Judged run → Version; ``others`` numbers the arms it names outside its inventory, ``texts`` are to be kept.
 
@@ -187,6 +198,7 @@ def version_of(
         decisions=() if selection is None else _decisions(selection, others | numbers),
         texts=texts,
         spent=tuple(sorted(_spent(row) for row in run.bill)),
+        definitions=definitions,
     )
 
 
@@ -405,7 +417,7 @@ def recorded_selection(
 
 BILL: Final = ("bill_pico", "bill_marks")
 """Columns of a run's bill: a cache of its tokens and the prices of its time."""
-BESIDE: Final = ("outcome", "evidence", "decision", "spent")
+BESIDE: Final = ("outcome", "evidence", "decision", "spent", "defined")
 """Child tables of a run's active version."""
 _OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
 _EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
@@ -420,11 +432,13 @@ SPENT_COLUMNS: Final = (
     "assumed",
 )
 _SPENT: Final = insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS)
+_DEFINED: Final = insert_into("defined", "learner_id", "run_no", "set_key")
+_DEFINITION: Final = insert_into("definition", "learner_id", "set_key", "arm_no", "version")
 _VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
 
 
 def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
-    """Write the rows beside the runs: outcomes, evidence, decisions, tokens."""
+    """Write the rows beside the runs: outcomes, evidence, decisions, tokens, definitions."""
     learner = txn.learner_id
     outcomes = (
         zip(repeat(run_no), version.arm_nos, version.flags, version.costs, strict=False)
@@ -441,9 +455,37 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
     spent = [(learner, run_no, *row) for run_no, version in versions for row in version.spent]
     if spent:
         txn.connection.many(_SPENT, spent)
+    _write_definitions(txn, [(run_no, version.definitions) for run_no, version in versions])
     texts = [(run_no, version.texts) for run_no, version in versions if version.texts is not None]
     if texts:
         write_texts(txn, texts)
+
+
+def _write_definitions(txn: Facts, runs: Sequence[tuple[int, tuple[tuple[int, str], ...]]]) -> None:
+    """Write the set of definitions of each run, and the sets that are new."""
+    sets = {definitions: _set_key(definitions) for _, definitions in runs if definitions}
+    if not sets:
+        return
+    learner = txn.learner_id
+    txn.connection.many(
+        _DEFINED, [(learner, run_no, sets[definitions]) for run_no, definitions in runs if definitions]
+    )
+    known = txn.connection.rows_in(
+        "SELECT DISTINCT set_key FROM definition WHERE learner_id = ? AND set_key IN ({})",
+        [learner],
+        list(sets.values()),
+    )
+    missing = set(sets.values()).difference(key for (key,) in known)
+    rows = [
+        (learner, key, *row) for definitions, key in sets.items() if key in missing for row in definitions
+    ]
+    if rows:
+        txn.connection.many(f"{_DEFINITION} ON CONFLICT DO NOTHING", rows)
+
+
+@lru_cache(maxsize=1 << 8)
+def _set_key(definitions: tuple[tuple[int, str], ...]) -> int:
+    return _digest(_ENCODER.encode(definitions))
 
 
 def shelve(txn: Facts, versions: Sequence[tuple[int, int, Version]]) -> None:
@@ -544,8 +586,10 @@ def read_version(facts: Facts, run_no: int) -> Version:
         f"SELECT arm_no, place, excerpt FROM evidence {where}",
         f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}",
         f"SELECT {', '.join(SPENT_COLUMNS)} FROM spent {where} ORDER BY by_sub_agent, model",
+        "SELECT d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
+        " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no = ? ORDER BY d.arm_no",
     )
-    (columns,), outcomes, evidence, decisions, spent = facts.together(
+    (columns,), outcomes, evidence, decisions, spent, definitions = facts.together(
         *[partial(_rows, facts, sql, key) for sql in texts]
     )
     return msgspec.convert(
@@ -558,6 +602,7 @@ def read_version(facts: Facts, run_no: int) -> Version:
             decisions,
             None,
             spent,
+            definitions,
         ),
         Version,
     )

@@ -35,6 +35,8 @@ def page() -> None:
         belief.path(row, path)
     with panel("Where the belief comes from"):
         belief.sources(judged)
+    with panel("Versions of its definition"):
+        belief.versions(path.versions)
     with panel("In or left out"):
         in_or_out.in_or_out(arm)
     left, right = st.columns(2, gap="large")

@@ -58,7 +58,7 @@ def lettered(arm_path: ArmPath) -> tuple[tuple[Lettered, ...], int]:
 
 
 def _weight(group: Sequence[HistoryMark]) -> int:
-    return max({"reset": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
+    return max({"reset": 2, "definition": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
 
 
 def arm_path(history: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Chart:

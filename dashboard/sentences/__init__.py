@@ -22,6 +22,7 @@ from dashboard.sentences.arm import (
     mean_moved,
     source,
     source_table,
+    version_table,
 )
 from dashboard.sentences.carried import (
     carried,

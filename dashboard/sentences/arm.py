@@ -10,6 +10,7 @@ from typing import Final
 from core import explained
 from core.flows.queries import ArmInRun, ArmObservation, ArmPath, HistoryMark
 from core.records.arm import MICRO
+from core.records.arm_summary import ArmVersions
 from core.records.judgement import Judgement, SourceSum
 from core.records.observation import Kind, Source
 from core.records.posterior import Band
@@ -59,7 +60,7 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
 def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> Markdown:
     """Return the legend of the letters over the path, as Markdown; foreign text is escaped."""
     if not letters:
-        return Words("No reset, setting or new model in these days.")
+        return Words("No reset, setting, new model or new definition in these days.")
     parts = [
         f"**{one.letter}** {'; '.join(_mark(mark, year_of_ms=year_of_ms) for mark in one.marks)}"
         for one in letters
@@ -76,6 +77,8 @@ def _mark(mark: HistoryMark, *, year_of_ms: int) -> Markdown:
 def _happened(mark: HistoryMark) -> Markdown:
     if mark.kind == "model":
         return f"first run of {_literal(mark.name)}"
+    if mark.kind == "definition":
+        return f"new version {_literal(mark.name)} of the definition"
     if mark.kind == "reset":
         target = "Beta\\(1, 1\\)" if mark.name == "uniform" else "its own prior"
         why = "" if mark.reason is None else f" ({_literal(mark.reason)})"
@@ -89,6 +92,24 @@ def _happened(mark: HistoryMark) -> Markdown:
 
 def _literal(text: str) -> Markdown:
     return wording.literal(wording.cut_middle(wording.plain(text), _VALUE_CHARS))
+
+
+def version_table(answer: ArmVersions, *, year_of_ms: int | None) -> dict[str, list[str]]:
+    """Return the versions of a definition, each with its runs and the belief that they alone come to."""
+    rows = answer.versions
+    named: dict[str, list[str]] = {}
+    if any(one.named for one in rows):
+        named["by name"] = [wording.count(one.named) for one in rows]
+    return {
+        "version": [wording.cut_middle(wording.plain(one.version), _VALUE_CHARS) for one in rows],
+        "first run, UTC": [wording.minute(one.first_ms, year_of_ms=year_of_ms) for one in rows],
+        "mean": [wording.mean(one.mean) for one in rows],
+        "95% interval": [wording.interval(one.interval.lower, one.interval.upper) for one in rows],
+        "runs in full": [wording.count(one.runs) for one in rows],
+        "used in": [wording.count(one.referenced) for one in rows],
+        **named,
+        "last run, UTC": [wording.minute(one.last_ms, year_of_ms=year_of_ms) for one in rows],
+    }
 
 
 def source_table(one: Judgement) -> dict[str, list[str]]:

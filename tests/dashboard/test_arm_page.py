@@ -11,10 +11,13 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing import import_files
+from core.flows.learn import record
 from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import undo
+from core.records.candidate import tool_candidate
+from core.records.run import Call, Inventory, Run
 from tests.dashboard.conftest import Open, check, heads, texts, unfold
 from tests.dashboard.worlds import HOSTILE, keys, world
 
@@ -50,6 +53,25 @@ def test_the_page_says_what_is_believed_and_from_what(open_page: Open, context: 
     assert any("In 25 of the latest 25 runs that offered it" in text for text in texts(page))
     assert all(chart.proto.alt for chart in page.get("plotly_chart"))
     assert len(ledger(page)) == 25
+
+
+def test_the_page_shows_the_versions_of_a_definition_once_it_changed(
+    open_page: Open, context: Context
+) -> None:
+    arms = [tool_candidate({"name": "search", "description": text}) for text in ("a", "b")]
+    for at in range(6):
+        inventory = Inventory(kind="declared", arms=(arms[at > 3],))
+        calls = (Call(name="search"),)
+        record(
+            context, Run(uid=f"v{at}", inventory=inventory, calls=calls, ended_at_ms=1_767_225_600_000 + at)
+        )
+    page = open_page("arm", arm=arms[0].key)
+    head = "Versions of its definition"
+    assert heads(page)[3] == head
+    assert head not in heads(open_page("arm", arm=ARM))
+    (table,) = [one.value for one in page.table if "version" in one.value.columns]
+    assert [*table["version"]] == [one.version for one in arms]
+    assert [*table["runs in full"]] == ["4", "2"]
 
 
 @pytest.mark.parametrize("arm", HOSTILE)

@@ -11,6 +11,7 @@ import pytest
 
 from core.columns import ArmDays
 from core.flows.queries import ArmPath, Inclusion, UnreadArm, UnreadReport
+from core.records.arm_summary import ArmVersions
 from core.statistics.inclusion import Chance
 from core.statistics.needed import UNREACHABLE
 from core.statistics.path import path
@@ -40,7 +41,9 @@ def test_an_arms_pulls_stand_beside_their_exact_sum_where_that_is_not_whole(
         last_day=0,
     )
     one = msgspec.structs.replace(JUDGED, pulls_exact=exact)
-    seen = ArmPath(path=empty, marks=(), since_ms=None, epoch_no=1)
+    seen = ArmPath(
+        path=empty, marks=(), since_ms=None, epoch_no=1, versions=ArmVersions(arm="a", versions=(), without=0)
+    )
     assert words in sentences.arm_facts(one, "very_high", seen, year_of_ms=None)
 
 

@@ -91,6 +91,7 @@ ANSWERS: dict[str, Operation] = {
     "posteriors": lambda one: one.posteriors(View(types=("tool",))),
     "judgements": lambda one: one.judgements(),
     "arms": lambda one: one.arms(),
+    "versions": lambda one: one.versions(ARM),
     "evaluations": lambda one: one.evaluations(limit=2),
     "agreement": lambda one: one.agreement(),
     "carried": lambda one: one.carried(),

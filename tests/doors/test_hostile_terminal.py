@@ -56,7 +56,16 @@ WORDS = {
 """Columns whose texts armscope itself chooses, or checks before it stores them."""
 LEFT_OUT = {
     *("learner", "learner_name", "span", "offer", "hold", "review_hold", "review_skip", "review_draft"),
-    *("review_repeat", "review_aside", "spent", "staged_arm", "staged_usage", "staged_provenance"),
+    *(
+        "review_repeat",
+        "review_aside",
+        "spent",
+        "defined",
+        "definition",
+        "staged_arm",
+        "staged_usage",
+        "staged_provenance",
+    ),
     *("usage_hour", "usage_day", "model_history", "denial", "machine"),
 }
 """Tables of names that are checked, of work in progress, and of sums."""

@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "reward": {"uri": LAYER, "outcome": "success"},
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},
+    "versions": {"arm": ARM},
     "carried": {},
     "search": {"words": "request-1"},
     "runs": {},

@@ -143,6 +143,7 @@ FIELDS: Mapping[str, str] = {
     "evaluate": "subject outcome score feedback rater model rubric arm key create",
     "evaluations": "wanted limit from to since",
     "agreement": "wanted",
+    "versions": "arm",
     "carried": "limit",
     "search": "words kinds limit",
     "note": "arm text key",

@@ -180,6 +180,8 @@ def do(context: Context, folder: Path) -> None:
     undo(context, change(context, "k", 5).id)
     spent = (Spent(model="small", input=5), Spent(model="large", owner="sub-agent", output=7))
     record(context, replace_fields(run_of("billed", at_ms=START_MS, model="small"), bill=spent))
+    defined = Inventory(kind="declared", arms=(Arm(key=A, version="1"), Arm(key=B, version="2")))
+    record(context, replace_fields(run_of("defined", at_ms=START_MS), inventory=defined))
     undo(context, change(context, "prices", {"small": 3.0, "large": {"input": 5.0, "output": 25.0}}).id)
     assert queries.verify(context).clean
     few = sessions.MOST_NAMED
@@ -667,6 +669,7 @@ def read(context: Context) -> None:
         if ledger.onward is not None:
             queries.arm_ledger(context, arm, after=ledger.onward, limit=2)
         queries.arm_path(context, arm)
+        queries.arm_versions(context, arm)
         queries.arm_runs(context, arm)
         queries.preview_reward(context, arm, 0.5)
     for correct in (False, True):

@@ -269,6 +269,12 @@ MARKS: dict[str, Marks] = {
         "",
         "learner_id trace uid content",
     ),
+    "defined": Marks(
+        "learner_id run_no set_key",
+    ),
+    "definition": Marks(
+        "learner_id set_key arm_no version",
+    ),
     "spent": Marks(
         (
             "learner_id run_no by_sub_agent model input_tokens cache_read_tokens "

@@ -259,6 +259,8 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
 
 _BACK_TO_0021 = (
     "ALTER TABLE posterior DROP COLUMN changed",
+    "DROP TABLE defined",
+    "DROP TABLE definition",
     "DROP TABLE retraction",
     "DROP TABLE repair",
     "ALTER TABLE learner DROP COLUMN next_repair_no",

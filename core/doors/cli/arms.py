@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from core.doors.cli.program.app import Fields, Format, command, context_of, rows_or
+from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
+from core.doors.cli.program.arguments import ARM
 from core.doors.cli.program.spelling import ParameterInfo
-from core.doors.terminal import say, say_table, time_words
+from core.doors.terminal import mean_words, say, say_table, time_words
 from core.doors.verbs import verb
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
+    from core.records.arm_summary import ArmVersions
     from core.records.judgement import Judgement
 
 
@@ -43,6 +45,45 @@ def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> No
     ]
     heads = ("arm", "tokens", "prior", "pulls", "effective", "judgement")
     rows_or(line, format_name, result, lambda: say_arms(heads, rows, judged, numbers=(1, 3, 4)))
+
+
+@command(examples=["versions tool:web:search"], options={"arm": ARM})
+def versions(line: typer.Context, values: Fields) -> None:
+    from core import explained
+
+    result: ArmVersions = verb("versions").call(context_of(line), **values)
+    rows = [
+        (
+            one.version,
+            time_words(one.first_ms),
+            time_words(one.last_ms),
+            f"{one.runs:,}",
+            f"{one.referenced:,}",
+            f"{one.named:,}",
+            f"{one.pulls:,}",
+            mean_words(one.mean),
+            f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
+        )
+        for one in result.versions
+    ]
+    heads = (
+        "version",
+        "first run",
+        "last run",
+        "in full",
+        "used",
+        "by name",
+        "pulls",
+        "mean",
+        "95% interval, exact",
+    )
+
+    def words() -> None:
+        say(explained.versions(result))
+        if rows:
+            say_table(heads, rows, numbers=(3, 4, 5, 6, 7))
+
+    answer(line, result, words)
 
 
 def say_arms(

@@ -706,6 +706,7 @@ ROWS: Final = (
     ),
     _list("posteriors", _by_arm("posteriors"), verb("posteriors"), filters="posteriors"),
     _list("arms", _by_arm("arms"), verb("arms"), filters="arms"),
+    _look("arms/{arm}/versions", "versions", {"arm": "arm"}),
     _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs"), filters="runs"),
     _list(
         "evaluations", _filtered("evaluations", _evaluations, int), verb("evaluations"), filters="evaluations"

@@ -39,6 +39,7 @@ _IN_PATH: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "compare": ("environments/{environment}/models", {"environment": "environment"}),
     "episode": ("episodes/{episode}", {"uid": "episode"}),
     "run": ("runs/{uid}", {"name": "uid"}),
+    "versions": ("arms/{arm}/versions", {"arm": "arm"}),
 }
 """Paths of reports with required fields, and those fields, by the path's names."""
 _INPUT: Final = {

@@ -160,5 +160,6 @@ RUNS: Final = _own(
     },
 )
 SEARCH: Final = _own(("words",), **_filters("search"))
+VERSIONS: Final = _own(("arm",), **_filters("versions"))
 REPAIR: Final = _own(("arms", "since"), **_filters("repair"))
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

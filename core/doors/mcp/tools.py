@@ -24,6 +24,7 @@ from core.doors.mcp.schemas import (
     RUNS,
     SEARCH,
     UNDO,
+    VERSIONS,
     WHY,
     Schema,
     qortex_schema,
@@ -352,6 +353,16 @@ _TABLE: Final = (
         _object(_verb("repair", {name: name for name in REPAIR["properties"] if name != "learner"})),
         _plainly,
         allowed_as="repair",
+    ),
+    AgentTool(
+        "versions",
+        "read",
+        "reads",
+        "The versions of an arm's definition, such as a tool's description: when each was in use, its runs, and the "
+        "belief that they alone come to. They show whether usefulness changed with the text.",
+        VERSIONS,
+        _object(_verb("versions", {"arm": "arm"})),
+        _plainly,
     ),
     AgentTool(
         "carried",

@@ -13,6 +13,7 @@ from core.flows.queries.arm import (
     arm_ledger,
     arm_path,
     arm_runs,
+    arm_versions,
     near_arms,
 )
 from core.flows.queries.arms import arms
@@ -100,7 +101,7 @@ from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
 from core.flows.queries.unread import UnreadArm, UnreadReport, unread
 from core.flows.queries.verify import verify
 from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople
-from core.records.arm_summary import ArmSummary, JudgedArm
+from core.records.arm_summary import ArmSummary, ArmVersion, ArmVersions, JudgedArm
 from core.records.environment import (
     Design,
     EnvironmentDesign,

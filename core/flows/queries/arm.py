@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
+
+from msgspec import Meta
 
 from core.columns import UNKNOWN
 from core.flows.context import Context
@@ -12,10 +14,13 @@ from core.flows.queries.blind import hidden_from
 from core.flows.queries.run import implied_where
 from core.flows.requests import unknown_arm
 from core.observe import reward_of_flag
+from core.posterior.beta import interval
 from core.records.arm import MICRO
+from core.records.arm_summary import ArmVersion, ArmVersions
 from core.records.evidence import Where
-from core.records.judged import INCLUDED, REFERENCED, ArmState, state_of, was_loaded
+from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, state_of, was_loaded
 from core.records.observation import Observation
+from core.records.posterior import Interval
 from core.records.run_page import Cursor, RunRow
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
@@ -25,17 +30,20 @@ from core.store import reads
 from core.store.reads.arm_story import (
     ArmPart,
     ArmReset,
+    VersionCount,
     arm_resets,
     arm_start,
     first_of_models,
     last_run_ms,
+    n_in_prompts,
     parts_of_arm,
+    version_counts,
 )
 from core.store.reads.imports import SettingRow, setting_rows
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
 
-MarkKind = Literal["reset", "setting", "model"]
+MarkKind = Literal["reset", "setting", "model", "definition"]
 PAGE_ROWS: Final = 25
 _SETTINGS_AT_MOST: Final = 500
 _WHERE_VALUES: Final[tuple[Where, ...]] = get_args(Where)
@@ -45,7 +53,7 @@ _WITHOUT_EFFECT: Final = frozenset({"prices"})
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryMark:
-    """Event in an arm's history. ``name`` is the reset's target, the setting, or the model.
+    """Event in an arm's history. ``name`` is the reset's target, the setting, the model, or the definition's version.
 
     ``before`` and ``after`` are a setting's values. ``actor`` is None for events without one.
     """
@@ -71,6 +79,7 @@ class ArmPath:
     marks: tuple[HistoryMark, ...]
     since_ms: int | None
     epoch_no: int
+    versions: ArmVersions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +154,8 @@ def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath
     with context.reading() as snapshot:
         arm_no = _arm_no(snapshot, arm)
         resets = [one for one in arm_resets(snapshot, arm_no) if until_ms is None or one.at_ms < until_ms]
-        marks = _marks(snapshot, resets)
+        versions = _versions(snapshot, arm, arm_no)
+        marks = _marks(snapshot, resets, versions)
         path_by_day = _path(snapshot, arm_no, resets, marks, until_ms)
         active = [one for one in resets if not one.undone]
         within = path_by_day.day[[0, -1]] if len(path_by_day) else (0, -1)
@@ -154,6 +164,7 @@ def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath
             marks=tuple(mark for mark in marks if within[0] <= mark.at_ms // DAY_MS <= within[1]),
             since_ms=active[-1].at_ms if active else None,
             epoch_no=len(active) + 1,
+            versions=versions,
         )
 
 
@@ -189,6 +200,57 @@ def arm_runs(context: Context, arm: str, *, cursor: Cursor | None = None, limit:
         page = run_page(snapshot, RunFilter(arm=arm), View(), cursor=cursor, limit=limit)
         parts = parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows])
         return ArmRuns(rows=tuple(_in_run(row, parts[row.run_no]) for row in page.rows), onward=page.onward)
+
+
+def arm_versions(context: Context, arm: Annotated[str, Meta(description="The arm's id.")]) -> ArmVersions:
+    """List the versions of an arm's definition, with the runs and the belief of each.
+
+    A version is a digest of the definition's text. Raises `UnknownArm`.
+    """
+    with context.reading() as snapshot:
+        return _versions(snapshot, arm, _arm_no(snapshot, arm))
+
+
+def _versions(snapshot: Snapshot, arm: str, arm_no: int) -> ArmVersions:
+    counts, n_all, start = snapshot.together(
+        lambda: version_counts(snapshot, arm_no),
+        lambda: n_in_prompts(snapshot, arm_no),
+        lambda: arm_start(snapshot, arm_no),
+    )
+    groups: dict[str, list[VersionCount]] = {}
+    for one in counts:
+        groups.setdefault(one.version, []).append(one)
+    versions = [_version(name, group, start) for name, group in groups.items()]
+    return ArmVersions(
+        arm=arm,
+        versions=tuple(
+            sorted(versions, key=lambda one: (one.first_ms is None, one.first_ms or 0, one.version))
+        ),
+        without=n_all - sum(one.runs for one in counts),
+    )
+
+
+def _version(name: str, counts: Sequence[VersionCount], start: tuple[int, int]) -> ArmVersion:
+    def total(bits: int, of: int) -> int:
+        return sum(one.runs for one in counts if one.flags & of == bits)
+
+    firsts = [one.first_ms for one in counts if one.first_ms is not None]
+    lasts = [one.last_ms for one in counts if one.last_ms is not None]
+    full = INCLUDED | NAMED
+    pulls, used = total(OBSERVED, OBSERVED), total(OBSERVED | REFERENCED, OBSERVED | REFERENCED)
+    alpha, beta = start[0] / MICRO + used, start[1] / MICRO + pulls - used
+    lower, upper = interval(alpha, beta)
+    return ArmVersion(
+        version=name,
+        first_ms=min(firsts, default=None),
+        last_ms=max(lasts, default=None),
+        runs=total(INCLUDED, full),
+        named=total(NAMED, NAMED),
+        referenced=total(INCLUDED | REFERENCED, full | REFERENCED),
+        pulls=pulls,
+        mean=alpha / (alpha + beta),
+        interval=Interval(lower=float(lower), upper=float(upper)),
+    )
 
 
 def near_arms(context: Context, arm: str, limit: int = 5) -> tuple[str, ...]:
@@ -238,8 +300,8 @@ def _path(
     )
 
 
-def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[HistoryMark]:
-    """Return resets, changes of settings and first runs of models, in time order."""
+def _marks(snapshot: Snapshot, resets: Sequence[ArmReset], versions: ArmVersions) -> list[HistoryMark]:
+    """Return resets, changes of settings, first runs of models and of later versions, in time order."""
     models, rows = snapshot.together(
         lambda: first_of_models(snapshot), lambda: setting_rows(snapshot, _SETTINGS_AT_MOST)
     )
@@ -252,6 +314,11 @@ def _marks(snapshot: Snapshot, resets: Sequence[ArmReset]) -> list[HistoryMark]:
             HistoryMark(at_ms=at_ms, kind="model", name=model)
             for model, at_ms in models
             if at_ms // DAY_MS > first
+        ),
+        *(
+            HistoryMark(at_ms=one.first_ms, kind="definition", name=one.version)
+            for one in versions.versions[1:]
+            if one.first_ms is not None
         ),
     ]
     return sorted(marks, key=lambda mark: mark.at_ms)

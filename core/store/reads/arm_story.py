@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from core.records.reset import Target
 from core.records.times import HOUR_MS
@@ -77,6 +77,41 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
             )
         )
     return tuple(resets)
+
+
+class VersionCount(NamedTuple):
+    """Number of runs that had one version of an arm with the same flags, and the times of the first and last."""
+
+    version: str
+    flags: int
+    runs: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+_VERSIONS: Final = (
+    "SELECT d.version, o.flags, count(*), min(r.at_ms), max(r.at_ms) FROM definition d"
+    " JOIN defined s ON s.learner_id = d.learner_id AND s.set_key = d.set_key"
+    " JOIN run r ON r.learner_id = s.learner_id AND r.run_no = s.run_no"
+    " JOIN outcome o ON o.learner_id = s.learner_id AND o.run_no = s.run_no AND o.arm_no = d.arm_no"
+    f" WHERE d.learner_id = ? AND d.arm_no = ? AND r.{ACTIVE} AND r.revision <= ? GROUP BY d.version, o.flags"
+)
+
+
+def version_counts(snapshot: Snapshot, arm_no: int) -> list[VersionCount]:
+    """Return the runs of each version of an arm's definition."""
+    rows = snapshot.connection.rows(_VERSIONS, [snapshot.learner_id, arm_no, snapshot.revision])
+    return [VersionCount(*row) for row in rows]
+
+
+def n_in_prompts(snapshot: Snapshot, arm_no: int) -> int:
+    """Return the number of runs that had an arm in full or by name, in every epoch."""
+    row = snapshot.connection.row(
+        "SELECT coalesce(sum(inclusions + n_named - n_loaded), 0) FROM arm_day"
+        " WHERE learner_id = ? AND arm_no = ?",
+        [snapshot.learner_id, arm_no],
+    )
+    return 0 if row is None else int(row[0])
 
 
 def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:

@@ -7,7 +7,9 @@ from typing import Final
 
 import streamlit as st
 
+from core import explained
 from core.flows.queries import ArmPath, Belief
+from core.records.arm_summary import ArmVersions
 from core.records.judgement import Judgement
 from core.records.times import DAY_MS, instant
 from dashboard import queries, sentences, wording
@@ -69,6 +71,20 @@ def sources(judged: Judgement) -> None:
     """Draw the parts of the belief by source."""
     section("Where the belief comes from", "the parts add up to alpha and beta exactly")
     small_table(sentences.source_table(judged), alt="Parts of the belief by source")
+
+
+def versions(answer: ArmVersions) -> None:
+    """Draw the versions of the arm's definition side by side; nothing while it never changed."""
+    if len(answer.versions) < 2:
+        return
+    section(
+        "Versions of its definition",
+        f"{wording.literal(explained.versions(answer))} A mean is that of its own runs and the prior.",
+    )
+    small_table(
+        sentences.version_table(answer, year_of_ms=reading().frame.last_at_ms),
+        alt="Versions of the definition, with the runs and the belief of each",
+    )
 
 
 def _called(arm_path: ArmPath, then: int) -> str:

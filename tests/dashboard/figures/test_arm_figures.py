@@ -9,6 +9,7 @@ from core.columns import ArmDays, Ints
 from core.flows.queries import ArmPath, HistoryMark
 from core.posterior import beta
 from core.records.arm import MICRO
+from core.records.arm_summary import ArmVersions
 from core.records.times import DAY_MS
 from core.statistics.path import Boundary, path
 from dashboard import sentences
@@ -50,7 +51,11 @@ def seen(*marks: HistoryMark, n_days: int = 20, reset_day: int | None = None) ->
         last_day=999 + n_days,
     )
     since = None if reset_day is None else reset_day * DAY_MS
-    return ArmPath(path=found, marks=marks, since_ms=since, epoch_no=1 if since is None else 2)
+    epoch_no = 1 if since is None else 2
+    return ArmPath(path=found, marks=marks, since_ms=since, epoch_no=epoch_no, versions=NO_VERSIONS)
+
+
+NO_VERSIONS = ArmVersions(arm=KEY, versions=(), without=0)
 
 
 def reset_on(day: int, *, undone: bool = False, reason: str | None = None) -> HistoryMark:

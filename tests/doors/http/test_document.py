@@ -35,7 +35,10 @@ from tests.doors.http.generated import (
 N_CASES: Final = 3
 N_LONG: Final = 150
 
-_PLACES: Final = {"name": "default", "uid": RUN, "setting": "k", "environment": "sums", "episode": "sums/1"}
+_PLACES: Final = {
+    **{"name": "default", "uid": RUN, "setting": "k", "environment": "sums", "episode": "sums/1"},
+    "arm": ARM,
+}
 """What a path says where it means what there is."""
 _KNOWN: Final = {
     **{"arm": ARM, "arms": [ARM], "run": RUN, "act_id": "reward-1", "uri": LAYER, "seen": None},

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_type_hints
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -50,6 +51,7 @@ PAID: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "compare": ("environments/sums/models", {"environment": "sums"}),
     "episode": ("episodes/sums%2F1", {"uid": "sums/1"}),
     "episode_list": ("episodes", {}),
+    "versions": (f"arms/{quote(ARM, safe='')}/versions", {"arm": ARM}),
 }
 """What is told of episodes: the route, and what its verb is asked with."""
 LOOKS = ("status", "traces", "rollouts", "settings", "agreement", "carried")

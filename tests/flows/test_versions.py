@@ -1,0 +1,195 @@
+"""Versions of definitions: each run has the digest of each definition in its prompt.
+
+* the runs and the belief of a version equal a recount over the records themselves
+* an undo, a redo, an export and an import in any order change nothing of it
+* versions in use at the same time, as of two domains, stay apart
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from core.errors import UnknownArm
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.export import export_file
+from core.flows.importing import import_files
+from core.flows.learn import record
+from core.flows.reset import reset
+from core.flows.undo import redo, undo
+from core.posterior.beta import interval
+from core.records.arm import Arm, tool_key
+from core.records.arm_summary import ArmVersions
+from core.records.candidate import tool_candidate
+from core.records.run import Call, Inventory, Run
+from tests.flows.world import context_at
+from tests.formats.builders import Json, lines, put
+
+NAMES = ("search", "think", "send")
+START_S = 1_767_225_600
+
+
+def definition(name: str, version: int) -> Json:
+    text = f"{name}, edition {version}"
+    return {"type": "function", "function": {"name": name, "description": text, "parameters": {"a": version}}}
+
+
+def records(n: int, seed: int) -> list[Json]:
+    """Records whose tools are redefined now and then, with returns to an older text."""
+    dice, made = Random(seed), []
+    for number in range(n):
+        tools = [definition(name, dice.choice([1, 2, 3])) for name in NAMES if dice.random() < 0.8]
+        called = [tool["function"]["name"] for tool in tools if dice.random() < 0.5]  # type: ignore[index]
+        calls = [
+            {"id": f"c{number}-{at}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+            for at, name in enumerate(called)
+        ]
+        messages: list[Json] = [
+            {"role": "user", "content": f"go {number}"},
+            {"role": "assistant", "content": None if calls else "no", "tool_calls": calls},
+            {"role": "assistant", "content": "done"},
+        ]
+        made.append({"messages": messages, "tools": tools, "created": START_S + 60 * number})
+    return made
+
+
+def recounted(made: Iterable[Any], name: str) -> dict[str, tuple[int, int, int]]:
+    """The runs of each version of a tool, those that call it, and those that learn: by the records alone."""
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for one in made:
+        called = [call["function"]["name"] for call in one["messages"][1]["tool_calls"]]
+        for tool in one["tools"]:
+            if tool["function"]["name"] == name:
+                text = json.dumps(tool["function"], separators=(",", ":"))
+                count = counts[hashlib.blake2b(text.encode(), digest_size=8).hexdigest()]
+                count[0] += 1
+                count[1] += name in called
+                count[2] += bool(called)
+    return {version: (n, used, learned) for version, (n, used, learned) in counts.items()}
+
+
+def counted(answer: ArmVersions) -> dict[str, tuple[int, int, int]]:
+    return {one.version: (one.runs, one.referenced, one.pulls) for one in answer.versions}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return context_at(tmp_path / "learner.db")
+
+
+def all_versions(context: Context) -> list[ArmVersions]:
+    return [queries.arm_versions(context, tool_key(name)) for name in NAMES]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_counts_of_each_version_equal_a_recount_of_the_records(
+    context: Context, tmp_path: Path, seed: int
+) -> None:
+    made = records(60, seed)
+    import_files(context, [put(tmp_path, lines(made), "runs.jsonl")])
+    for name in NAMES:
+        answer = queries.arm_versions(context, tool_key(name))
+        assert counted(answer) == recounted(made, name)
+        assert (len(answer.versions), answer.without) == (3, 0)
+        for one in answer.versions:
+            alpha, beta = 3 + one.referenced, 1 + one.pulls - one.referenced
+            lower, upper = interval(alpha, beta)
+            assert one.mean == alpha / (alpha + beta)
+            assert (one.interval.lower, one.interval.upper) == (float(lower), float(upper))
+    assert queries.verify(context).clean
+
+
+def test_an_import_again_an_undo_and_a_redo_leave_the_versions_as_they_were(
+    context: Context, tmp_path: Path
+) -> None:
+    made = records(40, 7)
+    half, whole = (put(tmp_path, lines(made[:n]), f"{n}.jsonl") for n in (20, 40))
+    import_files(context, [half])
+    before = all_versions(context)
+    again = import_files(context, [whole])
+    after = all_versions(context)
+    assert import_files(context, [whole]).id is None
+    undo(context, again.id)
+    assert all_versions(context) == before
+    redo(context, again.id)
+    assert all_versions(context) == after
+    assert [counted(one) for one in after] == [recounted(made, name) for name in NAMES]
+    reset(context)
+    assert [counted(one) for one in all_versions(context)] == [counted(one) for one in after]
+    assert queries.verify(context).clean
+
+
+def test_an_export_gives_the_versions_back(context: Context, tmp_path: Path) -> None:
+    import_files(context, [put(tmp_path, lines(records(30, 9)), "runs.jsonl")])
+    export_file(context, tmp_path / "ours.jsonl")
+    other = context_at(tmp_path / "other.db")
+    import_files(other, [tmp_path / "ours.jsonl"])
+    assert all_versions(other) == all_versions(context)
+    assert import_files(context, [tmp_path / "ours.jsonl"]).id is None
+
+
+def test_a_change_splits_the_history_of_a_live_tool(context: Context) -> None:
+    """Before: 4 of 5 runs use it. After its text changed: 1 of 5."""
+
+    def run(uid: str, at_ms: int, arm: Arm, used: bool) -> None:
+        calls = (Call(name="search" if used else "think"),)
+        arms = (arm, Arm(key=tool_key("think")))
+        inventory = Inventory(kind="declared", arms=arms)
+        record(context, Run(uid=uid, inventory=inventory, calls=calls, ended_at_ms=at_ms))
+
+    before, after = (
+        tool_candidate({"name": "search", "description": text, "parameters": {}}) for text in ("a", "b")
+    )
+    for at in range(10):
+        run(f"r{at}", 1_000 + at, before if at < 5 else after, used=at not in {2, 6, 7, 8, 9})
+    answer = queries.arm_versions(context, tool_key("search"))
+    spans = [(one.first_ms, one.last_ms, one.runs, one.referenced, one.mean) for one in answer.versions]
+    assert spans == [(1_000, 1_004, 5, 4, 7 / 9), (1_005, 1_009, 5, 1, 4 / 9)]
+    assert [one.version for one in answer.versions] == [before.version, after.version]
+    marks = queries.arm_path(context, tool_key("search")).marks
+    assert [(one.kind, one.at_ms, one.name) for one in marks] == [("definition", 1_005, after.version)]
+    without = queries.arm_versions(context, tool_key("think"))
+    assert (without.versions, without.without) == ((), 10)
+    with pytest.raises(UnknownArm):
+        queries.arm_versions(context, "tool:other:none")
+
+
+def test_a_run_that_was_recorded_without_versions_stays_the_same_run(
+    context: Context, tmp_path: Path
+) -> None:
+    """As a database of an earlier version holds it: an import again finds nothing new."""
+    made = records(10, 3)
+    path = put(tmp_path, lines(made), "runs.jsonl")
+    import_files(context, [path])
+
+    def forget(txn: Any) -> None:  # noqa: ANN401 - the store's own
+        for run_no in range(1, 11):
+            txn.connection.run("DELETE FROM defined WHERE learner_id = ? AND run_no = ?", [1, run_no])
+
+    before = queries.posteriors(context)
+    context.write("settings", forget)
+    assert import_files(context, [path]).id is None
+    assert queries.posteriors(context) == before
+    answer = queries.arm_versions(context, tool_key("search"))
+    assert (answer.versions, answer.without) == ((), sum(n for n, *_ in recounted(made, "search").values()))
+
+
+@pytest.mark.parametrize("version", ["", "x" * 65, "a\0b", 7])
+def test_a_version_is_a_short_text(version: Any) -> None:  # noqa: ANN401 - of any type
+    with pytest.raises(Exception, match="version"):
+        Arm(key="tool:fs:Read", version=version)
+
+
+def test_a_listed_name_alone_has_no_version(context: Context, tmp_path: Path) -> None:
+    tools: Sequence[object] = ["search", {"name": "think"}, {"name": "send", "token_cost": 9}]
+    made = [{**one, "tools": tools} for one in records(3, 1)]
+    import_files(context, [put(tmp_path, lines(made), "runs.jsonl")])
+    assert [(one.versions, one.without) for one in all_versions(context)] == [((), 3)] * 3
