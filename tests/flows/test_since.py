@@ -24,6 +24,7 @@ from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
+from core.flows.offers import offer
 from core.flows.repair import repair
 from core.flows.reset import reset
 from core.flows.reward import reward
@@ -369,20 +370,22 @@ def summary(row: JudgedArm) -> tuple[object, ...]:
     return tuple(getattr(row, name) for name in ArmSummary.__struct_fields__)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    st.lists(st.tuples(st.sampled_from((*ARM_KINDS, "load")), st.integers(0, 99)), min_size=4, max_size=20)
+    st.lists(
+        st.tuples(st.sampled_from(ARM_KINDS), st.integers(0, 99), st.booleans()), min_size=6, max_size=16
+    )
 )
-def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int]]) -> None:
+def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int, bool]]) -> None:
     with TemporaryDirectory() as folder:
         world = Believing(Path(folder))
         context = world.context
         beliefs: dict[str, tuple[object, ...]] = {}
         arms: dict[str, tuple[object, ...]] = {}
         marks: list[str | None] = ["0", "0"]
-        for kind, at in (*acts, ("load", 0)):
-            if kind != "load":
-                world.do(kind, at)
+        for kind, at, loads in (("record", 1, True), *acts, ("import arms", 5, True)):
+            world.do(kind, at)
+            if not loads:
                 continue
             for one in queries.judged_posteriors(context, since=marks[0]):
                 marks[0] = one.mark
@@ -405,7 +408,7 @@ def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int]]) -> No
 def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_leave(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     record(context, run_of("r0", rank=0, model="large"))
-    line: dict[str, object] = {"kind": "arm", "key": "skill:pdf:main", "token_cost": 30}
+    line: dict[str, object] = {"kind": "arm", "key": "skill:pdf:main"}
     imported = import_files(context, [lines_file(tmp_path / "arms.jsonl", line)])
     every = queries.judged_posteriors(context, since=0)
     assert [(one.arm, one.state) for one in every] == [(key, "listed") for key in (*KEYS, "skill:pdf:main")]
@@ -432,4 +435,38 @@ def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_
     assert {one.mark for one in queries.judged_posteriors(context, View(until_ms=START_MS))} <= {None}
     with pytest.raises(InvalidInput, match="type"):
         queries.judged_arms(context, type="tools")  # type: ignore[arg-type]
+    context.store.close()
+
+
+def test_a_change_that_leaves_all_sums_lists_its_arms_too(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    imported: list[str | None] = []
+
+    def import_run(**fields: object) -> None:
+        arms = [{"key": KEYS[0], **({"token_cost": fields.pop("cost")} if "cost" in fields else {})}, KEYS[1]]
+        line = run_line("r0", "a", **{"arms": arms, **fields})
+        imported.append(import_files(context, [lines_file(tmp_path / "runs.jsonl", line)]).id)
+
+    import_run()
+    changes: list[tuple[str, Callable[[], object]]] = [
+        ("the same run ended a second later", lambda: import_run(ended_at_ms=START_MS + 1_000, rank=9)),
+        (
+            "another source of it names a cost",
+            lambda: import_run(ended_at_ms=START_MS + 1_000, rank=9, cost=40),
+        ),
+        ("that source is undone", lambda: undo(context, imported[-1])),
+        ("a new arm is offered", lambda: offer(context, [Arm(key="tool:other:new")])),
+    ]
+    mark = queries.judged_arms(context, since=0)[-1].mark
+    for words, act in changes:
+        before = {one.arm: belief(one) for one in queries.judged_posteriors(context)}
+        costs = {one.arm: one.token_cost for one in queries.judged_arms(context)}
+        act()
+        after = {one.arm: belief(one) for one in queries.judged_posteriors(context)}
+        moved = {one.arm for one in queries.judged_arms(context) if costs.get(one.arm) != one.token_cost}
+        moved |= {arm for arm in after if before.get(arm) != after[arm]}
+        listed = queries.judged_arms(context, since=mark)
+        assert moved, words
+        assert moved <= {one.arm for one in listed}, words
+        mark = listed[-1].mark
     context.store.close()

@@ -329,6 +329,10 @@ def test_coins_that_a_file_declares_are_marked(tmp_path: Path) -> None:
     assert upgraded == marked
     with open_learner(path) as learner:
         assert learner.verify().clean
+        before = learner.status().head
+        assert [one.arm for one in learner.arms(since=0)] == ["tool:fs:Read", "tool:web:search"]
+        assert learner.reward("tool:fs:Read", 1.0).id
+        assert [one.arm for one in learner.arms(since=before)] == ["tool:fs:Read"]
 
 
 def test_upgrading_what_is_up_to_date_changes_nothing(fresh: Path) -> None:
