@@ -28,9 +28,11 @@ from itertools import accumulate, chain
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
+from msgspec.structs import replace
 
 from core.columns import Ints
 from core.issuers import BEFORE, ISSUERS, IssuedKind
+from core.records.transcript import Message, bounded
 
 SecretKind = Literal[
     "private_key",
@@ -281,6 +283,17 @@ def masked(text: str) -> str:
             at = max(at, end)
         text = "".join([*pieces, text[at:]])
     return " ".join(f"<{kind}>" for kind in kinds)
+
+
+def masked_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages as they may be stored: masked first, and then bounded."""
+    kinds = secrets_in_all([text for one in messages for text in (one.text, one.result or "")])
+    secret = {place // 2 for place, some in enumerate(kinds) if some}
+    return bounded(_masked(one) if place in secret else one for place, one in enumerate(messages))
+
+
+def _masked(one: Message) -> Message:
+    return replace(one, text=masked(one.text), result=None if one.result is None else masked(one.result))
 
 
 def _spans(text: str) -> Iterator[tuple[SecretKind, _Span]]:

@@ -553,27 +553,27 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_235,
+    "core": 6_250,
     "core/adapters": 750,
-    "core/demo": 2_200,
+    "core/demo": 2_225,
     "core/detect": 645,
-    "core/doors": 18_770,
+    "core/doors": 18_845,
     "core/explained": 585,
     "core/flows": 15_480,
-    "core/formats": 13_800,
+    "core/formats": 13_910,
     "core/guide": 390,
     "core/installed": 3_530,
     "core/package": 70,
     "core/posterior": 620,
-    "core/records": 9_250,
+    "core/records": 9_375,
     "core/statistics": 11_870,
-    "core/store": 28_160,
+    "core/store": 28_260,
     "dashboard": 4_760,
-    "dashboard/app_pages": 1_400,
+    "dashboard/app_pages": 1_480,
     "dashboard/figures": 4_800,
     "dashboard/report": 640,
-    "dashboard/sentences": 5_290,
-    "dashboard/widgets": 13_000,
+    "dashboard/sentences": 5_510,
+    "dashboard/widgets": 13_200,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from core.demo.answers import question
 from core.demo.timeline import Request
@@ -28,6 +29,7 @@ from core.demo.world import (
 from core.records.arm import skill_name
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.records.selection import Selection
+from core.records.transcript import Message
 
 _SPREAD: Final = 0.22
 """Standard deviation of the logarithm of what a run costs beside its plan."""
@@ -49,6 +51,14 @@ class DemoRun:
     run: Run
     used: frozenset[str]
     expected_tokens: float
+
+
+_RESULTS: Final = (
+    "1 match: the order is in the warehouse, its parcel has no label yet.",
+    "3 rows, the newest of today. Two are closed, one waits for the customer.",
+    "No difference found between the invoice and the order.",
+)
+"""What the demo's tools give back, by the length of their names: nothing of it is drawn."""
 
 
 def run_id(number: int) -> str:
@@ -93,7 +103,7 @@ def answer(
         selection=selection,
     )
     return DemoRun(
-        run=run,
+        run=replace(run, messages=_messages(run)),
         used=frozenset(arm.key for arm in used),
         expected_tokens=expected_tokens(request.model, request.channel, prompt_tokens),
     )
@@ -128,6 +138,14 @@ def _calls(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tup
     order_no = int(rng.integers(10_000, 99_999))
     calls = [Call(name=repeated[index], metadata=f'{{"ticket": {order_no}}}') for index in order]
     return tuple(calls) or (Call(name=_UNLISTED_TOOL, metadata='{"items": 3}'),)
+
+
+def _messages(run: Run) -> tuple[Message, ...]:
+    """Return the transcript of a run, with a result of each call."""
+    return tuple(
+        replace(one, result=_RESULTS[len(one.name) % len(_RESULTS)]) if one.kind == "call" else one
+        for one in run.transcript
+    )
 
 
 def _texts(used: Sequence[Planted], at_ms: int, rng: np.random.Generator) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ from core.records.limits import MAX_COUNT, one_of, whole
 from core.records.run import Call, Inventory, Run
 from core.records.selection import Decision, Reason, Selection
 from core.records.status import SpoolCounts
+from core.records.transcript import Message
 from core.settings import seconds
 from core.spool import Spool
 
@@ -153,6 +154,11 @@ class Attempts:
         """Return the result of ``work``; raises `TimedOut` where it takes longer."""
         self._same_process()
         return self._threads.call(work, limit_s)
+
+    @property
+    def may_keep_texts(self) -> bool:
+        """False once the learner is known to keep no texts."""
+        return self._known.settings is None or self._known.settings.keep_texts
 
     # Select
 
@@ -296,6 +302,7 @@ class Attempts:
             texts=(),
             prompt=run.prompt if known.keep_texts else None,
             reply=reply if known.keep_texts else "",
+            messages=_masked()(run.transcript) if known.keep_texts else (),
         )
         return msgspec.json.encode({"run": final, "ended_now": True, "references": found.references})
 
@@ -614,6 +621,11 @@ def _flush_at_exit(method: weakref.WeakMethod[Callable[[float], None]]) -> None:
 def _detect() -> Callable[..., Evidence]:
     detect: Callable[..., Evidence] = resolve_name("core.detect:detect")
     return detect
+
+
+def _masked() -> Callable[..., tuple[Message, ...]]:
+    masked: Callable[..., tuple[Message, ...]] = resolve_name("core.secrecy:masked_messages")
+    return masked
 
 
 def _unexpected(problem: Exception) -> ArmscopeError:

@@ -22,6 +22,8 @@ _CALL_BLOCKS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
 _TEXT_BLOCKS: Final = frozenset(("text", "input_text", "output_text"))
 _CALL_PARTS: Final = frozenset(("tool-call", "builtin-tool-call", "native-tool-call"))
 _CALL_ITEM: Final = "_call"
+_OUTPUT_ITEM: Final = "_call_output"
+_RESULT_BLOCK: Final = "tool_result"
 _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "input": ("input", "input_tokens", "prompt_tokens"),
@@ -35,12 +37,14 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class MessagePart(NamedTuple):
-    """A part of messages; ``owner`` is the message that it is a part of."""
+    """A part of messages; ``owner`` is the message that it is a part of, ``identity`` the id of a call."""
 
-    kind: Literal["request", "text", "call", "usage"]
+    kind: Literal["request", "text", "call", "result", "usage"]
     owner: object
     text: str = ""
     call: Call | None = None
+    identity: str = ""
+    arguments: str = ""
     usage: object = None
     model: str | None = None
 
@@ -62,8 +66,12 @@ def parts_of(messages: object) -> list[MessagePart]:
 
 def call_of(name: str, arguments: object) -> Call:
     """Return a call with the first characters of its arguments."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
-    return Call(name=name, metadata=text[:METADATA_CHARS])
+    return Call(name=name, metadata=text_of(arguments)[:METADATA_CHARS])
+
+
+def text_of(arguments: object) -> str:
+    """Return arguments or a result as text."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
 
 
 def _parts(message: object) -> Iterator[MessagePart]:
@@ -79,10 +87,10 @@ def _parts(message: object) -> Iterator[MessagePart]:
         yield from _pydantic_parts(message)
     elif (role := _of(message, "role") or _ROLES.get(_text(_of(message, "type")), "")) == "assistant":
         yield from _reply(message)
+    elif role == "tool" or _text(_of(message, "type")) == "tool":
+        yield _result(message, _of(message, "tool_call_id"), _of(message, "content"))
     elif role == "user":
-        text = _content(message, blocks=_TEXT_BLOCKS)
-        if text.strip():
-            yield MessagePart("request", message, text=text)
+        yield from _request(message)
     else:
         yield from _item(message)
     usage = _of(message, "usage") or _of(message, "usage_metadata")
@@ -98,6 +106,16 @@ def _parts(message: object) -> Iterator[MessagePart]:
         yield MessagePart("usage", message, usage=usage, model=model)
 
 
+def _request(message: object) -> Iterator[MessagePart]:
+    """Parts of a message of the user, which may hold results of calls."""
+    for block in _several(message, "content"):
+        if _text(_of(block, "type")) == _RESULT_BLOCK:
+            yield _result(message, _of(block, "tool_use_id"), _of(block, "content"))
+    text = _content(message, blocks=_TEXT_BLOCKS)
+    if text.strip():
+        yield MessagePart("request", message, text=text)
+
+
 def _reply(message: object) -> Iterator[MessagePart]:
     """Parts of a message of the model."""
     if text := _content(message, blocks=_TEXT_BLOCKS):
@@ -110,7 +128,9 @@ def _reply(message: object) -> Iterator[MessagePart]:
         blocks = content if isinstance(content, list | tuple) else ()
         calls = [block for block in blocks if _text(_of(block, "type")) in _CALL_BLOCKS]
     for call in calls:
-        yield from _call(message, _of(call, "function") or _of(call, "custom") or call)
+        yield from _call(
+            message, _of(call, "function") or _of(call, "custom") or call, identity=_text(_of(call, "id"))
+        )
 
 
 def _item(item: object) -> Iterator[MessagePart]:
@@ -118,7 +138,10 @@ def _item(item: object) -> Iterator[MessagePart]:
     kind = _text(_of(item, "type"))
     if kind.endswith(_CALL_ITEM):
         name = _text(_of(item, "name"))
-        yield from _call(item, item if name else {"name": kind.removesuffix(_CALL_ITEM)})
+        about = item if name else {"name": kind.removesuffix(_CALL_ITEM)}
+        yield from _call(item, about, identity=_text(_of(item, "call_id")))
+    elif kind.endswith(_OUTPUT_ITEM):
+        yield _result(item, _of(item, "call_id"), _of(item, "output"))
 
 
 def _pydantic_parts(message: object) -> Iterator[MessagePart]:
@@ -132,15 +155,27 @@ def _pydantic_parts(message: object) -> Iterator[MessagePart]:
         elif kind == "text" and content:
             yield MessagePart("text", message, text=_text(content))
         elif kind in _CALL_PARTS:
-            yield from _call(message, {"name": _of(part, "tool_name"), "args": _of(part, "args")})
+            about = {"name": _of(part, "tool_name"), "args": _of(part, "args")}
+            yield from _call(message, about, identity=_text(_of(part, "tool_call_id")))
+        elif kind == "tool-return":
+            yield _result(message, _of(part, "tool_call_id"), content)
 
 
-def _call(message: object, call: object) -> Iterator[MessagePart]:
+def _call(message: object, call: object, *, identity: str = "") -> Iterator[MessagePart]:
     name = _text(_of(call, "name"))
     values = (_of(call, one) for one in ("arguments", "args", "input"))
     arguments = next((value for value in values if value is not None), "")
     if name:
-        yield MessagePart("call", message, call=call_of(name, arguments))
+        of_call = call_of(name, arguments)
+        yield MessagePart("call", message, call=of_call, identity=identity, arguments=text_of(arguments))
+
+
+def _result(message: object, identity: object, content: object) -> MessagePart:
+    """Return the result of a call; of parts only texts are read."""
+    several = content if isinstance(content, list | tuple) else None
+    texts = [_text(_of(part, "text")) for part in several or () if not isinstance(part, str)]
+    text = text_of(content) if several is None else "\n".join(one for one in texts if one)
+    return MessagePart("result", message, text=text, identity=_text(identity))
 
 
 def _content(message: object, *, blocks: frozenset[str]) -> str:

@@ -304,8 +304,13 @@ class LearnerProtocol(Protocol):
                 "prompt": run.prompt,
                 "keep": options.get("keep", True),
             }
+            messages = run.talk.messages if recorded["keep"] and self._attempts.may_keep_texts else ()
             return self._attempts.record(
-                lambda: _billed(_run_of(self._offers, run.uid, recorded), run.spent), request, run.later
+                lambda: replace(
+                    _billed(_run_of(self._offers, run.uid, recorded), run.spent), messages=messages
+                ),
+                request,
+                run.later,
             )
 
         return RunUnderWay[Any](arms, uid=request.uid, begin=begin, end=end)

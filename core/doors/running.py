@@ -9,12 +9,13 @@ from types import TracebackType
 from typing import Final, Generic, Literal, Self, TypeVar
 
 from core.doors.attempts import RunOutcome
-from core.doors.messages import call_of, parts_of, spent_of
+from core.doors.messages import call_of, parts_of, spent_of, text_of
 from core.errors import InvalidInput
 from core.records.answers import RecordAnswer
 from core.records.bill import Spent
 from core.records.run import Call, Status, Usage
 from core.records.selection import Selection
+from core.records.transcript import Talk
 
 _T = TypeVar("_T")
 
@@ -41,6 +42,7 @@ class RunUnderWay(Generic[_T]):
         self.uid = str(uuid.uuid4()) if uid is None else uid
         self.calls: list[Call] = []
         self.texts: list[str] = []
+        self.talk = Talk()
         self.prompt: str | None = None
         self.usage: Usage | None = None
         self.spent: list[Spent] = []
@@ -107,8 +109,12 @@ class RunUnderWay(Generic[_T]):
         self.later.append(work)
 
     def called(self, name: str, arguments: object = "") -> None:
-        """Add a tool call; detectors read the first 200 characters of its arguments, which are not stored."""
+        """Add a tool call; detectors read the first 200 characters of its arguments.
+
+        They are stored with the transcript, only with the setting ``keep_texts``.
+        """
         self.calls.append(call_of(name, arguments))
+        self.talk.call(name, text_of(arguments))
 
     def asked(self, text: str) -> None:
         """Set the text of the request; it is stored, up to 100,000 characters, only with the setting ``keep_texts``.
@@ -119,6 +125,7 @@ class RunUnderWay(Generic[_T]):
         'Sum it up'
         """
         self.prompt = text
+        self.talk.add("user", text)
 
     def said(self, text: str) -> None:
         """Add a text of the agent; detectors read it for skills, files and memories.
@@ -126,6 +133,7 @@ class RunUnderWay(Generic[_T]):
         The last text is stored as the answer, up to 100,000 characters, only with the setting ``keep_texts``.
         """
         self.texts.append(text)
+        self.talk.add("agent", text)
 
     def used(self, usage: object = None, *, model: str | None = None, **parts: int) -> None:
         """Add the usage of one answer of a model: a `Usage`, an SDK's usage, or its parts by name.
@@ -160,10 +168,13 @@ class RunUnderWay(Generic[_T]):
                 continue
             if part.call is not None:
                 self.calls.append(part.call)
+                self.talk.call(part.call.name, part.arguments, part.identity)
             elif part.kind == "request":
-                self.prompt = part.text
+                self.asked(part.text)
             elif part.kind == "text":
-                self.texts.append(part.text)
+                self.said(part.text)
+            elif part.kind == "result":
+                self.talk.result(part.text, part.identity)
             else:
                 self._use(part.usage, part.model)
         self._read |= {id(part.owner): part.owner for part in parts}

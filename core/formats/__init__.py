@@ -122,6 +122,7 @@ def open_sources(
     limits: Limits | None = None,
     names: Mapping[Path, str] | None = None,
     each_event: bool = False,
+    keeps_texts: bool = False,
 ) -> Opened:
     """Recognise files, and all files of folders, before any of them is read.
 
@@ -140,6 +141,8 @@ def open_sources(
         What files are called where that isn't their path.
     each_event
         Count every rollout event, also where several repeat the reward of one message.
+    keeps_texts
+        Runs bring their transcripts.
 
     Raises
     ------
@@ -156,7 +159,7 @@ def open_sources(
     forced = None if format is None else _format(format)
     with ExitStack() as stack:
         spool = stack.enter_context(Spool(limits))
-        opening = _Opening(forced, unit, supplied, limits, names, spool, each_event)
+        opening = _Opening(forced, unit, supplied, limits, names, spool, each_event, keeps_texts)
         for path, is_named in _files(paths, opening.skipped):
             opening.take(path, is_named=is_named)
         stack.pop_all()
@@ -174,6 +177,7 @@ class _Opening:
     names: Mapping[Path, str]
     spool: Spool
     each_event: bool = False
+    keeps_texts: bool = False
     sources: dict[Path, Source] = field(default_factory=dict)
     sub_agents: SubAgentFiles = field(default_factory=SubAgentFiles)
     searched: set[Path] = field(default_factory=set)
@@ -288,6 +292,7 @@ class _Opening:
             by_domain=taken if format.names_domain else None,
             each_event=self.each_event,
             sub_agents=self.sub_agents,
+            keeps_texts=self.keeps_texts,
             seems=None if recognised is None or recognised is format else recognised.name,
         )
         return Source(

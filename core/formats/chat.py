@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,20 @@ from core.records.episode import Episode, Step
 from core.records.episode import Part as RewardPart
 from core.records.limits import Label
 from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage, beyond
+from core.records.transcript import READ_CHARS, Talk
+from core.records.transcript import Message as Spoken
+
+
+class Requested(NamedTuple):
+    """A call as the model requested it; ``identity`` is how its result names it."""
+
+    name: str
+    arguments: msgspec.Raw
+    identity: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def call(self) -> Call:
+        return Call(name=self.name, metadata=metadata(bytes(self.arguments)))
 
 
 class Part(msgspec.Struct):
@@ -34,12 +48,15 @@ class Part(msgspec.Struct):
     type: str | None = None
     name: Label | None = None
     input: msgspec.Raw = msgspec.Raw(b"")
+    id: msgspec.Raw = msgspec.Raw(b"")
+    tool_use_id: msgspec.Raw = msgspec.Raw(b"")
+    content: msgspec.Raw = msgspec.Raw(b"")
 
     @property
-    def call(self) -> Call | None:
+    def requested(self) -> Requested | None:
         if self.type not in _CALL_PARTS or not self.name:
             return None
-        return Call(name=self.name, metadata=metadata(bytes(self.input)))
+        return Requested(self.name, self.input, self.id)
 
 
 class Function(msgspec.Struct):
@@ -48,8 +65,9 @@ class Function(msgspec.Struct):
     input: msgspec.Raw = msgspec.Raw(b"")
 
     @property
-    def call(self) -> Call:
-        return Call(name=self.name, metadata=metadata(bytes(self.arguments or self.input)))
+    def written(self) -> msgspec.Raw:
+        """The arguments."""
+        return self.arguments or self.input
 
 
 class ToolCall(msgspec.Struct):
@@ -61,14 +79,19 @@ class ToolCall(msgspec.Struct):
     custom: Function | None = None
     name: Label | None = None
     arguments: msgspec.Raw = msgspec.Raw(b"")
+    id: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def requested(self) -> Requested | None:
+        named = self.function or self.custom
+        if isinstance(named, Function):
+            return Requested(named.name, named.written, self.id)
+        name = named or self.name
+        return None if name is None else Requested(name, self.arguments, self.id)
 
     @property
     def call(self) -> Call | None:
-        named = self.function or self.custom
-        if isinstance(named, Function):
-            return named.call
-        name = named or self.name
-        return None if name is None else Call(name=name, metadata=metadata(bytes(self.arguments)))
+        return None if self.requested is None else self.requested.call
 
 
 class Message(msgspec.Struct):
@@ -82,6 +105,7 @@ class Message(msgspec.Struct):
     function_call: Function | None = None
     parts: msgspec.Raw = msgspec.Raw(b"")
     other_calls: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="toolCalls")
+    tool_call_id: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def text(self) -> str:
@@ -90,13 +114,31 @@ class Message(msgspec.Struct):
         return "\n".join([part.text for part in self.content or () if part.text is not None])
 
     @property
-    def calls(self) -> list[Call]:
-        calls = [called.call for called in self.tool_calls or ()]
+    def requested(self) -> list[Requested]:
+        calls = [called.requested for called in self.tool_calls or ()]
         if self.function_call is not None:
-            calls.append(self.function_call.call)
+            calls.append(Requested(self.function_call.name, self.function_call.written))
         if isinstance(self.content, list):
-            calls += [part.call for part in self.content]
+            calls += [part.requested for part in self.content]
         return [call for call in calls if call is not None]
+
+    @property
+    def calls(self) -> list[Call]:
+        return [one.call for one in self.requested]
+
+    def tell(self, talk: Talk) -> None:
+        """Add the message to a transcript; a result that names no call is that of the first one without."""
+        if self.role == "assistant":
+            talk.add("agent", self.text)
+            for name, arguments, identity in self.requested:
+                talk.call(name, argument_text(bytes(arguments)), identity_of(identity))
+        elif self.role in _RESULT_ROLES:
+            talk.result(self.text, identity_of(self.tool_call_id))
+        elif self.role == "user":
+            for part in self.content if isinstance(self.content, list) else ():
+                if part.type == "tool_result":
+                    talk.result(output_text(part.content), identity_of(part.tool_use_id))
+            talk.add("user", self.text)
 
     @property
     def opens_turn(self) -> bool:
@@ -127,6 +169,7 @@ class Message(msgspec.Struct):
 
 
 _TOOL: Final = "tool"
+_RESULT_ROLES: Final = frozenset(("tool", "function", "environment"))
 _ROLES: Final = frozenset(("system", "developer", "user", "tool", "function", "environment", "exit"))
 """Roles whose messages are no replies. A message with another one may be a reply in a form that is not read."""
 _CALL_PARTS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
@@ -194,8 +237,10 @@ class Segment:
     calls: list[Call] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     ended_at: str | None = None
+    heard: list[Message] = field(default_factory=list)
 
     def add(self, message: Message, unknown: Unknown) -> None:
+        self.heard.append(message)
         self.n_replies += 1
         self.n_foreign += message.foreign(unknown)
         self.ended_at = message.sent_at or self.ended_at
@@ -205,9 +250,18 @@ class Segment:
 
     def pass_over(self, message: Message, unknown: Unknown) -> None:
         """Count a message of an unknown role; one with calls hides what the agent called."""
+        self.heard.append(message)
         if message.role not in _ROLES:
             unknown.line(f"message of {message.role}")
             self.n_foreign += message.foreign(unknown) + len(message.calls)
+
+    @property
+    def messages(self) -> tuple[Spoken, ...]:
+        """The transcript."""
+        talk = Talk()
+        for message in self.heard:
+            message.tell(talk)
+        return talk.messages
 
 
 def metadata(arguments: bytes) -> str:
@@ -234,7 +288,7 @@ def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[
         if message.role == "assistant":
             current.add(message, unknown)
         elif message.opens_turn:
-            current = Segment(user_text=message.text)
+            current = Segment(user_text=message.text, heard=[message])
             opened.append(current)
         else:
             current.pass_over(message, unknown)
@@ -249,6 +303,7 @@ def episode(messages: Sequence[Message], unknown: Unknown) -> Segment:
             whole.add(message, unknown)
         elif whole.user_text is None and message.opens_turn:
             whole.user_text = message.text
+            whole.heard.append(message)
         else:
             whole.pass_over(message, unknown)
     return whole
@@ -261,6 +316,39 @@ def lists_messages(head: Head, name: str) -> bool:
         return False
     keys = set(first_keys(head.start[match.end() - 1 :]))
     return "role" in keys and ("parts" not in keys or "content" in keys)
+
+
+def identity_of(raw: msgspec.Raw) -> str | None:
+    """Return the id of a call as its source writes it; None for none."""
+    value = msgspec.json.decode(raw) if raw else None
+    return None if value in {None, ""} else str(value)
+
+
+def argument_text(arguments: bytes) -> str:
+    r"""Return the arguments of a call as text, as far as a transcript reads them.
+
+    >>> argument_text(b'"{\\"city\\": \\"Rome\\"}"'), argument_text(b'{"skill":"caf\\u00e9"}')
+    ('{"city": "Rome"}', '{"skill":"café"}')
+    """
+    if not arguments or arguments == b"null":
+        return ""
+    value = msgspec.json.decode(arguments)
+    if not isinstance(value, str):
+        value = msgspec.json.encode(value).decode()
+    return value[:READ_CHARS]
+
+
+def output_text(output: bytes | msgspec.Raw) -> str:
+    r"""Return the result of a call as text: a text, the texts of its parts, or its JSON.
+
+    >>> output_text(b'"4"'), output_text(b'[{"type": "text", "text": "a"}, {"type": "image"}]')
+    ('4', 'a\n[image]')
+    """
+    value = msgspec.json.decode(output) if output else ""
+    if isinstance(value, list) and any(isinstance(one, dict) and "type" in one for one in value):
+        parts = [one for one in value if isinstance(one, dict)]
+        value = "\n".join(str(one.get("text") or f"[{one.get('type')}]") for one in parts)
+    return (value if isinstance(value, str) else msgspec.json.encode(value).decode())[:READ_CHARS]
 
 
 Decode = Callable[[bytes], Record]
@@ -444,6 +532,7 @@ class _RecordRuns:
             empty=segment.n_replies == 0,
             prompt=segment.user_text,
             reply=segment.texts[-1] if segment.texts else None,
+            messages=segment.messages if self.reading.keeps_texts else (),
         )
 
 

@@ -34,7 +34,6 @@ from typing import Final
 import msgspec
 
 from core.formats.by_name import ByName, Offer
-from core.formats.chat import metadata
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
@@ -44,7 +43,7 @@ from core.formats.sub_agents import Response, SubAgents, alone
 from core.formats.unknown import Unknown, may_be_call
 from core.records.bill import Owner, Spent
 from core.records.limits import Label, Millis, Tokens
-from core.records.run import Call, Inventory, Run, Usage
+from core.records.run import Inventory, Run, Usage
 
 NAME: Final = "claude-code"
 
@@ -62,6 +61,7 @@ class _Block(msgspec.Struct, gc=False):
     tool_use_id: msgspec.Raw = msgspec.Raw(b"")
     name: Label | None = None
     input: msgspec.Raw = msgspec.Raw(b"")
+    content: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Written(msgspec.Struct, gc=False):
@@ -450,6 +450,10 @@ class _Session(Session[_Prompt, _Line]):
 
     def _add_user(self, line: _Line, raw: bytes) -> None:
         blocks = (line.message or _NO_MESSAGE).blocks
+        if self.keeps_texts:
+            for block in blocks:
+                if block.type == "tool_result":
+                    self.add_output(_text(block.tool_use_id), block.content)
         if len(blocks) == 1 and blocks[0].type == "tool_result":  # most lines are of this kind
             self._touch(line)
             return
@@ -511,7 +515,7 @@ class _Session(Session[_Prompt, _Line]):
         for block in message.blocks:
             if block.type == "text":
                 if block.text:
-                    run.texts.append(block.text)
+                    self.add_text(run, block.text)
             elif block.type in _CALL_BLOCKS:
                 if block.name:
                     self._add_call(run, block.name, block.id, block.input)
@@ -563,7 +567,7 @@ class _Session(Session[_Prompt, _Line]):
             self._call_ids.add(identity)
             if len(self._call_ids) == n_before:
                 return
-        run.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
+        self.add_call(run, name, arguments, identity)
         self._by_name.add_call(name)
         if name in _LOADS and (skill := _loaded(arguments)):
             self._by_name.add_load(skill, run.offer)

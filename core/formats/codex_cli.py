@@ -119,6 +119,7 @@ class _Payload(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"")
     input: msgspec.Raw = msgspec.Raw(b"")
     action: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = msgspec.Raw(b"")
     call_id: str | None = None
     invocation: _Invocation | None = None
     new_thread_id: str | None = None
@@ -333,7 +334,9 @@ class _Session(Steps[_Line]):
             self.call(one.called, one.call_id, one.arguments or one.input or one.action, at)
         elif one.type == "message" and one.role == "assistant":
             self.say(one.text, at)
-        elif one.type not in _OTHERS and not one.type.endswith("_output") and self.unknown.block(one.type):
+        elif one.type.endswith("_output"):
+            self.add_output(one.call_id, one.output)
+        elif one.type not in _OTHERS and self.unknown.block(one.type):
             self.turn(at).n_foreign += 1
 
     def _read_sub_agents(self, reading: Reading) -> None:

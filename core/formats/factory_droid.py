@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from core.formats.chat import metadata
+from core.formats.chat import identity_of
 from core.formats.entries import Entry, Progress
 from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading
@@ -22,7 +22,6 @@ from core.formats.sessions import Prompt, Session, read_segments
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.unknown import Unknown
 from core.records.limits import Label
-from core.records.run import Call
 
 NAME: Final = "factory-droid"
 
@@ -36,6 +35,8 @@ class _Block(msgspec.Struct):
     id: str | None = None
     name: Label | None = None
     input: msgspec.Raw = msgspec.Raw(b"")
+    tool_use_id: msgspec.Raw = msgspec.Raw(b"")
+    content: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Message(msgspec.Struct):
@@ -172,6 +173,8 @@ class _Session(Session[_Prompt, _Line]):
         elif message.role != "user":
             self.unknown.line(f"message of {message.role}")
         elif any(block.type == "tool_result" for block in blocks):
+            for block in blocks:
+                self.add_output(identity_of(block.tool_use_id), block.content)
             self._touch(line)
         elif text := _REMINDER.sub("", "\n".join(block.text or "" for block in blocks)).strip():
             self.prompts.append(_Prompt(entry, request=text, last_time=line.timestamp))
@@ -186,10 +189,10 @@ class _Session(Session[_Prompt, _Line]):
         for block in blocks:
             if block.type == "tool_use" and block.name:
                 if self._is_new(block):
-                    run.calls.append(Call(name=block.name, metadata=metadata(bytes(block.input))))
+                    self.add_call(run, block.name, block.input, block.id)
             elif block.type == "text":
                 if block.text:
-                    run.texts.append(block.text)
+                    self.add_text(run, block.text)
             elif block.type not in _OTHER_BLOCKS:
                 run.n_foreign += self.unknown.block(block.type)
 

@@ -19,7 +19,6 @@ from typing import Final
 
 import msgspec
 
-from core.formats.chat import metadata
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
 from core.formats.moments import utc_ms_of
@@ -30,7 +29,7 @@ from core.formats.sub_agents import alone
 from core.formats.unknown import Unknown
 from core.records.bill import Spent, containing
 from core.records.limits import Label, Tokens
-from core.records.run import Call, Run, Status, Usage
+from core.records.run import Run, Status, Usage
 
 NAME: Final = "gemini-cli"
 
@@ -68,6 +67,7 @@ class _Call(msgspec.Struct):
     name: Label
     id: str | None = None
     args: msgspec.Raw = msgspec.Raw(b"")
+    result: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Part(msgspec.Struct, rename="camel"):
@@ -158,14 +158,11 @@ class _Prompt(Prompt):
     tokens: list[_Tokens] = field(default_factory=list)
     models: list[str | None] = field(default_factory=list)
 
-    def add(self, message: _Message, calls: list[Call]) -> None:
+    def add(self, message: _Message) -> None:
         self.n_replies += 1
         self.status = "completed"
         self.model = message.model or self.model
         self.last_time = message.timestamp or self.last_time
-        self.calls.extend(calls)
-        if text := message.text:
-            self.texts.append(text)
         if message.tokens is not None:
             self.tokens.append(message.tokens)
             self.models.append(message.model)
@@ -265,7 +262,12 @@ class _Session(Session[_Prompt, _Piece]):
         # A message grows in place, so the content shows which of two copies of a file is the longer.
         self.n_facts += len(calls) + (message.tokens is not None)
         run = self.prompts[-1]
-        run.add(message, [Call(name=call.name, metadata=metadata(bytes(call.args))) for call in calls])
+        run.add(message)
+        if text := message.text:
+            self.add_text(run, text)
+        for call in calls:
+            self.add_call(run, call.name, call.args, call.id)
+            self.add_output(call.id, call.result)
         for part in message.parts if not message.tool_calls else ():
             if isinstance(part, _Part) and part.function_call:
                 run.n_foreign += self.unknown.block("functionCall")

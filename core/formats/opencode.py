@@ -77,6 +77,7 @@ class _Metadata(msgspec.Struct, rename={"session_id": "sessionId"}):
 class _State(msgspec.Struct):
     input: msgspec.Raw = msgspec.Raw(b"")
     metadata: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Part(msgspec.Struct, rename={"call_id": "callID"}):
@@ -166,6 +167,7 @@ class _Session(Steps[_Message]):
             self.say("" if part.synthetic else part.text or "", at)
         elif part.type == "tool" and part.tool:
             self.call(part.tool, part.call_id, part.state.input, at)
+            self.add_output(part.call_id, part.state.output)
             if child := _child_of(part.state):
                 self.agents.add_call(part.call_id or child, self.prompts[-1], "")
                 self.agents.link(child, part.call_id or child)

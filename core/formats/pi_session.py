@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from core.formats.chat import metadata
+from core.formats.chat import identity_of
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
 from core.formats.openclaw_report import Report, report_beside
@@ -48,6 +48,7 @@ class _Block(msgspec.Struct):
     text: str | None = None
     name: Label | None = None
     arguments: msgspec.Raw = msgspec.Raw(b"")
+    id: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Usage(msgspec.Struct, rename="camel"):
@@ -79,6 +80,7 @@ class _Message(msgspec.Struct, rename="camel"):
     usage: _Usage | None = None
     stop_reason: str | None = None
     tool_calls: list[msgspec.Raw] | None = None
+    tool_call_id: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def blocks(self) -> list[_Block]:
@@ -326,6 +328,7 @@ class _Session(Session[_Prompt, _Line]):
         if message.role == "assistant":
             self._add_reply(line, message)
         elif message.role == "toolResult":
+            self.add_output(identity_of(message.tool_call_id), msgspec.json.encode(message.text))
             self._touch(line)
         elif message.text.strip():
             opened = self._open(line, message)
@@ -355,20 +358,21 @@ class _Session(Session[_Prompt, _Line]):
         run.last_text = message.text or run.last_text
         for block in message.blocks:
             if block.type == "toolCall" and block.name:
-                run.calls.append(self._call(block.name, bytes(block.arguments)))
+                self._add_call(run, block.name, block)
             elif block.type == "text":
-                if block.text and self.reads_text:
-                    run.texts.append(block.text)
+                if block.text and (self.reads_text or self.keeps_texts):
+                    self.add_text(run, block.text)
             elif block.type not in _OTHER_BLOCKS:
                 run.n_foreign += self.unknown.block(block.type)
         if message.tool_calls:
             self.unknown.field("tool_calls")
             run.n_foreign += 1
 
-    def _call(self, name: str, arguments: bytes) -> Call:
-        if self.reads_text:
-            return Call(name=name, metadata=metadata(arguments))
-        return self._plain_calls.setdefault(name, Call(name=name))
+    def _add_call(self, run: _Prompt, name: str, block: _Block) -> None:
+        if self.reads_text or self.keeps_texts:
+            self.add_call(run, name, block.arguments, identity_of(block.id))
+        else:
+            run.calls.append(self._plain_calls.setdefault(name, Call(name=name)))
 
     def _touch(self, line: _Line) -> None:
         """A run ends with its last reply or tool result."""

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from core.formats.chat import metadata
+from core.formats.chat import identity_of
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.identity import digest_of, plain
 from core.formats.reading import Format, Head, Reading
@@ -28,7 +28,7 @@ from core.formats.sub_agents import Response, SubAgents
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent, containing
 from core.records.limits import Label, Tokens
-from core.records.run import Call, Run, Usage
+from core.records.run import Run, Usage
 
 NAME: Final = "qwen-code"
 
@@ -39,6 +39,20 @@ class _Function(msgspec.Struct):
     name: Label
     id: str | None = None
     args: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Answer(msgspec.Struct):
+    """The result of a call."""
+
+    id: msgspec.Raw = msgspec.Raw(b"")
+    response: msgspec.Raw = msgspec.Raw(b"")
+
+
+def _answer_of(raw: msgspec.Raw) -> _Answer:
+    try:
+        return msgspec.json.decode(raw, type=_Answer) if raw else _Answer()
+    except UNDECODABLE:
+        return _Answer()
 
 
 class _Part(msgspec.Struct, rename="camel"):
@@ -223,6 +237,9 @@ class _Session(Session[_Prompt, _Line]):
         if line.type == "assistant":
             self._add_reply(line, message, raw)
         elif line.type == "tool_result" or any(part.function_response for part in message.parts):
+            for part in message.parts if self.keeps_texts else ():
+                answer = _answer_of(part.function_response)
+                self.add_output(identity_of(answer.id), answer.response)
             self._touch(line)
         else:
             self._add_prompt(line, message, raw)
@@ -275,7 +292,7 @@ class _Session(Session[_Prompt, _Line]):
             if part.function_call is not None:
                 self._add_call(run, part.function_call)
             elif part.spoken:
-                run.texts.append(part.spoken)
+                self.add_text(run, part.spoken)
             elif not part.is_known:
                 run.n_foreign += self.unknown.block(part.type or _kind_of(raw, index))
         if message.tool_calls or (message.content and not message.parts):
@@ -288,7 +305,7 @@ class _Session(Session[_Prompt, _Line]):
             self._call_ids.add(call.id)
             if len(self._call_ids) == n_before:
                 return
-        run.calls.append(Call(name=call.name, metadata=metadata(bytes(call.args))))
+        self.add_call(run, call.name, call.args, call.id)
 
     def _touch(self, line: _Line) -> None:
         if self.prompts and line.timestamp is not None:

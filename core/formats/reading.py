@@ -113,6 +113,8 @@ class Reading:
     each_event: bool = False
     """Of events that repeat the reward of their message all count."""
     sub_agents: SubAgentFiles = field(default_factory=SubAgentFiles)
+    keeps_texts: bool = False
+    """Runs bring their transcripts, because the learner keeps texts."""
     seems: str | None = None
     """The format that it was recognised as, where a person named another."""
 

@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
+import msgspec
+
 from core.errors import InvalidInput
 from core.formats.by_name import Offer
+from core.formats.chat import argument_text, metadata, output_text
 from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
 from core.formats.line_order import Line, Order, in_order
 from core.formats.moments import utc_ms_of
@@ -24,6 +27,7 @@ from core.formats.unknown import Unknown
 from core.records.bill import Spent, heaviest, merged
 from core.records.limits import MAX_TOKENS
 from core.records.run import Call, Inventory, Run, Status, Usage, beyond
+from core.records.transcript import Message, Talk
 
 _LINES_HELD: Final = 50_000
 """So many lines of several sessions are held at once; of more it is found out first where each session ends."""
@@ -48,6 +52,7 @@ class Prompt(ABC):
     texts: list[str] = field(default_factory=list)
     by_sub_agents: list[Callable[[], Spent]] = field(default_factory=list)
     offer: Offer | None = None
+    talk: Talk = field(default_factory=Talk)
 
     @property
     def reply(self) -> str | None:
@@ -83,10 +88,34 @@ class Session(Order, ABC, Generic[P, L]):
     n_facts: int = 0
     prompts: list[P] = field(default_factory=list)
     prompt_chars: int | None = None
+    keeps_texts: bool = False
+    _talks: dict[str, Talk] = field(default_factory=dict, init=False)
 
     @abstractmethod
     def add(self, line: L, raw: bytes) -> None:
         """Add a line with its ``number``."""
+
+    def add_text(self, prompt: P, text: str) -> None:
+        """Add a text of the agent to a run."""
+        prompt.texts.append(text)
+        if self.keeps_texts:
+            prompt.talk.add("agent", text)
+
+    def add_call(
+        self, prompt: P, name: str, arguments: bytes | msgspec.Raw, identity: str | None = None
+    ) -> None:
+        """Add a call to a run; ``identity`` is how its result names it."""
+        prompt.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
+        if self.keeps_texts:
+            prompt.talk.call(name, argument_text(bytes(arguments)), identity)
+            if identity:
+                self._talks[identity] = prompt.talk
+
+    def add_output(self, identity: str | None, output: bytes | msgspec.Raw) -> None:
+        """Add the result of a call to the run that made it."""
+        talk = self._talks.get(identity or "")
+        if talk is not None and output:
+            talk.result(output_text(output), identity)
 
     @property
     @abstractmethod
@@ -160,7 +189,14 @@ class Session(Order, ABC, Generic[P, L]):
             empty=prompt.n_replies == 0,
             prompt=prompt.request,
             reply=prompt.reply,
+            messages=self._messages(prompt),
         )
+
+    def _messages(self, prompt: P) -> tuple[Message, ...]:
+        messages = prompt.talk.messages
+        if not messages or not prompt.request:
+            return messages
+        return (Message(kind="user", text=prompt.request), *messages)
 
 
 def _by_sub_agents(prompt: Prompt) -> tuple[Spent, ...]:
@@ -237,6 +273,7 @@ class _Sessions(ABC, Generic[K, P, L]):
                 yield from self._handed_out(self.over(key, number))
                 if key not in self.open:
                     self.open[key] = self.begun(key, self.unknown)
+                    self.open[key].keeps_texts = self.reading.keeps_texts
                 current, latest = self.open[key], key
             current.number = number
             current.n_bytes += len(raw)
@@ -269,6 +306,7 @@ class _Sessions(ABC, Generic[K, P, L]):
                     ordered.setdefault(key, []).append((line, raw))
             for key, lines in ordered.items():
                 session = self.begun(key, Unknown())  # what isn't understood was counted before
+                session.keeps_texts = self.reading.keeps_texts
                 for line, raw in self.sorted(lines):
                     session.add(line, raw)
                 yield from session.entries(self.reading)

@@ -8,7 +8,6 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from core.formats.chat import metadata
 from core.formats.line_order import Line
 from core.formats.sessions import Prompt, Session
 from core.formats.sub_agents import SubAgents
@@ -63,7 +62,7 @@ class Steps(Session[Turn, L], Generic[L]):
         turn.n_replies += 1
         turn.status = "completed"
         if text:
-            turn.texts.append(text)
+            self.add_text(turn, text)
 
     def call(self, name: str, identity: str | None, arguments: msgspec.Raw, at: str | float | None) -> None:
         """Add a call; one whose id is known is the same, and the later name is the better one."""
@@ -71,11 +70,12 @@ class Steps(Session[Turn, L], Generic[L]):
         if known is not None:
             turn, place = known
             turn.calls[place] = Call(name=name, metadata=turn.calls[place].metadata)
+            turn.talk.rename(name, identity)
             return
         turn = self.turn(at)
         turn.n_replies += 1
         turn.status = "completed"
-        turn.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
+        self.add_call(turn, name, arguments, identity)
         if identity:
             self._calls[identity] = (turn, len(turn.calls) - 1)
 

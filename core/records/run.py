@@ -36,6 +36,7 @@ from core.records.limits import (
     whole,
 )
 from core.records.selection import Selection
+from core.records.transcript import Message, Talk
 
 Unit = Literal["prompt", "turn", "episode"]
 OTHER_UNITS: Final[dict[Unit, tuple[Unit, ...]]] = {
@@ -163,7 +164,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     only an offer (`OFFERED`) has any, and nothing is learned of them. ``loaded`` are arms by name that the run found
     otherwise than by a call of their name: skills that it loaded. ``empty`` marks a prompt without any answer.
     ``prompt`` and ``reply`` are the request and the last message (None = the last of ``texts``, "" = not to be
-    stored). Two versions that differ only in these two are the same. ``bill`` has the tokens by model and owner where
+    stored), ``messages`` the transcript where its source gives an order. Versions that differ only in these three are
+    the same. ``bill`` has the tokens by model and owner where
     the source names more than ``usage`` does; else the usage is the only row.
     """
 
@@ -197,6 +199,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prompt: str | None = None
     reply: str | None = None
     bill: tuple[Spent, ...] = ()
+    messages: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -254,6 +257,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.bill != ():
             force_setattr(self, "bill", several("bill", self.bill, Spent, where=self._where))
             checked_rows(self.bill, self._where)
+        if self.messages != ():
+            force_setattr(self, "messages", several("messages", self.messages, Message, where=self._where))
         for name, highest in _TEXTS:
             value = getattr(self, name)
             if value != () and not (value is None and name == "referenced"):
@@ -322,6 +327,24 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 next_step=f"Give it class {selection.run_class}, or leave the selection out.",
             )
         selection.check_decisions(known)
+
+    @property
+    def transcript(self) -> tuple[Message, ...]:
+        """The messages; of a source without their order the request, then the calls, then the texts.
+
+        >>> run = Run(uid="r", inventory=Inventory(kind="declared", arms=()), prompt="2 + 2?", texts=("4",))
+        >>> [(one.kind, one.text) for one in run.transcript]
+        [('user', '2 + 2?'), ('agent', '4')]
+        """
+        if self.messages:
+            return self.messages
+        talk = Talk()
+        talk.add("user", self.prompt or "")
+        for call in self.calls:
+            talk.call(call.name, call.metadata)
+        for one_text in self.texts or (self.reply or "",):
+            talk.add("agent", one_text)
+        return talk.messages
 
     @property
     def tokens(self) -> int | None:

@@ -2,7 +2,8 @@
 
 Each row of facts has a digest of its canonical encoding: table and values, packed. The sum of all digests, modulo
 2**512, depends on no order. A link's head is the digest of the earlier head and of the sum. So it changes with every
-fact and every earlier link. Left out are caches, states (replayed from undo acts) and values that follow from others.
+fact and every earlier link. Left out are caches, states (replayed from undo acts), values that follow from others,
+and transcripts, from which nothing is computed.
 
 The digests are keyed with 128 random bits of the learner. Erasing draws another key, so that no earlier sum, here or
 in a backup, allows a test of a guess of an erased text. Links never change.

@@ -27,6 +27,7 @@ from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
 from core.store.tables import marking
+from core.store.texts import drop_transcripts
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped
@@ -61,6 +62,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "training_pair.instruction": "said",
     "training_pair.response": "said",
     "training_pair.digest": "said",
+    "run_text.messages": "said",
     "step_text.asked": "said",
     "step_text.answered": "said",
     "rollout_message.content": "said",
@@ -372,6 +374,7 @@ def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
     n_erased["audit.detail"] += _unsay(txn, concerned)
     n_erased["evidence.excerpt"] += _drop_excerpts(txn, scope)
     n_erased["training_pair"] += _drop_pairs(txn, scope)
+    n_erased["run_text"] += drop_transcripts(txn, list(scope.runs))
     n_erased["step_text"] += drop_step_texts(txn, list(scope.episodes))
     n_erased["step_text"] += drop_rollout_texts(txn, list(scope.episodes.values()))
     n_erased["episode.task"] += drop_tasks(txn, list(scope.episodes))

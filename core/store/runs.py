@@ -20,7 +20,7 @@ from core.store.erased import REMEMBER
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede
-from core.store.texts import fill_texts, note_texts, storable
+from core.store.texts import fill_texts, note_texts, put_transcripts, storable, transcript_of
 from core.store.transaction import Transaction
 from core.store.version import (
     BILL,
@@ -89,6 +89,7 @@ def _add_distinct(
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
     results: dict[int, Recorded] = dict.fromkeys(fresh, "new")
+    _put_transcripts(txn, {uid: versions[index] for uid, index in zip(uids, indexes, strict=True)})
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
         results |= _again(txn, batch, versions, again, import_no)
@@ -101,6 +102,14 @@ def _add_distinct(
             import_no,
         )
     return results
+
+
+def _put_transcripts(txn: Transaction, versions: Mapping[str, _Telling]) -> None:
+    """Store the transcripts of runs; the versions that are active before this write keep theirs."""
+    new = {uid: (one.trace, one.transcript) for uid, one in versions.items() if one.transcript is not None}
+    if new:
+        known = _known(txn, list(new))
+        put_transcripts(txn, [(known[uid].run_no, *one) for uid, one in new.items()])
 
 
 def _note_texts(txn: Transaction, uids: Sequence[str], known: Mapping[str, KnownRun], import_no: int) -> None:
@@ -129,6 +138,7 @@ class _Telling(NamedTuple):
     trace: int
     digest: int
     is_stripped: bool
+    transcript: str | None = None
 
 
 def _telling(txn: Transaction, judged: Judged, import_no: int) -> _Telling:
@@ -142,7 +152,7 @@ def _telling(txn: Transaction, judged: Judged, import_no: int) -> _Telling:
         if stored != version:
             _name_what_is_left(txn, run.uid, digests[1], stored)
         return _Telling(stored, *digests, stored != version or erased.takes(run.uid, run.session))
-    return _Telling(version, *digests, is_stripped=False)
+    return _Telling(version, *digests, is_stripped=False, transcript=transcript_of(txn, judged.run))
 
 
 def _name_what_is_left(txn: Transaction, uid: str, digest: int, stored: Version) -> None:
@@ -181,7 +191,7 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_n
     txn.note_news()
     first = txn.number("run", len(fresh))
     rows = []
-    for run_no, (judged, (version, trace, digest, _)) in enumerate(fresh, first):
+    for run_no, (judged, (version, trace, digest, *_)) in enumerate(fresh, first):
         run = judged.run
         head = (run_no, run.uid, run.rank, trace, digest, import_no, txn.revision, 1, txn.revision)
         bill = bill_in_force(version, txn.settings.prices)
@@ -247,7 +257,7 @@ def _again(
     attributions = []
     noted = attributed(txn, [run.run_no for run in again.values()])
     for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
-        version, own_trace, own_digest, is_stripped = versions[index]
+        version, own_trace, own_digest, is_stripped, _ = versions[index]
         run, stored_texts = batch[index].run, version.texts
         if is_stripped and version == read_version(txn, run_no):
             own_trace, own_digest = trace, digest

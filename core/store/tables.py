@@ -449,6 +449,14 @@ training_pair = _clustered(
     _partial("ix_training_pair_digest", "digest", where="digest <> ''"),
 )
 
+run_text = _clustered(
+    "run_text",  # the transcript of a run's version, with marks in the place of secrets
+    _bulk_learner(),
+    _key("run_no"),
+    _key("trace"),  # of what the version's source says
+    _text("messages"),  # JSON
+)
+
 rubric = _acts(
     "rubric",  # by what people judge
     _text("uid"),

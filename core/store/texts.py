@@ -16,7 +16,9 @@ import msgspec
 from core.records.evaluation_lines import LayerLine
 from core.records.kept_texts import StoredTexts, cut, execution_uid
 from core.records.layer import adapter_uri, layer_uid
-from core.secrecy import masked, secrets_in
+from core.records.run import Run
+from core.records.transcript import Message
+from core.secrecy import masked, masked_messages, secrets_in
 from core.store.chain import columns_of
 from core.store.engine import Connection
 from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID
@@ -325,6 +327,7 @@ def adopt(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:
     """Remove the executions of runs that are removed themselves."""
+    drop_transcripts(facts, run_nos)
     numbers = [one.number for one in _own(facts, run_nos) if one.number]
     for table in ("training_pair", "execution"):
         facts.connection.run_in(
@@ -345,6 +348,60 @@ def sweep_texts(connection: Connection, learner_id: int) -> None:
     """Delete the texts of known runs from an import that never settled."""
     for table in ("training_pair", "execution"):
         connection.run(f"DELETE FROM {table} WHERE {_UNTOLD}", [learner_id])
+    connection.run(_UNSETTLED, [learner_id])
+
+
+# Transcripts: one for each version of a run, by the trace of its content
+
+_MESSAGES: Final = msgspec.json.Decoder(tuple[Message, ...])
+_PUT_TRANSCRIPT: Final = (
+    insert_into("run_text", "learner_id", "run_no", "trace", "messages") + " ON CONFLICT DO NOTHING"
+)
+_OTHERS: Final = (
+    "DELETE FROM run_text WHERE learner_id = ?1 AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM run r"
+    " WHERE r.learner_id = ?1 AND r.run_no = run_text.run_no AND r.trace = run_text.trace)"
+)
+_UNSETTLED: Final = (
+    "DELETE FROM run_text WHERE learner_id = ?1 AND NOT EXISTS (SELECT 1 FROM run r WHERE r.learner_id = ?1"
+    " AND r.run_no = run_text.run_no AND r.trace = run_text.trace) AND NOT EXISTS (SELECT 1 FROM provenance s"
+    " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = run_text.run_no AND s.trace = run_text.trace)"
+)
+
+
+def transcript_of(txn: Transaction, run: Run) -> str | None:
+    """Return the transcript to store of a run, as JSON; None where the setting or the caller wants none."""
+    if not txn.settings.keep_texts or run.empty or run.reply == "":
+        return None
+    messages = masked_messages(run.transcript)
+    return msgspec.json.encode(messages).decode() if any(one.text or one.result for one in messages) else None
+
+
+def put_transcripts(txn: Transaction, rows: Sequence[tuple[int, int, str]]) -> None:
+    """Store transcripts by run and trace. Of other versions only those of the active ones stay."""
+    txn.connection.run_in(_OTHERS, [txn.learner_id], [run_no for run_no, _, _ in rows])
+    if txn.connection.n_changed(_PUT_TRANSCRIPT, [(txn.learner_id, *row) for row in rows]):
+        txn.note_news()
+
+
+def read_transcript(facts: Facts, run_no: int) -> tuple[Message, ...] | None:
+    """Return the transcript of a run's active version; None where none is kept."""
+    row = facts.connection.row(
+        "SELECT t.messages FROM run_text t JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
+        " AND r.trace = t.trace WHERE t.learner_id = ? AND t.run_no = ?",
+        [facts.learner_id, run_no],
+    )
+    return None if row is None else _MESSAGES.decode(row[0])
+
+
+def drop_transcripts(facts: Facts, run_nos: Sequence[int]) -> int:
+    """Delete every transcript of runs; return how many there were."""
+    rows = facts.connection.rows_in(
+        "SELECT run_no FROM run_text WHERE learner_id = ? AND run_no IN ({})", [facts.learner_id], run_nos
+    )
+    facts.connection.run_in(
+        "DELETE FROM run_text WHERE learner_id = ? AND run_no IN ({})", [facts.learner_id], run_nos
+    )
+    return len(rows)
 
 
 # The learner as an adapter

@@ -219,6 +219,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [run_of("x")])),
     "upload.import_uploaded": ("ingest", lambda context, folder: dropped(context, folder / FILE)),
     "watch.watch": ("ingest", lambda context, folder: next(watch(context, [folder / FILE], lambda: None))),
+    "queries.transcript": ("read", lambda context, _: queries.transcript(context, RUN)),
     "queries.arm_path": ("read", lambda context, _: queries.arm_path(context, A)),
     "queries.arm_ledger": ("read", lambda context, _: queries.arm_ledger(context, A)),
     "queries.arm_runs": ("read", lambda context, _: queries.arm_runs(context, A)),

@@ -127,7 +127,7 @@ def numbers(context: Context) -> object:
         counted = [
             (table.name, snapshot.connection.rows(f'SELECT count(*) FROM "{table.name}"'))
             for table in tables.metadata.tables.values()
-            if table.name not in {"erased", "audit", "link", "review_draft", "learner"}
+            if table.name not in {"erased", "audit", "link", "review_draft", "learner", "run_text"}
         ]
         moved = snapshot.connection.rows("SELECT * FROM posterior ORDER BY arm_no")
         kept = snapshot.connection.rows(

@@ -256,6 +256,10 @@ MARKS: dict[str, Marks] = {
         ),
         "changed",
     ),
+    "run_text": Marks(
+        "learner_id",
+        "run_no trace messages",
+    ),
     "scale": Marks(
         (
             "learner_id scale_no uid environment_no step_lo step_hi lo hi threshold base gamma actor "

@@ -261,6 +261,7 @@ _BACK_TO_0021 = (
     "ALTER TABLE posterior DROP COLUMN changed",
     "DROP TABLE defined",
     "DROP TABLE definition",
+    "DROP TABLE run_text",
     "DROP TABLE retraction",
     "DROP TABLE repair",
     "ALTER TABLE learner DROP COLUMN next_repair_no",

@@ -89,7 +89,7 @@ from core.flows.queries.previews import (
     preview_reward,
 )
 from core.flows.queries.quality import LayersView, layers
-from core.flows.queries.run import run
+from core.flows.queries.run import run, transcript
 from core.flows.queries.runs import RunsView, listed_runs, runs, runs_view
 from core.flows.queries.savings import MonthSaved, months, savings
 from core.flows.queries.search import search

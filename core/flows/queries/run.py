@@ -23,6 +23,7 @@ from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
 from core.records.run_story import ArmFlip, RunArm, RunStory
 from core.records.selection import LEFT_OUT, Decision, Selection
+from core.records.transcript import Message
 from core.records.view import RunFilter, View
 from core.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.store.episodes import episodes_of_run
@@ -30,6 +31,7 @@ from core.store.reads import observations
 from core.store.reads.run_pages import run_page
 from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_cursor, tellings
 from core.store.settings import folded_settings
+from core.store.texts import read_transcript
 from core.store.transaction import Snapshot
 
 _LEDGER_ROWS: Final = 1_000
@@ -48,6 +50,17 @@ def run(context: Context, name: Annotated[str, Meta(description="The run's uid o
                 next_step="Use a uid or number that armscope runs lists.",
             )
         return _story(context, snapshot, position)
+
+
+def transcript(
+    context: Context, name: Annotated[str, Meta(description="The run's uid or number.")]
+) -> tuple[Message, ...] | None:
+    """Return the transcript of a run; None where none is kept, or for a caller who may not read it."""
+    with context.reading() as snapshot:
+        position = run_cursor(snapshot, name)
+        if position is None or not snapshot.shows_texts:
+            return None
+        return read_transcript(snapshot, position.run_no)
 
 
 def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:

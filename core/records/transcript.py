@@ -1,0 +1,137 @@
+"""Transcript: the messages of a run in order, its calls with arguments, and what the calls gave.
+
+A source makes it while it is read, and only where the setting ``keep_texts`` is on. It is stored with a mark in the
+place of each secret, and it is bounded: long messages lose their end, and long transcripts their middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from core.records.kept_texts import keepable
+
+Speaker = Literal["user", "agent", "call", "left out"]
+MAX_MESSAGE_CHARS: Final = 8_000
+"""Characters that are kept of a message, of a call's arguments, and of its result."""
+MAX_TRANSCRIPT_CHARS: Final = 100_000
+"""Characters that are kept of a run. A longer one keeps its first and its last messages."""
+READ_CHARS: Final = 4 * MAX_MESSAGE_CHARS
+"""Characters that are read of a message: more than are kept, so that no secret is cut before it is masked."""
+_ROOM_FOR_MARK: Final = 60
+_LEAST_CHARS: Final = 40
+"""A message counts as this long at least, as its names and marks take room too."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A message of a run, or a call.
+
+    ``text`` is what the user or the agent wrote, or the arguments of a call of ``name``. ``result`` is what the call
+    gave, None = unknown. Kind ``left out`` marks the middle of a long transcript; its text is the number of messages.
+    """
+
+    kind: Speaker
+    text: str = ""
+    name: str = ""
+    result: str | None = None
+
+
+class Talk:
+    """The messages of a run while its source is read."""
+
+    __slots__ = ("_calls", "_messages")
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._calls: dict[str, int] = {}
+
+    def add(self, kind: Literal["user", "agent"], text: str) -> None:
+        """Add a message; one of blanks only is none."""
+        if text.strip():
+            self._messages.append(Message(kind=kind, text=text[:READ_CHARS]))
+
+    def call(self, name: str, arguments: str, identity: object = None) -> None:
+        """Add a call; ``identity`` is how its result names it."""
+        if identity:
+            self._calls[str(identity)] = len(self._messages)
+        self._messages.append(Message(kind="call", name=name, text=arguments[:READ_CHARS]))
+
+    def rename(self, name: str, identity: object) -> None:
+        """Give a call another name, where it is known."""
+        place = self._calls.get(str(identity))
+        if place is not None:
+            self._messages[place] = replace(self._messages[place], name=name)
+
+    def result(self, text: str, identity: object = None) -> None:
+        """Add the result of a call; one that names no call is that of the first call without a result.
+
+        >>> talk = Talk()
+        >>> talk.call("add", '{"a": 2}', "c1")
+        >>> talk.result("4", "c1")
+        >>> [(one.name, one.result) for one in talk.messages]
+        [('add', '4')]
+        """
+        place = self._calls.get(str(identity)) if identity else self._first_open()
+        if place is not None:
+            self._messages[place] = replace(self._messages[place], result=text[:READ_CHARS])
+
+    def _first_open(self) -> int | None:
+        open_calls = (
+            place for place, one in enumerate(self._messages) if one.kind == "call" and one.result is None
+        )
+        return next(open_calls, None)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages so far."""
+        return tuple(self._messages)
+
+
+def bounded(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return messages as they are kept: each cut, and without the middle of a long transcript.
+
+    >>> long = [Message(kind="agent", text="x" * 50_000)] * 40
+    >>> short = bounded(long)
+    >>> sum(len(one.text) for one in short) < MAX_TRANSCRIPT_CHARS
+    True
+    >>> [one.text for one in short if one.kind == "left out"]
+    ['28']
+    """
+    cut = [_cut(one) for one in messages]
+    if sum(map(_size, cut)) <= MAX_TRANSCRIPT_CHARS:
+        return tuple(cut)
+    n_first = _n_that_fit(cut)
+    n_last = _n_that_fit(cut[:n_first:-1])
+    n_out = len(cut) - n_first - n_last
+    return (*cut[:n_first], Message(kind="left out", text=str(n_out)), *cut[len(cut) - n_last :])
+
+
+def _n_that_fit(messages: Sequence[Message]) -> int:
+    """Return how many of the first messages fit half of a transcript."""
+    left = MAX_TRANSCRIPT_CHARS // 2
+    for number, one in enumerate(messages):
+        left -= _size(one)
+        if left < 0:
+            return number
+    return len(messages)
+
+
+def _size(one: Message) -> int:
+    return max(len(one.text) + len(one.name) + len(one.result or ""), _LEAST_CHARS)
+
+
+def _cut(one: Message) -> Message:
+    return replace(
+        one, text=_shortened(one.text), result=None if one.result is None else _shortened(one.result)
+    )
+
+
+def _shortened(text: str) -> str:
+    text = keepable(text)
+    if len(text) <= MAX_MESSAGE_CHARS:
+        return text
+    n_stored = MAX_MESSAGE_CHARS - _ROOM_FOR_MARK
+    return f"{text[:n_stored]} [… cut: more characters …]"
