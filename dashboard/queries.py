@@ -44,6 +44,7 @@ from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.times import DAY_MS, MINUTE_MS
+from core.records.transcript import Message
 from core.records.view import RunFilter, View
 from core.statistics.confidence import Confidence
 from core.statistics.heatmap import RowChoice
@@ -318,6 +319,12 @@ def run(name: str) -> queries.RunStory:
     """Return everything there is to say about one run; raises `UnknownRun`."""
     here = reading()
     return cached(("run", name, here.pages.actor), None, lambda: queries.run(here.pages, name))
+
+
+def transcript(name: str) -> tuple[Message, ...] | None:
+    """Return the transcript of a run; it is read each time, so that no memory holds an erased one."""
+    here = reading()
+    return wherever(here.pages, lambda: queries.transcript(here.pages, name))()
 
 
 # Episodes

@@ -28,6 +28,8 @@ def page() -> None:
         steps.table(episode)
     with panel("What a step was asked and answered"):
         steps.texts(episode)
+    with panel("Conversation", still="the steps above still hold"):
+        story.conversations(episode)
     with panel("Parts"):
         story.parts(episode)
     with panel("Credit"):

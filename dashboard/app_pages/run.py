@@ -9,6 +9,7 @@ from dashboard.reading import reading
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.run import decisions, judging, story
+from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -31,6 +32,8 @@ def page() -> None:
             decisions.table(story_of_run)
         else:
             muted("No arm was put to the test.")
+    with panel("Conversation", still="the decisions above still hold"):
+        conversation(story_of_run)
     if judging.may_judge(story_of_run):
         with panel("Judge"):
             judging.panel_of(story_of_run)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
 import streamlit as st
 
-from core.errors import NotFound
+from core.errors import NotFound, UnknownRun
 from core.flows.queries import ArmOfEpisode, EpisodeView
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import cached_figure
@@ -18,9 +19,12 @@ from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
+from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import both_ends, muted, section, small_table
 from dashboard.wording import Markdown, Words
 
+_TRANSCRIPTS: Final = 3
+"""Runs of an episode whose transcripts are drawn; the others are a click away."""
 _PHONE: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
 
 
@@ -107,6 +111,16 @@ def parts(episode: EpisodeView) -> None:
         },
         alt="Parts of the reward, and measures",
     )
+
+
+def conversations(episode: EpisodeView) -> None:
+    """Draw the transcripts of its first runs."""
+    for number, uid in enumerate(episode.runs[:_TRANSCRIPTS], start=1):
+        with suppress(UnknownRun):
+            conversation(
+                queries.run(uid),
+                title="Conversation" if len(episode.runs) == 1 else f"Run {number} of the episode",
+            )
 
 
 def runs(episode: EpisodeView) -> None:

@@ -1,0 +1,66 @@
+"""Transcript: what was written in a run, and beside it what the run had on offer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.flows.queries import RunArm, RunStory
+from dashboard import queries, wording
+from dashboard.reading import reading
+from dashboard.sentences import texts
+from dashboard.sentences.transcript import transcript, transcript_note
+from dashboard.widgets.words import chipped, muted, section, small
+from dashboard.wording import Markdown, Words
+
+_NAMED: Final = 15
+_STATES: Final = ((Words("In the prompt"), "full"), (Words("By name"), "by name"), (Words("Left out"), "out"))
+
+
+def conversation(story: RunStory, *, title: str = "Conversation") -> None:
+    """Draw the transcript of a run, or why there is none; a presentation shows none."""
+    here = reading()
+    if here.presenting:
+        return
+    may_read = here.context.may("read_texts")
+    messages = queries.transcript(story.facts.uid) if may_read else None
+    if messages is None:
+        section(wording.literal(title))
+        muted(texts.how_to_keep(keeps=here.frame.settings.keep_texts, may_read=may_read))
+        return
+    section(wording.literal(title), transcript_note(messages))
+    left, right = st.columns([8, 4], gap="large")
+    with left:
+        st.html(transcript(messages, story.arms, here.tokens))
+    with right:
+        _offered(story)
+
+
+def _offered(story: RunStory) -> None:
+    """Draw the arms of the run by how they were there, those that it referenced first."""
+    for title, state in _STATES:
+        arms = [arm for arm in story.arms if _state(arm) == state]
+        if arms:
+            st.markdown(_list(title, sorted(arms, key=lambda arm: not arm.referenced)))
+
+
+def _state(arm: RunArm) -> str:
+    if arm.in_prompt and not arm.loaded:
+        return "full"
+    return "by name" if arm.loaded or arm.state == "by name" else "out"
+
+
+def _list(title: Words, arms: Sequence[RunArm]) -> Markdown:
+    names = [
+        f"{chipped(arm.arm)}{small(Words(' · referenced')) if arm.referenced else ''}"
+        for arm in arms[:_NAMED]
+    ]
+    more = (
+        [small(f"and {wording.count(len(arms) - _NAMED)} more, in the table above")]
+        if len(arms) > _NAMED
+        else []
+    )
+    head = f"**{title}**, {wording.things(len(arms), 'arm')}"
+    return Words("  \n").join([head, *names, *more])
