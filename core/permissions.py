@@ -9,6 +9,7 @@ from core.records.actor import Actor, Grant, Role
 
 Action = Literal[
     "read",
+    "read_words",
     "read_texts",
     "reward",
     "evaluate",
@@ -30,7 +31,8 @@ Action = Literal[
 
 _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
     "read": frozenset({"viewer", "reviewer", "operator", "read", "review", "operate"}),
-    "read_texts": frozenset({"reviewer", "operator"}),
+    "read_words": frozenset({"reviewer", "operator", "texts"}),  # of people: notes, reasons, feedback
+    "read_texts": frozenset({"operator", "texts"}),  # of agents; a reviewer reads those of items to judge
     "reward": frozenset({"reviewer", "operator", "review", "operate"}),
     "evaluate": frozenset({"reviewer", "operator", "review", "operate"}),
     "judge": frozenset({"reviewer", "operator"}),
@@ -42,7 +44,7 @@ _ALLOWED: Final[dict[Action, frozenset[Role]]] = {
     "credit": frozenset({"operator", "operate"}),
     "ingest": frozenset({"operator", "ingest"}),
     "select": frozenset({"operator", "ingest"}),
-    "export_training": frozenset({"operator", "operate"}),
+    "export_training": frozenset({"operator", "texts"}),
     "erase": frozenset({"operator"}),
     "members": frozenset({"operator"}),
     "alerts": frozenset({"operator"}),

@@ -44,7 +44,7 @@ from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.times import DAY_MS, MINUTE_MS
-from core.records.transcript import Message
+from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
 from core.statistics.confidence import Confidence
 from core.statistics.heatmap import RowChoice
@@ -321,7 +321,7 @@ def run(name: str) -> queries.RunStory:
     return cached(("run", name, here.pages.actor), None, lambda: queries.run(here.pages, name))
 
 
-def transcript(name: str) -> tuple[Message, ...] | None:
+def transcript(name: str) -> Transcript:
     """Return the transcript of a run; it is read each time, so that no memory holds an erased one."""
     here = reading()
     return wherever(here.pages, lambda: queries.transcript(here.pages, name))()

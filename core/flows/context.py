@@ -207,6 +207,7 @@ class Context:
                 if not (self.may_be_empty or is_first):
                     raise unknown_learner(snapshot)
                 snapshot.settings = replace_settings(snapshot.settings, sticky=self.sticky)
+            snapshot.shows_words = self.may("read_words")
             snapshot.shows_texts = self.may("read_texts")
             yield snapshot
 

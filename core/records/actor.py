@@ -11,7 +11,7 @@ from core.records.limits import storable
 
 PersonRole = Literal["viewer", "reviewer", "operator"]
 """Roles of a person."""
-Scope = Literal["read", "ingest", "review", "operate"]
+Scope = Literal["read", "ingest", "review", "operate", "texts"]
 """Scopes of a token."""
 Role = Literal[PersonRole, Scope]
 PERSON_ROLES: tuple[Role, ...] = get_args(PersonRole)

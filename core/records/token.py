@@ -130,5 +130,5 @@ def check_scopes(scopes: Sequence[str]) -> tuple[Scope, ...]:
             f"{', '.join(repr(scope[:60]) for scope in strange) or 'none'}.",
             next_step="Choose the fewest that do, for example ingest.",
         )
-    default: tuple[Scope, ...] = ("read", "ingest", "review", "operate")
+    default: tuple[Scope, ...] = ("read", "ingest", "review", "operate", "texts")
     return tuple(scope for scope in default if scope in scopes)

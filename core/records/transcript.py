@@ -39,6 +39,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     result: str | None = None
 
 
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages of a run; None where none are kept, or where the caller ``may_read`` none."""
+
+    messages: tuple[Message, ...] | None = None
+    may_read: bool = True
+
+
 class Talk:
     """The messages of a run while its source is read."""
 

@@ -178,7 +178,7 @@ def repairs(snapshot: Snapshot) -> tuple[Repair, ...]:
             until_ms=until_ms,
             at_ms=at_ms,
             actor=actor,
-            reason=(reason or None) if snapshot.shows_texts else None,
+            reason=(reason or None) if snapshot.shows_words else None,
             arms=tuple(arms[number]),
             n_observations=n_observations,
             n_changed=changed.get(number, 0),

@@ -345,6 +345,18 @@ _OPEN_BLIND: Final = (
 )
 
 
+def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
+    """Return whether a run is to be judged in an active queue, by this reviewer or by anyone."""
+    row = facts.connection.row(
+        "SELECT 1 FROM review_item i JOIN review_queue q ON q.learner_id = i.learner_id"
+        f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
+        " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
+        " WHERE i.learner_id = ? AND (i.run_no = ? OR x.run_no = ?) AND i.assigned_to IN ('', ?) LIMIT 1",
+        [facts.learner_id, run_no, run_no, actor],
+    )
+    return row is not None
+
+
 def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
     """Return the subjects that a reviewer holds in blind queues: no read may show others' judgements of them.
 

@@ -249,8 +249,10 @@ class Snapshot:
         self.moment = SnapshotKey(self.origin, self.revision, token, connection.file)
         self.settings = _settings(settings)
         self.epochs = Epochs(connection, self.learner_id)
+        self.shows_words = True
+        """The caller may read what people wrote: notes, reasons, feedback; `core.flows.context` sets it."""
         self.shows_texts = True
-        """Whether who reads may see what people wrote, and excerpts; `core.flows.context` says."""
+        """The caller may read texts of agents: requests, answers, excerpts, transcripts."""
         self.hidden: frozenset[int] = frozenset()
         """Numbers of the evaluations that are left out of what who reads takes along; it says so, too."""
 
@@ -268,7 +270,7 @@ class Snapshot:
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment, without texts: who may see those of one may not those of every one."""
         other = Snapshot(self.connection, name)
-        other.shows_texts = False
+        other.shows_words = other.shows_texts = False
         return other
 
 
@@ -358,8 +360,13 @@ class Transaction:
         self._keep_before_what_is_staged()
 
     @cached_property
+    def shows_words(self) -> bool:
+        """True if the actor may read what people wrote."""
+        return may(self.actor, "read_words", self.name)
+
+    @cached_property
     def shows_texts(self) -> bool:
-        """True if the actor may read what people wrote, and excerpts."""
+        """True if the actor may read texts of agents."""
         return may(self.actor, "read_texts", self.name)
 
     @cached_property

@@ -21,7 +21,7 @@ def how_to_keep(*, keeps: bool, may_read: bool = True) -> Words:
     'Texts are not kept. The setting keep_texts keeps them from then on, and those of runs imported again.'
     """
     if not may_read:
-        return Words("Texts are hidden from viewers.")
+        return Words("Operators read texts. Reviewers read those of runs that are in a queue to judge.")
     if keeps:
         return Words("The texts of this run were not kept. Import it again to keep them.")
     return Words(

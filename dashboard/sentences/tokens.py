@@ -16,7 +16,8 @@ SCOPE_WORDS: Final[dict[Scope, str]] = {
     "read": "reads beliefs, runs, savings and evaluations, without any texts",
     "ingest": "selects arms and records runs, and reads nothing",
     "review": "reads, rewards and evaluates, and takes back what it gave",
-    "operate": "reads and reviews, and resets, changes settings, exports and takes back any act",
+    "operate": "reads and reviews, and resets, changes settings and takes back any act",
+    "texts": "reads kept texts, notes and reasons, and exports for training",
 }
 """Words for the permissions of each scope."""
 _SOON_DAYS: Final = 7

@@ -24,18 +24,27 @@ def conversation(story: RunStory, *, title: str = "Conversation") -> None:
     here = reading()
     if here.presenting:
         return
-    may_read = here.context.may("read_texts")
-    messages = queries.transcript(story.facts.uid) if may_read else None
-    if messages is None:
+    one = queries.transcript(story.facts.uid)
+    if one.messages is None:
         section(wording.literal(title))
-        muted(texts.how_to_keep(keeps=here.frame.settings.keep_texts, may_read=may_read))
+        muted(texts.how_to_keep(keeps=here.frame.settings.keep_texts, may_read=one.may_read))
         return
-    section(wording.literal(title), transcript_note(messages))
+    section(wording.literal(title), transcript_note(one.messages))
     left, right = st.columns([8, 4], gap="large")
     with left:
-        st.html(transcript(messages, story.arms, here.tokens))
+        st.html(transcript(one.messages, story.arms, here.tokens))
     with right:
         _offered(story)
+
+
+def messages_of(story: RunStory) -> bool:
+    """Draw the transcript of a run, folded; return whether there is one."""
+    here = reading()
+    messages = None if here.presenting else queries.transcript(story.facts.uid).messages
+    if messages:
+        with st.expander(f"Conversation: {transcript_note(messages)}"):
+            st.html(transcript(messages, story.arms, here.tokens))
+    return bool(messages)
 
 
 def _offered(story: RunStory) -> None:

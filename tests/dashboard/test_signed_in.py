@@ -246,7 +246,7 @@ def _button(*starts: str) -> Callable[[AppTest], bool]:
 EPISODE: Final = "sums/1"
 OFFERS: Final[dict[Action, Offer]] = {
     "read": Offer("posteriors", lambda page: len(page.dataframe) > 0),
-    "read_texts": Offer("arm", lambda page: SECRET_NOTE in told(page)),
+    "read_words": Offer("arm", lambda page: SECRET_NOTE in told(page)),
     "reward": Offer("rewards", _button("send ")),
     "evaluate": Offer("review", _button("submit ", "skip ")),
     "judge": Offer("review", _button("submit ", "skip ")),
@@ -262,7 +262,7 @@ OFFERS: Final[dict[Action, Offer]] = {
 
 ALLOWED: Final[dict[PersonRole, set[Action]]] = {
     "viewer": {"read"},
-    "reviewer": {"read", "read_texts", "reward", "evaluate", "judge", "undo_own"},
+    "reviewer": {"read", "read_words", "reward", "evaluate", "judge", "undo_own"},
     "operator": set(OFFERS),
 }
 """Written a second time by hand, so that a change of `core.permissions` is meant."""

@@ -15,6 +15,7 @@ from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from core.records.transcript import Message
+from dashboard.sentences.texts import how_to_keep
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at
 
@@ -75,7 +76,7 @@ def test_a_long_transcript_unfolds(open_page: Open, database: Path) -> None:
     many = [Message(kind="agent", text=f"text {number}") for number in range(60)]
     recorded(database, *many, Message(kind="agent", text="x" * 5_000))
     body = shown(open_page("run", run="r"))
-    assert "21 more messages and calls" in body
+    assert "21 more messages" in body
     assert "3,800 more characters" in body
 
 
@@ -89,11 +90,11 @@ def test_viewers_and_presentations_get_none(
     monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="vi", role="viewer"))
     page = open_page("run", run="r")
     assert not shown(page)
-    assert "Texts are hidden from viewers." in " ".join(texts(page))
+    assert how_to_keep(keeps=True, may_read=False) in " ".join(texts(page))
 
 
 def test_a_run_without_one_says_how_to_keep_it(open_page: Open, database: Path) -> None:
     context = recorded(database, CALL)
     change(context, "keep_texts", value=False)
     record(context, Run(uid="s", inventory=Inventory(kind="declared", arms=(Arm(key=TOOL),))))
-    assert "The setting keep_texts keeps them" in " ".join(texts(open_page("run", run="s")))
+    assert how_to_keep(keeps=False) in " ".join(texts(open_page("run", run="s")))

@@ -80,11 +80,12 @@ QUEUE = "queue-1"
 
 TABLE: dict[Action, set[Role]] = {
     "read": {"viewer", "reviewer", "operator", "read", "review", "operate"},
-    "read_texts": {"reviewer", "operator"},
+    "read_words": {"reviewer", "operator", "texts"},
+    "read_texts": {"operator", "texts"},
     "evaluate": {"reviewer", "operator", "review", "operate"},
     "judge": {"reviewer", "operator"},
     "queue": {"operator", "operate"},
-    "export_training": {"operator", "operate"},
+    "export_training": {"operator", "texts"},
     "erase": {"operator"},
     "reward": {"reviewer", "operator", "review", "operate"},
     "undo_own": {"reviewer", "operator", "review", "operate"},
@@ -478,29 +479,31 @@ def test_everybody_sees_who_did_what(context: Context) -> None:
     assert queries.changes(acting(context, "reviewer"), 1)[0].detail["reason"] == "good"
 
 
-def test_a_token_that_exports_to_train_gets_the_texts_that_it_may_not_read(tmp_path: Path) -> None:
+def test_a_token_exports_to_train_by_the_scope_of_texts_alone(tmp_path: Path) -> None:
     context = executed(tmp_path, execution_line(1, say="the secret of the answer"))
     evaluate_all(context, [order(1, "success", score=0.9, rater="mara", rubric="v1", feedback="well said")])
-    operate = Actor(name="token:x", role=None, grants=(Grant(role="operate"),), token=1)
-    token = replace(context, actor=operate)
-    assert (token.may("export_training"), token.may("read_texts"), token.may("judge")) == (True, False, False)
-    file = io.BytesIO()
-    training_into(token, file, "-", TrainingQuery(format="reward_jsonl"))
-    assert b"the secret of the answer" in file.getvalue()
-    (seen,) = queries.evaluations(token)
+
+    def token(*scopes: Role) -> Context:
+        grants = tuple(Grant(role=scope) for scope in scopes)
+        return replace(context, actor=Actor(name="token:x", role=None, grants=grants, token=1))
+
+    everything_else = token("read", "ingest", "review", "operate")
+    with pytest.raises(Denied):
+        training_into(everything_else, io.BytesIO(), "-", TrainingQuery(format="reward_jsonl"))
+    (seen,) = queries.evaluations(everything_else)
     assert (seen.feedback, queries.evaluations(context)[0].feedback) == (None, "well said")
-    whole = io.BytesIO()
-    export.export_into(token, whole, "-")
-    assert b"the secret" not in whole.getvalue()
-    assert b"well said" not in whole.getvalue()
+    file = io.BytesIO()
+    training_into(token("texts"), file, "-", TrainingQuery(format="reward_jsonl"))
+    assert b"the secret of the answer" in file.getvalue()
+    assert queries.evaluations(token("read", "texts"))[0].feedback == "well said"
 
 
 def test_what_one_may_see_of_a_learner_is_no_matter_of_another(context: Context) -> None:
     create_learner(context, "support")
     both = (Grant(role="reviewer"), Grant(role="viewer", learner="support"))
     with replace(context, actor=Actor(name="jo", role=None, grants=both)).reading() as snapshot:
-        assert snapshot.shows_texts
-        assert not snapshot.of("support").shows_texts
+        assert snapshot.shows_words
+        assert not snapshot.of("support").shows_words
     only = Actor(name="jo", role=None, grants=(Grant(role="viewer", learner="default"),))
     assert queries.verify(replace(context, actor=only)).learners == ("default",)
     assert queries.verify(context).learners == ("default", "support")

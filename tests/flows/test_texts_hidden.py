@@ -22,17 +22,19 @@ from core.flows.export import export_file, export_into
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
+from core.flows.queues import add_queue
 from core.flows.reset import reset
 from core.flows.review import exclude_item, keep_draft
 from core.flows.reward import reward
 from core.flows.settings import change
+from core.flows.undo import undo
 from core.formats.armscope import write
-from core.records.actor import Actor, Role
+from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.ledger_lines import LedgerLine
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
-from core.records.review import Draft
+from core.records.review import Draft, QueueAsks
 from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
 from tests.engine import copy_world
@@ -224,8 +226,25 @@ def test_an_export_without_texts_is_the_same_without_them(context: Context, tmp_
     assert exported(context).splitlines()[1:] == whole[1:], "what is known keeps its texts"
 
 
-def test_a_reviewer_reads_them(context: Context) -> None:
-    assert WORD in exported(acting(context, "reviewer"))
+def test_a_token_reads_them_by_name(context: Context) -> None:
+    grants = tuple(Grant(role=scope) for scope in ("read", "texts"))
+    token = replace(context, actor=Actor(name="token:x", role=None, grants=grants, token=1))
+    assert WORD in exported(token)
+    assert planted("excerpt") in told(queries.run(token, "told"))
+
+
+def test_a_reviewer_reads_words_of_people_and_texts_of_runs_to_judge(context: Context) -> None:
+    here = acting(context, "reviewer")
+    assert WORD not in exported(here)
+    assert [one.text for one in queries.notes(here, ARM)] == [planted("note")]
+    assert planted("excerpt") not in told(queries.run(here, "told"))
+    assert queries.transcript(here, "told").messages is None
+    queue = add_queue(context, "more", QueueAsks(source="runs", runs=("told",)))
+    assert planted("excerpt") in told(queries.run(here, "told"))
+    assert planted("prompt") in told(queries.transcript(here, "told"))
+    assert queries.transcript(acting(context, "viewer"), "told").messages is None
+    undo(context, queue.id)
+    assert queries.transcript(here, "told").messages is None
 
 
 def test_a_run_that_is_told_is_kept_whoever_tells_it(context: Context) -> None:

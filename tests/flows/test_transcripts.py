@@ -36,8 +36,8 @@ def keeping(folder: Path, name: str = "a.db") -> Context:
 
 
 def spoken(context: Context, run: str) -> list[tuple[str, str, str, str | None]]:
-    told = queries.transcript(context, run)
-    return [] if told is None else [(one.kind, one.name, one.text, one.result) for one in told]
+    messages = queries.transcript(context, run).messages or ()
+    return [(one.kind, one.name, one.text, one.result) for one in messages]
 
 
 def of_claude(n_prompts: int = 1) -> bytes:
@@ -123,13 +123,13 @@ def test_a_run_under_way_brings_what_its_messages_say(tmp_path: Path) -> None:
         ("agent", "last"),
     ]
     learner.record("left", arms=["tool:other:a"], calls=["a"], texts=["x"], prompt="Why?", keep=False)
-    assert queries.transcript(learner._context, "left") is None
+    assert queries.transcript(learner._context, "left").messages is None
 
 
 def test_off_no_byte_is_kept(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     import_files(context, [put(tmp_path, of_claude(), "s.jsonl")])
-    assert queries.transcript(context, "1") is None
+    assert queries.transcript(context, "1").messages is None
     assert CANARY.encode() not in content(context.store)
 
 
@@ -189,7 +189,7 @@ def test_erasing_leaves_no_byte_in_file_log_or_fresh_backup(tmp_path: Path) -> N
     assert answer.places["run_text"] == 2
     for _ in range(2):
         assert CANARY.encode() not in content(context.store)
-        assert queries.transcript(context, "1") is None
+        assert queries.transcript(context, "1").messages is None
         import_files(context, [file])
     backup(context, tmp_path / "copy.db")
     assert CANARY.encode() not in (tmp_path / "copy.db").read_bytes()
@@ -209,5 +209,8 @@ def test_who_may_not_read_texts_gets_none(tmp_path: Path) -> None:
     record(context, run_of("r"))
     import_files(context, [put(tmp_path, of_claude(), "s.jsonl")])
     viewer = replace(context, actor=Actor(name="v", role="viewer"))
-    assert queries.transcript(viewer, "2") is None
-    assert queries.transcript(context, "2") is not None
+    assert (queries.transcript(viewer, "2").messages, queries.transcript(viewer, "2").may_read) == (
+        None,
+        False,
+    )
+    assert queries.transcript(context, "2").messages is not None

@@ -35,7 +35,7 @@ from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
 from core.flows.kairos import export_call, reward_call
 from core.formats.kairos import refusal
 from core.permissions import Action, may
-from core.records.actor import Actor, Grant
+from core.records.actor import Actor, Grant, Scope
 from core.records.inventory import CarriedAnswer
 from core.records.limits import shown
 from core.records.times import iso
@@ -98,7 +98,7 @@ def call(
 
 
 def _acting(tool: AgentTool, actor: Actor, allowed: frozenset[str] | None) -> Actor:
-    """Return the actor of a call, with the right to operate if ``allowed`` names the tool."""
+    """Return the actor of a call, with the tool's scope if ``allowed`` names the tool: `texts` for an export."""
     if tool.allowed_as is None or allowed is None:
         return actor
     if tool.allowed_as not in allowed:
@@ -106,7 +106,8 @@ def _acting(tool: AgentTool, actor: Actor, allowed: frozenset[str] | None) -> Ac
             f"{tool.name} is not among what this server lets {actor.name} do.",
             next_step=f"Start the server with --allow {tool.allowed_as}.",
         )
-    return msgspec.structs.replace(actor, grants=(*actor.grants, Grant(role="operate")))
+    scope: Scope = "texts" if tool.allowed_as == "export" else "operate"
+    return msgspec.structs.replace(actor, grants=(*actor.grants, Grant(role=scope)))
 
 
 def _checked(tool: AgentTool, arguments: Arguments) -> Arguments:

@@ -94,7 +94,7 @@ def page_of_evaluations(
 ) -> EvaluationPage:
     """Return a page of evaluations below the number ``before``, the latest first; with ``since`` what changed.
 
-    Feedback is a text: a caller without the action ``read_texts`` gets none.
+    Feedback is a text: a caller without the action ``read_words`` gets none.
     """
     since = completed(Dates, query)["since"]
     since_ms, until_ms = dates_of(query)
@@ -104,7 +104,7 @@ def page_of_evaluations(
         hidden = hidden_from(context, snapshot)
         after = after_of(snapshot, since, hidden)
         page = evaluation_page(snapshot, filters, before=before, limit=limit, hidden=hidden, after=after)
-        shows = context.may("read_texts")
+        shows = context.may("read_words")
         rows = [
             msgspec.structs.replace(
                 row,

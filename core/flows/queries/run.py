@@ -23,13 +23,14 @@ from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
 from core.records.run_story import ArmFlip, RunArm, RunStory
 from core.records.selection import LEFT_OUT, Decision, Selection
-from core.records.transcript import Message
+from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
 from core.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.store.episodes import episodes_of_run
 from core.store.reads import observations
 from core.store.reads.run_pages import run_page
 from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_cursor, tellings
+from core.store.review import is_open_item
 from core.store.settings import folded_settings
 from core.store.texts import read_transcript
 from core.store.transaction import Snapshot
@@ -49,18 +50,27 @@ def run(context: Context, name: Annotated[str, Meta(description="The run's uid o
                 f"There is no run {name[:80]!r} in learner {context.learner!r}.",
                 next_step="Use a uid or number that armscope runs lists.",
             )
+        _open_texts(context, snapshot, position.run_no)
         return _story(context, snapshot, position)
 
 
 def transcript(
     context: Context, name: Annotated[str, Meta(description="The run's uid or number.")]
-) -> tuple[Message, ...] | None:
-    """Return the transcript of a run; None where none is kept, or for a caller who may not read it."""
+) -> Transcript:
+    """Return the transcript of a run, where one is kept and the caller may read it."""
     with context.reading() as snapshot:
         position = run_cursor(snapshot, name)
-        if position is None or not snapshot.shows_texts:
-            return None
-        return read_transcript(snapshot, position.run_no)
+        if position is None:
+            return Transcript(may_read=snapshot.shows_texts)
+        _open_texts(context, snapshot, position.run_no)
+        messages = read_transcript(snapshot, position.run_no) if snapshot.shows_texts else None
+        return Transcript(messages=messages, may_read=snapshot.shows_texts)
+
+
+def _open_texts(context: Context, snapshot: Snapshot, run_no: int) -> None:
+    """Let a reviewer read the texts of a run that is to be judged."""
+    if not snapshot.shows_texts and context.may("judge"):
+        snapshot.shows_texts = is_open_item(snapshot, context.actor.name, run_no)
 
 
 def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:

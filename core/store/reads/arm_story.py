@@ -70,7 +70,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
                 at_ms,
                 target,
                 actor,
-                (reason or None) if snapshot.shows_texts else None,
+                (reason or None) if snapshot.shows_words else None,
                 bool(undone),
                 base.alpha_micro,
                 base.beta_micro,

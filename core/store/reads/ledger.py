@@ -338,7 +338,7 @@ def _observation(
         weight=weight / MICRO,
         run=uid,
         run_no=run_no or None,
-        reason=(reason or None) if facts.shows_texts else None,
+        reason=(reason or None) if facts.shows_words else None,
         actor=actor,
         at_ms=at_ms,
         epoch=epoch,
@@ -376,7 +376,7 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
             actor=actor,
             target=target,
             scope=scope,
-            reason=(reason or None) if snapshot.shows_texts else None,
+            reason=(reason or None) if snapshot.shows_words else None,
             n_arms=n_arms,
             undone=bool(undone) or not standing,
         )

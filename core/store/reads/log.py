@@ -161,7 +161,7 @@ def _number_at(snapshot: Snapshot, after: Position) -> int:
 
 
 def _shown(snapshot: Snapshot, detail: Detail) -> Detail:
-    if snapshot.shows_texts:
+    if snapshot.shows_words:
         return detail
     return {name: None if name in TEXTS_OF_DETAILS else value for name, value in detail.items()}
 

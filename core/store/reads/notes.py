@@ -23,7 +23,7 @@ def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
         Note(
             id=f"note-{number}",
             arm=key,
-            text=text if snapshot.shows_texts else "",
+            text=text if snapshot.shows_words else "",
             actor=actor,
             at_ms=at_ms,
             undone=bool(undone),

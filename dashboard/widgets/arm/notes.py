@@ -72,7 +72,7 @@ def read(arm: str) -> None:
                 when = wording.minute(one.at_ms, year_of_ms=here.frame.last_at_ms)
                 st.markdown(small(f"{when} UTC · {wording.literal(one.actor)}{state}"))
                 if not one.text:
-                    muted(texts.hidden(may_read=here.context.may("read_texts")))
+                    muted(texts.hidden(may_read=here.context.may("read_words")))
                 elif one.undone:
                     muted(wording.literal(one.text))
                 else:

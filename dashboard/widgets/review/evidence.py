@@ -20,6 +20,7 @@ from dashboard.sentences.review import Part
 from dashboard.sentences.texts import how_to_keep
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
+from dashboard.widgets.transcript import messages_of
 from dashboard.widgets.words import both_ends, chipped, gray, small
 from dashboard.wording import Markdown
 
@@ -43,7 +44,8 @@ def evidence(item: ReviewItem) -> None:
         st.markdown(small(sentences.item_note(item)))
         if story is not None:
             link(pages.RUN, f"Run {wording.count(story.facts.run_no)}", **{address.RUN: story.facts.uid})
-        if not _texts(item):
+        has_texts = _texts(item)
+        if not (story is not None and messages_of(story)) and not has_texts:
             st.markdown(gray(how_to_keep(keeps=reading().frame.settings.keep_texts)))
         if story is not None:
             _used(item, story)
