@@ -559,7 +559,7 @@ BUDGETS = {
     "core/detect": 645,
     "core/doors": 18_845,
     "core/explained": 585,
-    "core/flows": 15_480,
+    "core/flows": 15_490,
     "core/formats": 13_910,
     "core/guide": 390,
     "core/installed": 3_530,
