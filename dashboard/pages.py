@@ -71,6 +71,7 @@ PAGES: Final[tuple[Page, ...]] = (
     DATA := Page(name="data", title="Data", group=_MANAGE, is_presented=False),
     SETTINGS := Page(name="settings", title="Settings", group=_MANAGE, is_presented=False),
     FLEET := Page(name="fleet", title="Fleet", group=_INSTALLATION, is_of_many=True),
+    ALERTS := Page(name="alerts", title="Alerts", group=_INSTALLATION, needs="alerts", is_presented=False),
     PEOPLE := Page(name="people", title="People", group=_INSTALLATION, needs="members", is_presented=False),
     TOKENS := Page(name="tokens", title="Tokens", group=_INSTALLATION, needs="members", is_presented=False),
     AUDIT := Page(name="audit", title="Audit", group=_INSTALLATION, needs="members", is_presented=False),

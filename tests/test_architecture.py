@@ -566,13 +566,13 @@ BUDGETS = {
     "core/package": 70,
     "core/posterior": 620,
     "core/records": 9_375,
-    "core/statistics": 11_870,
+    "core/statistics": 11_880,
     "core/store": 28_260,
     "dashboard": 4_760,
     "dashboard/app_pages": 1_480,
     "dashboard/figures": 4_800,
     "dashboard/report": 640,
-    "dashboard/sentences": 5_510,
+    "dashboard/sentences": 5_550,
     "dashboard/widgets": 13_200,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

@@ -18,6 +18,7 @@ def page() -> None:
         return
     sentence(sentences.episode(episode), here.tokens)
     muted(sentences.episode_facts(episode, year_of_ms=here.frame.last_at_ms))
+    story.finding(episode)
     story.links(episode)
     with panel("The episode in figures"):
         story.figures(episode)

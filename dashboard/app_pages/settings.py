@@ -5,9 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import sentences
+from dashboard.pages import ALERTS
 from dashboard.reading import reading
+from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
-from dashboard.widgets.settings import alerts, form, history, rubrics
+from dashboard.widgets.settings import form, history, rubrics
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -37,10 +39,8 @@ def page() -> None:
     with panel("Changes", still="the form still works"):
         section("Changes", "newest first")
         history.table()
-    if alerts.may_see():
-        st.space("small")
-        with panel("Alerts", still="the form still works"):
-            alerts.show()
+    if here.may("alerts"):
+        link(ALERTS, "Alerts have a page of their own")
 
 
 page()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.records.alert import AlertKind, AlertRow, WebhookRow
+from core.records.alert import AlertKind, AlertRow, AlertsView, WebhookRow
 from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 WHAT: Final[dict[AlertKind, str]] = {
@@ -36,6 +37,19 @@ _RESULTS: Final = {
     "TLS": "its certificate is none of that name",
     "unreachable": "no server answers there",
 }
+
+
+def alerts(view: AlertsView) -> Sentence:
+    """Return how many webhooks receive alerts, and how many alerts are open."""
+    n_open = sum(one.cleared_ms is None for one in view.alerts)
+    n = len(view.webhooks)
+    if not n:
+        return composed("No webhook receives alerts yet. Add one to be notified.")
+    receives = "receives" if n == 1 else "receive"
+    open_alerts = (
+        "no alert is" if not n_open else f"{wording.things(n_open, 'alert')} {'is' if n_open == 1 else 'are'}"
+    )
+    return composed(Phrase(wording.things(n, "webhook")), f" {receives} alerts; {open_alerts} open.")
 
 
 def webhook(one: WebhookRow, *, has_secret: bool, year_of_ms: int | None) -> Markdown:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from core.demo import World
-from core.flows.queries import EnvironmentStory, EnvironmentSummary, ModelPair, SuccessRate
+from core.flows.queries import EnvironmentStory, EnvironmentSummary, ModelComparison, ModelPair, SuccessRate
 from core.records.answers import ScaleAnswer
-from core.records.episode import FindingKind, Pattern, Scale
+from core.records.episode import Finding, FindingKind, Pattern, Scale
 from core.records.episode_page import EpisodeOutcome
 from core.records.estimate import Estimate, Missing
 from dashboard import wording
 from dashboard.figures.theme import Severity
 from dashboard.sentences.episode import short, threshold
 from dashboard.sentences.phrase import Phrase, Sentence, composed
-from dashboard.wording import Words
+from dashboard.wording import Markdown, Words
 
 PATTERN_WORDS: Final[dict[Pattern, str]] = {
     "sparse": "sparse",
@@ -35,13 +35,13 @@ PATTERN_MEANS: Final[dict[Pattern, str]] = {
     "continuous": "the last payment is graded",
 }
 FINDING_WORDS: Final[dict[FindingKind, str]] = {
-    "delayed": "Delayed-only feedback",
-    "sparsity": "Sparsity",
+    "delayed": "Pays only at the end",
+    "sparsity": "Hardly ever pays",
     "hacking": "Looks hacked",
-    "scaling": "Scaling",
-    "ambiguity": "Ambiguity",
+    "scaling": "Steps outweigh the end",
+    "ambiguity": "Unequal outcomes pay alike",
     "inconsistent": "Inconsistent scales",
-    "proxy": "Paid by proxy",
+    "proxy": "Pays for length",
     "length": "Goes with length",
     "constant": "Always the same",
     "out_of_scale": "Out of scale",
@@ -50,7 +50,7 @@ FINDING_WORDS: Final[dict[FindingKind, str]] = {
 FINDING_SEVERITY: Final[dict[FindingKind, Severity]] = {
     "delayed": "notice",
     "sparsity": "warning",
-    "hacking": "warning",
+    "hacking": "critical",
     "scaling": "warning",
     "ambiguity": "warning",
     "inconsistent": "warning",
@@ -60,6 +60,7 @@ FINDING_SEVERITY: Final[dict[FindingKind, Severity]] = {
     "out_of_scale": "warning",
     "paid_after_finished": "notice",
 }
+_GRAVITY: Final[tuple[Severity, ...]] = ("critical", "warning", "notice", "info")
 OUTCOME_WORDS: Final[dict[EpisodeOutcome, str]] = {
     "success": "success",
     "no_success": "no success",
@@ -101,9 +102,59 @@ def needs_a_look(one: EnvironmentSummary) -> bool:
     return any(FINDING_SEVERITY[kind] != "notice" for kind in one.findings)
 
 
+def by_gravity(kinds: Iterable[FindingKind]) -> list[FindingKind]:
+    """Return kinds of findings, the gravest first.
+
+    >>> by_gravity(["ambiguity", "delayed", "hacking"])
+    ['hacking', 'ambiguity', 'delayed']
+    """
+    return sorted(kinds, key=lambda kind: _GRAVITY.index(FINDING_SEVERITY[kind]))
+
+
 def environment(story: EnvironmentStory) -> Sentence:
-    """Return the same of one environment, as its own page says it."""
-    return _of_one(story.summary, filtered=False)
+    """Return a critical finding of an environment with its rate of success, else what `episodes` has of one."""
+    one, critical = story.summary, critical_finding(story)
+    if critical is None:
+        return _of_one(one, filtered=False)
+    rate = "" if one.success is None else f" {wording.percent(one.success.rate, 0)} of all succeed."
+    return composed(Phrase(f"{wording.literal(critical.seen)}"), rate)
+
+
+def critical_finding(story: EnvironmentStory) -> Finding | None:
+    """Return the first critical finding of an environment."""
+    return next(
+        (one for one in story.design.findings if FINDING_SEVERITY[one.kind] == "critical"),
+        None,
+    )
+
+
+def finding_of_episode(story: EnvironmentStory, uid: str) -> Markdown | None:
+    """Return the critical finding that names an episode, in a line."""
+    finding = critical_finding(story)
+    if finding is None or uid not in {named for named, _ in finding.steps}:
+        return None
+    return f"This episode is one of them: {wording.literal(finding.seen)}"
+
+
+def better(pair: ModelPair, comparison: ModelComparison) -> Markdown | None:
+    """Return which of two models is better, with its interval, as Markdown; None where the interval includes 0."""
+    value, low, high = pair.difference.value, pair.difference.lower, pair.difference.upper
+    if value is None or low is None or high is None or low <= 0 <= high:
+        return None
+    first, second = (pair.one, pair.other) if value > 0 else (pair.other, pair.one)
+    tasks = "the same tasks" if comparison.paired else "their own tasks"
+    is_rate = comparison.compared == "success"
+    least, most = sorted((abs(low), abs(high)))
+    if is_rate:
+        does = f"succeeds in {wording.percent(abs(value), 0)} more of {tasks} than"
+        between = wording.percent_interval(100 * least, 100 * most, 0)
+    else:
+        does = f"earns {abs(value):,.3f} more on {tasks} than"
+        between = f"{least:,.3f}–{most:,.3f}"
+    test = "" if pair.apart else " The test of all pairs at once does not show it."
+    return (
+        f"**{wording.literal(first)}** {does} **{wording.literal(second)}** (95% interval {between}).{test}"
+    )
 
 
 def _of_one(one: EnvironmentSummary, *, filtered: bool) -> Sentence:
@@ -237,9 +288,10 @@ def environments_table(
         "95% of average": [amount_limits(one.average) or wording.MISSING for one in summaries],
         "reward": [pattern_words(one.pattern) or "unknown" for one in summaries],
         "found": [
-            ", ".join(FINDING_WORDS[kind].lower() for kind in one.findings) or "none" for one in summaries
+            ", ".join(FINDING_WORDS[kind].lower() for kind in by_gravity(one.findings)) or "none"
+            for one in summaries
         ],
-        "scale": [scale_words(one.scale, declared=one.declared) for one in summaries],
+        "scale": [_ends(one.scale) for one in summaries],
         "models": [wording.plain(", ".join(one.models)) or wording.MISSING for one in summaries],
     }
     if not planted:
@@ -251,8 +303,15 @@ def environments_table(
     return dict([*[*cells.items()][:2], ("planted", planted_cells), *[*cells.items()][2:]])
 
 
+def gravity(one: EnvironmentSummary) -> int:
+    """Return the order of an environment by its gravest finding, 0 first."""
+    return min((_GRAVITY.index(FINDING_SEVERITY[kind]) for kind in one.findings), default=len(_GRAVITY))
+
+
 def _state(one: EnvironmentSummary) -> str:
     """Return the severity of findings by sign and word."""
+    if any(FINDING_SEVERITY[kind] == "critical" for kind in one.findings):
+        return "✕ critical"
     if needs_a_look(one):
         return "△ warning"
     return "○ notice" if one.findings else "✓ fine"
@@ -290,6 +349,12 @@ def pair_words(pair: ModelPair) -> str:
         return f"{why(pair.difference.missing)} ({wording.things(pair.n_tasks, 'common task')})"
     limits = amount_limits(pair.difference)
     return f"{wording.change(pair.difference.value, 3)}{f' ({limits})' if limits else ''}"
+
+
+def keeps_threshold(answer: ScaleAnswer) -> bool:
+    """Return whether a scale has other ends than the one in force, and the same threshold."""
+    new, old = answer.scale, answer.before
+    return new.threshold == old.threshold and (new.lo, new.hi) != (old.lo, old.hi)
 
 
 def scale_effect(answer: ScaleAnswer) -> Words:

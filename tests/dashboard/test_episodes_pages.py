@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
@@ -13,8 +14,9 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.queries.environments import paid_wrong
 from core.records.actor import Actor
-from core.records.episode import Episode, Part, Step
+from core.records.episode import Episode, Part, Scale, Step
 from core.records.times import DAY_MS
+from core.statistics.rewards.paid import columns_of
 from core.store.episodes import tell_episodes
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import THEMES, Tokens
@@ -101,7 +103,7 @@ def test_several_environments_are_counted_with_what_needs_a_look(open_page: Open
     assert "one of them pays" in title(page)
     (table,) = [frame.value for frame in page.dataframe if "found" in frame.value]
     assert dict(zip(table["environment"], table["state"], strict=True)) == {
-        "shell": "△ warning",
+        "shell": "✕ critical",
         "sums": "○ notice",
     }
     assert "looks hacked" in table["found"].tolist()[0]
@@ -189,16 +191,31 @@ def test_an_environment_has_its_figures_pattern_findings_and_scale(open_page: Op
     assert all(chart.proto.alt for chart in charts)
     (told,) = [table.value for table in page.table if "the reward is" in table.value]
     assert told["the reward is"].tolist() == ["**sparse**", "**binary**"]
-    assert "**Delayed-only feedback.**" in said(page)
+    assert "**Pays only at the end.**" in said(page)
 
 
 def test_findings_lead_to_the_steps_that_show_them(open_page: Open, database: Path) -> None:
     tell(database, *(hacked(number) for number in range(20)))
     page = open_page("environment", environment="shell")
     assert "**Looks hacked.** In 20 of 20 episodes" in said(page)
-    steps = [link.proto for link in page.get("page_link") if ", step " in link.proto.label]
-    assert steps
+    assert "[In 20 of 20" in title(page)
+    steps = [link.proto for link in page.get("page_link") if ", step" in link.proto.label]
+    assert len(steps) == 20
     assert all("episode=shell%2F" in one.query_string and "step=" in one.query_string for one in steps)
+
+
+def test_an_episode_of_a_finding_names_it(open_page: Open, database: Path) -> None:
+    tell(database, *(hacked(number) for number in range(20)), *sums())
+    page = open_page("episode", episode="shell/3")
+    assert "one of them: In" in said(page)
+    assert "one of them" not in said(open_page("episode", episode="sums/large/3"))
+
+
+def test_of_many_steps_the_first_of_each_episode_are_named() -> None:
+    paid = columns_of([hacked(number) for number in range(20)], Scale())
+    shown = paid.shown(np.arange(len(paid.reward)), 25)
+    assert len(shown) == 25
+    assert len({uid for uid, _ in shown}) == 20
 
 
 def test_a_scale_is_offered_previewed_declared_and_taken_back(open_page: Open, database: Path) -> None:
@@ -216,7 +233,10 @@ def test_a_scale_is_offered_previewed_declared_and_taken_back(open_page: Open, d
     assert "outside 0–1" in title(page)
     assert "5 of 16 episodes with a reward lie outside: they reach from 0.00 to 1.50." in said(page)
     assert page.button(key="declare scale").disabled
+    page.number_input(key="scale hi rich").set_value(2.0).run()
+    assert "still above 0.9" in said(page)
     page.button(key="fill in the guess").click().run()
+    assert page.number_input(key="scale threshold rich").value == 1.8
     page.number_input(key="scale threshold rich").set_value(1.2).run()
     check(page)
     assert "3 of 16 episodes** instead of 6 of 16 by a total above 0.90" in said(page)
@@ -258,6 +278,7 @@ def test_models_are_compared_on_the_same_tasks(open_page: Open, database: Path) 
     assert "Models on the same tasks" in heads(page)
     (chart,) = [one.proto for one in page.get("plotly_chart") if "same tasks" in one.proto.alt]
     assert "large less mini +0.250" in chart.alt
+    assert "**large** earns 0.250 more" in said(page)
     page = open_page("environment", environment="sums", compared=["large", "alone"])
     assert "Two models must have a task in common to be compared, got none." in said(page)
     page = open_page("environment", environment="sums", compared="large")

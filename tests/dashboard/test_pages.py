@@ -21,7 +21,7 @@ from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, wor
 
 EVERY: Final = tuple(page.name for page in PAGES)
 OF_RUNS: Final = tuple(
-    name for name in EVERY if name not in {"data", "settings", "people", "tokens", "audit", "help"}
+    name for name in EVERY if name not in {"data", "settings", "alerts", "people", "tokens", "audit", "help"}
 )
 """The others are of use to an empty learner."""
 

@@ -28,14 +28,14 @@ def lines(page: AppTest) -> list[str]:
 def test_a_refusal_is_shown_in_full_at_its_control_until_the_next_act(
     open_page: Open, context: Context
 ) -> None:
-    page = open_page("settings")
+    page = open_page("alerts")
     page.text_input(key="webhook url").set_value("http://hooks.example/a").run()
     page.button(key="add webhook").click().run()
     (line,) = lines(page)
     assert "No webhook was added." in line
     assert "must begin with https" in line
     shown = [str(one.value) for one in page.markdown]
-    assert shown.index(line) > next(at for at, text in enumerate(shown) if "No alerts yet" in text)
+    assert shown.index(line) > next(at for at, text in enumerate(shown) if "no texts" in text)
     page.run()
     assert lines(page) == [line]  # it stays while nothing else is done
     page.text_input(key="webhook url").set_value("https://hooks.example/a").run()
@@ -59,7 +59,7 @@ def test_a_reset_is_done_at_its_form_with_its_undo(open_page: Open, context: Con
 
 
 def test_a_result_does_not_follow_to_another_page(open_page: Open, context: Context) -> None:
-    page = open_page("settings")
+    page = open_page("alerts")
     page.button(key="add webhook").click().run()
     assert lines(page)
     page.switch_page("app_pages/savings.py").run()

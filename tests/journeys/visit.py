@@ -16,7 +16,7 @@ from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page, expect
 
 from dashboard.pages import PAGES
 
-_BEFORE_RUNS: Final = {"data", "settings", "people", "tokens", "audit"}
+_BEFORE_RUNS: Final = {"data", "settings", "alerts", "people", "tokens", "audit"}
 """Of use before the first run is there."""
 IN_VIEW: Final = tuple(page.name for page in PAGES if not page.is_hidden and page.name not in _BEFORE_RUNS)
 """Pages of the navigation that show what was recorded."""

@@ -120,8 +120,15 @@ class Paid:
         return result
 
     def shown(self, places: Ints, most: int) -> tuple[tuple[str, int], ...]:
-        """Return the steps at these indexes by their episode's uid and their number, at most ``most`` of them."""
+        """Return the steps at these indexes by their episode's uid and their number, at most ``most`` of them.
+
+        Of more steps, the first of each episode come before the others, so that more episodes are named.
+        """
         first = places[:most]
+        if len(places) > most:
+            firsts = np.unique(self.episode[places], return_index=True)[1]
+            others = np.setdiff1d(np.arange(len(places)), firsts)
+            first = places[np.sort(np.concatenate((firsts, others))[:most])]
         return tuple(
             (self.uids[episode], number)
             for episode, number in zip(self.episode[first].tolist(), self.number[first].tolist(), strict=True)

@@ -11,6 +11,7 @@ from core.flows.queries import Compared, EnvironmentStory, ModelComparison
 from dashboard import queries, wording
 from dashboard.figures.rewards import pairs
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import rewards
 from dashboard.widgets.charts import chart
 from dashboard.widgets.words import muted, section
 
@@ -70,4 +71,8 @@ def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator)
     note = "differences by task, 95% interval; filled: apart with all pairs at once (Holm, 5%)"
     with head:
         section("Models on the same tasks", note, table=figure.table, key="contest")
+    for pair in comparison.pairs:
+        words = rewards.better(pair, comparison)
+        if words is not None:
+            st.markdown(words)
     chart(figure, key="contest")

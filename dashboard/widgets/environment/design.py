@@ -20,7 +20,8 @@ from dashboard.widgets.words import muted, section, small, small_table
 from dashboard.wording import Words
 
 _LINKED: Final = 4
-"""Steps that a finding leads to; each is an element, and so many show what it is about."""
+_NUMBERS: Final = 3
+"""Episodes that a finding leads to at first, and numbers of the steps of each that are written."""
 _FEWEST: Final = 10
 _ICONS: Final[dict[Severity, str]] = {
     "critical": "error",
@@ -64,8 +65,8 @@ def findings(story: EnvironmentStory) -> None:
             else f"Most patterns need {_FEWEST} episodes on; nothing was found in {wording.count(story.summary.n)}."
         )
         return
-    order: tuple[Severity, ...] = ("critical", "warning", "notice", "info")
-    for finding in sorted(listed, key=lambda one: order.index(rewards.FINDING_SEVERITY[one.kind])):
+    order = rewards.by_gravity(one.kind for one in listed)
+    for finding in sorted(listed, key=lambda one: order.index(one.kind)):
         _finding(finding)
 
 
@@ -80,21 +81,34 @@ def _finding(finding: Finding) -> None:
             f"{icon}&nbsp; **{name}.** {wording.literal(finding.seen)} {sure}"
             f"  \n:gray[{wording.literal(finding.advice)}]"
         )
-        with st.container(horizontal=True, gap="small"):
-            for uid, number in _first_of_each(finding.steps)[:_LINKED]:
-                parameters = {address.EPISODE: uid, address.STEP: str(number)}
-                link(pages.EPISODE, f"{short(uid, 24)}, step {wording.count(number)}", **parameters)
-            if len(finding.steps) > _LINKED:
-                st.markdown(
-                    small(f"and {wording.count(len(finding.steps) - _LINKED)} more steps"), width="content"
-                )
+        steps = _by_episode(finding.steps)
+        _links(steps[:_LINKED])
+        if len(steps) > _LINKED:
+            with st.expander(f"{wording.count(len(steps) - _LINKED)} more episodes"):
+                _links(steps[_LINKED:])
 
 
-def _first_of_each(steps: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return the first step of each episode, then the others: more episodes show more than more steps of one."""
-    firsts = {uid: (uid, number) for uid, number in reversed(steps)}
-    ahead = [one for one in steps if firsts[one[0]] == one]
-    return [*ahead, *(one for one in steps if firsts[one[0]] != one)]
+def _by_episode(steps: Sequence[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+    """Return the numbers of the steps of each episode.
+
+    >>> _by_episode([("a", 1), ("b", 0), ("a", 3)])
+    [('a', [1, 3]), ('b', [0])]
+    """
+    numbers: dict[str, list[int]] = {}
+    for uid, number in steps:
+        numbers.setdefault(uid, []).append(number)
+    return [*numbers.items()]
+
+
+def _links(episodes: Sequence[tuple[str, list[int]]]) -> None:
+    """Draw a link to the first of these steps in each episode."""
+    with st.container(horizontal=True, gap="small"):
+        for uid, numbers in episodes:
+            named = ", ".join(wording.count(number) for number in numbers[:_NUMBERS])
+            more = " …" if len(numbers) > _NUMBERS else ""
+            parameters = {address.EPISODE: uid, address.STEP: str(numbers[0])}
+            steps = "step" if len(numbers) == 1 else "steps"
+            link(pages.EPISODE, f"{short(uid, 24)}, {steps} {named}{more}", **parameters)
 
 
 def _certainty(share: float) -> Words:

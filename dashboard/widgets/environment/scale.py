@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.errors import ArmscopeError
 from core.flows.queries import EnvironmentStory
-from core.records.episode import BASES
+from core.records.episode import BASES, Scale
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import rewards
@@ -39,6 +39,9 @@ def form(story: EnvironmentStory) -> None:
             answer = None
         if answer is not None:
             st.markdown(rewards.scale_effect(answer))
+            if rewards.keeps_threshold(answer):
+                question = f"Success is still above {answer.scale.threshold:g}, as before. Is that meant?"
+                st.markdown(f":orange[:material/warning:] {question}")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.button(
                 "Declare this scale",
@@ -77,8 +80,25 @@ def _guess(story: EnvironmentStory) -> None:
         type="tertiary",
         icon=":material/edit:",
         on_click=_fill_in,
-        args=(story.summary.environment, {"lo": guess.lo, "hi": guess.hi}),
+        args=(
+            story.summary.environment,
+            {
+                "lo": guess.lo,
+                "hi": guess.hi,
+                "threshold": _moved(story.summary.scale, guess.lo, guess.hi),
+            },
+        ),
     )
+
+
+def _moved(scale: Scale, lo: float, hi: float) -> float:
+    """Return the threshold of a scale at the same share of other ends.
+
+    >>> _moved(Scale(lo=0, hi=1, threshold=0.9), 0, 100)
+    90.0
+    """
+    share = (scale.threshold - scale.lo) / (scale.hi - scale.lo)
+    return round(lo + share * (hi - lo), 6)
 
 
 def _fill_in(environment: str, values: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from dashboard.widgets.opening import clicked_row, fresh
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.tables import ROW_PX, columns, height
 from dashboard.widgets.words import muted, section
+from dashboard.wording import Markdown
 
 ON_A_PAGE: Final = 100
 _TEXT_PX: Final = 260
@@ -84,7 +85,7 @@ def table(episode: EpisodeView) -> None:
     frame = cached_figure(("steps", episode.uid, first, at, actor), lambda: _to_arrow(rows, at))
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(
-            wording.literal(head), width=width, alignment="right" if head in _RIGHT else None
+            Markdown(head), width=width, alignment="right" if head in _RIGHT else None
         )
         for head, width in _WIDTHS.items()
     }

@@ -13,6 +13,7 @@ from core.errors import NotFound, UnknownRun
 from core.flows.queries import ArmOfEpisode, EpisodeView
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import cached_figure
+from dashboard.sentences import rewards
 from dashboard.widgets import address, run_table
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.navigation import link
@@ -55,6 +56,13 @@ def _no_episode(problem: Markdown, why: Markdown, now: str) -> None:
         shell=command("episodes"),
     )
     link(pages.EPISODES, "All episodes")
+
+
+def finding(episode: EpisodeView) -> None:
+    """Show the critical finding of its environment that names it."""
+    words = rewards.finding_of_episode(queries.environment(episode.environment), episode.uid)
+    if words is not None:
+        st.markdown(f":red[:material/error:] {words}")
 
 
 def links(episode: EpisodeView) -> None:

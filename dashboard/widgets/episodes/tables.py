@@ -19,6 +19,7 @@ from dashboard.reading import cached_figure, reading
 from dashboard.sentences import rewards
 from dashboard.widgets.opening import clicked_row, fresh, open_environment, open_episode
 from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.wording import Markdown
 
 _ENVIRONMENT_WIDTHS: Final = {
     "state": 96,
@@ -47,13 +48,14 @@ _WIDTHS: Final = {
     "came to": 156,
     "split": 80,
 }
+_ALL_WIDTHS: Final = {**_WIDTHS, **_ENVIRONMENT_WIDTHS}
 _PHONE: Final = {"began, UTC": 100, "total": 68, "came to": 92, "running total": 100}
 _LINE_PX: Final = 132
 
 
 def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World]) -> None:
-    """Draw a row for each, those that need a look first; a click opens one."""
-    summaries = sorted(summaries, key=lambda one: not rewards.needs_a_look(one))
+    """Draw a row for each, the gravest findings first; a click opens one."""
+    summaries = sorted(summaries, key=rewards.gravity)
     frame = cached_figure(
         ("environments", tuple(summaries), bool(planted)),
         lambda: _text_table(rewards.environments_table(summaries, planted)),
@@ -63,7 +65,7 @@ def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, 
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(summaries)),
-        **columns(frame.column_names, _config(_ENVIRONMENT_WIDTHS), _PHONE_ENVIRONMENT, hidden=""),
+        **columns(frame.column_names, _config(), _PHONE_ENVIRONMENT, hidden=""),
         key=fresh("environments"),
         on_select="rerun",
         selection_mode="single-cell",
@@ -78,7 +80,7 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
     """Draw episodes newest first, each with its running total; a click opens one."""
     numbers = tuple(row.place.episode_no for row in rows)
     frame = cached_figure(("episodes", numbers), lambda: _to_arrow(rows))
-    config = _config(_WIDTHS)
+    config = _config()
     config["running total"] = st.column_config.LineChartColumn(
         "running total",
         width=_LINE_PX,
@@ -104,12 +106,13 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
         open_episode(rows[index].uid)
 
 
-def _config(widths: dict[str, int]) -> dict[str, Any]:
+def _config() -> dict[str, Any]:
+    """Return the columns of both tables."""
     return {
         head: st.column_config.TextColumn(
-            wording.literal(head), width=width, alignment="right" if head in _RIGHT else None
+            Markdown(head), width=width, alignment="right" if head in _RIGHT else None
         )
-        for head, width in widths.items()
+        for head, width in _ALL_WIDTHS.items()
     }
 
 
@@ -128,16 +131,27 @@ def _to_arrow(rows: Sequence[EpisodeRow]) -> pa.Table:
     }
     table = _text_table({head: column for head, column in cells.items() if set(column) != {wording.MISSING}})
     at = table.column_names.index("came to") + 1
-    return table.add_column(at, "running total", pa.array(_lines(rows), type=pa.list_(pa.float64())))
+    lines = _lines(rows)
+    if not any(lines):
+        return table
+    return table.add_column(at, "running total", pa.array(lines, type=pa.list_(pa.float64())))
 
 
 def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
-    """Return running totals as shares of the largest of their environment, so that small ones aren't flat."""
+    """Return running totals as shares of the largest of their environment, so that small ones aren't flat.
+
+    One step has no line: a line of one point would be flat in every row.
+    """
     most: dict[str, float] = {}
     for row in rows:
         for value in row.running or ():
             most[row.environment] = max(most.get(row.environment, 0.0), abs(value or 0.0))
-    return [[(value or 0.0) / (most[row.environment] or 1.0) for value in row.running or ()] for row in rows]
+    return [
+        [(value or 0.0) / (most[row.environment] or 1.0) for value in row.running or ()]
+        if len(row.running or ()) > 1
+        else []
+        for row in rows
+    ]
 
 
 def _came_to(row: EpisodeRow) -> str:

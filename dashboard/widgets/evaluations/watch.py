@@ -19,7 +19,7 @@ from dashboard.widgets.evaluations.filters import show_blocked
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.tables import ROW_PX, columns, height
 from dashboard.widgets.words import as_table, both_ends, muted, paragraphs, section, small, small_table
-from dashboard.wording import Words
+from dashboard.wording import Markdown, Words
 
 _HOW: Final = (
     "**Krippendorff’s alpha** is 1 where all say the same and 0 where they agree no more than by chance; below 0 "
@@ -170,7 +170,7 @@ def layers() -> None:
     number = frozenset({"quality", "judged", "success"})
     config = {
         head: st.column_config.TextColumn(
-            wording.literal(head), width=width, alignment="right" if head in number else None
+            Markdown(head), width=width, alignment="right" if head in number else None
         )
         for head, width in _LAYER_WIDTHS.items()
         if head != "judged"

@@ -1,4 +1,4 @@
-"""Alerts: webhooks and their state, a test, and the latest alerts."""
+"""Webhooks with their state, a test and a field for another, and the latest alerts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.doors.webhook import has_secret
 from core.records.alert import AlertRow, WebhookRow
-from dashboard import actions, queries, wording
+from dashboard import actions, wording
 from dashboard.reading import reading
 from dashboard.sentences import alerts as sentences
 from dashboard.widgets.results import result
@@ -24,26 +24,22 @@ _WIDTHS: Final = {"since, UTC": 140, "what": 300, "how much": 160, "learner": 16
 _PHONE: Final = {"what": 200, "state": 140}
 
 
-def may_see() -> bool:
-    """Return whether this person administers the installation, which owns the alerts."""
-    return reading().may("alerts")
-
-
-def show() -> None:
-    """Draw webhooks with their last result, a field for another, and the latest alerts."""
-    view = queries.alerts()
-    section("Alerts", "webhooks for alarms of any learner")
-    if not view.webhooks:
-        muted(
-            "No alerts yet. Add a webhook to be notified of poisoned arms, a selection that costs more, overdue "
-            "queues, silence and many refusals."
-        )
-    for one in view.webhooks:
+def webhooks(rows: Sequence[WebhookRow]) -> None:
+    """Draw webhooks with their last result, and a field for another."""
+    section("Webhooks", "for alarms of any learner")
+    for one in rows:
         _webhook(one)
-    _removed(view.webhooks)
+    _removed(rows)
     _field()
-    if view.alerts:
-        _table(view.alerts)
+
+
+def latest(rows: Sequence[AlertRow]) -> None:
+    """Draw the latest alerts."""
+    section("Alerts", "newest first")
+    if rows:
+        _table(rows)
+    else:
+        muted("No alert yet. Alarms are looked for while a webhook is here.")
 
 
 def _webhook(one: WebhookRow) -> None:
