@@ -105,6 +105,17 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
                 next_step=f"Send it like {msgspec.json.encode(self.example).decode()}; nothing was done.",
             ) from problem
 
+    def filtered(self, filters: Mapping[str, object], *, strict: bool = True) -> Input:
+        """Convert the filters of a list to the verb's input; those of its record ``wanted`` are beside the others.
+
+        >>> verb("evaluations").filtered({"since": "0", "rater": "mara"}).wanted.rater
+        'mara'
+        """
+        _, names = query_fields(self.input)
+        record = {name: value for name, value in filters.items() if name in names}
+        fields = {name: value for name, value in filters.items() if name not in names}
+        return self.decode({**fields, "wanted": record} if record else fields, strict=strict)
+
     def call(self, context: Context, request: Input | None = None, /, **arguments: object) -> Any:  # noqa: ANN401
         """Call the flow with the fields of a request and with further arguments, such as ``progress``.
 
@@ -160,6 +171,22 @@ def outside(name: str) -> str:
     ('class', 'limit')
     """
     return name.rstrip("_")
+
+
+PAGING: Final = ("limit", "cursor", "direction")
+_IN_MS: Final = ("since_ms", "until_ms")
+"""Fields of filters that a query has days for."""
+
+
+def query_fields(kind: type[Input]) -> tuple[list[str], list[str]]:
+    """Return the names that a list's query takes of a verb's input, and of the filter ``wanted`` in it."""
+    types = {one.encode_name: one.type for one in msgspec.structs.fields(kind)}
+    record = next((one for one in get_args(types.get("wanted")) if isinstance(one, type)), None)
+    filters = [] if record is None else [one.encode_name for one in msgspec.structs.fields(record)]
+    return (
+        [name for name in types if name not in {*PAGING, "wanted", "view"}],
+        [name for name in filters if name not in _IN_MS],
+    )
 
 
 def allowed_at(kind: type[Input], problem: str) -> str:

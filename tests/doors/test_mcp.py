@@ -9,9 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
+from core.doors.mcp.schemas import LISTS, filters_of
 from core.doors.mcp.server import agent, allowances
 from core.doors.mcp.tools import ALLOWABLE, BY_NAME, call, callable_by
 from core.doors.service import Service
+from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
@@ -36,6 +38,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "carried": {},
     "search": {"words": "request-1"},
     "runs": {},
+    "rows": {"list": "arms"},
     "undo": {"id": "note-1"},
 }
 NOTHING = frozenset[str]()
@@ -131,6 +134,26 @@ def test_an_agent_takes_back_its_own_acts_only(service: Service, context: Contex
     )
 
 
+@pytest.mark.parametrize("name", LISTS)
+def test_rows_of_a_list_are_those_of_its_verb_and_go_on_from_a_mark(service: Service, name: str) -> None:
+    operation, context = verb(LISTS[name]), service.context(agent("bot"))
+    every = json.loads(json.dumps(operation.plain(context, operation.call(context, operation.decode({})))))
+    every = every["rows"] if isinstance(every, dict) else every
+    assert told(service, agent("bot"), "rows", list=name, limit=1_000) == {"rows": every, "next": None}
+    assert every
+    if "since" not in filters_of(name):
+        return
+    every = told(service, agent("bot"), "rows", list=name, filters={"since": 0}, limit=1_000)["rows"]
+    rows: list[Any] = []
+    since: object = 0
+    while part := told(service, agent("bot"), "rows", list=name, filters={"since": since}, limit=2):
+        since = part["next"]
+        if not part["rows"]:
+            break
+        rows += part["rows"]
+    assert rows == every
+
+
 @pytest.mark.parametrize(
     ("name", "given"),
     [
@@ -148,6 +171,11 @@ def test_an_agent_takes_back_its_own_acts_only(service: Service, context: Contex
         ("qortex_learning_posteriors", {"learner": "\0"}),
         ("runs", {"limit": 0}),
         ("runs", {"learner": 3}),
+        ("rows", {"list": "tables"}),
+        ("rows", {"list": "arms", "filters": {"model": "large"}}),
+        ("rows", {"list": "arms", "filters": ["type"]}),
+        ("rows", {"list": "runs", "filters": {"since": "r1"}}),
+        ("rows", {"list": "environments", "filters": {"since": "0"}}),
         ("why_in_prompt", {"run": "nobody's"}),
         ("undo", {"id": "reward-999"}),
         ("undo", {}),

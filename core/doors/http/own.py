@@ -21,10 +21,10 @@ from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
-from core.doors.http.schemas import PAGING, ApiRoute, Form, RouteText, choice, query_fields
+from core.doors.http.schemas import ApiRoute, Form, RouteText, choice
 from core.doors.service import Service
 from core.doors.terminal import as_plain
-from core.doors.verbs import Input, Verb, verb
+from core.doors.verbs import PAGING, Input, Verb, query_fields, verb
 from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
@@ -197,10 +197,9 @@ def _filtered(
 
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
         operation = verb(name)
-        own, wanted = query_fields(operation.input)
-        check_fields(call, "limit", "cursor", *own, *wanted)
-        fields, filters = _fields(call, own), _fields(call, wanted)
-        request = operation.decode({**fields, "wanted": filters} if filters else fields, strict=False)
+        names = [field for part in query_fields(operation.input) for field in part]
+        check_fields(call, "limit", "cursor", *names)
+        request = operation.filtered(_fields(call, names), strict=False)
         query = {one: getattr(request, one) for one in request.__struct_fields__ if one not in PAGING}
         limit, is_since = _limit(call), query.get("since") is not None
         cursor = _cursor(call, (str,) if is_since else shape)

@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from core.doors.exchange import JSON
 from core.doors.http.routes import NDJSON, Route
-from core.doors.verbs import Input, Verb
+from core.doors.verbs import Verb, query_fields
 from core.version import __version__
 
 Form = Literal["document", "list", "record"]
@@ -31,9 +31,6 @@ _FORMS: Final = {
     "list": "A page of the list.",
     "record": "The record that clients in Python return.",
 }
-PAGING: Final = ("limit", "cursor", "direction")
-_IN_MS: Final = ("since_ms", "until_ms")
-"""Fields of filters that a query has days for."""
 _UNITS: Final = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
@@ -179,17 +176,6 @@ def _components(kinds: Sequence[Any]) -> tuple[tuple[_Schema, ...], dict[str, _S
         if "description" in schema:
             schema["description"] = cleandoc(schema["description"].partition("\n\n    >>>")[0])
     return schemas, components
-
-
-def query_fields(kind: type[Input]) -> tuple[list[str], list[str]]:
-    """Return the names that a list's query takes of a verb's input, and of the filter ``wanted`` in it."""
-    types = {one.encode_name: one.type for one in msgspec.structs.fields(kind)}
-    wanted = next((one for one in get_args(types.get("wanted")) if isinstance(one, type)), None)
-    filters = [] if wanted is None else [one.encode_name for one in msgspec.structs.fields(wanted)]
-    return (
-        [name for name in types if name not in {*PAGING, "wanted", "view"}],
-        [name for name in filters if name not in _IN_MS],
-    )
 
 
 def _schema_of(kind: type) -> _Schema:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
 from core.doors.qortex import TOOLS
-from core.doors.verbs import verb
+from core.doors.verbs import query_fields, verb
 from core.formats.kairos_export import MAX_ADAPTERS
 
 Schema = dict[str, Any]
@@ -161,5 +162,36 @@ RUNS: Final = _own(
 )
 SEARCH: Final = _own(("words",), **_filters("search"))
 VERSIONS: Final = _own(("arm",), **_filters("versions"))
+LISTS: Final[Mapping[str, str]] = {
+    "arms": "arms",
+    "posteriors": "posteriors",
+    "runs": "runs",
+    "ledger": "ledger",
+    "acts": "acts",
+    "evaluations": "evaluations",
+    "episodes": "episode_list",
+    "environments": "episodes",
+}
+"""Verbs of the lists that the tool rows reads, by the names of their routes."""
+
+
+def filters_of(name: str) -> list[str]:
+    """Return the names of the filters of a list.
+
+    >>> filters_of("acts")
+    ['from', 'to', 'since', 'actor', 'action']
+    """
+    return list(chain.from_iterable(query_fields(verb(LISTS[name]).input)))
+
+
+ROWS: Final = _own(
+    ("list",),
+    list=_STRING | {"enum": list(LISTS)},
+    filters={
+        "type": "object",
+        "description": "; ".join(f"{name}: {', '.join(filters_of(name))}" for name in LISTS),
+    },
+    limit=_integer(10) | {"minimum": 1, "maximum": 1_000, "description": "How many."},
+)
 REPAIR: Final = _own(("arms", "since"), **_filters("repair"))
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

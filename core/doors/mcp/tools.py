@@ -18,15 +18,18 @@ from core.doors import qortex
 from core.doors.mcp.schemas import (
     CARRIED,
     EXPORT,
+    LISTS,
     OBJECT,
     REPAIR,
     REWARD,
+    ROWS,
     RUNS,
     SEARCH,
     UNDO,
     VERSIONS,
     WHY,
     Schema,
+    filters_of,
     qortex_schema,
 )
 from core.doors.service import Service
@@ -37,7 +40,7 @@ from core.formats.kairos import refusal
 from core.permissions import Action, may
 from core.records.actor import Actor, Grant, Scope
 from core.records.inventory import CarriedAnswer
-from core.records.limits import shown
+from core.records.limits import one_of, shown
 from core.records.times import iso
 
 Arguments = Mapping[str, Any]
@@ -239,6 +242,34 @@ def _runs(service: Service, actor: Actor, arguments: Arguments) -> Document:
     return {"runs": _ten_runs(service, actor, {"limit": 10, **arguments})}
 
 
+def _rows(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    """Return rows of a list. With ``since``, ``next`` is the mark of the last one, from which the list goes on."""
+    name, filters = arguments.get("list"), arguments.get("filters", {})
+    one_of("list", name, tuple(LISTS))
+    names, limit = filters_of(str(name)), _limit(arguments, 10, 1_000)
+    if not isinstance(filters, dict) or filters.keys() - names:
+        raise InvalidInput(
+            f"The filters of {name} must be an object with fields of {', '.join(names)}, got {shown(filters)}.",
+            next_step="Leave the others out.",
+        )
+    operation, context = verb(LISTS[str(name)]), service.context(actor, _learner_of(arguments)).of_own_door()
+    paged = {"limit": limit} if "limit" in operation.input.__struct_fields__ else {}
+    answer: Any = operation.plain(context, operation.call(context, operation.filtered({**filters, **paged})))
+    rows = (answer["rows"] if isinstance(answer, dict) else answer)[:limit]
+    since = filters.get("since")
+    return {"rows": rows, "next": rows[-1]["mark"] if rows and since is not None else since}
+
+
+def _limit(arguments: Arguments, default: int, most: int) -> int:
+    limit = arguments.get("limit", default)
+    if type(limit) is not int or not 1 <= limit <= most:
+        raise InvalidInput(
+            f"limit must be a whole number from 1 to {most:,}, got {shown(limit)}.",
+            next_step="Send fewer, or leave it out.",
+        )
+    return limit
+
+
 def _undo(service: Service, actor: Actor, arguments: Arguments) -> Document:
     """Undo an act of the agent itself, with the rights of a reviewer and no others."""
     context = service.context(actor, _learner_of(arguments))
@@ -256,12 +287,7 @@ def _carried(service: Service, actor: Actor, arguments: Arguments) -> Document:
             "sentence": None,
             "next": "Import sessions where the agents run: armscope import ~/.claude/projects",
         }
-    limit = arguments.get("limit", 50)
-    if type(limit) is not int or not 1 <= limit <= _MOST_CARRIED:
-        raise InvalidInput(
-            f"limit must be a whole number from 1 to {_MOST_CARRIED}, got {shown(limit)}.",
-            next_step="Send fewer, or leave it out.",
-        )
+    limit = _limit(arguments, 50, _MOST_CARRIED)
     (latest,) = answer.machines
     unused = [one for one in latest.inventory.items if one.use is not None and not one.use.uses]
     return {
@@ -342,6 +368,16 @@ _TABLE: Final = (
         "find the run of a session, or an arm by a part of its id.",
         SEARCH,
         _object(_verb("search", {name: name for name in SEARCH["properties"] if name != "learner"})),
+        _plainly,
+    ),
+    AgentTool(
+        "rows",
+        "read",
+        "reads",
+        "Rows of any list with its filters. With since (0, a row's mark or a head) only rows that changed, oldest "
+        "change first: send next as since to go on, until no row comes.",
+        ROWS,
+        _rows,
         _plainly,
     ),
     AgentTool(
