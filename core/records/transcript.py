@@ -142,3 +142,19 @@ def _shortened(text: str) -> str:
         return text
     n_stored = MAX_MESSAGE_CHARS - _ROOM_FOR_MARK
     return f"{text[:n_stored]} [… cut: more characters …]"
+
+
+def texts_policy(database: str) -> tuple[str, ...]:
+    """Return what the setting ``keep_texts`` keeps, where, how long, and who reads it, a sentence each.
+
+    >>> len(texts_policy("a.db"))
+    4
+    """
+    return (
+        "Kept of each run are its messages, calls with arguments, results, request and last answer; of each episode "
+        "step both sides.",
+        f"Secrets are masked. A transcript has at most {MAX_TRANSCRIPT_CHARS:,} characters.",
+        f"They are in {database} and its backups, until armscope erase removes them.",
+        "Operators read them, reviewers those of runs in a queue to judge, and tokens with the scope texts. "
+        "Exports hold no transcript.",
+    )

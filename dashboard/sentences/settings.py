@@ -16,6 +16,7 @@ from core.records.arm import ARM_TYPES
 from core.records.bill import MAX_PRICE, ModelPrices, Price
 from core.records.learner import MAX_HOLD_MINUTES, LearnerSettings, Priors
 from core.records.price_forms import dollars
+from core.records.transcript import texts_policy
 from core.statistics.bias import Readiness
 from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from dashboard import wording
@@ -126,8 +127,8 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
     ),
     "keep_texts": SettingWords(
         label="Keep texts",
-        explains="Whether what a run was asked and answered is kept, for reviewers and training. Off: nothing of it "
-        "touches the disk.",
+        explains="Keep transcripts, requests and answers, for people who judge and for training. Off: nothing of "
+        "them touches the disk.",
     ),
     "personal_numbers": SettingWords(
         label="Hold back personal numbers",
@@ -242,11 +243,11 @@ def price_text(prices: ModelPrices) -> str:
     return json.dumps(dollars(prices) if isinstance(prices, Price) else [dollars(one) for one in prices])
 
 
-def setting_effects(shown: SettingsPreview) -> list[Words]:
+def setting_effects(shown: SettingsPreview) -> list[Markdown]:
     """Return the effects of a change, a sentence each, as Markdown."""
     before, after = shown.before, shown.after
     nothing = Words("There is no arm yet; it applies from the first one on.")
-    parts = [_prompt(shown) if len(shown.columns) else nothing]
+    parts: list[Markdown] = [_prompt(shown) if len(shown.columns) else nothing]
     if after.phase != before.phase and after.phase == "passive":
         parts.append(Words("Runs recorded from then on teach nothing, until the learner is active again."))
     if after.min_pulls != before.min_pulls:
@@ -280,16 +281,20 @@ def setting_effects(shown: SettingsPreview) -> list[Words]:
     if any(getattr(after, name) != getattr(before, name) for name in held):
         parts.append(Words("It applies to evaluations from then on; stored ones keep their weight."))
     if after.keep_texts != before.keep_texts:
-        parts.append(
-            Words(
-                "Texts of runs recorded from then on are kept, for those who may read them."
-                if after.keep_texts
-                else "Texts of runs recorded from then on are not kept; `armscope erase` removes stored ones."
-            )
-        )
+        parts += _texts(keeps=after.keep_texts)
     if after.prices != before.prices:
         parts.append(Words("Only figures in money change; beliefs and prompts do not."))
     return parts
+
+
+def _texts(*, keeps: bool) -> list[Markdown]:
+    if not keeps:
+        return [
+            Words("Texts of runs recorded from then on are not kept; `armscope erase` removes stored ones.")
+        ]
+    policy = texts_policy("this learner's database")
+    first = Words("Texts of runs recorded from then on are kept, and of runs imported again.")
+    return [first, *(wording.literal(one) for one in policy)]
 
 
 def _prompt(shown: SettingsPreview) -> Words:

@@ -13,7 +13,8 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings
-from dashboard import sentences
+from core.records.transcript import texts_policy
+from dashboard import sentences, wording
 from dashboard.widgets.settings import form
 from dashboard.widgets.settings.fields import FIELDS
 from tests.dashboard.conftest import Open, check, texts
@@ -250,3 +251,14 @@ def test_an_empty_learner_can_be_set(open_page: Open, database: Path) -> None:
     check(page)
     page.button(key="send settings").click().run()
     assert settings_of(database).k == 3
+
+
+def test_turning_texts_on_says_what_where_how_long_and_who_reads_it(database: Path) -> None:
+    world(database, keys(2), 2)
+    context = context_at(database)
+    shown = queries.preview_settings(context, {"keep_texts": True})
+    policy = {wording.literal(one) for one in texts_policy("this learner's database")}
+    assert policy <= {*sentences.setting_effects(shown)}
+    change(context, "keep_texts", value=True)
+    shown = queries.preview_settings(context, {"keep_texts": False})
+    assert not policy & {*sentences.setting_effects(shown)}

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, group, written
+from core.doors.cli.program.app import (
+    answer,
+    command,
+    context_of,
+    done,
+    group,
+    written_words,
+)
 from core.doors.cli.program.spelling import words
-from core.doors.terminal import say_table
+from core.doors.documents import act as act_document
+from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
+from core.records.transcript import texts_policy
 
 if TYPE_CHECKING:
     from core.records.answers import SettingAnswer
@@ -45,7 +54,10 @@ def set_setting(
     change: SettingAnswer = verb("change").call(context, name=name, value=_setting_value(value))
     before, now = (msgspec.json.encode(one).decode() for one in (change.before, change.value))
     text = (UNCHANGED if change.id is None else CHANGED).format(name=change.name, before=before, value=now)
-    written(line, context, change, text, act=change.id)
+    keeps = change.name == "keep_texts" and change.value is True
+    policy = texts_policy(str(context.store.location)) if keeps else ()
+    lines = (text, *policy, *written_words(line, context, change.id))
+    done(line, act_document(context, change), lambda: say(*lines))
 
 
 def _setting_value(text: str) -> object:
