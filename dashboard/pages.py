@@ -14,7 +14,7 @@ from core.permissions import Action
 from dashboard.widgets import address
 from dashboard.wording import Words
 
-Named = Literal["arm", "run", "episode", "environment", "topic"]
+Named = Literal["arm", "run", "session", "episode", "environment", "topic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,8 @@ PAGES: Final[tuple[Page, ...]] = (
     SAVINGS := Page(name="savings", title="Savings"),
     RUNS := Page(name="runs", title="Runs"),
     RUN := Page(name="run", title="Run", is_hidden=True, names={address.RUN: "run"}),
+    SESSIONS := Page(name="sessions", title="Sessions", is_hidden=True),
+    SESSION := Page(name="session", title="Session", is_hidden=True, names={address.SESSION: "session"}),
     EPISODES := Page(name="episodes", title="Episodes"),
     EPISODE := Page(name="episode", title="Episode", is_hidden=True, names={address.EPISODE: "episode"}),
     ENVIRONMENT := Page(

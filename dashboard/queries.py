@@ -41,7 +41,7 @@ from core.records.observation import Observation
 from core.records.repair import Repair
 from core.records.reset import Reset, Target
 from core.records.review import RubricRow
-from core.records.run_page import Cursor, Direction
+from core.records.run_page import Cursor, Direction, SessionRow
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
@@ -325,6 +325,18 @@ def transcript(name: str) -> Transcript:
     """Return the transcript of a run; it is read each time, so that no memory holds an erased one."""
     here = reading()
     return wherever(here.pages, lambda: queries.transcript(here.pages, name))()
+
+
+def sessions() -> tuple[SessionRow, ...]:
+    """Return the sessions of the view, the latest first."""
+    here = reading()
+    return cached("sessions", here.view, lambda: queries.sessions(here.pages, here.view))
+
+
+def session(name: str) -> queries.RunsOfSession | None:
+    """Return a session with its runs; None for an unknown one."""
+    here = reading()
+    return cached(("session", name), None, lambda: queries.session(here.pages, name))
 
 
 # Episodes

@@ -55,3 +55,25 @@ class RunPage(NamedTuple):
     onward: Cursor | None
     n_looked_at: int
     cut_short: bool
+
+
+class SessionRow(NamedTuple):
+    """A session: its active runs in a view, the first and last end, and their outcomes.
+
+    ``tokens`` and ``cost_pico`` (10⁻¹² dollars) are sums over the ``n_tokens`` and ``n_costs`` runs that have them.
+    """
+
+    session: str
+    n_runs: int
+    first_ms: int | None
+    last_ms: int | None
+    n_observed: int
+    n_unfinished: int
+    tokens: int
+    n_tokens: int
+    cost_pico: int
+    n_costs: int
+    channel: str | None
+    n_channels: int
+    model: str | None
+    n_models: int

@@ -34,9 +34,10 @@ def page() -> None:
     with title:
         sentence(sentences.runs(view, newest=at_newest, narrowed=narrowed), here.tokens)
         muted(sentences.runs_counted(view, newest=at_newest, narrowed=narrowed, year_of_ms=year))
-    if view.page.rows and here.may("queue"):
-        with choosing:
-            st.space("stretch")
+    with choosing:
+        st.space("stretch")
+        link(pages.SESSIONS, "Sessions")
+        if view.page.rows and here.may("queue"):
             link(pages.REVIEW, "Queue these for review", **address.new_queue(chosen))
     if view.page.rows:
         with panel("Arms × runs", still="the table below still works"):

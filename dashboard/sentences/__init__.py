@@ -107,6 +107,7 @@ from dashboard.sentences.savings import (
 )
 from dashboard.sentences.savings_tables import comparison_table, counting_note, counting_table, left_out_table
 from dashboard.sentences.search import hits_table, search, searched
+from dashboard.sentences.sessions import session, session_cost, session_facts, sessions
 from dashboard.sentences.settings import (
     SETTING_GROUPS,
     SETTING_WORDS,

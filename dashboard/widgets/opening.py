@@ -36,6 +36,12 @@ def open_run(run: str) -> NoReturn:
     navigation.go(pages.RUN, **{address.RUN: run})
 
 
+def open_session(session: str) -> NoReturn:
+    """Go to the page of a session, filters and all."""
+    opened()
+    navigation.go(pages.SESSION, **{address.SESSION: session})
+
+
 def open_episode(episode: str) -> NoReturn:
     """Go to the page of an episode, filters and all."""
     opened()

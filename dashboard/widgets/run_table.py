@@ -14,14 +14,16 @@ import streamlit as st
 from core.records.run_page import RunRow
 from dashboard import wording
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.opening import clicked_row, fresh, open_run
-from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.opening import clicked_row, fresh, open_arm, open_run
+from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
+from dashboard.wording import Words
 
+_PHONE_ARMS: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
 _PHONE: Final = {"ended, UTC": 110, "run": 62, "used": 60, "tokens": 84}
 
 
-def table(rows: Sequence[RunRow]) -> None:
-    """Draw the runs newest first; a click opens one."""
+def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> None:
+    """Draw runs in their order; a click opens one."""
     year_of_ms = reading().frame.last_at_ms
     numbers = tuple(row.run_no for row in rows)
     frame = cached_figure(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
@@ -50,7 +52,7 @@ def table(rows: Sequence[RunRow]) -> None:
         key=fresh("runs"),
         on_select="rerun",
         selection_mode="single-cell",
-        alt=f"Table of {wording.things(len(rows), 'run')}, newest first",
+        alt=f"Table of {wording.things(len(rows), 'run')}, {order}",
     )
     index = clicked_row(clicked, rest="ended, UTC", key=fresh("runs"))
     if index is not None and index < len(rows):
@@ -81,3 +83,40 @@ def _run_frame(rows: Sequence[RunRow], year_of_ms: int | None) -> pa.Table:
 
 def _text(value: str | None) -> str:
     return wording.MISSING if value is None else wording.plain(value)
+
+
+def arms(arms: Sequence[tuple[str, int, int]]) -> None:
+    """Draw arms of runs: id, prompts with it, runs that referenced it; a click opens one."""
+    frame = cached_figure(("arms of runs", tuple(arms)), lambda: _arms_frame(arms))
+    config: dict[str, Any] = {
+        "type": type_column(),
+        "arm": st.column_config.TextColumn("arm", width=320),
+        "prompts": st.column_config.NumberColumn("prompts", format="localized", width=86),
+        "used in": st.column_config.NumberColumn("used in", format="localized", width=86),
+    }
+    clicked = st.dataframe(
+        frame,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(arms)),
+        **columns(frame.column_names, config, _PHONE_ARMS),
+        key=fresh("arms of runs"),
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=f"{wording.things(len(arms), 'arm')} of these runs: in how many prompts, how often used",
+    )
+    index = clicked_row(clicked, rest="type", key=fresh("arms of runs"))
+    if index is not None and index < len(arms):
+        open_arm(arms[index][0])
+
+
+def _arms_frame(arms: Sequence[tuple[str, int, int]]) -> pa.Table:
+    return pa.table(
+        {
+            "type": pa.array(type_cells([arm for arm, _, _ in arms]), type=pa.list_(pa.string())),
+            "arm": [arm_name(arm) for arm, _, _ in arms],
+            "prompts": [n_in for _, n_in, _ in arms],
+            "used in": [n_used for _, _, n_used in arms],
+            "id": [wording.plain(arm) for arm, _, _ in arms],
+        }
+    )

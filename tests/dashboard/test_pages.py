@@ -34,6 +34,7 @@ def test_an_empty_learner_gets_a_sentence_and_a_command(open_page: Open, name: s
             "Nothing is recorded yet",
             "Nothing was judged yet",
             "No run was",
+            "No session was",
             "No arm was",
             "No episode",
             "No environment",

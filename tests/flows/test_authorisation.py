@@ -220,6 +220,8 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [run_of("x")])),
     "upload.import_uploaded": ("ingest", lambda context, folder: dropped(context, folder / FILE)),
     "watch.watch": ("ingest", lambda context, folder: next(watch(context, [folder / FILE], lambda: None))),
+    "queries.sessions": ("read", lambda context, _: queries.sessions(context)),
+    "queries.session": ("read", lambda context, _: queries.session(context, "s1")),
     "queries.transcript": ("read", lambda context, _: queries.transcript(context, RUN)),
     "queries.arm_path": ("read", lambda context, _: queries.arm_path(context, A)),
     "queries.arm_ledger": ("read", lambda context, _: queries.arm_ledger(context, A)),

@@ -12,6 +12,7 @@ from tests.journeys.visit import Visit
 _EXAMPLES: Final[dict[Named, str]] = {
     "arm": "tool:fs:Read",
     "run": "run-7",
+    "session": "journey",
     "episode": "desk/6",
     "environment": "desk",
     "topic": "savings",

@@ -90,7 +90,17 @@ from core.flows.queries.previews import (
 )
 from core.flows.queries.quality import LayersView, layers
 from core.flows.queries.run import run, transcript
-from core.flows.queries.runs import RunsView, listed_runs, runs, runs_view
+from core.flows.queries.runs import (
+    SESSION_RUNS,
+    SESSIONS,
+    RunsOfSession,
+    RunsView,
+    listed_runs,
+    runs,
+    runs_view,
+    session,
+    sessions,
+)
 from core.flows.queries.savings import MonthSaved, months, savings
 from core.flows.queries.search import search
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes

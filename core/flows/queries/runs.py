@@ -10,18 +10,29 @@ from msgspec import Meta
 
 from core.columns import Ints
 from core.flows.context import Context
-from core.records.run_page import Cursor, Direction, RunPage, RunRow
+from core.records.run_page import Cursor, Direction, RunPage, RunRow, SessionRow
 from core.records.run_query import RunQuery, RunScope, scope_of
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
-from core.store.reads.run_pages import changed_runs, looked_up, page_of, run_page, runs_counted
+from core.store.reads.run_pages import (
+    changed_runs,
+    looked_up,
+    page_of,
+    run_page,
+    runs_counted,
+    session_rows,
+)
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
 from core.store.reads.since import marked_runs, position_of
 from core.store.transaction import Snapshot
 
 PAGE_RUNS: Final = 50
 """Runs per page. The table and the heat map show the same runs."""
+SESSIONS: Final = 200
+"""Sessions in a list; a view with a narrower span shows others."""
+SESSION_RUNS: Final = 200
+"""Runs of a session that are shown."""
 ROWS_AT_MOST: Final = 24
 """Maximum number of arms in a heat map. At 15 px per row, more would not fit on a screen."""
 
@@ -36,6 +47,15 @@ class RunsView:
     page: RunPage
     n_runs: int | None
     cells: Heatmap
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOfSession:
+    """A session with its first runs in order, and their arms: id, prompts with it, runs that referenced it."""
+
+    row: SessionRow
+    rows: tuple[RunRow, ...]
+    arms: tuple[tuple[str, int, int], ...]
 
 
 def runs(
@@ -74,6 +94,28 @@ def _page(snapshot: Snapshot, scope: RunScope, cursor: Cursor | None, limit: int
         return page._replace(rows=marked_runs(snapshot, page.rows))
     rows = changed_runs(snapshot, filters, view, position_of(snapshot, since), limit=limit, session=session)
     return RunPage(rows=marked_runs(snapshot, rows), onward=None, n_looked_at=len(rows), cut_short=False)
+
+
+def sessions(context: Context, view: View = View(), *, limit: int = SESSIONS) -> tuple[SessionRow, ...]:  # noqa: B008
+    """List the sessions with runs in a view, the latest first."""
+    with context.reading() as snapshot:
+        return session_rows(snapshot, view, limit=limit)
+
+
+def session(context: Context, name: str) -> RunsOfSession | None:
+    """Return the runs of a session in order, and the part of arms in them; None for an unknown one."""
+    with context.reading() as snapshot:
+        rows = session_rows(snapshot, View(), limit=1, session=name)
+        if not rows:
+            return None
+        page = run_page(snapshot, RunFilter(), View(), direction="newer", limit=SESSION_RUNS, session=name)
+        arms = arms_in_runs(snapshot, tuple(row.run_no for row in page.rows))
+        counts = zip(arms.keys, arms.n_in.tolist(), arms.n_used.tolist(), strict=True)
+        return RunsOfSession(
+            row=rows[0],
+            rows=tuple(reversed(page.rows)),
+            arms=tuple(sorted(counts, key=lambda one: (-one[2], -one[1], one[0]))),
+        )
 
 
 def runs_view(

@@ -10,6 +10,7 @@ then the page reports how far it searched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from core.columns import UNKNOWN
 from core.records.judged import INCLUDED, NAMED
 from core.records.limits import LAST_MS
-from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow
+from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, SessionRow
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
@@ -324,6 +325,32 @@ def _places(
         f" AND {unit} >= ? AND {unit} < ? GROUP BY {unit} HAVING sum(n) > 0"
         f" ORDER BY {unit} {'DESC' if direction == 'older' else 'ASC'}",
         [snapshot.learner_id, *kinds[1], *within],
+    )
+
+
+def session_rows(
+    snapshot: Snapshot, view: View, *, limit: int, session: str | None = None
+) -> tuple[SessionRow, ...]:
+    """Return the sessions with runs in a view, the latest first; or the one of a name."""
+    fits, values = _fits(RunFilter(), view, None)
+    for sql, value in (
+        (" AND at_ms >= ?", view.since_ms),
+        (" AND at_ms < ?", view.until_ms),
+        (" AND session = ?", session),
+    ):
+        if value is not None:
+            fits, values = fits + sql, [*values, value]
+    rows = snapshot.connection.rows(
+        "SELECT session, count(*), min(at_ms), max(at_ms), sum(CASE WHEN outcome = 'observed' THEN 1 ELSE 0 END),"
+        " sum(CASE WHEN status <> 'completed' THEN 1 ELSE 0 END), coalesce(sum(tokens), 0), count(tokens),"
+        " coalesce(sum(bill_pico), 0), count(bill_pico), max(channel), count(DISTINCT channel), max(model),"
+        " count(DISTINCT model) FROM run WHERE learner_id = ? AND session IS NOT NULL AND session <> ''"
+        f" AND revision <= ? AND {fits} GROUP BY session"
+        " ORDER BY coalesce(max(at_ms), -1) DESC, session LIMIT ?",
+        [snapshot.learner_id, snapshot.revision, *values, limit],
+    )
+    return tuple(
+        SessionRow._make(int(one) if isinstance(one, Decimal) else one for one in row) for row in rows
     )
 
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 import streamlit as st
 
 from core.errors import NotFound, UnknownRun
-from core.flows.queries import ArmOfEpisode, EpisodeView
+from core.flows.queries import EpisodeView
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import cached_figure
 from dashboard.sentences import rewards
 from dashboard.widgets import address, run_table
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.navigation import link
-from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.paging import neighbour
-from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
 from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import both_ends, muted, section, small_table
 from dashboard.wording import Markdown, Words
 
 _TRANSCRIPTS: Final = 3
 """Runs of an episode whose transcripts are drawn; the others are a click away."""
-_PHONE: Final = {"type": 48, "arm": 176, "prompts": 74, "used in": 68}
 
 
 def requested() -> EpisodeView | None:
@@ -75,8 +70,11 @@ def links(episode: EpisodeView) -> None:
             neighbour(words, icon, {address.EPISODE: uid, address.STEP: None})
         link(pages.ENVIRONMENT, "Its environment", **{address.ENVIRONMENT: episode.environment})
         st.space("stretch")
-        if len(episode.runs) == 1:
-            link(pages.RUN, "Its run", **{address.RUN: episode.runs[0]})
+        for uid in episode.runs if len(episode.runs) == 1 else ():
+            with suppress(UnknownRun):
+                if session := queries.run(uid).facts.session:
+                    link(pages.SESSION, "Its session", **{address.SESSION: session})
+            link(pages.RUN, "Its run", **{address.RUN: uid})
 
 
 def figures(episode: EpisodeView) -> None:
@@ -147,40 +145,4 @@ def runs(episode: EpisodeView) -> None:
         "Their arms",
         f"{wording.things(len(episode_runs.arms), 'arm')}, the most used first; a click opens one",
     )
-    _arms(episode_runs.arms)
-
-
-def _arms(arms: Sequence[ArmOfEpisode]) -> None:
-    frame = cached_figure(("arms of an episode", tuple(arms)), lambda: _to_arrow(arms))
-    config: dict[str, Any] = {
-        "type": type_column(),
-        "arm": st.column_config.TextColumn("arm", width=320),
-        "prompts": st.column_config.NumberColumn("prompts", format="localized", width=86),
-        "used in": st.column_config.NumberColumn("used in", format="localized", width=86),
-    }
-    clicked = st.dataframe(
-        frame,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(arms)),
-        **columns(frame.column_names, config, _PHONE),
-        key=fresh("arms of an episode"),
-        on_select="rerun",
-        selection_mode="single-cell",
-        alt=f"{wording.things(len(arms), 'arm')} of the runs of this episode: in how many prompts, how often used",
-    )
-    index = clicked_row(clicked, rest="type", key=fresh("arms of an episode"))
-    if index is not None and index < len(arms):
-        open_arm(arms[index].arm)
-
-
-def _to_arrow(arms: Sequence[ArmOfEpisode]) -> pa.Table:
-    return pa.table(
-        {
-            "type": pa.array(type_cells([one.arm for one in arms]), type=pa.list_(pa.string())),
-            "arm": [arm_name(one.arm) for one in arms],
-            "prompts": [one.n_in for one in arms],
-            "used in": [one.n_used for one in arms],
-            "id": [wording.plain(one.arm) for one in arms],
-        }
-    )
+    run_table.arms([(one.arm, one.n_in, one.n_used) for one in episode_runs.arms])

@@ -24,7 +24,7 @@ from dashboard.widgets.navigation import link
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import arm_name
-from dashboard.widgets.words import as_table, both_ends, chipped, gray, section
+from dashboard.widgets.words import as_table, both_ends, chipped, gray, section, sentence
 from dashboard.wording import Markdown
 
 _EPISODES_LINKED: Final = 1
@@ -47,6 +47,10 @@ def requested() -> RunStory | None:
     try:
         return queries.run(name)
     except UnknownRun:
+        if (one := queries.session(name)) is not None:
+            sentence(sentences.session(one.row), reading().tokens)
+            link(pages.SESSION, "Open the session", **{address.SESSION: one.row.session})
+            return None
         shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
         _no_run("There is no such run.", f"No run has the uid or number “{shown}”.", "another name")
         return None
@@ -73,6 +77,8 @@ def links(story: RunStory) -> None:
         neighbour("Previous run", ":material/chevron_left:", {address.RUN: story.older})
         neighbour("Next run", ":material/chevron_right:", {address.RUN: story.newer})
         link(pages.RUNS, "All runs")
+        if story.facts.session:
+            link(pages.SESSION, "Its session", **{address.SESSION: story.facts.session})
         for uid in story.episodes[:_EPISODES_LINKED]:
             link(pages.EPISODE, "Its episode", **{address.EPISODE: uid})
         st.space("stretch")

@@ -1,0 +1,32 @@
+"""Page of sessions: the latest of the view, each with its runs, outcomes and cost."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.flows.queries import SESSIONS
+from dashboard import pages, queries, sentences
+from dashboard.reading import reading
+from dashboard.widgets import sessions
+from dashboard.widgets.empty import no_arms
+from dashboard.widgets.navigation import link
+from dashboard.widgets.panel import panel
+from dashboard.widgets.words import muted, sentence
+
+
+def page() -> None:
+    if reading().frame.n_runs == 0:
+        no_arms("Every session, with its runs")
+        return
+    rows = queries.sessions()
+    sentence(sentences.sessions(rows, at_most=SESSIONS), reading().tokens)
+    if not rows:
+        muted("A session joins the runs of one conversation. Runs of agents and transcripts name theirs.")
+    with st.container(horizontal=True):
+        link(pages.RUNS, "All runs")
+    if rows:
+        with panel("The sessions"):
+            sessions.table(rows)
+
+
+page()

@@ -1,0 +1,93 @@
+"""Sessions: the list, the page of one with its runs in order, and the ways from a run and from its address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from core.flows import queries
+from core.flows.learn import record
+from core.records.arm import Arm
+from core.records.run import Call, Inventory, Run, Usage
+from core.records.view import View
+from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at
+
+ONE = Run(
+    uid="r0",
+    inventory=Inventory(kind="declared", arms=(Arm(key="tool:other:find"), Arm(key="tool:other:book"))),
+    session="chat-1",
+    ended_at_ms=NOON_MS,
+    model="large",
+    usage=Usage(input=10, output=5),
+    calls=(Call(name="find"),),
+)
+
+
+def recorded(database: Path, *sessions: str) -> None:
+    context = context_at(database)
+    for number, session in enumerate(sessions):
+        record(
+            context, replace(ONE, uid=f"r{number}", session=session, ended_at_ms=NOON_MS + 60_000 * number)
+        )
+
+
+def tables(page: object) -> list[dict[str, list[object]]]:
+    return [frame.value.to_dict("list") for frame in page.dataframe]  # type: ignore[attr-defined]
+
+
+def test_the_list_has_the_latest_first(open_page: Open, database: Path) -> None:
+    recorded(database, "chat-1", "chat-2", "chat-1", "chat-3")
+    page = open_page("sessions")
+    check(page)
+    (table,) = tables(page)
+    assert (table["session"], table["runs"]) == (["chat-3", "chat-1", "chat-2"], [1, 2, 1])
+    assert table["tokens"] == [15, 30, 15]
+
+
+def test_the_page_of_one_has_its_runs_in_order_and_what_was_on_offer(open_page: Open, database: Path) -> None:
+    recorded(database, "chat-1", "chat-2", "chat-1")
+    page = open_page("session", session="chat-1")
+    check(page)
+    assert "2 runs" in str(page.title[0].value)
+    runs, arms = tables(page)
+    assert runs["id"] == ["r0", "r2"]
+    assert (arms["id"], arms["used in"]) == (["tool:other:find", "tool:other:book"], [2, 0])
+
+
+def test_a_session_in_the_place_of_a_run_is_named(open_page: Open, database: Path) -> None:
+    recorded(database, "chat-1")
+    page = open_page("run", run="chat-1")
+    assert [one.proto.label for one in page.get("page_link") if "session" in one.proto.label] == [
+        "Open the session"
+    ]
+    assert "Its session" in [one.proto.label for one in open_page("run", run="r0").get("page_link")]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_stays_literal(open_page: Open, database: Path, name: str) -> None:
+    recorded(database, name[:100])
+    for page in (
+        open_page("sessions"),
+        open_page("session", session=name[:100]),
+        open_page("session", session="x"),
+    ):
+        check(page)
+
+
+def test_a_view_without_sessions_says_so(open_page: Open, database: Path) -> None:
+    record(context_at(database), replace(ONE, session=None))
+    page = open_page("sessions")
+    check(page)
+    assert not page.dataframe
+    assert "names a session" in " ".join(texts(page))
+
+
+def test_a_view_chooses_the_runs(database: Path) -> None:
+    recorded(database, "chat-1", "chat-2", "chat-1")
+    context = context_at(database)
+    assert [one.n_runs for one in queries.sessions(context, View(until_ms=NOON_MS + 60_000))] == [1]
+    assert queries.sessions(context, View(models=("small",))) == ()
+    assert queries.session(context, "chat-9") is None
