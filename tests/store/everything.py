@@ -79,6 +79,7 @@ from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write
 from core.installed.answer import machine_inventory
+from core.records.actor import Actor
 from core.records.alert import Alarm, SendResult
 from core.records.arm import Arm
 from core.records.audit import AuditFilter
@@ -459,6 +460,7 @@ def review(folder: Path) -> None:
     )
     assign(desk.context, QUEUE, [2], "ann")
     ann = desk.of("ann")
+    queries.transcript(replace(ann, actor=Actor(name="ann", role="reviewer")), "r0")
     keep_draft(ann, QUEUE, 1, Draft(level=2))
     skip(ann, QUEUE, 1, later=True)
     requeue(ann, QUEUE)
