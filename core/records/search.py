@@ -20,6 +20,7 @@ MAX_SEARCH_WORDS: Final = 8
 PAGES: Final[Mapping[str, tuple[str, str]]] = {
     "arm": ("arm", "arm"),
     "run": ("run", "run"),
+    "session": ("session", "session"),
     "episode": ("episode", "episode"),
     "environment": ("environment", "environment"),
     "queue": ("review", "queue"),

@@ -79,7 +79,7 @@ def test_the_newest_comes_first_and_more_is_named(context: Context) -> None:
     assert (one.about, one.at_ms, one.link) == (
         "1 run",
         START_MS + 1,
-        "run?run=demo%2Fchat-3001%2F1&learner=default",
+        "session?session=chat-3001&learner=default",
     )
 
 

@@ -112,7 +112,7 @@ def _runs(request: _SearchInput) -> list[SearchHit]:
 
 
 def _sessions(request: _SearchInput) -> list[SearchHit]:
-    """Return sessions; their page is that of the newest run."""
+    """Return sessions."""
     matches = matching_sessions(request.snapshot, request.words, request.sessions, request.limit)
     return [
         SearchHit(
@@ -120,10 +120,10 @@ def _sessions(request: _SearchInput) -> list[SearchHit]:
             id=one.id,
             title=one.id,
             about=one.about,
-            link=page_link("run", newest, request.snapshot.name),
+            link=page_link("session", one.id, request.snapshot.name),
             at_ms=one.at_ms,
         )
-        for one, newest in matches
+        for one, _ in matches
     ]
 
 
