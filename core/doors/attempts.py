@@ -291,13 +291,19 @@ class Attempts:
         """Return the request that records a run later. What its texts refer to is found now; they are left out."""
         known = self._known.settings or LearnerSettings()
         found = _detect()(run, known.mode, known.meta_tools)
-        arms = run.inventory.arms
+        arms, named = run.inventory.arms, run.inventory.named
         reply = run.texts[-1] if run.reply is None and run.texts else run.reply
         final = replace(
             run,
-            inventory=replace(run.inventory, arms=tuple(replace(arm, content=None) for arm in arms)),
+            inventory=replace(
+                run.inventory,
+                arms=tuple(replace(arm, content=None) for arm in arms),
+                named=tuple(replace(arm, content=None) for arm in named),
+            ),
             ended_at_ms=self._learner._now_ms() if run.ended_at_ms is None else run.ended_at_ms,
-            referenced=tuple(arm.key for arm, is_used in zip(arms, found.referenced, strict=True) if is_used),
+            referenced=tuple(
+                arm.key for arm, is_used in zip((*arms, *named), found.referenced, strict=True) if is_used
+            ),
             calls=tuple(Call(name=call.name) for call in run.calls),
             texts=(),
             prompt=run.prompt if known.keep_texts else None,

@@ -50,7 +50,7 @@ from core.records.answers import (
     StepAnswer,
     UndoAnswer,
 )
-from core.records.arm import Arm, ArmType
+from core.records.arm import Arm, ArmType, skill_name, token_cost_of
 from core.records.arm_summary import ArmVersions, JudgedArm
 from core.records.audit import AuditEntry
 from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer, RunRewardRule
@@ -98,6 +98,7 @@ class RunOptions(TypedDict, total=False):
     budget_tokens: int | None
     k: int | None
     uid: str | None
+    named: Iterable[object] | None
     session: str | None
     model: str | None
     channel: str | None
@@ -112,6 +113,8 @@ class RecordOptions(TypedDict, total=False):
 
     selection: Selection | None
     arms: Iterable[object] | None
+    named: Iterable[object] | None
+    loaded: Iterable[str]
     calls: Iterable[Call | str]
     texts: Iterable[str]
     usage: Usage | None
@@ -255,7 +258,8 @@ class LearnerProtocol(Protocol):
         """Answer one request: select arms when its ``with`` block begins, and record the run when it ends.
 
         Offered are arms, ids, and tools as an SDK defines them (`tool_candidate`); None = all known arms.
-        An exception inside is recorded as a failed run and propagates. The default ``uid`` is a new one.
+        An exception inside is recorded as a failed run and propagates. The default ``uid`` is a new one. ``named``
+        are arms that are in the prompt by name only, see `record`.
 
         A database or server that is away neither raises nor keeps the request waiting. Beyond ``select_s`` the arms
         are those that fit, in random order after the seeds; beyond ``record_s`` the run is sent later. ``on_error``
@@ -280,6 +284,7 @@ class LearnerProtocol(Protocol):
             raise TypeError(f"run() got an unexpected keyword argument {name!r}")
         uid = options.get("uid")
         request = Request.of(str(uuid.uuid4()) if uid is None else uid, options, self._attempts.limits)
+        named = [named_arm_of(arm) for arm in options.get("named") or ()]
         began_s = 0.0
 
         def begin(offered: Sequence[Any] | None) -> Selection:
@@ -293,6 +298,8 @@ class LearnerProtocol(Protocol):
         def end(run: RunUnderWay[Any], status: Status) -> tuple[RecordAnswer | None, RunOutcome]:
             recorded: RecordOptions = {
                 "selection": run.selection,
+                "named": named,
+                "loaded": tuple(run.loads),
                 "calls": run.calls,
                 "texts": run.texts,
                 "usage": run.usage,
@@ -352,6 +359,9 @@ class LearnerProtocol(Protocol):
         The content, label and prior of offered arms are remembered from the latest selections of this object. A
         program that selects in one process and records in another passes these ``arms`` with the ``selection``. Else
         the content of a memory cannot be recognised in the run's texts.
+        ``named`` are arms that were in the prompt by name only, such as deferred tools and listed skills: others than
+        the ``arms``, or of those that the ``selection`` includes. They have counts of their own, and nothing is
+        learned of them. One is found by a call of its name, or as one of the ids ``loaded``.
         ``calls`` are the called tools and ``texts`` the agent's texts: the detectors read them. ``prompt`` is the
         request. It and the last of the ``texts`` are stored for judging and training, up to 100,000 characters each,
         with the setting ``keep_texts`` and unless ``keep`` is False.
@@ -839,6 +849,19 @@ def arm_of(arm: object) -> Arm:
     return Arm(key=arm) if isinstance(arm, str) else tool_candidate(arm)
 
 
+def named_arm_of(arm: object) -> Arm:
+    """Return an arm that is in a prompt by name: it costs its name, unless it is an `Arm` with a cost of its own.
+
+    >>> named_arm_of({"name": "search", "description": "Search the web"}).token_cost
+    2
+    """
+    if isinstance(arm, Arm):
+        return arm
+    known = arm_of(arm)
+    name = skill_name(known.key) if known.type == "skill" else known.name
+    return replace(known, token_cost=token_cost_of(name))
+
+
 class Offers:
     """Offered arms by selection: those of the latest selections, since most are recorded soon or never."""
 
@@ -869,9 +892,11 @@ def _run_of(offers: Offers, uid: str, options: RecordOptions) -> Run:
     for name in options.keys() - RecordOptions.__annotations__.keys():
         raise TypeError(f"record() got an unexpected keyword argument {name!r}")
     selection, ended_at, keep = options.get("selection"), options.get("ended_at"), options.get("keep", True)
+    named = tuple(named_arm_of(arm) for arm in options.get("named") or ())
     return Run(
         uid=uid,
-        inventory=_inventory(offers, selection, options.get("arms")),
+        inventory=_inventory(offers, selection, options.get("arms"), named),
+        loaded=tuple(options.get("loaded", ())),
         excluded=() if selection is None else selection.excluded,
         selection=selection,
         run_class="imported" if selection is None else selection.run_class,
@@ -916,17 +941,22 @@ def recorded(
     return [one for one in answers if isinstance(one, RecordAnswer)]
 
 
-def _inventory(offers: Offers, selection: Selection | None, arms: Iterable[object] | None) -> Inventory:
-    named = [arm_of(arm) for arm in arms or ()]
+def _inventory(
+    offers: Offers, selection: Selection | None, arms: Iterable[object] | None, named: tuple[Arm, ...]
+) -> Inventory:
+    listed = [arm_of(arm) for arm in arms or ()]
     if selection is not None:
-        _check_offered(selection, named)
-        return Inventory(kind="declared", arms=offers.included(selection, named))
-    if arms is None:
+        _check_offered(selection, listed)
+        by_name = {arm.key for arm in named}
+        included = offers.included(selection, listed)
+        in_full = tuple(arm for arm in included if arm.key not in by_name)
+        return Inventory(kind="declared", arms=in_full, named=named)
+    if arms is None and not named:
         raise InvalidInput(
             "A run must come with its selection or its arms, got neither.",
             next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
         )
-    return Inventory(kind="declared", arms=tuple(named))
+    return Inventory(kind="declared", arms=tuple(listed), named=named)
 
 
 def _check_offered(selection: Selection, arms: Sequence[Arm]) -> None:

@@ -41,6 +41,7 @@ class RunUnderWay(Generic[_T]):
     ) -> None:
         self.uid = str(uuid.uuid4()) if uid is None else uid
         self.calls: list[Call] = []
+        self.loads: list[str] = []
         self.texts: list[str] = []
         self.talk = Talk()
         self.prompt: str | None = None
@@ -115,6 +116,11 @@ class RunUnderWay(Generic[_T]):
         """
         self.calls.append(call_of(name, arguments))
         self.talk.call(name, text_of(arguments))
+
+    def loaded(self, arm: str) -> None:
+        """Add an arm of ``named`` that the agent loaded otherwise than by a call of its name, such as a skill."""
+        if arm not in self.loads:
+            self.loads.append(arm)
 
     def asked(self, text: str) -> None:
         """Set the text of the request; it is stored, up to 100,000 characters, only with the setting ``keep_texts``.

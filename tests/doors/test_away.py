@@ -388,6 +388,20 @@ def test_a_fallback_run_never_counts_in_the_comparison(tmp_path: Path) -> None:
 # The spool
 
 
+def test_a_run_that_waits_keeps_its_arms_by_name(front: Front, tmp_path: Path) -> None:
+    front.be("refused")
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        with client.run(["tool:fs:Read"], uid="r", named=["tool:web:search", "skill:pdf:main"]) as run:
+            run.called("search")
+            run.loaded("skill:pdf:main")
+        assert run.outcome == "spooled"
+        front.be("passing")
+        until(lambda: client._attempts.counts().waiting == 0)
+        named = {one.arm: (one.n_named, one.n_loaded) for one in client.arms() if one.n_named}
+        assert named == {"tool:web:search": (1, 1), "skill:pdf:main": (1, 1)}
+        assert client.verify().clean
+
+
 def test_a_later_process_sends_what_waits(tmp_path: Path) -> None:
     """The first one was killed; the next one sends in the background."""
     context = context_at(tmp_path / "a.db")

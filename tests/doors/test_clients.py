@@ -66,7 +66,13 @@ def new_run(uid: str) -> Run:
 ANSWERS: dict[str, Operation] = {
     "settings": lambda one: one.settings() if isinstance(one, AsyncLearner | AsyncClient) else one.settings,
     "select": lambda one: one.select([ARM, {"name": "fetch", "input_schema": {}}], budget_tokens=50),
-    "record": lambda one: one.record("c1", arms=[Arm(key=ARM, token_cost=3)], calls=["search"]),
+    "record": lambda one: one.record(
+        "c1",
+        arms=[Arm(key=ARM, token_cost=3)],
+        named=[{"name": "fetch", "description": "Fetch a page"}, "skill:pdf:main"],
+        loaded=["skill:pdf:main"],
+        calls=["search"],
+    ),
     "record_runs": lambda one: one.record_runs([new_run("c2"), new_run("c3")]),
     "record_step": lambda one: one.record_step("sums/9", environment="sums", number=0, reward=0.5, run=RUN),
     "mark_incomplete": lambda one: one.mark_incomplete("sums/9"),

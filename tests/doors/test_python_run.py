@@ -217,6 +217,44 @@ def test_a_run_is_recorded_when_its_block_ends(tmp_path: Path) -> None:
         assert learner.verify().clean
 
 
+def test_arms_by_name_have_counts_of_their_own(tmp_path: Path) -> None:
+    """Runs 0 to 3 have both by name; run 1 calls the tool, runs 2 and 3 load the skill, run 0 does neither."""
+    with open_learner(tmp_path / "a.db") as learner:
+        for number in range(4):
+            with learner.run(["tool:fs:Read"], named=[OPENAI, "skill:pdf:main"]) as run:
+                run.called("Read")
+                if number == 1:
+                    run.called("search")
+                if number > 1:
+                    run.loaded("skill:pdf:main")
+            assert run.answer is not None
+            assert (run.answer.observed, run.arms) == (1, ("tool:fs:Read",))
+        learner.record("r4", named=["skill:pdf:main"], texts=["the skill pdf"])
+        arms = {one.arm: (one.pulls, one.n_named, one.n_loaded) for one in learner.arms()}
+        assert arms == {"tool:fs:Read": (4, 0, 0), "tool:web:search": (0, 4, 1), "skill:pdf:main": (0, 5, 2)}
+        assert {one.mean for one in learner.posteriors() if one.arm != "tool:fs:Read"} == {0.75}
+        states = {one.arm: (one.state, one.token_cost) for one in learner.why(learner.runs()[-1].uid).arms}
+        assert states["tool:web:search"] == ("by name", 2), "the cost of its name"
+        assert [one.named for one in learner.versions("tool:web:search").versions] == [4]
+        assert learner.verify().clean
+
+
+def test_a_chosen_arm_may_be_there_by_name_and_one_left_out_may_not(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        chosen = learner.select(["tool:fs:Read", "skill:pdf:main"])
+        learner.record("r1", selection=chosen, named=["skill:pdf:main"], calls=["Read"])
+        states = {one.arm: one.state for one in learner.why("r1").arms}
+        assert states == {"tool:fs:Read": "in full", "skill:pdf:main": "by name"}
+        learner.change("seed_arms", [])
+        learner.change("baseline_rate", 0)
+        left = learner.select(["tool:a:a", "tool:b:b"], k=1)
+        with pytest.raises(InvalidInput, match="both"):
+            learner.record("r2", selection=left, named=list(left.excluded))
+        with pytest.raises(InvalidInput, match="loaded"):
+            learner.record("r3", arms=["tool:fs:Read"], loaded=["tool:fs:Read"])
+        assert learner.verify().clean
+
+
 def test_every_run_has_a_uid_of_its_own(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db") as learner:
         for _ in range(2):
