@@ -291,7 +291,7 @@ def play(world: World, rng: random.Random, number: int, kinds: Sequence[str] = K
     assert done.returncode == (-9 if dies else 0), done.stderr.decode()
 
 
-@pytest.mark.parametrize("n_sessions", [4, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_sessions", [10, pytest.param(200, marks=pytest.mark.long)])
 def test_the_choice_is_in_force_in_each_session_and_each_is_imported_once(
     chosen: World, n_sessions: int
 ) -> None:
