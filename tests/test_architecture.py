@@ -565,7 +565,7 @@ BUDGETS = {
     "core/installed": 3_530,
     "core/package": 70,
     "core/posterior": 620,
-    "core/records": 9_403,
+    "core/records": 9_428,
     "core/statistics": 11_880,
     "core/store": 28_302,
     "dashboard": 4_760,

@@ -44,14 +44,31 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     assumed: bool = False
 
     def __post_init__(self) -> None:
-        for name in (*PARTS, "total"):
-            value = getattr(self, name)
+        for value in self.counts:  # there may be millions: a look at each, and names only for what is wrong
             if type(value) is not int or not 0 <= value <= MAX_TOKENS:
-                force_setattr(self, name, whole(f"bill.{name}", value, MAX_TOKENS))
+                self._check_counts()
+                break
         if self.model is not None:
             force_setattr(self, "model", text("bill.model", self.model, MAX_LABEL_CHARS))
         one_of("bill.owner", self.owner, OWNERS)
-        flag("bill.assumed", self.assumed)
+        if type(self.assumed) is not bool:
+            flag("bill.assumed", self.assumed)
+
+    def _check_counts(self) -> None:
+        for name, value in zip((*PARTS, "total"), self.counts, strict=True):
+            force_setattr(self, name, whole(f"bill.{name}", value, MAX_TOKENS))
+
+    @property
+    def counts(self) -> tuple[int, int, int, int, int, int]:
+        """The five counts, and those of an unknown split."""
+        return (
+            self.input,
+            self.cache_read,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.output,
+            self.total,
+        )
 
     @property
     def tokens(self) -> int:
@@ -71,17 +88,24 @@ def merged(rows: Iterable[Spent]) -> tuple[Spent, ...]:
     >>> merged(two) == (Spent(model="m", input=1, output=2),)
     True
     """
-    by_key: dict[tuple[Owner, str], Spent] = {}
+    by_key: dict[tuple[Owner, str], list[Spent]] = {}
     for row in rows:
-        if row.tokens or row.total:
-            before = by_key.get(row.key)
-            by_key[row.key] = row if before is None else _sum(before, row)
-    return tuple(by_key[key] for key in sorted(by_key))
+        if any(row.counts):
+            by_key.setdefault(row.key, []).append(row)
+    return tuple(_sum(by_key[key]) for key in sorted(by_key))
 
 
-def _sum(one: Spent, other: Spent) -> Spent:
-    counts = {name: getattr(one, name) + getattr(other, name) for name in (*PARTS, "total")}
-    return Spent(model=one.model, owner=one.owner, assumed=one.assumed or other.assumed, **counts)
+def _sum(rows: Sequence[Spent]) -> Spent:
+    first = rows[0]
+    if len(rows) == 1:
+        return first
+    counts = map(sum, zip(*[row.counts for row in rows], strict=True))
+    return Spent(
+        model=first.model,
+        owner=first.owner,
+        assumed=any(row.assumed for row in rows),
+        **dict(zip((*PARTS, "total"), counts, strict=True)),
+    )
 
 
 def heaviest(rows: Iterable[Spent]) -> str | None:
