@@ -32,6 +32,7 @@ from core.store.engine.sqlite import Database as FileDatabase
 from core.store.files import files_of
 from core.store.store import Store
 from core.store.tables import metadata
+from core.store.text_index import NAME
 from tests.store.pooler import Pooler, pooling
 from tests.store.postgres import address
 
@@ -284,7 +285,7 @@ def content(store: Store) -> bytes:
     if not isinstance(store.location, Server):
         return b"".join(file.read_bytes() for file in files_of(store.location))
     with psycopg.connect(store.location.url) as driver:
-        return b"".join(_copied(driver, table) for table in sorted(metadata.tables))
+        return b"".join(_copied(driver, table) for table in (*sorted(metadata.tables), NAME))
 
 
 def file_database(store: Store) -> FileDatabase:

@@ -9,6 +9,7 @@ from operator import itemgetter
 from core.errors import Conflict
 from core.store.engine import Connection
 from core.store.tables import metadata
+from core.store.text_index import build_all
 
 Progress = Callable[[int, int], None]
 
@@ -35,3 +36,4 @@ def copy_rows(source: Connection, target: Connection, progress: Progress | None 
         if progress is not None:
             progress(number, len(tables))
     target.go_on_numbering()
+    build_all(target)

@@ -27,6 +27,7 @@ from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
 from core.store.tables import marking
+from core.store.text_index import drop_indexed
 from core.store.texts import drop_transcripts
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
@@ -623,6 +624,7 @@ def _drop_pairs(txn: Transaction, scope: Scope) -> int:
         [txn.learner_id],
         numbers,
     )
+    drop_indexed(txn.connection, txn.learner_id, "run", list(scope.runs))
     return len(rows)
 
 

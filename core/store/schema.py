@@ -18,6 +18,7 @@ from sqlalchemy.schema import ExecutableDDLElement
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.records.learner import INSTALLATION
 from core.settings import Located, Server
+from core.store import text_index
 from core.store.engine import Connection, Database, Distribution
 from core.store.links import build
 from core.store.tables import metadata
@@ -69,6 +70,7 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
             migrate(database)
         distribution = database.distribute() if distribute else None
     build(database)
+    text_index.build_index(database)
     return Upgraded(version, HEAD, distribution)
 
 
@@ -162,7 +164,7 @@ def _definitions(dialect: str) -> tuple[str, ...]:
 
     engine = create_mock_engine(f"{dialect}://", add)
     metadata.create_all(engine, checkfirst=False)
-    return tuple(definitions)
+    return (*definitions, *text_index.DEFINITIONS[dialect])
 
 
 _FIRST_ROWS: Final = (

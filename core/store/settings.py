@@ -11,6 +11,7 @@ import msgspec
 from core.records.learner import SEEDS, LearnerSettings
 from core.store.bills import bill_again
 from core.store.tables import insert_into
+from core.store.text_index import build_learner, clear_index
 from core.store.transaction import Facts, Transaction, rebase
 
 _LOG: Final = insert_into(
@@ -79,7 +80,7 @@ def enforce_settings(txn: Transaction) -> None:
     """Fold the log into the settings in force; changed priors move the bases, changed prices the bills."""
     settings = folded_settings(txn)
     priors_moved = settings.priors != txn.settings.priors
-    prices_before = txn.settings.prices
+    prices_before, had_texts = txn.settings.prices, txn.settings.keep_texts
     txn.settings = settings
     txn.connection.run(
         "UPDATE learner SET settings = ? WHERE learner_id = ?",
@@ -88,6 +89,10 @@ def enforce_settings(txn: Transaction) -> None:
     if priors_moved:
         arms = txn.connection.rows("SELECT arm_no FROM arm WHERE learner_id = ?", [txn.learner_id])
         rebase(txn, [arm_no for (arm_no,) in arms])
+    if had_texts and not settings.keep_texts:
+        clear_index(txn.connection, txn.learner_id)
+    elif settings.keep_texts and not had_texts:
+        build_learner(txn.connection, txn.learner_id)
     if settings.prices != prices_before:
         bill_again(txn, prices_before)
 

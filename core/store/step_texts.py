@@ -7,11 +7,13 @@ is shown while its step is active. Erased texts are not stored again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
 
 from core.records.episode import Step
+from core.store.text_index import drop_indexed, index_step_texts
 from core.store.texts import storable
 from core.store.transaction import Facts, Transaction
 
@@ -45,6 +47,7 @@ def keep_step_texts(
     ]
     if txn.connection.n_changed(_PUT, rows):
         txn.note_news()
+        index_step_texts(txn.connection, txn.learner_id, number, chain.from_iterable(row[4:] for row in rows))
 
 
 def is_erased_episode(txn: Transaction, uid: str, runs: Sequence[str]) -> bool:
@@ -86,4 +89,5 @@ def drop_step_texts(txn: Transaction, numbers: Sequence[int]) -> int:
     txn.connection.run_in(
         "DELETE FROM step_text WHERE learner_id = ? AND episode_no IN ({})", [txn.learner_id], numbers
     )
+    drop_indexed(txn.connection, txn.learner_id, "episode", numbers)
     return len(rows)

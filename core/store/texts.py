@@ -23,6 +23,7 @@ from core.store.chain import columns_of
 from core.store.engine import Connection
 from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID
 from core.store.tables import insert_into
+from core.store.text_index import drop_indexed, index_texts
 from core.store.transaction import Facts, Transaction
 
 _DIGEST_BYTES: Final = 16
@@ -221,6 +222,7 @@ def write_texts(facts: Facts, written: Sequence[tuple[int, StoredTexts]]) -> Non
             for number, layer_no in layers.items()
         ],
     )
+    _index(facts, list(texts))
 
 
 def _with_executions(txn: Transaction, own: Sequence[_Own]) -> list[_Own]:
@@ -241,6 +243,12 @@ def _with_executions(txn: Transaction, own: Sequence[_Own]) -> list[_Own]:
     return [*(one for one in own if one.number), *added]
 
 
+def _index(facts: Facts, run_nos: Sequence[int]) -> None:
+    """Index the texts of runs as they are now, while texts are kept; else remove them from the index."""
+    write = index_texts if facts.settings.keep_texts else drop_indexed
+    write(facts.connection, facts.learner_id, "run", run_nos)
+
+
 def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
     """Let runs have no texts."""
     numbers = [one.number for one in _own(facts, run_nos) if one.number]
@@ -250,6 +258,7 @@ def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
         [facts.learner_id],
         numbers,
     )
+    _index(facts, run_nos if numbers else ())
 
 
 def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> bool:
@@ -335,6 +344,7 @@ def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:
             [facts.learner_id],
             numbers,
         )
+    drop_indexed(facts.connection, facts.learner_id, "run", run_nos if numbers else ())
 
 
 _UNTOLD: Final = (
@@ -381,6 +391,7 @@ def put_transcripts(txn: Transaction, rows: Sequence[tuple[int, int, str]]) -> N
     txn.connection.run_in(_OTHERS, [txn.learner_id], [run_no for run_no, _, _ in rows])
     if txn.connection.n_changed(_PUT_TRANSCRIPT, [(txn.learner_id, *row) for row in rows]):
         txn.note_news()
+        _index(txn, [run_no for run_no, _, _ in rows])
 
 
 def read_transcript(facts: Facts, run_no: int) -> tuple[Message, ...] | None:

@@ -115,6 +115,7 @@ from core.store.reads.since import Position, position_of
 from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects
 from core.store.rollouts import keep_rollouts
+from core.store.text_index import build_index
 from core.store.traces import keep_spans
 from core.store.transaction import Transaction
 from tests.doors.examples import example_world
@@ -322,6 +323,9 @@ def keep_texts(folder: Path) -> None:
         left.close()
         import_files(context, [file])
         undo_and_redo(context, import_files(context, [longer]).id)
+        assert queries.search(context, "why so", ["text"]).hits
+        build_index(context.store.database)
+        change(context, "keep_texts", False)
         assert queries.verify(context).clean
         context.store.close()
 

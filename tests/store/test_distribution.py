@@ -40,6 +40,7 @@ ABOUT_ALL = {
     "core/store/fleet.py:_glances_of.<locals>.by_learner": "the same",
     "core/store/fleet.py:_glances_of": "the same",
     "core/store/links.py:build": "the learners whose chains an upgrade has not finished",
+    "core/store/text_index.py:_with_texts": "the learners whose texts an upgrade or a copy indexes",
     "core/store/store.py:Store.write.<locals>.act": "whether the schema is that of this process, from one row",
     "core/store/store.py:Store.stage.<locals>.act": "the same",
     "core/store/store.py:Store._begun": "the same",

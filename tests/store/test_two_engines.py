@@ -23,6 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from core.store.engine import words
 from core.store.tables import metadata
+from core.store.text_index import DEFINITIONS, NAME
 from tests.flows.world import memory_folder
 from tests.store.everything import ask_everything
 from tests.store.postgres import address
@@ -66,6 +67,8 @@ def tables() -> Iterator[Engine]:
         metadata.create_all(engine)
         with engine.begin() as connection:
             connection.exec_driver_sql("CREATE TABLE alembic_version (version_num text NOT NULL)")
+            for statement in DEFINITIONS["postgresql"]:
+                connection.exec_driver_sql(statement)
         yield engine
         with psycopg.connect(place, autocommit=True) as driver:
             driver.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
@@ -154,7 +157,7 @@ def test_what_only_sqlite_understands_is_found(tables: Engine, sql: str) -> None
 
 def test_the_tables_are_there_with_numbers_as_large_as_ours(tables: Engine) -> None:
     there = inspect(tables)
-    assert {*there.get_table_names()} == {*metadata.tables, "alembic_version"}
+    assert {*there.get_table_names()} == {*metadata.tables, NAME, "alembic_version"}
     for table in metadata.sorted_tables:
         types = {one["name"]: one["type"] for one in there.get_columns(table.name)}
         assert types.keys() == {*table.columns.keys()}

@@ -130,7 +130,7 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
             for name in ("n_named", "n_loaded"):
                 driver.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
-        for table in ("machine", "repair", "retraction", "defined", "definition", "run_text"):
+        for table in ("machine", "repair", "retraction", "defined", "definition", "run_text", "text_index"):
             driver.execute(f"DROP TABLE {table}")
         driver.execute("ALTER TABLE posterior DROP COLUMN changed")
         driver.execute("ALTER TABLE learner DROP COLUMN next_repair_no")

@@ -17,6 +17,7 @@ from core.records.limits import shown, whole
 from core.records.search import (
     MAX_SEARCH_HITS,
     SEARCH_KINDS,
+    TEXT_KINDS,
     SearchAnswer,
     SearchHit,
     SearchKind,
@@ -35,6 +36,7 @@ from core.store.reads.search import (
     matching_queues,
     matching_runs,
     matching_sessions,
+    matching_texts,
     session_names,
 )
 from core.store.transaction import Snapshot
@@ -55,14 +57,14 @@ def search(
     kinds: Annotated[
         Sequence[SearchKind],
         Meta(
-            description="Kinds to search; none named: all: arm, run, session, episode, environment, queue, note."
+            description="Kinds to search, all by default: arm, run, session, episode, environment, queue, note, text."
         ),
     ] = (),
     limit: Annotated[
         int, Meta(ge=1, le=MAX_SEARCH_HITS, description="Maximum number of hits of each kind.")
     ] = 10,
 ) -> SearchAnswer:
-    """Search arms, runs, sessions, episodes, environments, queues and notes by names, ids and words."""
+    """Search arms, runs, sessions, episodes, environments, queues, notes and kept texts by names and words."""
     limit = whole("limit", limit, MAX_SEARCH_HITS, lowest=1)
     unknown = [kind for kind in kinds if kind not in SEARCH_KINDS]
     if unknown:
@@ -73,9 +75,7 @@ def search(
     parts = search_words(words)
     with context.reading() as snapshot:
         searched = tuple(
-            kind
-            for kind in _SEARCHES
-            if kind in (kinds or SEARCH_KINDS) and (kind != "note" or snapshot.shows_texts)
+            kind for kind in _SEARCHES if kind in (kinds or SEARCH_KINDS) and kind not in _closed(snapshot)
         )
         if not parts:
             return SearchAnswer(words=words, hits=(), searched=searched)
@@ -91,6 +91,12 @@ def search(
     hits = [hit for every in matches for hit in every[:limit]]
     more = [kind for kind, every in zip(searched, matches, strict=True) if len(every) > limit]
     return SearchAnswer(words=words, hits=tuple(hits), more=tuple(more), searched=searched)
+
+
+def _closed(snapshot: Snapshot) -> frozenset[SearchKind]:
+    """Return the kinds that the caller may not read, or that are not kept."""
+    has_texts = snapshot.shows_texts and snapshot.settings.keep_texts
+    return TEXT_KINDS - ({"note"} if snapshot.shows_words else set()) - ({"text"} if has_texts else set())
 
 
 class _SearchInput(NamedTuple):
@@ -141,6 +147,22 @@ def _notes(request: _SearchInput) -> list[SearchHit]:
     ]
 
 
+def _texts(request: _SearchInput) -> list[SearchHit]:
+    """Return runs and episodes by their kept texts."""
+    return [
+        SearchHit(
+            kind="text",
+            id=one.id,
+            title=one.id,
+            about=one.kind,
+            link=page_link(one.kind, one.id, request.snapshot.name),
+            at_ms=one.at_ms,
+            excerpt=excerpt_of(one.text, request.words),
+        )
+        for one in matching_texts(request.snapshot, request.words, request.limit)
+    ]
+
+
 def _named(kind: SearchKind, read: Callable[[Snapshot, Sequence[str], int], list[NameMatch]]) -> _Search:
     """Return the search of a kind whose hits have a page of their own."""
     return lambda request: [
@@ -167,6 +189,7 @@ _SEARCHES: Final[dict[SearchKind, _Search]] = {
     "environment": _named("environment", matching_environments),
     "queue": _named("queue", matching_queues),
     "note": _notes,
+    "text": _texts,
 }
 
 

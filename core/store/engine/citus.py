@@ -56,7 +56,7 @@ def distribute(connection: Connection, location: Server) -> Distribution:
             next_step="Name them to it: SELECT citus_add_node('HOST', PORT), once for each.",
         )
     there = _spread(connection)
-    missing = [name for name in sorted(metadata.tables) if name not in there]
+    missing = [name for name in (*sorted(metadata.tables), "text_index") if name not in there]
     if missing:
         _distribute(connection, missing)
     return Distribution(servers=workers, n_moved=len(missing))

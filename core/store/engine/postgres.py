@@ -856,7 +856,7 @@ class Database(port.Database):
     def scour(self) -> bool:
         """Remove erased rows from the server's tables; its write-ahead log and backups are out of reach."""
         with translated(self.location, "write"), self._lent() as loan:
-            for table in sorted(metadata.tables):
+            for table in (*sorted(metadata.tables), "text_index"):
                 RawCursor(loan.driver).execute(f'VACUUM "{table}"'.encode(), prepare=False)
         return True
 

@@ -343,6 +343,9 @@ class Database(port.Database):
         """
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
+            driver.execute(
+                "INSERT INTO text_index(text_index) VALUES('optimize')"
+            )  # else words stay as deleted
             driver.execute("VACUUM")
             driver.execute(f"PRAGMA busy_timeout={round(wait_s * 1000)}")
             is_busy = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

@@ -48,6 +48,14 @@ GREATEST: Final = "{greatest}"
 POSITION: Final = "{position}"
 """Position of a second text in a first, from 1 on, as a function; 0: it is not there."""
 
+WORDS_BEGIN: Final = "{words_begin}"
+WORDS_END: Final = "{words_end}"
+WORD_LIST: Final = "{word_list}"
+NEWEST_WORDS: Final = "{newest_words}"
+"""Of the index of texts: the condition that a row has the words of the value between; its type of words, its order.
+The value is as PostgreSQL has it: ``a & b & c:*``.
+"""
+
 TEXTS_JOINED: Final = "{texts_joined}"
 """Texts of a group with something between them, as an aggregate function, in the order in which the rows come."""
 
@@ -80,6 +88,10 @@ class Words:
     layers_by_adapter: str
     greatest: str
     position: str
+    words_begin: str
+    words_end: str
+    word_list: str
+    newest_words: str
     texts_joined: str
 
 
@@ -103,6 +115,10 @@ SQLITE: Final = Words(
     layers_by_adapter="INDEXED BY ix_layer_adapter",
     greatest="max",
     position="instr",
+    words_begin="text_index MATCH replace(replace(",
+    words_end=", ':*', '*'), ' & ', ' ')",
+    word_list="text",
+    newest_words="rowid",
     texts_joined="group_concat",  # string_agg from 3.44 on
 )
 POSTGRESQL: Final = Words(
@@ -125,6 +141,10 @@ POSTGRESQL: Final = Words(
     layers_by_adapter="",
     greatest="greatest",
     position="strpos",
+    words_begin="words @@ CAST(",
+    words_end=" AS tsquery)",
+    word_list="tsvector",
+    newest_words="no",
     texts_joined="string_agg",
 )
 

@@ -15,10 +15,14 @@ from core.store.engine.words import ACTIVE, BY_NAME, POSITION
 from core.store.reads.runs import named_run
 from core.store.reads.usage import strata
 from core.store.tables import LISTED
+from core.store.text_index import IndexedText, TextKind, find_indexed, stored_texts
 from core.store.transaction import Snapshot
 
 _BETWEEN: Final = "' / '"
 """SQL between two names, so that only a word with this spans them."""
+_TEXTS_READ: Final = 200
+"""Texts of one search that are looked at."""
+_TEXTS_AT_ONCE: Final = 20
 _SESSIONS_READ: Final = 200
 """Names of sessions of one search."""
 _ACTIVE_RUN: Final = f"{ACTIVE} AND outcome <> 'empty' AND revision <= ?"
@@ -187,7 +191,7 @@ class NoteMatch(NamedTuple):
 
 def matching_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NoteMatch]:
     """Return notes that are not undone, by text and arm, the newest first; none for a reader without texts."""
-    if not snapshot.shows_texts:
+    if not snapshot.shows_words:
         return []
     rows = snapshot.connection.rows(
         "SELECT n.note_no, a.key, n.at_ms, n.text FROM note n JOIN arm a ON a.learner_id = n.learner_id"
@@ -200,3 +204,53 @@ def matching_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list
 
 def _of(id: str, at_ms: int | None, *names: str | None) -> NameMatch:
     return NameMatch(id, " · ".join(one for one in names if one), at_ms)
+
+
+class TextMatch(NamedTuple):
+    """A run or an episode by its kept texts."""
+
+    kind: TextKind
+    id: str
+    at_ms: int | None
+    text: str
+
+
+_SUBJECTS: Final[dict[TextKind, str]] = {
+    "run": f"SELECT run_no, uid, at_ms FROM run WHERE learner_id = ? AND {_ACTIVE_RUN} AND run_no IN ({{}})",
+    "episode": (
+        f"SELECT episode_no, uid, at_ms FROM episode WHERE learner_id = ? AND {ACTIVE} AND revision <= ?"
+        " AND episode_no IN ({})"
+    ),
+}
+
+
+def matching_texts(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[TextMatch]:
+    """Return active runs and episodes whose kept texts have all words, the newest first.
+
+    None is read for a reader without texts, or while texts are not kept.
+    """
+    if not (snapshot.shows_texts and snapshot.settings.keep_texts):
+        return []
+    matches: list[TextMatch] = []
+    indexed = find_indexed(snapshot.connection, snapshot.learner_id, words, _TEXTS_READ)
+    for start in range(0, len(indexed), _TEXTS_AT_ONCE):
+        matches += _having_words(snapshot, indexed[start : start + _TEXTS_AT_ONCE], words)
+        if len(matches) >= limit:
+            break
+    return sorted(matches[:limit], key=lambda one: -1 if one.at_ms is None else one.at_ms, reverse=True)
+
+
+def _having_words(
+    snapshot: Snapshot, indexed: Sequence[IndexedText], words: Sequence[str]
+) -> list[TextMatch]:
+    """Return those of some runs and episodes that are active and have all words as they are written."""
+    known: dict[IndexedText, TextMatch] = {}
+    for kind, sql in _SUBJECTS.items():
+        numbers = [one.number for one in indexed if one.kind == kind]
+        rows = snapshot.connection.rows_in(sql, [snapshot.learner_id, snapshot.revision], numbers)
+        texts = stored_texts(snapshot.connection, snapshot.learner_id, kind, [number for number, *_ in rows])
+        for number, uid, at_ms in rows:
+            text = texts.get(number, "")
+            if all(word.lower() in text.lower() for word in words):
+                known[IndexedText(kind, number)] = TextMatch(kind, uid, at_ms, text)
+    return [known[one] for one in indexed if one in known]
