@@ -109,6 +109,14 @@
     if (event.target.closest(".st-key-judge-levels")) look(1200);
   }, true);
 
+  // A browser gives itself a name, where people do not sign in. The server reads it when a page connects.
+  window.addEventListener("click", event => {
+    if (!event.target.closest(".st-key-browser-name button")) return;
+    const name = document.querySelector(".st-key-browser-name input").value.trim();
+    document.cookie = `armscope-name=${encodeURIComponent(name)}; path=${path || "/"}; max-age=31536000; samesite=strict`;
+    window.setTimeout(() => window.location.reload(), 200);
+  }, true);
+
   // Enter chooses an arm and goes on to the next field, where digits are no text.
   window.addEventListener("keydown", event => {
     if (event.key !== "Enter" || event.ctrlKey || event.metaKey || event.isComposing) return;

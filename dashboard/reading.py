@@ -9,7 +9,9 @@ from functools import cached_property
 from threading import local
 from typing import Final, cast
 
+import msgspec
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.doors import logs
 from core.errors import Denied, StoreError
@@ -24,6 +26,7 @@ from core.settings import Settings
 from dashboard import who
 from dashboard.cache import Answer, Cache
 from dashboard.figures.theme import Tokens
+from dashboard.widgets.browser import label
 
 _ANSWERS_BOUND: Final = 128
 _DRAWINGS_BOUND: Final = 32
@@ -79,7 +82,16 @@ def opened() -> Context:
     """
     settings = Settings.from_environment()
     context, _ = _cached_context(settings)
-    return replace(context, actor=who.NOBODY if who.people_sign_in() else settings.actor, on_act=_LOGGED)
+    return replace(
+        context, actor=who.NOBODY if who.people_sign_in() else _of_browser(settings.actor), on_act=_LOGGED
+    )
+
+
+def _of_browser(actor: Actor) -> Actor:
+    """Return the user of this machine in this browser; each browser holds its own items of review."""
+    if get_script_run_ctx(suppress_warning=True) is None:
+        return actor
+    return msgspec.structs.replace(actor, browser=label())
 
 
 def _cached_context(settings: Settings) -> tuple[Context, bool]:

@@ -14,6 +14,7 @@ from core.flows.context import Context
 from core.flows.evaluate import order_of
 from core.flows.frozen import FrozenItem, check_token, frozen, proposed
 from core.flows.placing import ResolvedOrder, resolve_orders
+from core.records.actor import Actor
 from core.records.arm import MICRO
 from core.records.judging import EvaluationOrder
 from core.records.limits import MAX_LABEL_CHARS, number, text, whole
@@ -183,11 +184,11 @@ def queues(
     now_ms = context.clock()
     with context.reading() as snapshot:
         rows = standing_queues(snapshot, undone=undone)
-        return tuple(_row(snapshot, one, context.actor.name, now_ms) for one in reversed(rows))
+        return tuple(_row(snapshot, one, context.actor, now_ms) for one in reversed(rows))
 
 
-def _row(facts: Facts, queue: Queue, actor: str, now_ms: int) -> QueueRow:
-    known = progress_of(facts, board_of(facts, queue, now_ms), actor)
+def _row(facts: Facts, queue: Queue, actor: Actor, now_ms: int) -> QueueRow:
+    known = progress_of(facts, board_of(facts, queue, now_ms, actor), actor.name)
     return QueueRow(
         progress=known,
         asks=queue.asks,
@@ -206,7 +207,7 @@ def progress(context: Context, queue: str) -> Progress:
     """Return the progress of a queue; raise `NotFound`."""
     now_ms = context.clock()
     with context.reading() as snapshot:
-        board = board_of(snapshot, find_queue(snapshot, queue), now_ms)
+        board = board_of(snapshot, find_queue(snapshot, queue), now_ms, context.actor)
         return progress_of(snapshot, board, context.actor.name)
 
 

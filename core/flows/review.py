@@ -82,7 +82,7 @@ def view_item(context: Context, queue: str, item: int, *, seen: str | None = Non
     """
     now_ms, me = context.clock(), context.actor.name
     with context.reading("judge") as snapshot:
-        board = board_of(snapshot, find_queue(snapshot, queue), now_ms)
+        board = board_of(snapshot, find_queue(snapshot, queue), now_ms, context.actor)
         one = _item(board, item)
         fresh = _shown(snapshot, board, one, me)
         if seen is None:
@@ -98,7 +98,7 @@ def hold(context: Context, queue: str, item: int) -> int:
     """
 
     def work(txn: Transaction) -> int:
-        board = board_of(txn, find_queue(txn, queue), txn.now_ms)
+        board = board_of(txn, find_queue(txn, queue), txn.now_ms, txn.actor)
         one, me = _item(board, item), txn.actor.name
         held = board.held_by(me).get(item)
         if not _may_keep(board, one, me, held):
@@ -160,7 +160,7 @@ def submit(
     typed = Draft(level=level, outcome=outcome, score=score, feedback=feedback)
 
     def work(txn: Transaction) -> SubmitAnswer:
-        board = board_of(txn, find_queue(txn, queue), txn.now_ms)
+        board = board_of(txn, find_queue(txn, queue), txn.now_ms, txn.actor)
         one = _item(board, item)
         held = board.held_by(txn.actor.name).get(item)
         is_repeat = key is not None and reply_of(txn, key) is not None
@@ -186,7 +186,7 @@ def skip(context: Context, queue: str, item: int, *, later: bool = False) -> Nex
 
     def work(txn: Transaction) -> NextItem:
         row = find_queue(txn, queue)
-        _item(board_of(txn, row, txn.now_ms), item)
+        _item(board_of(txn, row, txn.now_ms, txn.actor), item)
         let_go(txn, row.queue_no, item)
         skip_item(txn, row.queue_no, item, later=later)
         return _next(txn, row, seed)
@@ -208,7 +208,7 @@ def exclude_item(context: Context, queue: str, item: int, reason: str) -> ItemAn
     seed, reason_text = context.entropy(), check_skip_reason(reason.strip())
 
     def work(txn: Transaction) -> ItemAnswer:
-        board = board_of(txn, find_queue(txn, queue), txn.now_ms)
+        board = board_of(txn, find_queue(txn, queue), txn.now_ms, txn.actor)
         _check_excludable(board, _item(board, item).item_no, txn.actor.name)
         line = SkippedLine(
             id="new",
@@ -220,7 +220,7 @@ def exclude_item(context: Context, queue: str, item: int, reason: str) -> ItemAn
         act = f"aside-{add_skip(txn, line)}"
         txn.audit("aside", act, {"queue": board.queue.id, "item": item, "reason": reason_text})
         _clear(txn, board.queue, item)
-        state = board_of(txn, board.queue, txn.now_ms).state(item)
+        state = board_of(txn, board.queue, txn.now_ms, txn.actor).state(item)
         return ItemAnswer(
             id=act, queue=board.queue.id, item=item, state=state, next=_next(txn, board.queue, seed)
         )
@@ -263,7 +263,7 @@ def take_back(context: Context, acts: Sequence[str]) -> int:
 
 def _next(txn: Transaction, queue: Queue, seed: int) -> NextItem:
     """Return the next item with a hold; all other holds of the reviewer in the queue end."""
-    board, me = board_of(txn, queue, txn.now_ms), txn.actor.name
+    board, me = board_of(txn, queue, txn.now_ms, txn.actor), txn.actor.name
     skipped = skips_of(txn, queue.queue_no, me)
     chosen = (
         _held_item(board, me)

@@ -31,6 +31,10 @@ def highest(roles: frozenset[Role]) -> str:
     return max((role for role in roles if role in PERSON_ROLES), key=PERSON_ROLES.index, default="none")
 
 
+IN_BROWSER: Final = " · "
+"""Separator of the name of an actor and that of a browser, in the name of a holder."""
+
+
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """A role in one learner, or (None) in every one."""
 
@@ -43,6 +47,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
     ``role`` holds in every learner; None: the actor has only what ``grants`` say. ``token`` is the number of the
     token that acts, 0 where it is a person; ``member`` that of the person who signed in, 0 on the machine itself.
+    ``browser`` names the browser where sign-in is off: it holds items of review, and nothing else.
     """
 
     name: str
@@ -50,9 +55,11 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     grants: tuple[Grant, ...] = ()
     token: int = 0
     member: int = 0
+    browser: str = ""
 
     def __post_init__(self) -> None:
         storable("An actor's name", self.name)
+        storable("The name of a browser", self.browser)
         if self.name.startswith(TOKENS) != (self.token > 0):
             raise InvalidInput(
                 f"An actor's name must begin with {TOKENS} where it is a token, and nowhere else, got "
@@ -68,6 +75,15 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
         'ci'
         """
         return self.name.removeprefix(TOKENS) if self.token else ""
+
+    @property
+    def holder(self) -> str:
+        """The name under which the actor holds items: each browser has its own, where no person signed in.
+
+        >>> Actor(name="mara").holder, Actor(name="mara", browser="kim 3f2a").holder
+        ('mara', 'mara · kim 3f2a, not signed in')
+        """
+        return f"{self.name}{IN_BROWSER}{self.browser}, not signed in" if self.browser else self.name
 
     def roles(self, learner: str | None) -> frozenset[Role]:
         """Every role that holds in a learner; None: those that hold in all of them.

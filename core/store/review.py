@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from core.records.actor import IN_BROWSER, Actor
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import DRAFT_MS, HOLD_MS, SKIP_RATERS, Draft, Holder, ItemState, Progress
 from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
@@ -124,6 +125,8 @@ class Board:
         if holds is None:
             return len(raters) < self.queue.n_reviewers
         others = {name for name, hold in holds.items() if hold.until_ms > self.now_ms} - {actor, *raters}
+        if any(name.startswith(f"{actor}{IN_BROWSER}") for name in others):
+            return False  # another browser of the same person: they are one rater
         return len(raters) + len(others) < self.queue.n_reviewers
 
     def is_for(self, item: Item, actor: str) -> bool:
@@ -204,8 +207,8 @@ def _pace(times: Sequence[int]) -> float | None:
     return median(gaps) / 1000 if len(gaps) >= _FEWEST_GAPS else None
 
 
-def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
-    """A queue as it is at this moment."""
+def board_of(facts: Facts, queue: Queue, now_ms: int, viewer: Actor | None = None) -> Board:
+    """A queue as it is at this moment. Holds of the viewer's browser are the viewer's, those of others are not."""
     about = [
         *(facts.learner_id, queue.queue_no, queue.rubric),
         *(queue.revision, queue.import_no, queue.at_ms),
@@ -220,7 +223,8 @@ def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
         "SELECT item_no, actor, until_ms, repeats FROM review_hold WHERE learner_id = ? AND review_queue_no = ?",
         [facts.learner_id, queue.queue_no],
     ):
-        holds[number][actor] = Hold(until_ms if until_ms <= now_ms + 2 * HOLD_MS else now_ms, repeats)
+        name = actor if viewer is None else _holder(actor, viewer)
+        holds[number][name] = Hold(until_ms if until_ms <= now_ms + 2 * HOLD_MS else now_ms, repeats)
     return Board(
         queue=queue,
         items=items,
@@ -231,20 +235,32 @@ def board_of(facts: Facts, queue: Queue, now_ms: int) -> Board:
     )
 
 
+def _holder(stored: str, viewer: Actor) -> str:
+    """Return the name of a holder as the viewer sees it: the own name for the own browser, and for no other.
+
+    >>> kim = Actor(name="kim", browser="b")
+    >>> _holder(kim.holder, kim), _holder("kim", kim), _holder("lee", kim)
+    ('kim', 'kim · elsewhere', 'lee')
+    """
+    if stored == viewer.holder:
+        return viewer.name
+    return f"{stored}{IN_BROWSER}elsewhere" if stored == viewer.name else stored
+
+
 # Holds, skips, drafts, repeats
 
 
 def hold_item(txn: Transaction, queue_no: int, item_no: int, repeats: int = 0) -> int:
     """Hold an item for the actor for ten minutes; return its end."""
     until_ms = txn.now_ms + HOLD_MS
-    txn.connection.run(_HOLD, [txn.learner_id, queue_no, item_no, txn.actor.name, until_ms, repeats])
+    txn.connection.run(_HOLD, [txn.learner_id, queue_no, item_no, txn.actor.holder, until_ms, repeats])
     return until_ms
 
 
 def let_go(txn: Transaction, queue_no: int, item_no: int) -> None:
     """End the actor's hold of an item."""
     txn.connection.run(
-        f"DELETE FROM review_hold WHERE {_OF_ITEM}", [txn.learner_id, queue_no, item_no, txn.actor.name]
+        f"DELETE FROM review_hold WHERE {_OF_ITEM}", [txn.learner_id, queue_no, item_no, txn.actor.holder]
     )
 
 
@@ -252,7 +268,7 @@ def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
     """End the actor's holds of a queue's other items."""
     txn.connection.run(
         "DELETE FROM review_hold WHERE learner_id = ? AND review_queue_no = ? AND item_no <> ? AND actor = ?",
-        [txn.learner_id, queue_no, item_no, txn.actor.name],
+        [txn.learner_id, queue_no, item_no, txn.actor.holder],
     )
 
 
@@ -357,6 +373,15 @@ def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
     return row is not None
 
 
+_BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, ?) = ?)"
+
+
+def _person(actor: str) -> tuple[str, int, str]:
+    """Return the values of `_BY_PERSON`: holds of a person in every browser."""
+    start = f"{actor}{IN_BROWSER}"
+    return actor, len(start), start
+
+
 def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
     """Return the subjects that a reviewer holds in blind queues: no read may show others' judgements of them.
 
@@ -365,8 +390,8 @@ def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
     """
     rows = facts.connection.rows(
         "SELECT i.layer_no, i.execution_no, i.run_no, i.arm_no"
-        f"{_OPEN_BLIND} WHERE h.learner_id = ? AND h.actor = ?",
-        [facts.learner_id, actor],
+        f"{_OPEN_BLIND} WHERE h.learner_id = ? AND {_BY_PERSON}",
+        [facts.learner_id, *_person(actor)],
     )
     return frozenset(Placed(*row) for row in rows)
 
@@ -379,10 +404,10 @@ def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:
     rows = facts.connection.rows(
         f"SELECT e.evaluation_no{_OPEN_BLIND} CROSS JOIN evaluation e {EVALUATIONS_BY_RUN}"
         f" WHERE {_SAME} AND e.run_no = i.run_no AND e.run_no <> 0"
-        " AND h.learner_id = ? AND h.actor = ? AND (e.rater <> h.actor OR e.claimed_by <> '')"
+        f" AND h.learner_id = ? AND {_BY_PERSON} AND (e.rater <> ? OR e.claimed_by <> '')"
         f" UNION SELECT e.evaluation_no{_OPEN_BLIND} JOIN evaluation e ON {_SAME}"
-        " WHERE h.learner_id = ? AND h.actor = ? AND i.execution_no <> 0"
-        " AND (e.rater <> h.actor OR e.claimed_by <> '')",
-        [facts.learner_id, actor] * 2,
+        f" WHERE h.learner_id = ? AND {_BY_PERSON} AND i.execution_no <> 0"
+        " AND (e.rater <> ? OR e.claimed_by <> '')",
+        [facts.learner_id, *_person(actor), actor] * 2,
     )
     return frozenset(number for (number,) in rows)

@@ -12,7 +12,7 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.review import last, making, many, modes, open_item, pairs, queue
+from dashboard.widgets.review import last, making, many, modes, naming, open_item, pairs, queue
 from dashboard.widgets.review.evidence import evidence
 from dashboard.widgets.review.judgement import judgement, rubric
 from dashboard.widgets.words import both_ends, gray, muted, sentence
@@ -48,6 +48,9 @@ def page() -> None:
 
 
 def one_by_one(rows: Sequence[QueueRow]) -> None:
+    if naming.is_renamed():
+        muted("The page is read again under the new name.")
+        return
     row = queue.chosen(rows)
     known = None if row is None else open_item.opened(row.progress)
     if row is None or known is None:
@@ -64,6 +67,7 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
         modes.modes()
         queue.picker(rows, row)
         st.space("stretch")
+        naming.name()
         last.last()
     if known.item is None:
         queue.nothing_left(known.progress)

@@ -40,6 +40,7 @@ ORDER_WORDS: Final[Mapping[Order, str]] = {
     "information": "next by what a label could change",
 }
 _HOLDERS: Final = 3
+_HOLDER_CHARS: Final = 60
 _MINUTE_S: Final = 60
 _LINE_CHARS: Final = 80
 _SAME: Final = 1e-9
@@ -89,7 +90,8 @@ def held(known: Progress) -> Markdown:
     if not known.held_by_others:
         return Words("")
     who = [
-        f"{wording.literal(wording.cut_middle(wording.plain(one.actor)))} has {one.item} until {clock(one.until_ms)}"
+        f"{wording.literal(wording.cut_middle(wording.plain(one.actor), _HOLDER_CHARS))} has {one.item}"
+        f" until {clock(one.until_ms)}"
         for one in known.holders[:_HOLDERS]
     ]
     more = len(known.holders) - len(who)

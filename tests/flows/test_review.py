@@ -373,6 +373,26 @@ def test_while_an_item_of_a_blind_queue_is_open_nobody_reads_what_others_made_of
     assert hidden("bob") == set()
 
 
+def test_two_browsers_of_a_person_never_hold_one_item_and_are_one_rater(desk: Desk) -> None:
+    add_queue(desk.context, "W", rubric="v1", n_reviewers=2, blind=True)
+    kim, lee, shell = (
+        replace(desk.context, actor=Actor(name="ann", browser=browser)) for browser in ("kim 1", "lee 2", "")
+    )
+    theirs = submit(desk.of("bob"), QUEUE, taken(desk.of("bob")).item, level=1).evaluation
+    first, second, third = taken(kim), taken(lee), taken(shell)
+    assert len({first.item, second.item, third.item}) == 3
+    assert taken(kim).item == first.item, "one's own comes again"
+    assert kim.actor.holder in {one.actor for one in progress(lee, QUEUE).holders}
+    with desk.context.reading() as snapshot:
+        assert hidden_evaluations(snapshot, "ann") == {int(theirs.id.rpartition("-")[2])}
+    with pytest.raises(Conflict, match="held by another"):
+        hold(lee, QUEUE, first.item)
+    submit(kim, QUEUE, first.item, level=3, seen=first.seen)
+    release(shell, QUEUE, third.item)
+    assert first.item not in judge_all(lee)
+    assert {row.rater for row in queries.evaluations(desk.context)} == {"ann", "bob"}
+
+
 def test_why_an_item_is_in_a_blind_queue_tells_nothing_of_others(desk: Desk) -> None:
     evaluate(desk.of("kim"), "r3", "success", score=0.1)
     evaluate(desk.of("lee"), "r3", "failure", score=0.1)

@@ -102,7 +102,7 @@ def test_two_people_judge_all_items_by_keyboard(
     expect(feedback).to_have_value("1 half 2")
 
     # Its hold runs out while somebody types: it is said, and goes on.
-    asked(kims.database, "UPDATE review_hold SET until_ms = 1 WHERE actor = 'kim'")
+    asked(kims.database, "UPDATE review_hold SET until_ms = 1 WHERE actor LIKE 'kim%'")
     feedback.press("End")
     feedback.press_sequentially(" 3")
     submit(kim)
@@ -178,6 +178,23 @@ def test_the_buttons_stay_in_view_on_a_phone(come: Come, reviewers: tuple[Served
     expect(lee.page.get_by_role("radio").filter(has_text="Right").last).to_be_in_viewport()
     expect(lee.page.locator("kbd:visible")).to_have_count(0)
     assert findings(lee.page) == []
+
+
+def test_two_browsers_without_sign_in_get_two_items(come: Come, reviewers: tuple[Served, Served]) -> None:
+    kims, _ = reviewers
+    one, two = come(kims, place=0).open("review"), come(kims, place=1).open("review")
+    assert item(one) != item(two)
+    first = item(one)
+    one.page.get_by_role("button", name="Who are you?").click()
+    one.page.get_by_role("textbox", name="Your name").fill("Mara <b>")
+    one.page.get_by_role("button", name="Use this name").click()
+    expect(one.page.get_by_role("button", name="Mara <b>, not signed in")).to_be_visible()
+    one.settle()
+    assert item(one) == first
+    assert findings(one.page) == []
+    two.open("review")
+    expect(two.page.get_by_text("Mara")).to_be_visible()
+    one.page.context.clear_cookies()
 
 
 @pytest.mark.parametrize("is_dark", [False, pytest.param(True, marks=pytest.mark.long)])

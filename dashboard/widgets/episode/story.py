@@ -10,7 +10,6 @@ import streamlit as st
 from core.errors import NotFound, UnknownRun
 from core.flows.queries import EpisodeView
 from dashboard import pages, queries, sentences, wording
-from dashboard.reading import cached_figure
 from dashboard.sentences import rewards
 from dashboard.widgets import address, run_table
 from dashboard.widgets.empty import command, empty
