@@ -567,7 +567,7 @@ BUDGETS = {
     "core/posterior": 620,
     "core/records": 9_428,
     "core/statistics": 11_880,
-    "core/store": 28_302,
+    "core/store": 28_690,
     "dashboard": 4_760,
     "dashboard/app_pages": 1_480,
     "dashboard/figures": 4_800,

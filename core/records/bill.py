@@ -51,8 +51,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         if self.model is not None:
             force_setattr(self, "model", text("bill.model", self.model, MAX_LABEL_CHARS))
         one_of("bill.owner", self.owner, OWNERS)
-        if type(self.assumed) is not bool:
-            flag("bill.assumed", self.assumed)
+        flag("bill.assumed", self.assumed)
 
     def _check_counts(self) -> None:
         for name, value in zip((*PARTS, "total"), self.counts, strict=True):

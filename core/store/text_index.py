@@ -47,8 +47,8 @@ _INSERT: Final = f"INSERT INTO {NAME} (learner_id, kind, no, words) VALUES (?, ?
 _DELETE: Final = f"DELETE FROM {NAME} WHERE learner_id = ? AND {_HAS_WORDS}"
 _TEXTS: Final[Mapping[TextKind, Sequence[str]]] = {
     "run": (
-        "SELECT t.run_no, t.messages FROM run_text t JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
-        " AND r.trace = t.trace WHERE t.learner_id = ? AND t.run_no IN ({})",
+        "SELECT t.run_no, t.messages FROM run_text t JOIN run r ON r.learner_id = t.learner_id"
+        " AND r.run_no = t.run_no AND r.trace = t.trace WHERE t.learner_id = ? AND t.run_no IN ({})",
         "SELECT e.run_no, p.instruction, p.response FROM execution e JOIN training_pair p"
         " ON p.learner_id = e.learner_id AND p.execution_no = e.execution_no WHERE e.learner_id = ?"
         " AND e.run_no <> 0 AND coalesce(p.instruction, p.response) IS NOT NULL AND e.run_no IN ({})",
