@@ -373,13 +373,13 @@ def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
     return row is not None
 
 
-_BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, ?) = ?)"
+_BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, length(?)) = ?)"
 
 
-def _person(actor: str) -> tuple[str, int, str]:
+def _person(actor: str) -> tuple[str, str, str]:
     """Return the values of `_BY_PERSON`: holds of a person in every browser."""
     start = f"{actor}{IN_BROWSER}"
-    return actor, len(start), start
+    return actor, start, start
 
 
 def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
