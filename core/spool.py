@@ -385,7 +385,7 @@ def _without_texts(body: bytes) -> bytes:
     document: dict[str, Any] = msgspec.json.decode(body)
     if "run" in document:
         document["references"] = [{**one, "excerpt": None} for one in document["references"]]
-        document["run"] |= {"prompt": None, "reply": "", "session": None}
+        document["run"] |= {"prompt": None, "reply": "", "messages": [], "session": None}
     return msgspec.json.encode(document)
 
 
