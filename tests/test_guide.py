@@ -394,6 +394,7 @@ def test_an_installation_runs_as_it_is_printed(name: str, tmp_path: Path) -> Non
     path = f"{tmp_path / '.venv' / 'bin'}:{Path(sys.executable).parent}:/usr/bin:/bin"
     done = _bash(waited_for(script_of(blocks)), tmp_path, path, timeout=900, package="")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert_shows(outputs_of(blocks), done.stdout)
 
 
 @pytest.mark.long
