@@ -37,6 +37,8 @@ DEFINITIONS: Final[Mapping[str, tuple[str, ...]]] = {
 _MARK: Final = "§"
 """Start of a key, which no word of a text has."""
 _WORD: Final = re.compile(r"[^\W_]+")
+_SPEAKER: Final = "kind"
+"""Who speaks in a message of a transcript, which is none of its words."""
 _MAX_WORD_CHARS: Final = 40
 _MAX_WORDS_BYTES: Final = 400_000
 """PostgreSQL refuses a million; what is beyond is not found by the search."""
@@ -107,7 +109,8 @@ def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (dict, list)):
-        for one in value.values() if isinstance(value, dict) else value:
+        held = value if isinstance(value, list) else [one for key, one in value.items() if key != _SPEAKER]
+        for one in held:
             yield from _strings(one)
 
 

@@ -19,6 +19,7 @@ from core.flows.maintenance import backup
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor, Role
+from core.records.transcript import Message
 from core.store.store import Store
 from core.store.text_index import build_index, clear_index
 from core.store.transaction import Transaction
@@ -59,6 +60,14 @@ def test_texts_are_found_by_words_and_beginnings(context: Context) -> None:
     assert (one.about, one.link) == ("run", "run?run=r1&learner=default")
     assert "Straße 12" in (one.excerpt or "")
     assert "\n" not in (one.excerpt or "")
+
+
+def test_calls_and_their_results_are_found(context: Context) -> None:
+    call = Message(kind="call", name="grep", text='{"q": "Wiedehopf"}', result="3 lines of Pirol")
+    record(context, msgspec.structs.replace(run_of("r3"), prompt="Look", reply="Done", messages=(call,)))
+    assert texts(context, "wiedehopf pirol") == ["r3"]
+    erase(context, run="r3")
+    assert texts(context, "wiedehopf") == []
 
 
 @pytest.mark.parametrize("role", ["viewer", "read", "review", "operate"])
