@@ -151,6 +151,63 @@
     }, 600);
   }, true);
 
+  // While the server does not answer, a line says so, and texts that were typed are kept here. A server that was started
+  // again draws empty fields: they are filled in again, for some seconds after it answers.
+  const FIELDS = "[data-testid=stMain] textarea, [data-testid=stMain] input[type=text]";
+  const AGAIN_MS = 15000;
+  let wasThere = false; // a page was drawn
+  let away = null; // what the fields held when the server went away, by label
+  let until = 0; // till when they are filled in again
+
+  const labelled = () => [...document.querySelectorAll(FIELDS)].filter(field => field.ariaLabel);
+  const held = () => new Map(labelled().filter(field => field.value).map(field => [field.ariaLabel, field.value]));
+
+  const line = document.createElement("div");
+  line.setAttribute("role", "status");
+  line.id = "armscope-away";
+  Object.assign(line.style, {
+    position: "fixed", inset: "auto 0 0 0", zIndex: "1000", padding: "0.75rem 1rem", textAlign: "center",
+    background: "#7A4B00", color: "#FFFFFF", font: "1rem sans-serif",
+  });
+
+  const watch = () => {
+    const isAway = document.querySelector("[data-testid=stConnectionStatus]") !== null;
+    if (!isAway) wasThere ||= document.querySelector("[data-testid=stMain] h1") !== null;
+    if (isAway && wasThere) {
+      const now = held();
+      if (away === null || now.size) away = { path: window.location.pathname, fields: now };
+      until = 0;
+      if (!line.isConnected) {
+        line.textContent = "The server does not answer; what you typed is kept.";
+        document.body.append(line);
+      }
+    } else if (away !== null) {
+      line.remove();
+      if (until) return;
+      until = Date.now() + AGAIN_MS;
+      fill();
+    }
+  };
+  const fill = () => {
+    if (away === null || !until) return; // it went away again
+    if (Date.now() > until || away.path !== window.location.pathname || !away.fields.size) {
+      away = null;
+      return;
+    }
+    for (const field of labelled()) {
+      const text = away.fields.get(field.ariaLabel);
+      if (text === undefined || field.value || field.disabled) continue;
+      Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value").set.call(field, text);
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      window.setTimeout(() => field.dispatchEvent(new FocusEvent("focusout", { bubbles: true })), 150);
+    }
+    window.setTimeout(fill, 300); // that a field was emptied changes nothing that could be observed
+  };
+  window.addEventListener("input", event => {
+    if (away === null || !event.isTrusted) return;
+    if (until) away.fields.delete(event.target.ariaLabel); else watch();
+  }, true);
+
   // What a reader of the page hears, where Streamlit's own marks contradict each other: the navigation on a phone is a
   // list whose items lie in boxes, the place where files are dropped says that it is only decoration, and a table or
   // a box that scrolls can't be reached by keys in every browser.
@@ -165,6 +222,7 @@
   let due = false;
   const mend = () => {
     due = false;
+    watch();
     begin();
     for (const [what, how] of MENDED) document.querySelectorAll(what).forEach(how);
   };

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from core import open_learner
+from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
-from tests.journeys.server import Believed, Served, fields, mean_of
+from tests.journeys.server import Believed, Served, fields, mean_of, serving
 from tests.journeys.visit import Visit, plotted_means
+from tests.journeys.world import ARMS, run_lines
 
 pytestmark = pytest.mark.browser
 
@@ -235,3 +239,19 @@ def falling(posteriors: dict[str, Believed]) -> object:
     """The means of all but sections from the highest to the lowest, as near as four bytes each can say them."""
     drawn = [mean_of(one) for arm, one in posteriors.items() if not arm.startswith("section:")]
     return pytest.approx(sorted(drawn, reverse=True), rel=1e-6)
+
+
+def test_a_server_that_stops_is_named_and_a_half_typed_reason_is_kept(come: Come, tmp_path: Path) -> None:
+    with serving(tmp_path, run_lines(ARMS, 4)) as first:
+        visit = come(first).open("rewards")
+        visit.page.get_by_role("textbox", name="Why").fill("half a reason")
+    line = visit.page.locator("#armscope-away")
+    expect(line).to_have_text("The server does not answer; what you typed is kept.")
+    with serving(tmp_path, None, "--port", str(urlsplit(first.url).port)):
+        expect(line).to_have_count(0)
+        visit.settle()
+        visit.until(lambda: visit.page.get_by_role("textbox", name="Why").input_value() == "half a reason")
+        visit.settle()
+        assert findings(visit.page) == []
+        visit.complaints.clear()  # the browser names each attempt to reach the server
+        visit.page.close()
