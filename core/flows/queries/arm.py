@@ -153,8 +153,10 @@ def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath
     """
     with context.reading() as snapshot:
         arm_no = _arm_no(snapshot, arm)
-        resets = [one for one in arm_resets(snapshot, arm_no) if until_ms is None or one.at_ms < until_ms]
-        versions = _versions(snapshot, arm, arm_no)
+        of_all_times, versions = snapshot.together(
+            lambda: arm_resets(snapshot, arm_no), lambda: _versions(snapshot, arm, arm_no)
+        )
+        resets = [one for one in of_all_times if until_ms is None or one.at_ms < until_ms]
         marks = _marks(snapshot, resets, versions)
         path_by_day = _path(snapshot, arm_no, resets, marks, until_ms)
         active = [one for one in resets if not one.undone]
