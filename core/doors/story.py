@@ -36,7 +36,8 @@ class StorySelection(TypedDict):
 class StoryArm(TypedDict):
     """An arm of a run, with why it was in or out, and what would have flipped that.
 
-    ``loaded``: the run had it by name, and found it; from there on it was in full.
+    ``loaded``: the run had it by name, and found it; from there on it was in full. ``taken_back_by``: the repair that
+    takes the reward back.
     """
 
     arm: str
@@ -53,6 +54,7 @@ class StoryArm(TypedDict):
     where: Where | None
     excerpt: str | None
     reward: float | None
+    taken_back_by: str | None
     by_hand: tuple[Observation, ...]
     flip: str
 
@@ -144,6 +146,7 @@ def _arm(arm: queries.RunArm, story: queries.RunStory) -> StoryArm:
         "where": arm.where,
         "excerpt": arm.excerpt,
         "reward": arm.reward,
+        "taken_back_by": arm.taken_back_by,
         "by_hand": arm.by_hand,
         "flip": explained.flip(arm, story),
     }

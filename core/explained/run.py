@@ -44,7 +44,7 @@ def verdict(story: RunStory) -> str:
         )
         return (
             f"Observed: {calls}, so every arm in the prompt was judged. {n_used:,} of {n_in:,} were referenced "
-            f"and got 1, the other {n_in - n_used:,} got 0.{after}{_by_name(story)}"
+            f"and got 1, the other {n_in - n_used:,} got 0.{after}{_by_name(story)}{_taken_back(story)}"
         )
     why = {
         "conversational": "a run without one is conversation",
@@ -52,6 +52,13 @@ def verdict(story: RunStory) -> str:
         "error": "it failed before one",
     }
     return f"Nothing was learned: {calls}, and {why[facts.outcome]}. No arm was rewarded or penalised."
+
+
+def _taken_back(story: RunStory) -> str:
+    if not story.repairs:
+        return ""
+    n = sum(arm.taken_back_by is not None for arm in story.arms)
+    return f" {' and '.join(story.repairs).capitalize()} took back {n:,} of these rewards."
 
 
 def _by_name(story: RunStory) -> str:
@@ -251,6 +258,8 @@ def observed(arm: RunArm) -> str:
     if corrections:
         was = "" if arm.reward is None else f", was {_reward(arm.reward)}"
         parts.append(f"◆ {_reward(corrections[0].reward)} corrected by hand ({corrections[0].id}{was})")
+    elif arm.taken_back_by is not None:
+        parts.append(f"not judged: {arm.taken_back_by} took back {_reward(arm.reward or 0.0)}")
     elif arm.reward is not None:
         parts.append(f"{'●' if arm.reward == 1 else '×'} {_reward(arm.reward)}")
     parts += [f"◆ {_reward(row.reward)} by hand ({row.id})" for row in feedback]
@@ -263,6 +272,8 @@ def recorded(arm: RunArm, story: RunStory) -> str:
     if not arm.in_prompt:
         return "by name" if arm.state == "by name" else "left out"
     words = "not judged" if arm.reward is None else f"automatic {_reward(arm.reward)}, {evidence(arm, story)}"
+    if arm.taken_back_by is not None:
+        words = f"not judged, {arm.taken_back_by} took back the {words}"
     return f"{words}; corrected to {_reward(corrections[0].reward)}" if corrections else words
 
 

@@ -92,7 +92,8 @@ class RunArm:
     """One arm of a run. ``in_prompt``: in full. ``loaded``: the run had it by name, and found it.
 
     ``reason`` to ``budget_left`` are None without a decision. ``reward`` is the automatic one, None where nothing was
-    learned. ``where`` and ``excerpt`` are the evidence of a reference.
+    learned. ``taken_back_by`` is the repair that takes it back. ``where`` and ``excerpt`` are the evidence of a
+    reference.
     """
 
     arm: str
@@ -111,6 +112,7 @@ class RunArm:
     excerpt: str | None
     reward: float | None
     by_hand: tuple[Observation, ...]
+    taken_back_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +155,11 @@ class RunStory:
     def n_loaded(self) -> int:
         """Number of those that it found."""
         return sum(arm.loaded for arm in self.arms)
+
+    @cached_property
+    def repairs(self) -> tuple[str, ...]:
+        """Repairs that take back what the run observed, in the order of arms."""
+        return tuple(dict.fromkeys(arm.taken_back_by for arm in self.arms if arm.taken_back_by))
 
     @cached_property
     def quoted(self) -> tuple[RunArm, ...]:

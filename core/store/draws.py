@@ -18,11 +18,11 @@ import msgspec
 import numpy as np
 
 from core.packing import belief_digest, coin_and_draws
-from core.records.judged import INCLUDED, OBSERVATION, RETRACTED
+from core.records.judged import INCLUDED, OBSERVATION
 from core.records.verification import Difference
 from core.store.caches import CHUNK, automatic
 from core.store.engine.words import ACTIVE
-from core.store.reads import numbered_runs
+from core.store.reads import numbered_runs, taken_back
 from core.store.transaction import Snapshot, base_of
 from core.store.version import Choice
 
@@ -194,7 +194,7 @@ class _Beliefs:
             flags_of[run_no, arm_no] = revision, flags
             if flags & OBSERVATION:
                 yield arm_no, self._epochs.of(arm_no, revision), revision, *automatic(flags)
-        retracted = _retracted(snapshot, run_nos)
+        retracted = {at: revision for at, (_, revision) in taken_back(snapshot, run_nos).items()}
         corrected: dict[tuple[int, int], tuple[int, int]] = {}
         for run_no, arm_no, kind, success, failure, revision in snapshot.connection.rows_in(
             "SELECT run_no, arm_no, kind, success_micro, failure_micro, revision FROM observation"
@@ -222,21 +222,6 @@ class _Beliefs:
             success, failure = automatic(flags)
             epoch = self._epochs.of(arm_no, of_run)
             yield arm_no, epoch, max(revision, of_run), -success, -failure
-
-
-def _retracted(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Return the revision of the first repair that takes back what a run observed of an arm, by (run, arm)."""
-    rows = snapshot.connection.rows_in(
-        "SELECT t.run_no, t.arm_no, p.revision FROM retraction t"
-        " JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
-        " JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
-        " JOIN outcome o ON o.learner_id = t.learner_id AND o.run_no = t.run_no AND o.arm_no = t.arm_no"
-        f" WHERE t.learner_id = ? AND t.observation_no = 0 AND p.undone = 0 AND p.{ACTIVE} AND r.{ACTIVE}"
-        f" AND r.revision <= ? AND o.flags & {RETRACTED} <> 0 AND t.run_no IN ({{}}) ORDER BY p.revision DESC",
-        [snapshot.learner_id, snapshot.revision],
-        run_nos,
-    )
-    return {(run_no, arm_no): revision for run_no, arm_no, revision in rows}
 
 
 def _summed(events: list[tuple[int, int, int]]) -> _Sums:

@@ -8,6 +8,7 @@ from dashboard import sentences
 from dashboard.reading import reading
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
+from dashboard.widgets.repaired import repaired
 from dashboard.widgets.run import decisions, judging, story
 from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import muted, section, sentence
@@ -30,6 +31,7 @@ def page() -> None:
         section("Why in, why out", sentences.selection_note(story_of_run))
         if story_of_run.arms:
             decisions.table(story_of_run)
+            repaired(story_of_run.repairs)
         else:
             muted("No arm was put to the test.")
     with panel("Conversation", still="the decisions above still hold"):

@@ -152,6 +152,8 @@ def _exact(micro: int) -> str:
 def source(one: ArmObservation) -> str:
     """Return the source of an observation; an undone one begins with that fact."""
     if one.entry is None:
+        if one.taken_back_by is not None:
+            return f"not judged: {one.taken_back_by}"
         return "automatic" if one.counts else "automatic, corrected"
     words = _SOURCES[one.entry.kind]
     return f"undone: {words}" if one.entry.undone else words

@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core import explained
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.repair import repair
+from core.flows.undo import undo
+from core.records.times import iso
+from dashboard import wording
 from dashboard.widgets import address
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.test_overview_page import FILES, HOSTILE_FILES, N_HOURS, sick
@@ -63,6 +68,41 @@ def test_the_repair_is_one_click_and_one_back(open_page: Open, database: Path) -
     assert pulls(context) == before
     assert "Take back 120 observations" in [one.label for one in page.button]
     assert queries.verify(context).clean
+
+
+def test_pages_name_the_repair_of_an_observation(open_page: Open, database: Path) -> None:
+    context = sick(database)
+    taken = repair(context, arms=FILES, since=iso(BREAK_MS) or "").id
+    newest, older = (queries.arm_ledger(context, FILES[0]).rows[0], queries.run(context, "run-100"))
+    assert (newest.taken_back_by, newest.counts, newest.mean_moved) == (taken, False, 0)
+    assert not older.repairs
+    story = queries.run(context, newest.run or "")
+    assert {one.arm for one in story.arms if one.taken_back_by == taken} == {*FILES}
+    page = open_page("run", run=newest.run or "")
+    observed = page.dataframe[0].value.set_index("arm")["observed"]
+    assert sorted(observed) == sorted(["● 1.0", "× 0.0", *[f"not judged: {taken} took back 0.0"] * 2])
+    verdict = explained.verdict(story)
+    assert taken.capitalize() in verdict
+    assert wording.literal(verdict) in said(page)
+    assert see(page, taken) == 1
+    page = open_page("arm", arm=FILES[0])
+    assert {*page.dataframe[-1].value["source"]} == {f"not judged: {taken}"}
+    assert see(page, taken) == 2
+    undo(context, taken)
+    page = open_page("run", run=newest.run or "")
+    assert see(page, taken) == 0
+
+
+def test_a_taken_back_one_shows_its_reward(database: Path) -> None:
+    context = sick(database, ill_for=0)
+    repair(context, arms=FILES, since=iso(BREAK_MS) or "")
+    rewards = [one.reward for one in queries.arm_ledger(context, FILES[0]).rows]
+    assert set(rewards) == {0.0, 1.0}
+
+
+def see(page: AppTest, taken: str) -> int:
+    """Return the number of links to a repair."""
+    return [str(link.proto.label) for link in page.get("page_link")].count(f"See {wording.literal(taken)}")
 
 
 def test_without_a_time_it_is_the_one_that_the_overview_names(open_page: Open, database: Path) -> None:

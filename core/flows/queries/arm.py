@@ -87,6 +87,7 @@ class ArmObservation:
     """One observation of an arm: automatic (``entry`` None), or a row of the ledger.
 
     ``mean_moved`` is the present mean less the mean without it; 0 if it does not count at present.
+    ``taken_back_by`` is the repair that takes an automatic one back.
     """
 
     at_ms: int | None
@@ -101,6 +102,7 @@ class ArmObservation:
     referenced: bool = False
     n_calls: int = 0
     entry: Observation | None = None
+    taken_back_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,10 @@ class ArmLedger:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmInRun:
-    """One arm's part in one run. ``reason`` and the fields after it are None if no selection was recorded."""
+    """One arm's part in one run. ``reason`` to ``budget_left`` are None if no selection was recorded.
+
+    ``reward`` is None where nothing was learned, or where the repair ``taken_back_by`` takes it back.
+    """
 
     run: RunRow
     in_prompt: bool
@@ -136,6 +141,7 @@ class ArmInRun:
     draw: float | None
     token_cost: int | None
     budget_left: int | None
+    taken_back_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +206,12 @@ def arm_runs(context: Context, arm: str, *, cursor: Cursor | None = None, limit:
     with context.reading() as snapshot:
         arm_no = _arm_no(snapshot, arm)
         page = run_page(snapshot, RunFilter(arm=arm), View(), cursor=cursor, limit=limit)
-        parts = parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows])
-        return ArmRuns(rows=tuple(_in_run(row, parts[row.run_no]) for row in page.rows), onward=page.onward)
+        run_nos = [row.run_no for row in page.rows]
+        parts, repairs = snapshot.together(
+            lambda: parts_of_arm(snapshot, arm_no, run_nos), lambda: _repairs(snapshot, arm_no, run_nos)
+        )
+        rows = tuple(_in_run(row, parts[row.run_no], repairs.get(row.run_no)) for row in page.rows)
+        return ArmRuns(rows=rows, onward=page.onward)
 
 
 def arm_versions(context: Context, arm: Annotated[str, Meta(description="The arm's id.")]) -> ArmVersions:
@@ -356,13 +366,31 @@ def _automatic(
     cursor = None if after.run_no is None else Cursor(after.run_at_ms, after.run_no)
     filters = RunFilter(arm=arm, part="in", outcomes=("observed",))
     page = run_page(snapshot, filters, View(), cursor=cursor, limit=limit)
-    parts, _, now = snapshot.together(
-        lambda: parts_of_arm(snapshot, arm_no, [row.run_no for row in page.rows]),
+    run_nos = [row.run_no for row in page.rows]
+    parts, repairs, _, now = snapshot.together(
+        lambda: parts_of_arm(snapshot, arm_no, run_nos),
+        lambda: _repairs(snapshot, arm_no, run_nos),
         lambda: snapshot.epochs.load([arm_no]),
         lambda: reads.arm_row(snapshot, arm_no),
     )
-    rows = [_automatic_observation(snapshot, (arm, arm_no), row, parts[row.run_no], now) for row in page.rows]
+    rows = [
+        _automatic_observation(
+            snapshot,
+            (arm, arm_no),
+            row,
+            parts[row.run_no],
+            now=now,
+            taken_back_by=repairs.get(row.run_no),
+        )
+        for row in page.rows
+    ]
     return rows, page.onward is not None
+
+
+def _repairs(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dict[int, str]:
+    """Return the repair that takes back what a run observed of an arm, by the run's number."""
+    found = reads.taken_back(snapshot, run_nos)
+    return {run_no: f"repair-{number}" for (run_no, no), (number, _) in found.items() if no == arm_no}
 
 
 def _automatic_observation(
@@ -370,13 +398,15 @@ def _automatic_observation(
     named: tuple[str, int],
     row: RunRow,
     part: ArmPart,
+    *,
     now: tuple[int, int, int] | None,
+    taken_back_by: str | None,
 ) -> ArmObservation:
     """Return one automatic observation; ``named`` is the arm's id and number."""
     arm, arm_no = named
-    reward = reward_of_flag(part.flags) or 0.0
+    reward = 1.0 if part.flags & REFERENCED else 0.0
     is_present = snapshot.epochs.of(arm_no, part.revision) == snapshot.epochs.current(arm_no)
-    counts = not part.corrected
+    counts = not part.corrected and taken_back_by is None
     return ArmObservation(
         at_ms=row.at_ms,
         run_no=row.run_no,
@@ -389,6 +419,7 @@ def _automatic_observation(
         excerpt=part.excerpt,
         referenced=bool(part.flags & REFERENCED),
         n_calls=part.n_calls,
+        taken_back_by=taken_back_by,
     )
 
 
@@ -442,7 +473,7 @@ def _next_cursor(after: LedgerCursor, rows: list[ArmObservation]) -> LedgerCurso
     )
 
 
-def _in_run(row: RunRow, part: ArmPart) -> ArmInRun:
+def _in_run(row: RunRow, part: ArmPart, taken_back_by: str | None) -> ArmInRun:
     decided = part.decided_cost if part.decided_cost is not None else part.token_cost
     return ArmInRun(
         run=row,
@@ -456,6 +487,7 @@ def _in_run(row: RunRow, part: ArmPart) -> ArmInRun:
         draw=part.draw,
         token_cost=None if decided == UNKNOWN else decided,
         budget_left=part.budget_left,
+        taken_back_by=taken_back_by,
     )
 
 

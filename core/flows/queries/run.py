@@ -134,6 +134,7 @@ class _ArmRows(NamedTuple):
     parts: dict[str, Part]
     references: dict[str, Reference]
     by_hand: dict[str, list[Observation]]
+    repairs: dict[str, int]
 
 
 def _arms(rows: _ArmRows, chosen: Selection | None, flip_values: Flips | None) -> tuple[RunArm, ...]:
@@ -162,6 +163,7 @@ def _arm_rows(recorded_rows: RecordedRun, by_hand: dict[str, list[Observation]])
         parts={part.arm: part for part in recorded_rows.parts},
         references={one.arm: one for one in recorded_rows.references},
         by_hand=by_hand,
+        repairs=recorded_rows.repairs,
     )
 
 
@@ -197,6 +199,7 @@ def _arm(
         excerpt=None if reference is None else reference.excerpt,
         reward=reward_of_flag(flag),
         by_hand=tuple(rows.by_hand.get(key, ())),
+        taken_back_by=f"repair-{rows.repairs[key]}" if key in rows.repairs else None,
     )
 
 

@@ -34,6 +34,7 @@ from core.store.reads.ledger import (
     observations,
     resets,
     standing_corrections,
+    taken_back,
 )
 from core.store.reads.log import (
     LearnerStateKey,

@@ -270,6 +270,23 @@ def manual_rewards(snapshot: Snapshot, columns: ArmColumns, since_ms: int) -> Ma
     )
 
 
+def taken_back(facts: Facts, run_nos: Sequence[int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the first repair that takes back what a run observed of an arm, and its revision, by (run, arm)."""
+    rows = facts.connection.rows_in(
+        "SELECT t.run_no, t.arm_no, p.repair_no, p.revision FROM retraction t"
+        " JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
+        " JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
+        " JOIN outcome o ON o.learner_id = t.learner_id AND o.run_no = t.run_no AND o.arm_no = t.arm_no"
+        f" WHERE t.learner_id = ? AND t.observation_no = 0 AND p.undone = 0 AND p.{ACTIVE} AND r.{ACTIVE}"
+        f" AND r.revision <= ? AND o.flags & {RETRACTED} <> 0"
+        f" AND t.referenced = (o.flags & {REFERENCED}) / {REFERENCED} AND t.run_no IN ({{}})"
+        " ORDER BY p.revision DESC, p.repair_no DESC",
+        [facts.learner_id, facts.revision],
+        run_nos,
+    )
+    return {(run_no, arm_no): (repair_no, revision) for run_no, arm_no, repair_no, revision in rows}
+
+
 def ledger_of_arm(
     snapshot: Snapshot,
     arm_no: int,

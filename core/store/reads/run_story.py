@@ -13,6 +13,7 @@ from core.records.run_page import Cursor
 from core.records.run_story import RunFacts, RunSource
 from core.records.selection import LEFT_OUT, Selection
 from core.store.engine import Row
+from core.store.reads.ledger import taken_back
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot
 from core.store.version import (
@@ -36,13 +37,15 @@ class Part(NamedTuple):
 class RecordedRun(NamedTuple):
     """One run: facts, parts of its arms, stored references, and its selection.
 
-    The reasons hold the decisions of the selection; None where there was no selection.
+    The reasons hold the decisions of the selection; None where there was no selection. ``repairs`` has the number of
+    the repair that takes back what the run observed of an arm, by the arm's id.
     """
 
     facts: RunFacts
     parts: tuple[Part, ...]
     references: tuple[Reference, ...]
     selection: Selection | None
+    repairs: dict[str, int]
 
 
 def run_cursor(snapshot: Snapshot, name: str) -> Cursor | None:
@@ -53,8 +56,9 @@ def run_cursor(snapshot: Snapshot, name: str) -> Cursor | None:
 
 def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     """Everything recorded of a run that exists."""
-    version, head = snapshot.together(
+    version, repairs, head = snapshot.together(
         lambda: read_version(snapshot, run_no),
+        lambda: taken_back(snapshot, [run_no]),
         lambda: snapshot.connection.rows(_HEAD, [snapshot.learner_id, run_no])[0],
     )
     keys = _keys(snapshot, version)
@@ -77,6 +81,7 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
             for arm_no, where, excerpt in version.evidence
         ),
         selection=recorded_selection(version, keys, chosen),
+        repairs={keys[arm_no]: number for (_, arm_no), (number, _) in repairs.items()},
     )
 
 

@@ -20,6 +20,7 @@ from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.paging import paging
+from dashboard.widgets.repaired import repaired
 from dashboard.widgets.tables import ROW_PX, columns, draw, height
 from dashboard.widgets.words import muted, section
 
@@ -45,6 +46,7 @@ def in_or_out(arm: str) -> None:
     else:
         _table(arm, page)
     onward = None if page.onward is None else f"{page.onward.at_ms or ''}.{page.onward.run_no}"
+    repaired(row.taken_back_by for row in page.rows)
     paging(RUNS, onward, at_newest=cursor is None)
 
 
@@ -62,7 +64,7 @@ def _table(arm: str, page: ArmRuns) -> None:
         "draw": text("draw", width=68, alignment="right"),
         "tokens": text("tokens", width=72, alignment="right"),
         "budget left": text("budget left", width=92, alignment="right"),
-        "observed": text("observed", width=84),
+        "observed": text("observed", width=150 if any(row.taken_back_by for row in rows) else 84),
     }
     event = st.dataframe(
         frame,
@@ -107,6 +109,8 @@ def _count(number: int | None) -> str:
 def _observed(row: ArmInRun) -> str:
     if row.reward is not None:
         return wording.reward(row.reward)
+    if row.taken_back_by is not None:
+        return f"not judged: {row.taken_back_by}"
     return row.run.outcome if row.in_prompt else wording.MISSING
 
 

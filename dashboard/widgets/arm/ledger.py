@@ -19,6 +19,7 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.paging import paging
+from dashboard.widgets.repaired import repaired
 from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section
@@ -39,6 +40,7 @@ def ledger(arm: str) -> None:
         )
     else:
         _table(arm, page)
+        repaired(one.taken_back_by for one in page.rows)
     paging(LEDGER, None if page.onward is None else _written(page.onward), at_newest=cursor == LedgerCursor())
     _excerpts(page.rows, arm)
 
