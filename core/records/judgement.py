@@ -135,6 +135,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     n_loaded: int = 0
 
     @property
+    def change(self) -> RecentMean | None:
+        """The change that its title names."""
+        return None if self.name == "too_early" else self.recent
+
+    @property
     def since_ms(self) -> int | None:
         """The time of the change, or else of the last observation, in UTC milliseconds."""
         return self.last_at_ms if self.recent is None else self.recent.since_ms

@@ -32,18 +32,18 @@ def page() -> None:
     with left, panel("Belief now"):
         belief.now(row, path, then)
     with right, panel("How it got there"):
-        belief.path(row, path)
+        belief.path(row, path, judged.change)
+    left, right = st.columns(2, gap="large")
+    with left, panel("Worth its tokens"):
+        belief.worth(judged, known, index)
+    with right, panel("Notes"):
+        notes.read(arm)
     with panel("Where the belief comes from"):
         belief.sources(judged)
     with panel("Versions of its definition"):
         belief.versions(path.versions)
     with panel("In or left out"):
         in_or_out.in_or_out(arm)
-    left, right = st.columns(2, gap="large")
-    with left, panel("Worth its tokens"):
-        belief.worth(judged, known, index)
-    with right, panel("Notes"):
-        notes.read(arm)
     with panel("Evaluations"):
         evaluations.of_arm(arm)
     with panel("Ledger"):

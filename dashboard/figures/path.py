@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from core import explained
 from core.columns import Ints
 from core.flows.queries import ArmPath, HistoryMark
 from core.records.arm import ArmType
+from core.records.judgement import RecentMean
 from core.records.times import DAY_MS
 from core.statistics.path import Path
 from dashboard import wording
@@ -61,11 +63,23 @@ def _weight(group: Sequence[HistoryMark]) -> int:
     return max({"reset": 2, "definition": 2, "setting": 1, "model": 1}[mark.kind] for mark in group)
 
 
-def arm_path(history: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, compact: bool = False) -> Chart:
-    """Return mean and interval at the end of each day; every epoch is a line of its own."""
+def arm_path(
+    history: ArmPath,
+    key: str,
+    arm_type: ArmType,
+    look: Tokens,
+    *,
+    change: RecentMean | None = None,
+    compact: bool = False,
+) -> Chart:
+    """Return mean and interval at the end of each day; every epoch is a line of its own.
+
+    A red line marks the hour of a change, with the shares before and since.
+    """
     shown = _thinned(history.path)
     letters, _ = lettered(history)
     mark = look.types[arm_type].mark
+    broken = [] if change is None or not _is_within(history.path, change) else [change]
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
@@ -80,8 +94,12 @@ def arm_path(history: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, com
             tickvals=[0, 0.25, 0.5, 0.75, 1],
             ticktext=["0", "0.25", "0.50", "0.75", "1"],
         ),
-        shapes=[_upright(one, look) for one in letters],
-        annotations=[*(_letter(one, look) for one in letters), *_last(history.path, look)],
+        shapes=[*(_upright(one, look) for one in letters), *(_break(one, look) for one in broken)],
+        annotations=[
+            *(_letter(one, look) for one in letters),
+            *(_moment(one, history.path, look) for one in broken),
+            *_last(history.path, look),
+        ],
     )
     stretches = _stretches(history.path, shown)
     traces = [
@@ -90,7 +108,43 @@ def arm_path(history: ArmPath, key: str, arm_type: ArmType, look: Tokens, *, com
         _line(history.path, stretches, mark),
         _end(history.path, mark, look),
     ]
-    return chart_of(traces, layout, alt=_alt(history, key), table=_table(history.path, shown))
+    alt = "".join([_alt(history, key), *(f" A red line: {_broke(one)}." for one in broken)])
+    return chart_of(traces, layout, alt=alt, table=_table(history.path, shown))
+
+
+def _is_within(path: Path, change: RecentMean) -> bool:
+    return int(path.day[0]) <= change.since_ms / DAY_MS <= int(path.day[-1]) + 1
+
+
+def _break(change: RecentMean, look: Tokens) -> dict[str, Any]:
+    """Return an upright red line at the hour of the change."""
+    at = change.since_ms / DAY_MS
+    line = {"color": look.red, "width": 1.4, "dash": "6px,4px"}
+    return {"type": "line", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
+
+
+def _moment(change: RecentMean, path: Path, look: Tokens) -> dict[str, Any]:
+    """Return the words of the change, on the side of its line that has more room."""
+    at = change.since_ms / DAY_MS
+    is_late = at > (int(path.day[0]) + int(path.day[-1])) / 2
+    side = {"xanchor": "right", "xshift": -6} if is_late else {"xanchor": "left", "xshift": 6}
+    return theme.label(
+        look,
+        _broke(change),
+        x=at,
+        y=0.02,
+        yref="paper",
+        yanchor="bottom",
+        color=look.red,
+        bgcolor=look.page,
+        **side,
+    )
+
+
+def _broke(change: RecentMean) -> Words:
+    shares = [explained.of_hundred(one) for one in (change.mean_before, change.mean)]
+    when = wording.minute(change.since_ms, year_of_ms=change.since_ms)
+    return Words(f"{when}: {shares[0]} → {shares[1]} of 100")
 
 
 def _thinned(path: Path) -> Ints:

@@ -60,7 +60,7 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
 def marks_line(letters: Sequence[Lettered], n_more: int, *, year_of_ms: int) -> Markdown:
     """Return the legend of the letters over the path, as Markdown; foreign text is escaped."""
     if not letters:
-        return Words("No reset, setting, new model or new definition in these days.")
+        return Words("No reset, new model, new definition or change of its settings in these days.")
     parts = [
         f"**{one.letter}** {'; '.join(_mark(mark, year_of_ms=year_of_ms) for mark in one.marks)}"
         for one in letters

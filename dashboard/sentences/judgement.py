@@ -72,8 +72,7 @@ def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None
         share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
         return composed("No observation yet: ", share, " runs is its prior, not a finding", inside)
     since = _since(one, year_of_ms)
-    is_changed = one.recent is not None and one.name != "too_early"
-    runs = _changed(one.recent, since) if is_changed and one.recent is not None else _referenced(one)
+    runs = _referenced(one) if one.change is None else _changed(one.change, since)
     belief = (" Believed useful: ", Phrase(wording.mean(one.mean)), ".")
     verdict = _too_early(one) if one.name == "too_early" else _verdict(one, token_cost, since)
     return composed(*runs, inside, _beside(one), *belief, " " if verdict else "", *verdict)

@@ -44,10 +44,10 @@ def test_the_page_says_what_is_believed_and_from_what(open_page: Open, context: 
     assert heads(page) == [
         "Belief now",
         "How it got there",
-        "Where the belief comes from",
-        "In or left out",
         "Worth its tokens",
         "Notes",
+        "Where the belief comes from",
+        "In or left out",
         "Ledger",
     ]
     assert any("In 25 of the latest 25 runs that offered it" in text for text in texts(page))
@@ -67,7 +67,7 @@ def test_the_page_shows_the_versions_of_a_definition_once_it_changed(
         )
     page = open_page("arm", arm=arms[0].key)
     head = "Versions of its definition"
-    assert heads(page)[3] == head
+    assert heads(page)[5] == head
     assert head not in heads(open_page("arm", arm=ARM))
     (table,) = [one.value for one in page.table if "version" in one.value.columns]
     assert [*table["version"]] == [one.version for one in arms]

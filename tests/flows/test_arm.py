@@ -18,6 +18,7 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
+from core.records.learner import DEFAULT_SEEDS
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import Cursor
 from core.records.view import View
@@ -83,27 +84,27 @@ def test_the_path_ends_at_the_present_belief(tmp_path: Path) -> None:
 
 
 def test_marks_say_what_happened_on_the_way(context: Context) -> None:
+    change(context, "seed_arms", [A])
+    undo(context, str(change(context, "meta_tools", ["message", "wait"]).id))
     change(context, "min_pulls", 2)
-    undo(context, str(change(context, "k", 3).id))
     change(context, "prices", {"large": 3.0})
     seen = queries.arm_path(context, A)
     assert [(one.kind, one.name, one.undone) for one in seen.marks] == [
         ("model", "large", False),
         ("reset", "prior", False),
         ("reset", "uniform", True),
-        ("setting", "min_pulls", False),
-        ("setting", "k", True),
+        ("setting", "seed_arms", False),
+        ("setting", "meta_tools", True),
     ]
     assert (seen.epoch_no, seen.marks[1].reason, seen.marks[3].before, seen.marks[3].after) == (
         2,
         "a detector bug",
-        5,
-        2,
+        [*DEFAULT_SEEDS],
+        [A],
     )
     assert [one.kind for one in queries.arm_path(context, B).marks] == [
         "model",
         "reset",
-        "setting",
         "setting",
     ]
     earlier = queries.arm_path(context, A, START_MS - 20 * DAY_MS)

@@ -15,7 +15,7 @@ from core.flows.queries.run import implied_where
 from core.flows.requests import unknown_arm
 from core.observe import reward_of_flag
 from core.posterior.beta import interval
-from core.records.arm import MICRO
+from core.records.arm import MICRO, arm_type
 from core.records.arm_summary import ArmVersion, ArmVersions
 from core.records.evidence import Where
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, state_of, was_loaded
@@ -47,8 +47,8 @@ MarkKind = Literal["reset", "setting", "model", "definition"]
 PAGE_ROWS: Final = 25
 _SETTINGS_AT_MOST: Final = 500
 _WHERE_VALUES: Final[tuple[Where, ...]] = get_args(Where)
-_WITHOUT_EFFECT: Final = frozenset({"prices"})
-"""Settings that affect neither learning nor selection."""
+_LEARNING: Final = frozenset({"phase", "mode", "meta_tools"})
+"""Settings that change what runs teach about every arm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath
             lambda: arm_resets(snapshot, arm_no), lambda: _versions(snapshot, arm, arm_no)
         )
         resets = [one for one in of_all_times if until_ms is None or one.at_ms < until_ms]
-        marks = _marks(snapshot, resets, versions)
+        marks = _marks(snapshot, arm, resets, versions)
         path_by_day = _path(snapshot, arm_no, resets, marks, until_ms)
         active = [one for one in resets if not one.undone]
         within = path_by_day.day[[0, -1]] if len(path_by_day) else (0, -1)
@@ -312,13 +312,15 @@ def _path(
     )
 
 
-def _marks(snapshot: Snapshot, resets: Sequence[ArmReset], versions: ArmVersions) -> list[HistoryMark]:
-    """Return resets, changes of settings, first runs of models and of later versions, in time order."""
+def _marks(
+    snapshot: Snapshot, arm: str, resets: Sequence[ArmReset], versions: ArmVersions
+) -> list[HistoryMark]:
+    """Return resets, changes of its settings, first runs of models and of later versions, in time order."""
     models, rows = snapshot.together(
         lambda: first_of_models(snapshot), lambda: setting_rows(snapshot, _SETTINGS_AT_MOST)
     )
     first = models[0][1] // DAY_MS if models else 0
-    settings = [row for row in rows if row.name not in _WITHOUT_EFFECT]
+    settings = [row for row in rows if _concerns(row, arm)]
     marks = [
         *(_reset_mark(one) for one in resets),
         *(_setting_mark(row) for row in settings),
@@ -334,6 +336,23 @@ def _marks(snapshot: Snapshot, resets: Sequence[ArmReset], versions: ArmVersions
         ),
     ]
     return sorted(marks, key=lambda mark: mark.at_ms)
+
+
+def _concerns(row: SettingRow, arm: str) -> bool:
+    """Return whether a change of a setting touches an arm: its prior, its seed, or what runs teach."""
+    if row.name == "seed_arms":
+        return _has(row.before, arm) != _has(row.value, arm)
+    if row.name == "priors":
+        return _prior(row.before, arm) != _prior(row.value, arm)
+    return row.name in _LEARNING
+
+
+def _has(value: object, arm: str) -> bool:
+    return isinstance(value, list | tuple) and arm in value
+
+
+def _prior(value: object, arm: str) -> object:
+    return value.get(arm_type(arm)) if isinstance(value, dict) else None
 
 
 def _setting_mark(row: SettingRow) -> HistoryMark:

@@ -10,7 +10,7 @@ import streamlit as st
 from core import explained
 from core.flows.queries import ArmPath, Belief
 from core.records.arm_summary import ArmVersions
-from core.records.judgement import Judgement
+from core.records.judgement import Judgement, RecentMean
 from core.records.times import DAY_MS, instant
 from dashboard import queries, sentences, wording
 from dashboard.figures.arms import ArmRow
@@ -118,7 +118,7 @@ def _date(day: int) -> date:
     return instant(day * DAY_MS).date()
 
 
-def path(row: ArmRow, history: ArmPath) -> None:
+def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:
     """Show mean and interval by day, with the legend of the letters."""
     here = reading()
     if not len(history.path):
@@ -126,7 +126,8 @@ def path(row: ArmRow, history: ArmPath) -> None:
         none_by_day()
         return
     figure = pictured_once(
-        ("arm path", row.key), lambda: arm_path(history, row.key, row.type, here.tokens, compact=here.compact)
+        ("arm path", row.key, change),
+        lambda: arm_path(history, row.key, row.type, here.tokens, change=change, compact=here.compact),
     )
     section(
         "How it got there", "mean and 95% interval at the end of each day", table=figure.table, key="path"

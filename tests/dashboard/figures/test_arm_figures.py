@@ -10,6 +10,7 @@ from core.flows.queries import ArmPath, HistoryMark
 from core.posterior import beta
 from core.records.arm import MICRO
 from core.records.arm_summary import ArmVersions
+from core.records.judgement import RecentMean
 from core.records.times import DAY_MS
 from core.statistics.path import Boundary, path
 from dashboard import sentences
@@ -140,6 +141,20 @@ def test_marks_of_a_day_share_a_letter_and_resets_have_one_first() -> None:
 def test_a_standing_reset_is_a_solid_line_and_an_undone_one_is_not() -> None:
     drawn = arm_path(seen(reset_on(1_005), reset_on(1_015, undone=True)), KEY, "tool", LIGHT)
     assert [shape.line.dash for shape in drawn.figure.layout.shapes] == ["solid", "3px,3px"]
+
+
+@pytest.mark.parametrize("day", [1_004.25, 1_018.5])
+def test_the_hour_of_a_change_is_marked_with_its_shares(day: float) -> None:
+    change = RecentMean(since_ms=int(day * DAY_MS), mean=0.5, n=100, mean_before=0.75, n_before=200)
+    drawn = arm_path(seen(), KEY, "tool", LIGHT, change=change)
+    (line,) = drawn.figure.layout.shapes
+    assert (line.x0, line.x1, line.line.color) == (day, day, LIGHT.red)
+    (words,) = [one for one in drawn.figure.layout.annotations if one.font.color == LIGHT.red]
+    assert "75 → 50" in words.text
+    assert words.text in drawn.alt
+    assert words.xanchor == ("left" if day < 1_010 else "right")
+    elsewhere = arm_path(seen(n_days=2), KEY, "tool", LIGHT, change=change)
+    assert not elsewhere.figure.layout.shapes
 
 
 def test_the_line_under_the_path_says_what_happened_with_foreign_words_as_text() -> None:
