@@ -289,7 +289,7 @@ def send_repair(arms: tuple[str, ...], since: str) -> None:
             text=f"{wording.things(answer.observation_count, 'observation')} taken back.", act=answer.id
         )
 
-    tried("Nothing was taken back.", act)
+    tried("Nothing was taken back.", act, at="repair")
 
 
 def send_settings(

@@ -70,6 +70,17 @@ def test_the_repair_is_one_click_and_one_back(open_page: Open, database: Path) -
     assert queries.verify(context).clean
 
 
+def test_a_refused_repair_says_so_at_its_button(open_page: Open, database: Path) -> None:
+    context = sick(database)
+    page = shown(open_page)
+    repair(context, arms=FILES, since=iso(BREAK_MS) or "")
+    page.button(key="do repair").click().run()
+    assert not page.exception
+    shown_now = [str(one.value) for one in page.markdown]
+    (at,) = [at for at, text in enumerate(shown_now) if ":material/error:" in text]
+    assert at > next(at for at, text in enumerate(shown_now) if "✓" in text)
+
+
 def test_pages_name_the_repair_of_an_observation(open_page: Open, database: Path) -> None:
     context = sick(database)
     taken = repair(context, arms=FILES, since=iso(BREAK_MS) or "").id

@@ -14,6 +14,7 @@ from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
+from dashboard.widgets.results import refusal
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import section, small, small_table
 
@@ -30,6 +31,7 @@ def cure(change: ChangeEvidence) -> None:
             _state(done)
         else:
             _offer(change, arms)
+        refusal("repair")
 
 
 def _done(arms: tuple[str, ...], since_ms: int) -> Repair | None:
