@@ -274,6 +274,7 @@ PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
     "people": {"operator"},
     "tokens": {"operator"},
     "audit": {"operator"},
+    "alerts": {"operator"},
 }
 """Who opens which page; every other is open to all."""
 
@@ -388,7 +389,7 @@ def test_whoever_judges_is_the_rater(context: Context) -> None:
     add_queue(context, "week")
     jo: MemberRow = let_in(context, "jo", "reviewer")
     page = at(coming(claims("u-jo")), "review")
-    next(one for one in page.button if str(one.key).startswith("review level 1 ")).click().run()
+    next(one for one in page.button_group if str(one.key).startswith("review level ")).set_value(1).run()
     next(one for one in page.button if str(one.key).startswith("submit ")).click().run()
     (given,) = queries.evaluations(context)
     assert (given.rater, given.actor) == (jo.name, jo.name)

@@ -68,7 +68,7 @@ def test_real_episodes_come_in_and_one_is_credited_and_taken_back(
     open_row(visit, 0, 0)
     expect(visit.title()).to_contain_text("the reward of tau2/airline is sparse and binary")
     visit.settle()
-    expect(visit.page.get_by_test_id("stMain")).to_contain_text("Delayed-only feedback.")
+    expect(visit.page.get_by_test_id("stMain")).to_contain_text("Pays only at the end.")
     visit.page.reload()  # a toast is Streamlit's own
     visit.settle()
     clean(visit)

@@ -26,6 +26,12 @@ _RULES = "section:system:rules"
 _BOTH = ["second", "first"]
 
 
+def _beliefs(listed: object) -> list[dict[str, object]]:
+    """Return beliefs without the marks of their last changes, which an undo moves on."""
+    assert isinstance(listed, list)
+    return [{name: value for name, value in one.items() if name != "mark"} for one in listed]
+
+
 def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
     come: Come, changing: Served
 ) -> None:
@@ -63,7 +69,7 @@ def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
     visit.go("posteriors")
     visit.until(lambda: visit.plotted() == plotted)
     assert visit.rows() == shown
-    assert changing.armscope("posteriors") == said
+    assert _beliefs(changing.armscope("posteriors")) == _beliefs(said)
     assert fields(changing.armscope("verify"))["ok"] is True
 
 

@@ -116,7 +116,7 @@ _ACTS: Final = (
 
 def _looked_at() -> list[str]:
     """Every address that only looks, and those of the other doors."""
-    places = {"name": "agents", "uid": "r1", "environment": "sums", "episode": "sums%2F1"}
+    places = {"name": "agents", "uid": "r1", "arm": ARM, "environment": "sums", "episode": "sums%2F1"}
     own = [route.path.format(**places) for route in ROUTES if route.methods == ("GET",)]
     exports = [f"{AT}/export?format={form}" for form in EXPORT_FORMATS]
     openclaw = [
