@@ -30,7 +30,8 @@ def test_the_order_of_stops_is_the_order_on_the_page(come: Come, served: Served)
 def test_an_arm_and_a_run_are_opened_and_a_table_is_passed(come: Come, served: Served) -> None:
     visit = come(served).open("posteriors")
     typist = Typist(visit)
-    typist.tab_to("Search", tag="input")
+    typist.tab_to("Search", tag="input")  # of everything
+    typist.tab_to("Search", tag="input")  # of the table
     into_table(typist)
     for _ in range(20):
         typist.press("Tab")
@@ -40,7 +41,8 @@ def test_an_arm_and_a_run_are_opened_and_a_table_is_passed(come: Come, served: S
     expect(visit.page).to_have_url(f"{served.url}/posteriors")
 
     visit.come_to("posteriors")
-    typist.tab_to("Search", tag="input")
+    typist.tab_to("Search", tag="input")  # of everything
+    typist.tab_to("Search", tag="input")  # of the table
     into_table(typist)
     second = visit.rows()[1]["arm"]
     typist.press("ArrowDown", "ArrowRight")
