@@ -9,14 +9,16 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.context import Context
 from core.installed.answer import is_own, machine_inventory
-from core.records.inventory import CarriedAnswer, MachineInventory, StoredInventory
+from core.records.arm import arm_type, skill_name
+from core.records.inventory import CarriedAnswer, MachineInventory, SkillEdit, StoredInventory
 from core.records.times import HOUR_MS
-from core.store.imports import keep_machine, machine_rows
-from core.store.transaction import Transaction
+from core.store.imports import MachineRow, keep_machine, machine_rows, own_machine
+from core.store.transaction import Snapshot, Transaction
 
 _INVENTORY = msgspec.json.Decoder(MachineInventory)
 
@@ -82,12 +84,14 @@ def keep_inventory(
         machine: The machine's name, of which only a digest is stored.
         act: The import; None where it had no news. While it is undone, the inventory is not shown.
     """
-    content = msgspec.json.encode(inventory.without_paths).decode()
     name = _stored_name(machine)
     number = 0 if act is None else int(act.removeprefix("import-"))
 
     def work(txn: Transaction) -> None:
-        keep_machine(txn, name, number, content)
+        row = own_machine(txn, name)
+        earlier = None if row is None else _read(row)
+        whole = inventory.after(earlier, 0 if row is None else row.at_ms, txn.now_ms)
+        keep_machine(txn, name, number, msgspec.json.encode(whole.without_paths).decode())
 
     context.write("ingest", work, create=True)
 
@@ -104,6 +108,28 @@ def is_inventory_due(context: Context, machine: str) -> bool:
     return all(row.name != name or context.clock() - row.at_ms >= HOUR_MS for row in rows)
 
 
+def skill_edits(snapshot: Snapshot, arm: str) -> tuple[SkillEdit, ...]:
+    """Return the versions of a skill's text by time; none where machines or agents disagree about it."""
+    if arm_type(arm) != "skill":
+        return ()
+    name, histories = skill_name(arm), set()
+    for row in machine_rows(snapshot):
+        by_agent: dict[str, list[SkillEdit]] = {}
+        for edit in getattr(_read(row), "edits", ()):
+            if edit.name == name:
+                by_agent.setdefault(edit.agent, []).append(replace(edit, agent=""))
+        histories |= {tuple(edits) for edits in by_agent.values()}
+    return histories.pop() if len(histories) == 1 else ()
+
+
+def _read(row: MachineRow) -> MachineInventory | None:
+    """Return a stored inventory; None where another version stored it, until the next import replaces it."""
+    try:
+        return _INVENTORY.decode(row.content)
+    except msgspec.ValidationError:
+        return None
+
+
 def _stored_name(machine: str) -> str:
     return blake2b(machine.encode(errors="replace"), digest_size=4).hexdigest()
 
@@ -118,9 +144,8 @@ def carried(
         rows = machine_rows(snapshot)
     stored = []
     for row in rows:
-        try:
-            read = _INVENTORY.decode(row.content)
-        except msgspec.ValidationError:  # another version stored it; the next import replaces it
+        read = _read(row)
+        if read is None:
             continue
         act = f"import-{row.import_no}" if row.import_no else None
         stored.append(

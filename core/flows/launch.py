@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from core.columns import ArmColumns
 from core.errors import InvalidInput, NotApplicable, UnreadableSource
 from core.flows.context import Context, fresh_identity
 from core.flows.importing.files import import_files
@@ -16,7 +18,7 @@ from core.installed.claude_code import MANAGED
 from core.installed.files import FileReader, listed_skill
 from core.installed.launch import LaunchFolder, VisibleSkills, changed, visible_skills
 from core.policy import select as select_arms
-from core.records.arm import Arm
+from core.records.arm import MICRO, Arm
 from core.records.import_answer import ImportAnswer
 from core.records.selection import Selection
 from core.records.times import MINUTE_MS
@@ -43,7 +45,7 @@ def prepare(context: Context, config: Path, folder: Path) -> int:
         columns, settings, revision = arm_columns(snapshot), snapshot.settings, snapshot.revision
     documents: list[dict[str, Any]] = []
     if arms and settings.phase == "active":
-        candidates = offered(columns, arms, settings)
+        candidates = _as_listed(offered(columns, arms, settings))
         for _ in range(WAITING):
             chosen = select_arms(candidates, settings, seed=context.entropy(), revision=revision)
             held = msgspec.structs.replace(chosen, held_since_ms=context.clock())
@@ -95,6 +97,19 @@ def _document(selection: Selection, hold_ms: int) -> dict[str, Any]:
         "out": [key.split(":")[1] for key in selection.excluded],
         "selection": msgspec.to_builtins(selection),
     }
+
+
+def _as_listed(columns: ArmColumns) -> ArmColumns:
+    """Return the candidates with each run that listed a skill as a pull, which is a success if the run loaded it.
+
+    A skill that no run loads has no pulls. Without these it would go ahead of the skills in use for good.
+    """
+    return replace(
+        columns,
+        success_micro=columns.success_micro + columns.n_loaded * MICRO,
+        failure_micro=columns.failure_micro + (columns.n_named - columns.n_loaded) * MICRO,
+        pulls=columns.pulls + columns.n_named,
+    )
 
 
 def _candidates(skills: VisibleSkills) -> list[Arm]:

@@ -16,6 +16,16 @@ from core.records.arm import Arm, quarter_up, skill_key, tool_key
 from core.records.run import Inventory
 
 _ENTRY: Final = re.compile(r"^- .*(?:\n(?!- ).*)*", re.MULTILINE)
+_LISTED: Final = re.compile(r"^- (\S+?)(?::\s|:?$)", re.MULTILINE)
+
+
+def listed_names(names: Sequence[str] | None, text: str) -> Sequence[str]:
+    """Return the names of listed skills: those of the line, or those of its text if it has no names.
+
+    >>> listed_names(None, "- pdf: Read a file.")
+    ['pdf']
+    """
+    return names or _LISTED.findall(text)
 
 
 @dataclass(slots=True)
@@ -67,10 +77,10 @@ class ByName:
             self._named.pop(_tool_key(name) or "", None)
             self._called.discard(name)
 
-    def add_skills(self, names: Iterable[str], text: str) -> None:
+    def add_skills(self, names: Sequence[str], text: str) -> None:
         """Add listed skills; each costs its entry in the text of the list."""
         entries = {entry[2:].split(": ", 1)[0].strip(): entry.rstrip() for entry in _ENTRY.findall(text)}
-        for name in names:
+        for name in listed_names(names, text):
             key = _skill_key(name)
             self._add(key, entries.get(name, f"- {name}"), is_known=key in self._loaded)
 

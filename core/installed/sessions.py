@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from core.formats.by_name import listed_names
 from core.formats.moments import utc_ms_of
 from core.installed.files import clean
 
@@ -34,7 +35,6 @@ _OF_INTEREST: Final = (
 )
 _COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
 _COMMAND_STARTS: Final = ("<command-message>", "<command-name>")
-_LISTED: Final = re.compile(r"^- (\S+?)(?::\s|:?$)", re.MULTILINE)
 _LOADS: Final = frozenset(("Skill", "SlashCommand"))
 """Tools that load a skill."""
 
@@ -263,9 +263,7 @@ def _take(session: SessionUse, line: _SessionLine) -> None:
 def _offer(session: SessionUse, attachment: _Attachment) -> None:
     """Note what a line lists; what was taken away later was on offer all the same."""
     if attachment.type == "skill_listing":
-        names = attachment.names
-        if names is None:
-            names = _LISTED.findall(attachment.content or "")
+        names = listed_names(attachment.names, attachment.content or "")
         session.skills = (session.skills or set()) | {*map(clean, names)}
         session.listing_chars += len(attachment.content or "")
     elif attachment.type == "deferred_tools_delta":

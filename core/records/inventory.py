@@ -15,6 +15,8 @@ LEAST_SESSIONS: Final = 30
 """Nothing that is younger, or was on offer in fewer sessions, is proposed."""
 MOST_STORED: Final = 2_000
 """Items that a database keeps of a machine: those that cost most without use come first."""
+MOST_EDITS: Final = 20
+"""Versions of a skill that a database keeps: the latest."""
 _LEVEL: Final = 0.05
 
 ItemKind = Literal["skill", "tool", "server", "file"]
@@ -91,6 +93,15 @@ class CarriedItem(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class SkillEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a skill's text on a machine, and since when its file has it in UTC milliseconds."""
+
+    agent: str
+    name: str
+    version: str
+    since_ms: int
+
+
 class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     """All items of a machine with their use, the sessions that were read, and sizes that no file has.
 
@@ -98,6 +109,7 @@ class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     tools of agents with sessions on record, ``used`` those of them with a use. ``carried`` is the tokens a session
     that the others carry.
     ``requests`` is the median number of requests in a session, ``model`` the one with most of them; None if unknown.
+    ``edits`` are the versions of skills over all readings, the first one of a skill first.
     """
 
     sentence: str
@@ -111,6 +123,35 @@ class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     carried: int
     requests: int | None = None
     model: str | None = None
+    edits: tuple[SkillEdit, ...] = ()
+
+    def after(self, earlier: MachineInventory | None, earlier_ms: int, at_ms: int) -> MachineInventory:
+        """Return the inventory with the edits of earlier readings and its own.
+
+        A file may have a time from before the earlier reading, which saw another text. The edit then counts from
+        the reading that saw it.
+
+        Args:
+            earlier: The inventory that was stored before; None if there was none.
+            earlier_ms: When it was read.
+            at_ms: When this inventory was read.
+        """
+        known: dict[tuple[str, str], list[SkillEdit]] = {}
+        for edit in () if earlier is None else earlier.edits:
+            known.setdefault((edit.agent, edit.name), []).append(edit)
+        for item in (one.item for one in self.items):
+            if item.kind != "skill" or item.project is not None or not item.version:
+                continue
+            edits = known.setdefault((item.agent, item.name), [])
+            if edits and edits[-1].version == item.version:
+                continue
+            since_ms = item.changed_ms or at_ms
+            if since_ms > at_ms or (edits and since_ms <= earlier_ms):
+                since_ms = at_ms
+            edits.append(SkillEdit(agent=item.agent, name=item.name, version=item.version, since_ms=since_ms))
+        return replace(
+            self, edits=tuple(edit for edits in known.values() for edit in edits[-MOST_EDITS:])[:MOST_STORED]
+        )
 
     @property
     def without_paths(self) -> MachineInventory:

@@ -88,6 +88,16 @@ def keep_machine(txn: Transaction, name: str, import_no: int, content: str) -> N
     txn.connection.run(_KEEP, [txn.learner_id, txn.actor.name, name, txn.now_ms, import_no, content])
 
 
+def own_machine(txn: Transaction, name: str) -> MachineRow | None:
+    """Return the stored inventory of the actor's machine; None if there is none."""
+    row = txn.connection.row(
+        "SELECT actor, name, at_ms, import_no, content FROM machine"
+        " WHERE learner_id = ? AND actor = ? AND name = ?",
+        [txn.learner_id, txn.actor.name, name],
+    )
+    return None if row is None else MachineRow(*row)
+
+
 def machine_rows(facts: Facts) -> list[MachineRow]:
     """Return the machines whose import was not undone, the latest first."""
     rows = facts.connection.rows(

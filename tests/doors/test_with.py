@@ -14,8 +14,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from core.flows.launch import prepare
+from core.flows.learn import record
+from core.flows.queries import posteriors
 from core.flows.queries.run import run as run_story
+from core.flows.settings import change
 from core.installed.launch import LEFT_OUT
+from core.records.arm import Arm, skill_key
+from core.records.run import Call, Inventory, Run
 from tests.doors.claude_world import SKILLS, World
 
 
@@ -126,6 +132,35 @@ def test_another_set_of_skills_waits_for_its_own_selections(chosen: World) -> No
 def test_a_passive_learner_chooses_nothing(world: World) -> None:
     world.settle(phase="passive")
     assert world.waiting == 0
+
+
+def test_skills_in_use_stay_before_those_that_no_session_loads(world: World) -> None:
+    """Fifty skills are listed in 40 runs, which load two of them: one without a pull is no new one."""
+    unused = [f"idle{number}" for number in range(46)]
+    for name in unused:
+        world.add_skill(world.config, name)
+    context = world.context()
+    arms = tuple(Arm(key=skill_key(name)) for name in sorted([*SKILLS, *unused]))
+    for number in range(40):
+        loaded = (skill_key("beta" if number % 2 else "gamma"),)
+        inventory = Inventory(kind="declared", arms=(), named=arms)
+        record(
+            context,
+            Run(uid=f"r{number}", inventory=inventory, loaded=loaded, calls=(Call(name="Skill"),)),
+        )
+    before = posteriors(context)
+    change(context, "k", 12)
+    n_left_out = dict.fromkeys([*SKILLS, *unused], 0)
+    for _ in range(25):
+        prepare(context, world.config, world.project)
+        for document in (world.folder.path / "prepared").rglob("*.json"):
+            for name in json.loads(document.read_bytes())["out"]:
+                n_left_out[name] += 1
+    assert n_left_out["beta"] == n_left_out["gamma"] == 0
+    assert min(n_left_out[name] for name in unused) > 25, "and all others have the same chance"
+    assert max(n_left_out[name] for name in unused) < 100
+    assert posteriors(context) == before, "the posterior holds no run by name"
+    context.store.close()
 
 
 # Kills

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,13 +23,15 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
+from core.flows.inventory import keep_inventory
 from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.undo import redo, undo
 from core.posterior.beta import interval
-from core.records.arm import Arm, tool_key
+from core.records.arm import Arm, definition_version, skill_key, tool_key
 from core.records.arm_summary import ArmVersions
 from core.records.candidate import tool_candidate
+from core.records.inventory import CarriedItem, InstalledItem, MachineInventory
 from core.records.run import Call, Inventory, Run
 from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, put
@@ -180,6 +183,86 @@ def test_a_run_that_was_recorded_without_versions_stays_the_same_run(
     assert queries.posteriors(context) == before
     answer = queries.arm_versions(context, tool_key("search"))
     assert (answer.versions, answer.without) == ((), sum(n for n, *_ in recounted(made, "search").values()))
+
+
+def machine(*skills: tuple[str, str, int], project: str | None = None) -> MachineInventory:
+    """An inventory with skills: agent, text and time of the last change."""
+    items = [
+        InstalledItem(
+            agent=agent,
+            kind="skill",
+            name="review",
+            path="/home/u/.claude/skills/review/SKILL.md",
+            state="by name",
+            carried=5,
+            version=definition_version(text),
+            changed_ms=changed_ms,
+            project=project,
+        )
+        for agent, text, changed_ms in skills
+    ]
+    carried = tuple(CarriedItem(item=one, use=None, at_most=None, proposal=None, why="") for one in items)
+    return MachineInventory(
+        sentence="", notes=(), items=carried, sessions=0, oldest_ms=None, loaded=0, used=0, carried=0
+    )
+
+
+def skill_runs(context: Context, times: Iterable[int], version: str | None = None) -> None:
+    arms = (Arm(key=skill_key("review"), version=version), Arm(key=tool_key("think")))
+    for at_ms in times:
+        inventory = Inventory(kind="declared", arms=arms)
+        calls = (Call(name="think"),)
+        record(context, Run(uid=f"{version}{at_ms}", inventory=inventory, calls=calls, ended_at_ms=at_ms))
+
+
+def spans(context: Context) -> tuple[list[tuple[str, int | None, int | None, int]], int]:
+    answer = queries.arm_versions(context, skill_key("review"))
+    return [(one.version, one.first_ms, one.last_ms, one.runs) for one in answer.versions], answer.without
+
+
+def test_an_edit_of_a_skills_file_splits_its_history(tmp_path: Path) -> None:
+    """Runs belong to the text of their time. A run from before the first text, or without a time, has none."""
+    clock = [5_000]
+    context = replace(context_at(tmp_path / "learner.db"), clock=lambda: clock[0])
+    a, b, c, own = (definition_version(text) for text in ("a", "b", "c", "own"))
+    skill_runs(context, range(1_000, 10_000, 1_000))
+    assert spans(context) == ([], 9)
+    keep_inventory(context, machine(("Claude Code", "a", 2_000)), machine="laptop")
+    clock[0] = 6_500
+    keep_inventory(context, machine(("Claude Code", "b", 6_000)), machine="laptop")
+    clock[0] = 8_500  # the file has a time from before the reading that saw another text
+    keep_inventory(context, machine(("Claude Code", "c", 6_200)), machine="laptop")
+    assert spans(context) == ([(a, 2_000, 5_000, 4), (b, 6_000, 8_000, 3), (c, 9_000, 9_000, 1)], 1)
+    marks = queries.arm_path(context, skill_key("review")).marks
+    assert [(one.kind, one.at_ms, one.name) for one in marks] == [
+        ("definition", 6_000, b),
+        ("definition", 9_000, c),
+    ]
+    keep_inventory(context, machine(("Claude Code", "c", 6_200)), machine="laptop")
+    assert len(spans(context)[0]) == 3
+    skill_runs(context, [7_500], own)
+    assert (own, 7_500, 7_500, 1) in spans(context)[0], "the run's own version holds"
+    assert (b, 6_000, 8_000, 3) in spans(context)[0]
+    assert queries.verify(context).clean
+
+
+def test_texts_of_two_machines_or_agents_that_differ_give_no_version(context: Context) -> None:
+    skill_runs(context, [3_000])
+    one, other = machine(("Claude Code", "a", 2_000)), machine(("Claude Code", "b", 2_000))
+    keep_inventory(context, one, machine="laptop")
+    keep_inventory(context, one, machine="desktop")
+    assert spans(context) == ([(definition_version("a"), 3_000, 3_000, 1)], 0)
+    keep_inventory(context, other, machine="server")
+    assert spans(context) == ([], 1)
+
+
+def test_a_skill_of_a_project_or_of_two_agents_gives_no_version(context: Context) -> None:
+    skill_runs(context, [3_000])
+    keep_inventory(context, machine(("Claude Code", "a", 2_000), project="shop"), machine="laptop")
+    assert spans(context) == ([], 1)
+    both = machine(("Claude Code", "a", 2_000), ("Codex CLI", "b", 2_000))
+    keep_inventory(context, both, machine="laptop")
+    assert spans(context) == ([], 1)
 
 
 @pytest.mark.parametrize("version", ["", "x" * 65, "a\0b", 7])

@@ -78,6 +78,19 @@ def test_a_listed_skill_costs_its_line_and_is_found_by_a_load_alone(tmp_path: Pa
     assert skill_key("pdf") in [arm.key for arm in third.inventory.arms]
 
 
+def test_a_list_without_names_gives_those_of_its_text(tmp_path: Path) -> None:
+    listing = {
+        "type": "skill_listing",
+        "content": "- pdf: Read a file.\n- review: Look\nat it.",
+        "isInitial": True,
+    }
+    session = Session().prompt("one").line("attachment", attachment=listing)
+    session.reply(use("Skill", "t1", skill="pdf"))
+    (run,) = runs(read(put(tmp_path, session.bytes())))
+    assert [arm.key for arm in run.inventory.named] == [skill_key("pdf"), skill_key("review")]
+    assert run.loaded == (skill_key("pdf"),)
+
+
 @pytest.mark.parametrize("is_listed_first", [True, False])
 def test_a_command_that_a_person_typed_puts_its_skill_in_full(tmp_path: Path, is_listed_first: bool) -> None:
     typed = "<command-message>pdf</command-message>\n<command-name>/pdf</command-name>"

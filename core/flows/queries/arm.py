@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from core.columns import UNKNOWN
 from core.flows.context import Context
+from core.flows.inventory import skill_edits
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.run import implied_where
 from core.flows.requests import unknown_arm
@@ -37,6 +38,7 @@ from core.store.reads.arm_story import (
     last_run_ms,
     n_in_prompts,
     parts_of_arm,
+    unversioned_counts,
     version_counts,
 )
 from core.store.reads.imports import SettingRow, setting_rows
@@ -217,7 +219,8 @@ def arm_runs(context: Context, arm: str, *, cursor: Cursor | None = None, limit:
 def arm_versions(context: Context, arm: Annotated[str, Meta(description="The arm's id.")]) -> ArmVersions:
     """List the versions of an arm's definition, with the runs and the belief of each.
 
-    A version is a digest of the definition's text. Raises `UnknownArm`.
+    A version is a digest of the definition's text. A skill's file has one, too: a run without a version on record
+    had that of its time, if the imports of one machine saw it. Raises `UnknownArm`.
     """
     with context.reading() as snapshot:
         return _versions(snapshot, arm, _arm_no(snapshot, arm))
@@ -229,6 +232,10 @@ def _versions(snapshot: Snapshot, arm: str, arm_no: int) -> ArmVersions:
         lambda: n_in_prompts(snapshot, arm_no),
         lambda: arm_start(snapshot, arm_no),
     )
+    edits = skill_edits(snapshot, arm)
+    if edits:
+        dated = [(one.version, one.since_ms) for one in reversed(edits)]
+        counts = [*counts, *unversioned_counts(snapshot, arm_no, dated)]
     groups: dict[str, list[VersionCount]] = {}
     for one in counts:
         groups.setdefault(one.version, []).append(one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from core.records.judged import INCLUDED, NAMED
 from core.records.reset import Target
 from core.records.times import HOUR_MS
 from core.store.engine.words import ACTIVE, BY_RUN
@@ -102,6 +103,35 @@ def version_counts(snapshot: Snapshot, arm_no: int) -> list[VersionCount]:
     """Return the runs of each version of an arm's definition."""
     rows = snapshot.connection.rows(_VERSIONS, [snapshot.learner_id, arm_no, snapshot.revision])
     return [VersionCount(*row) for row in rows]
+
+
+def unversioned_counts(
+    snapshot: Snapshot, arm_no: int, versions: Sequence[tuple[str, int]]
+) -> list[VersionCount]:
+    """Return the runs without a definition on record by the version that was valid at their time.
+
+    Args:
+        snapshot: The learner's facts.
+        arm_no: The arm.
+        versions: Each version with its first moment in UTC milliseconds, the latest first. Earlier runs are left out.
+    """
+    cases = " ".join("WHEN r.at_ms >= ? THEN ?" for _ in versions)
+    rows = snapshot.connection.rows(
+        f"SELECT CASE {cases} END AS n, o.flags, count(*), min(r.at_ms), max(r.at_ms) FROM outcome o"
+        " JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
+        " LEFT JOIN defined s ON s.learner_id = o.learner_id AND s.run_no = o.run_no"
+        " LEFT JOIN definition d ON d.learner_id = s.learner_id AND d.set_key = s.set_key AND d.arm_no = o.arm_no"
+        f" WHERE o.learner_id = ? AND o.arm_no = ? AND r.{ACTIVE} AND r.revision <= ? AND r.at_ms >= ?"
+        f" AND (o.flags & {INCLUDED | NAMED}) <> 0 AND d.set_key IS NULL GROUP BY n, o.flags",
+        [
+            *(value for at, (_, since_ms) in enumerate(versions) for value in (since_ms, at)),
+            snapshot.learner_id,
+            arm_no,
+            snapshot.revision,
+            versions[-1][1],
+        ],
+    )
+    return [VersionCount(versions[int(at)][0], *rest) for at, *rest in rows]
 
 
 def n_in_prompts(snapshot: Snapshot, arm_no: int) -> int:
