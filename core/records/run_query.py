@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from core.errors import InvalidInput
 from core.records.arm import ARM_TYPES, ArmType
@@ -59,6 +60,32 @@ class RunQuery(TypedDict, total=False):
     since: Annotated[
         Since, Meta(description="Only runs changed since, oldest change first: 0, a row's mark, or a head.")
     ]
+
+
+class Side(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=lambda name: name.rstrip("_")
+):
+    """One side of a comparison: the filters of a list of runs with these names, or one run by uid or number.
+
+    >>> side_of(Side(run="request-1", model="large"))
+    Traceback (most recent call last):
+    core.errors.InvalidInput: A side must have a run or filters, got run 'request-1' beside model.
+    Leave one of them out.
+    """
+
+    run: str | None = None
+    model: Names = None
+    channel: Names = None
+    session: str | None = None
+    class_: RunClass | Sequence[RunClass] | None = None
+    span: Span | None = None
+    from_: str | None = None
+    to: str | None = None
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The filters that are there, by their names in `RunQuery`."""
+        return {name: value for name, value in asdict(self).items() if value is not None and name != "run"}
 
 
 class Dates(TypedDict, total=False):
@@ -167,6 +194,17 @@ def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> R
     return RunScope(
         filters, view, None if session is None else text("session", session, MAX_LABEL_CHARS), one["since"]
     )
+
+
+def side_of(side: Side, newest_ms: Callable[[], int | None] = lambda: None) -> RunScope:
+    """Return the checked filters of a side; with a run it has none."""
+    if side.run is not None and side.filters:
+        raise InvalidInput(
+            f"A side must have a run or filters, got run {shown(side.run)} beside"
+            f" {', '.join(name.rstrip('_') for name in side.filters)}.",
+            next_step="Leave one of them out.",
+        )
+    return scope_of(side.filters, newest_ms)
 
 
 def arms_of(query: Mapping[str, Any], view: View) -> ArmScope:

@@ -49,8 +49,16 @@ def check_sources(context: Context, until_ms: int | None = None) -> None:
         assert (sum(one[1] for one in sums.values()), sum(one[2] for one in sums.values())) == (alpha, beta)
 
 
-def recounted(snapshot: Snapshot, until_ms: int | None = None) -> dict[str, Parts]:
-    """Fold every row, one by one, without a sum in SQL; at a time by full hours, as the rollups are."""
+def recounted(
+    snapshot: Snapshot,
+    until_ms: int | None = None,
+    *,
+    wanted: Callable[[int, int | None], bool] = lambda _run_no, _at_ms: True,
+) -> dict[str, Parts]:
+    """Fold every row, one by one, without a sum in SQL; at a time by full hours, as the rollups are.
+
+    Only rows about ``wanted`` runs count, by number (0: about none) and time.
+    """
 
     def rows(sql: str) -> list[Row]:
         return snapshot.connection.rows(sql, [snapshot.learner_id])
@@ -60,7 +68,8 @@ def recounted(snapshot: Snapshot, until_ms: int | None = None) -> dict[str, Part
     runs = {
         no: tuple(row)
         for no, *row in rows("SELECT run_no, revision, at_ms, standing FROM run WHERE learner_id = ?")
-        if row[0] <= snapshot.revision  # an import in parts has runs that do not count yet
+        if row[0] <= snapshot.revision
+        and wanted(no, row[1])  # an import in parts has runs that do not count yet
     }
     flags = {
         (run, arm): flag
@@ -89,7 +98,7 @@ def recounted(snapshot: Snapshot, until_ms: int | None = None) -> dict[str, Part
         " WHERE learner_id = ? AND undone = 0 AND standing = 1 ORDER BY observation_no"
     ):
         arm, run, kind, success, failure, at_ms, revision = row
-        if run and not flags.get((run, arm), 0) & INCLUDED:
+        if not (flags.get((run, arm), 0) & INCLUDED if run else wanted(0, at_ms)):
             continue
         if kind == "correction":
             corrections[run, arm] = row

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
-from core.records.observation import KINDS, Observation, Replacement, plain_reward
+from core.records.observation import KINDS, Kind, Observation, Replacement, plain_reward
 from core.records.reset import Reset
 from core.records.run_query import EVERY_REWARD, RewardScope
 from core.records.times import HOUR_MS
@@ -239,6 +239,33 @@ def given(snapshot: Snapshot, *, since_ms: int, until_ms: int | None = None) -> 
     values = [snapshot.learner_id, snapshot.revision, since_ms, end_ms, snapshot.revision]
     sql = _GIVEN_SINCE if until_ms is None else _GIVEN_UNTIL
     return Given(snapshot.connection.rows(sql, values), until_ms)
+
+
+_BY_KIND: Final = (
+    "SELECT b.arm_no, b.kind, sum(b.success_micro), sum(b.failure_micro),"
+    f" sum({_REPLACED.replace('{is}', '<>')}), sum({_REPLACED.replace('{is}', '=')}){_COUNTING}"
+    " GROUP BY b.arm_no, b.kind"
+).replace("{condition}", f"{_REVISION} > p.epoch AND {{condition}}")
+
+
+class KindSum(NamedTuple):
+    """Ledger rows of one kind that count for an arm, in millionths, and the observations that they replace."""
+
+    arm_no: int
+    kind: Kind
+    success_micro: int
+    failure_micro: int
+    replaced_success_micro: int
+    replaced_failure_micro: int
+
+
+def sums_by_kind(snapshot: Snapshot, condition: str, values: Sequence[object]) -> list[KindSum]:
+    """Return the ledger rows in the present epochs that pass a condition, by arm and kind."""
+    rows = snapshot.connection.rows(
+        _BY_KIND.replace("{condition}", condition),
+        [snapshot.learner_id, snapshot.revision, *values, snapshot.revision],
+    )
+    return [KindSum(arm_no, kind, *map(int, sums)) for arm_no, kind, *sums in rows]
 
 
 _BY_HAND: Final = (

@@ -332,14 +332,7 @@ def session_rows(
     snapshot: Snapshot, view: View, *, limit: int, session: str | None = None
 ) -> tuple[SessionRow, ...]:
     """Return the sessions with runs in a view, the latest first; or the one of a name."""
-    fits, values = _fits(RunFilter(), view, None)
-    for sql, value in (
-        (" AND at_ms >= ?", view.since_ms),
-        (" AND at_ms < ?", view.until_ms),
-        (" AND session = ?", session),
-    ):
-        if value is not None:
-            fits, values = fits + sql, [*values, value]
+    fits, values = matching(RunFilter(), view, session)
     rows = snapshot.connection.rows(
         "SELECT session, count(*), min(at_ms), max(at_ms), sum(CASE WHEN outcome = 'observed' THEN 1 ELSE 0 END),"
         " sum(CASE WHEN status <> 'completed' THEN 1 ELSE 0 END), coalesce(sum(tokens), 0), count(tokens),"
@@ -352,6 +345,19 @@ def session_rows(
     return tuple(
         SessionRow._make(int(one) if isinstance(one, Decimal) else one for one in row) for row in rows
     )
+
+
+def matching(run_filter: RunFilter, view: View, session: str | None = None) -> Kinds:
+    """Return the SQL condition for a run that passes filters without an arm; with a start it has a time."""
+    fits, values = _fits(run_filter, view, None)
+    for sql, value in (
+        (" AND at_ms >= ?", view.since_ms),
+        (" AND coalesce(at_ms, -1) < ?", view.until_ms),
+        (" AND session = ?", session),
+    ):
+        if value is not None:
+            fits, values = fits + sql, [*values, value]
+    return fits, values
 
 
 def _span(view: View) -> tuple[int, int]:

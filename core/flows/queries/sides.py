@@ -1,0 +1,160 @@
+"""Sides: two sets of runs side by side: beliefs by source, selection, bill and failures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Annotated, Final, NamedTuple
+
+from msgspec import Meta
+
+from core.errors import UnknownRun
+from core.flows.context import Context
+from core.records.estimate import Estimate
+from core.records.observation import SOURCE_OF, SOURCES, Source
+from core.records.run_query import Side, side_of
+from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns, SourceShift
+from core.statistics.savings.shares import difference, share
+from core.store import reads
+from core.store.reads.compared import (
+    ArmSums,
+    Chosen,
+    NamedArm,
+    RunSums,
+    arm_sums,
+    automatic,
+    ledger_parts,
+    named_arms,
+    run_sums,
+)
+from core.store.reads.ledger import KindSum
+from core.store.reads.runs import find_run
+from core.store.transaction import Snapshot
+
+_ARMS: Final = 50
+_FEWEST_SESSIONS: Final = 10
+"""With fewer sessions on a side, or runs without one, the difference has no interval."""
+
+
+class _Sums(NamedTuple):
+    """Sums of one side as they were read."""
+
+    runs: RunSums
+    arms: dict[int, ArmSums]
+    ledger: dict[int, list[KindSum]]
+
+
+def compare_sides(
+    context: Context,
+    a: Annotated[Side, Meta(description="One side: filters as of runs, or a run.")],
+    b: Annotated[Side, Meta(description="The other side, likewise.")],
+    *,
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of arms.")] = _ARMS,
+) -> ComparedSides:
+    """Compare two sets of runs: each arm's shift by source, selection, bill and failures.
+
+    Shifts are of present epochs. Rewards about no run belong to a side that is a span of time.
+    """
+    with context.reading() as snapshot:
+        left, right = (_read(snapshot, _chosen(context, snapshot, side)) for side in (a, b))
+        numbers = {number for one in (left, right) for number in (*one.arms, *one.ledger)}
+        named = named_arms(snapshot, sorted(numbers))
+    arms = [ComparedArm(arm=one.key, a=_arm(one, left), b=_arm(one, right)) for one in named]
+    arms.sort(key=lambda one: (-abs(one.b.mean - one.a.mean), one.arm))
+    return ComparedSides(
+        a=_side(left.runs),
+        b=_side(right.runs),
+        failures=_failures(left.runs, right.runs),
+        arms=tuple(arms[:limit]),
+        n_arms=len(arms),
+    )
+
+
+def _chosen(context: Context, snapshot: Snapshot, side: Side) -> Chosen:
+    scope = side_of(side, lambda: reads.last_run_ms(snapshot))
+    if side.run is None:
+        return Chosen(scope.filters, scope.view, scope.session)
+    run = find_run(snapshot, side.run)
+    if run is None:
+        raise UnknownRun(
+            f"There is no run {side.run[:80]!r} in learner {context.learner!r}.",
+            next_step="Use a uid or number that armscope runs lists.",
+        )
+    return Chosen(scope.filters, scope.view, scope.session, run.run_no)
+
+
+def _read(snapshot: Snapshot, chosen: Chosen) -> _Sums:
+    runs, arms, rows = snapshot.together(
+        lambda: run_sums(snapshot, chosen),
+        lambda: arm_sums(snapshot, chosen),
+        lambda: ledger_parts(snapshot, chosen),
+    )
+    ledger: dict[int, list[KindSum]] = defaultdict(list)
+    for one in rows:
+        ledger[one.arm_no].append(one)
+    return _Sums(runs, {one.arm_no: one for one in arms}, ledger)
+
+
+def _arm(arm: NamedArm, side: _Sums) -> SideArm:
+    counts = side.arms.get(arm.arm_no, ArmSums(arm.arm_no, 0, 0, 0, 0))
+    shifts = _shifts(counts, side.ledger.get(arm.arm_no, ()))
+    alpha, beta = sum(one.alpha_micro for one in shifts), sum(one.beta_micro for one in shifts)
+    return SideArm(
+        n_in=counts.n_in,
+        n_used=counts.n_used,
+        n_observed=counts.n_observed,
+        alpha_micro=alpha,
+        beta_micro=beta,
+        mean=(arm.alpha_micro + alpha) / (arm.alpha_micro + alpha + arm.beta_micro + beta),
+        selected=share(counts.n_in, side.runs.n_runs),
+        shifts=shifts,
+    )
+
+
+def _shifts(counts: ArmSums, ledger: Sequence[KindSum]) -> tuple[SourceShift, ...]:
+    """Return the sums of the sources that observed something, in the order of sources."""
+    sums: dict[Source, tuple[int, int]] = {"detector": automatic(counts, ledger)}
+    for one in ledger:
+        success, failure = sums.get(SOURCE_OF[one.kind], (0, 0))
+        sums[SOURCE_OF[one.kind]] = success + one.success_micro, failure + one.failure_micro
+    return tuple(SourceShift(source, *sums[source]) for source in SOURCES if any(sums.get(source, ())))
+
+
+def _side(runs: RunSums) -> SideRuns:
+    return SideRuns(
+        n_runs=runs.n_runs,
+        n_sessions=runs.n_sessions,
+        n_observed=runs.n_observed,
+        n_failed=runs.n_failed,
+        failed=share(runs.n_failed, runs.n_runs),
+        tokens=runs.tokens,
+        n_tokens=runs.n_tokens,
+        cost_pico=runs.cost_pico,
+        n_costs=runs.n_costs,
+    )
+
+
+def _failures(a: RunSums, b: RunSums) -> Estimate:
+    """Return the difference of failed shares in points, with Newcombe's interval of as many runs as sessions are
+    worth.
+    """
+    if not a.n_runs or not b.n_runs:
+        return Estimate(value=None, lower=None, upper=None, missing="few_runs")
+    worths = [one.n_runs / _alike(one) for one in (b, a)]
+    hits = [one.n_failed / one.n_runs * worth for one, worth in zip((b, a), worths, strict=True)]
+    result = difference(hits[0], worths[0], hits[1], worths[1], prob=0.95)
+    has_few = min(a.n_sessions, b.n_sessions) < _FEWEST_SESSIONS
+    limits = (None, None) if has_few else (result.lower, result.upper)
+    value, lower, upper = (None if one is None else 100 * one for one in (result.value, *limits))
+    is_known = min(a.n_runs, b.n_runs) >= _FEWEST_SESSIONS
+    missing = "few_sessions" if has_few and is_known else result.missing
+    return Estimate(value=value, lower=lower, upper=upper, missing=missing)
+
+
+def _alike(runs: RunSums) -> float:
+    """Return by how much more the share varies than if each run were a session by itself; at least 1."""
+    p, n, m = runs.n_failed / runs.n_runs, runs.n_runs, runs.n_sessions
+    if p in {0.0, 1.0} or m < 2:
+        return 1.0
+    spread = runs.failed_squared - 2 * p * runs.runs_by_failed + p * p * runs.runs_squared
+    return max(1.0, spread * m / (m - 1) / (n * p * (1 - p)))

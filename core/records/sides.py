@@ -1,0 +1,76 @@
+"""Sides: two sets of runs side by side, and each arm's shift in them by source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from core.records.estimate import Estimate
+from core.records.observation import Source
+
+
+class SourceShift(NamedTuple):
+    """Millionths that observations of one source add to alpha and beta, in the present epoch of the arm."""
+
+    source: Source
+    alpha_micro: int
+    beta_micro: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideArm:
+    """An arm in the runs of one side. ``alpha_micro`` and ``beta_micro`` are the exact sums of ``shifts``.
+
+    ``mean`` is that of the prior and these observations. ``selected`` is the share of the side's runs that had the
+    arm in the prompt in full. ``n_in``, ``n_used`` and ``n_observed`` count runs.
+    """
+
+    n_in: int
+    n_used: int
+    n_observed: int
+    alpha_micro: int
+    beta_micro: int
+    mean: float
+    selected: Estimate
+    shifts: tuple[SourceShift, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedArm:
+    """An arm on both sides."""
+
+    arm: str
+    a: SideArm
+    b: SideArm
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideRuns:
+    """Runs of one side. ``tokens`` and ``cost_pico`` (10⁻¹² dollars) are sums over ``n_tokens`` and ``n_costs`` runs.
+
+    A run whose cost is a lower bound has none here. ``failed`` is the share of runs that ended with an error.
+    """
+
+    n_runs: int
+    n_sessions: int
+    n_observed: int
+    n_failed: int
+    failed: Estimate
+    tokens: int
+    n_tokens: int
+    cost_pico: int
+    n_costs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedSides:
+    """Two sides. ``failures`` is the failed share of b less that of a, in percentage points.
+
+    ``arms`` are the first of ``n_arms``, by the difference of their means.
+    """
+
+    a: SideRuns
+    b: SideRuns
+    failures: Estimate
+    arms: tuple[ComparedArm, ...]
+    n_arms: int
