@@ -50,6 +50,7 @@ PAGES: Final[tuple[Page, ...]] = (
     SAVINGS := Page(name="savings", title="Savings"),
     RUNS := Page(name="runs", title="Runs"),
     RUN := Page(name="run", title="Run", is_hidden=True, names={address.RUN: "run"}),
+    COMPARE := Page(name="compare", title="Compare", is_hidden=True, names={address.COMPARE_RUN_A: "run"}),
     SESSIONS := Page(name="sessions", title="Sessions", is_hidden=True),
     SESSION := Page(name="session", title="Session", is_hidden=True, names={address.SESSION: "session"}),
     EPISODES := Page(name="episodes", title="Episodes"),

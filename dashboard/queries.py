@@ -42,7 +42,9 @@ from core.records.repair import Repair
 from core.records.reset import Reset, Target
 from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction, SessionRow
+from core.records.run_query import RunSide
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
+from core.records.sides import ComparedSides
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
@@ -248,6 +250,15 @@ def near_arms(name: str) -> tuple[str, ...]:
     """Return ids that a mistyped one may have meant."""
     here = reading()
     return cached(("near arms", name), None, lambda: queries.near_arms(here.pages, name))
+
+
+# Comparison
+
+
+def compared_sides(a: RunSide, b: RunSide) -> ComparedSides:
+    """Return two sets of runs side by side."""
+    here = reading()
+    return cached(("compared", a, b), None, lambda: queries.compare_sides(here.pages, a, b))
 
 
 # Evaluations

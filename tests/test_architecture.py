@@ -572,8 +572,8 @@ BUDGETS = {
     "dashboard/app_pages": 1_480,
     "dashboard/figures": 4_850,
     "dashboard/report": 640,
-    "dashboard/sentences": 5_550,
-    "dashboard/widgets": 13_200,
+    "dashboard/sentences": 5_670,
+    "dashboard/widgets": 13_480,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

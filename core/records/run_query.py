@@ -62,12 +62,12 @@ class RunQuery(TypedDict, total=False):
     ]
 
 
-class Side(
+class RunSide(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=lambda name: name.rstrip("_")
 ):
     """One side of a comparison: the filters of a list of runs with these names, or one run by uid or number.
 
-    >>> side_of(Side(run="request-1", model="large"))
+    >>> side_of(RunSide(run="request-1", model="large"))
     Traceback (most recent call last):
     core.errors.InvalidInput: A side must have a run or filters, got run 'request-1' beside model.
     Leave one of them out.
@@ -196,7 +196,7 @@ def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> R
     )
 
 
-def side_of(side: Side, newest_ms: Callable[[], int | None] = lambda: None) -> RunScope:
+def side_of(side: RunSide, newest_ms: Callable[[], int | None] = lambda: None) -> RunScope:
     """Return the checked filters of a side; with a run it has none."""
     if side.run is not None and side.filters:
         raise InvalidInput(

@@ -14,7 +14,7 @@ import msgspec
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from core.records.times import iso
+from core.records.times import DAY_MS, iso
 from core.records.view import RunFilter
 
 # The frame's, which go along from page to page
@@ -39,6 +39,13 @@ _TAKEN_ALONG: Final = "armscope taken along"
 ARM: Final = "arm"
 EVIDENCE_ARM: Final = "evidence_arm"
 EVIDENCE_SINCE: Final = "since"
+COMPARE_BY: Final = "compare_by"
+COMPARE_RUN_A: Final = "run_a"
+COMPARE_RUN_B: Final = "run_b"
+COMPARE_A_FROM: Final = "a_from"
+COMPARE_A_TO: Final = "a_to"
+COMPARE_B_FROM: Final = "b_from"
+COMPARE_B_TO: Final = "b_to"
 RUN: Final = "run"
 SESSION: Final = "session"
 EPISODE: Final = "episode"
@@ -63,6 +70,11 @@ NAMED_ARMS: Final = "Named arms"
 """The scope of a reset of named arms, in the words of its choice, as the address has it."""
 QUEUES: Final = "Queues"
 """The part of the page of reviews where queues are made, likewise."""
+LATEST_DAYS: Final = 7
+"""Days of the latest span on the page of comparisons, where the address names none."""
+SPANS: Final = "Spans"
+TWO_RUNS: Final = "Runs"
+"""Kinds of sides on the page of comparisons, likewise."""
 
 
 def reset(arms: Sequence[str]) -> dict[str, str | list[str]]:
@@ -74,6 +86,12 @@ def evidence(arms: Sequence[str], since_ms: int | None) -> dict[str, str | list[
     """Return the parameters of the page of evidence that show a change of these arms."""
     since = {} if since_ms is None else {EVIDENCE_SINCE: iso(since_ms) or ""}
     return {EVIDENCE_ARM: list(arms), **since}
+
+
+def changed_since(at_ms: int) -> dict[str, str]:
+    """Return the parameters of the page of comparisons that show all days before a day, and those since."""
+    days = [(iso(one) or "")[:10] for one in (at_ms - DAY_MS, at_ms)]
+    return {COMPARE_BY: SPANS, COMPARE_A_TO: days[0], COMPARE_B_FROM: days[1]}
 
 
 def new_queue(run_filter: RunFilter) -> dict[str, str]:

@@ -18,7 +18,7 @@ from core.flows.learn import record_all
 from core.flows.queries.belief import belief_in
 from core.flows.reset import reset
 from core.flows.reward import reward
-from core.records.run_query import RunQuery, Side, side_of
+from core.records.run_query import RunQuery, RunSide, side_of
 from core.records.sides import ComparedSides, SideArm
 from core.records.times import HOUR_MS, iso
 from core.records.view import View
@@ -30,7 +30,7 @@ from tests.flows.world import START_MS, context_at, run_of
 from tests.store.postgres import address
 from tests.store.test_every_engine import context_of, lively
 
-EVERYTHING = Side()
+EVERYTHING = RunSide()
 pytestmark = pytest.mark.own_engines
 
 
@@ -48,12 +48,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, cluster: Cluster) -> L
     return file if request.param == "sqlite" else cluster.fresh(file)
 
 
-def halves(at_ms: int) -> tuple[Side, Side]:
+def halves(at_ms: int) -> tuple[RunSide, RunSide]:
     at = iso(at_ms // HOUR_MS * HOUR_MS)
-    return Side(to=at), Side(from_=at)
+    return RunSide(to=at), RunSide(from_=at)
 
 
-def compared(context: Context, a: Side, b: Side = EVERYTHING) -> ComparedSides:
+def compared(context: Context, a: RunSide, b: RunSide = EVERYTHING) -> ComparedSides:
     return queries.compare_sides(context, a, b, limit=10_000)
 
 
@@ -83,7 +83,7 @@ def check_halves(context: Context, at_ms: int) -> None:
             assert totals == (side.alpha_micro, side.beta_micro)
 
 
-def check_rows(context: Context, side: Side, wanted: Callable[[int, int | None], bool]) -> None:
+def check_rows(context: Context, side: RunSide, wanted: Callable[[int, int | None], bool]) -> None:
     """The shifts of a side are a fold over the plain rows of its runs."""
     answer = compared(context, side)
     with context.reading() as snapshot:
@@ -106,10 +106,10 @@ def check_world(context: Context) -> None:
     check_rows(context, before, lambda _, at_ms: at_ms is None or at_ms < middle_ms)
     check_rows(context, since, lambda _, at_ms: at_ms is not None and at_ms >= middle_ms)
     sides = [
-        (Side(model=model or ""), {number for number, row in runs.items() if row.model == model})
+        (RunSide(model=model or ""), {number for number, row in runs.items() if row.model == model})
         for model in {row.model for row in runs.values()}
     ]
-    for side, numbers in [*sides, *((Side(run=str(number)), {number}) for number in list(runs)[:3])]:
+    for side, numbers in [*sides, *((RunSide(run=str(number)), {number}) for number in list(runs)[:3])]:
         check_rows(context, side, partial(is_among, numbers))
 
 
@@ -160,16 +160,16 @@ def test_failures_have_an_interval_and_sessions_of_alike_runs_widen_it(tmp_path:
 
     for model, sessions in (("alone", 200), ("other", 200), ("shared", 20), ("few", 4)):
         runs(model, sessions)
-    apart = compared(context, Side(model="alone"), Side(model="other")).failures
-    together = compared(context, Side(model="alone"), Side(model="shared"))
+    apart = compared(context, RunSide(model="alone"), RunSide(model="other")).failures
+    together = compared(context, RunSide(model="alone"), RunSide(model="shared"))
     assert (together.a.n_failed, together.b.n_failed, together.b.n_sessions) == (1, 10, 20)
     assert together.failures.value == pytest.approx(4.5)
     assert apart.limits is not None
     assert together.failures.limits is not None
     assert together.failures.limits[0] < 0, "ten failures of one session show nothing"
-    few = compared(context, Side(model="alone"), Side(model="few")).failures
+    few = compared(context, RunSide(model="alone"), RunSide(model="few")).failures
     assert (few.limits, few.missing) == (None, "few_sessions")
-    nobody = compared(context, Side(model="alone"), Side(model="nobody"))
+    nobody = compared(context, RunSide(model="alone"), RunSide(model="nobody"))
     assert (nobody.b.n_runs, nobody.failures.value) == (0, None)
 
 
@@ -177,7 +177,7 @@ def test_arms_come_by_the_difference_of_their_means_up_to_a_limit(tmp_path: Path
     context = context_at(tmp_path / "a.db")
     record_all(context, [run_of(f"a{n}", calls=("a", "b"), model="one") for n in range(9)])
     record_all(context, [run_of(f"b{n}", calls=("b",), model="two") for n in range(9)])
-    answer = queries.compare_sides(context, Side(model="one"), Side(model="two"), limit=2)
+    answer = queries.compare_sides(context, RunSide(model="one"), RunSide(model="two"), limit=2)
     assert [one.arm for one in answer.arms] == ["tool:other:a", "tool:other:b"]
     assert answer.n_arms == 3
     first = answer.arms[0]
@@ -186,13 +186,13 @@ def test_arms_come_by_the_difference_of_their_means_up_to_a_limit(tmp_path: Path
 
 
 def test_a_side_has_the_filters_of_runs_and_refuses_the_same(tmp_path: Path) -> None:
-    own = set(Side.__struct_fields__) - {"run"}
+    own = set(RunSide.__struct_fields__) - {"run"}
     assert own <= RunQuery.__annotations__.keys()
     context = context_at(tmp_path / "a.db")
     record_all(context, [run_of("r")])
     with pytest.raises(InvalidInput, match="beside model"):
-        side_of(Side(run="r", model="large"))
+        side_of(RunSide(run="r", model="large"))
     with pytest.raises(UnknownRun, match="There is no run"):
-        compared(context, Side(run="nobody"))
+        compared(context, RunSide(run="nobody"))
     with pytest.raises(InvalidInput, match="from must be before to"):
-        compared(context, Side(from_="2026-02-01", to="2026-01-01"))
+        compared(context, RunSide(from_="2026-02-01", to="2026-01-01"))

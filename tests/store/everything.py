@@ -95,7 +95,7 @@ from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
 from core.records.run import Inventory, Run
 from core.records.run_page import Cursor, Direction
-from core.records.run_query import Side, rewards_of
+from core.records.run_query import RunSide, rewards_of
 from core.records.times import iso
 from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
@@ -624,7 +624,7 @@ def repair_and_read(context: Context, folder: Path) -> None:
     since = iso(START_MS - HOUR_MS) or ""
     preview = queries.preview_repair(context, [A, B], since)
     assert queries.evidence(context, [A, B], START_MS).arms
-    assert queries.compare_sides(context, Side(span="7 days"), Side(session="none")).arms
+    assert queries.compare_sides(context, RunSide(span="7 days"), RunSide(session="none")).arms
     answer = repair(context, arms=[A, B], since=since, key="repaired")
     assert answer == repair(context, arms=[A, B], since=since, key="repaired")
     assert (preview.n, preview.n_corrected) == (answer.observation_count, answer.corrected)

@@ -12,15 +12,15 @@ from core.errors import UnknownRun
 from core.flows.context import Context
 from core.records.estimate import Estimate
 from core.records.observation import SOURCE_OF, SOURCES, Source
-from core.records.run_query import Side, side_of
+from core.records.run_query import RunSide, side_of
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns, SourceShift
 from core.statistics.savings.shares import difference, share
 from core.store import reads
 from core.store.reads.compared import (
     ArmSums,
-    Chosen,
     NamedArm,
     RunSums,
+    SideFilter,
     arm_sums,
     automatic,
     ledger_parts,
@@ -46,8 +46,8 @@ class _Sums(NamedTuple):
 
 def compare_sides(
     context: Context,
-    a: Annotated[Side, Meta(description="One side: filters as of runs, or a run.")],
-    b: Annotated[Side, Meta(description="The other side, likewise.")],
+    a: Annotated[RunSide, Meta(description="One side: filters as of runs, or a run.")],
+    b: Annotated[RunSide, Meta(description="The other side, likewise.")],
     *,
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of arms.")] = _ARMS,
 ) -> ComparedSides:
@@ -70,20 +70,20 @@ def compare_sides(
     )
 
 
-def _chosen(context: Context, snapshot: Snapshot, side: Side) -> Chosen:
+def _chosen(context: Context, snapshot: Snapshot, side: RunSide) -> SideFilter:
     scope = side_of(side, lambda: reads.last_run_ms(snapshot))
     if side.run is None:
-        return Chosen(scope.filters, scope.view, scope.session)
+        return SideFilter(scope.filters, scope.view, scope.session)
     run = find_run(snapshot, side.run)
     if run is None:
         raise UnknownRun(
             f"There is no run {side.run[:80]!r} in learner {context.learner!r}.",
             next_step="Use a uid or number that armscope runs lists.",
         )
-    return Chosen(scope.filters, scope.view, scope.session, run.run_no)
+    return SideFilter(scope.filters, scope.view, scope.session, run.run_no)
 
 
-def _read(snapshot: Snapshot, chosen: Chosen) -> _Sums:
+def _read(snapshot: Snapshot, chosen: SideFilter) -> _Sums:
     runs, arms, rows = snapshot.together(
         lambda: run_sums(snapshot, chosen),
         lambda: arm_sums(snapshot, chosen),

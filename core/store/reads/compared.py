@@ -79,7 +79,7 @@ class NamedArm(NamedTuple):
     beta_micro: int
 
 
-class Chosen(NamedTuple):
+class SideFilter(NamedTuple):
     """Runs of one side: filters, or the number of one run. ``is_span``: only a span was named, or nothing."""
 
     filters: RunFilter
@@ -99,7 +99,7 @@ class Chosen(NamedTuple):
         return (fits, values) if self.run_no is None else (f"{fits} AND run_no = ?", [*values, self.run_no])
 
 
-def run_sums(snapshot: Snapshot, chosen: Chosen) -> RunSums:
+def run_sums(snapshot: Snapshot, chosen: SideFilter) -> RunSums:
     """Return the sums of the runs of a side."""
     fits, values = chosen.condition
     row = snapshot.connection.row(
@@ -108,7 +108,7 @@ def run_sums(snapshot: Snapshot, chosen: Chosen) -> RunSums:
     return RunSums._make(map(int, row or [0] * len(RunSums._fields)))
 
 
-def arm_sums(snapshot: Snapshot, chosen: Chosen) -> list[ArmSums]:
+def arm_sums(snapshot: Snapshot, chosen: SideFilter) -> list[ArmSums]:
     """Return the arms in the runs of a side."""
     fits, values = chosen.condition
     rows = snapshot.connection.rows(
@@ -117,7 +117,7 @@ def arm_sums(snapshot: Snapshot, chosen: Chosen) -> list[ArmSums]:
     return [ArmSums._make(row) for row in rows]
 
 
-def ledger_parts(snapshot: Snapshot, chosen: Chosen) -> list[KindSum]:
+def ledger_parts(snapshot: Snapshot, chosen: SideFilter) -> list[KindSum]:
     """Return the ledger rows about the runs of a side, by arm and kind.
 
     Those about no run belong to a side that is a span of time, by their own time.

@@ -8,8 +8,11 @@ from typing import Final, Literal, NamedTuple
 import streamlit as st
 
 from core.records.audit import ActionName, AuditEntry
-from dashboard import actions, queries, sentences, wording
+from core.records.times import DAY_MS
+from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
+from dashboard.widgets import address
+from dashboard.widgets.navigation import link
 from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import Back, way_back
@@ -40,6 +43,10 @@ def head() -> None:
     """Draw the section's head, with all changes behind a button."""
     with both_ends():
         st.header("What changed", anchor=False, width="content")
+        newest_ms = reading().frame.last_at_ms
+        if newest_ms is not None:
+            since_ms = newest_ms - (address.LATEST_DAYS - 1) * DAY_MS
+            link(pages.COMPARE, "Compared with before", **address.changed_since(since_ms))
         every = lazy_popover("All changes", key="all changes", used=in_use(KIND, unused="all"))
         if every is not None:
             with every, st.container(width=_ALL_PX):

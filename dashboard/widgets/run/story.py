@@ -77,6 +77,13 @@ def links(story: RunStory) -> None:
         neighbour("Previous run", ":material/chevron_left:", {address.RUN: story.older})
         neighbour("Next run", ":material/chevron_right:", {address.RUN: story.newer})
         link(pages.RUNS, "All runs")
+        if story.older is not None:
+            sides = {address.COMPARE_RUN_A: story.older, address.COMPARE_RUN_B: story.facts.uid}
+            link(
+                pages.COMPARE,
+                "Compare with the previous run",
+                **{address.COMPARE_BY: address.TWO_RUNS, **sides},
+            )
         if story.facts.session:
             link(pages.SESSION, "Its session", **{address.SESSION: story.facts.session})
         for uid in story.episodes[:_EPISODES_LINKED]:

@@ -1,0 +1,85 @@
+"""Sentences of the page that compares two sets of runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.records.sides import ComparedSides, SideRuns
+from dashboard import wording
+from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.wording import Markdown, Words
+
+SHIFT_HELP: Final = Words("What observations of each source added to alpha and beta; the sum is exact.")
+_PICO: Final = 10**12
+
+
+def compared(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
+    """Return the conclusion on failures, or that none can be drawn."""
+    shares = [one.failed.value for one in (both.a, both.b)]
+    limits = both.failures.limits
+    if shares[0] is None or shares[1] is None or both.failures.value is None:
+        counts = [wording.count(one.n_runs) for one in (both.a, both.b)]
+        return composed("There are ", Phrase("too few runs to compare"), f": {counts[0]} and {counts[1]}.")
+    rates = [wording.percent(share) for share in shares if share is not None]
+    if limits is not None and (limits[0] > 0 or limits[1] < 0):
+        more, rate, less = (names[1], *rates[::-1]) if limits[0] > 0 else (names[0], *rates)
+        return composed(wording.capital(more), " ", Phrase("fails more often"), f": {rate} against {less}.")
+    return composed(
+        Phrase("No difference of failures is shown"),
+        f": {rates[0]} of A ({names[0]}) and {rates[1]} of B ({names[1]}) failed.",
+    )
+
+
+def compared_line(both: ComparedSides) -> Markdown:
+    """Return the difference with its interval, and the numbers of runs."""
+    n: Markdown = f"A has {wording.things(both.a.n_runs, 'run')}, B {wording.count(both.b.n_runs)}."
+    limits = both.failures.limits
+    if limits is None:
+        few = Words("sessions" if both.failures.missing == "few_sessions" else "runs")
+        return f"{n} There are too few {few} for an interval of the difference."
+    return (
+        f"B less A: {wording.change(both.failures.value or 0.0, 1)} points, "
+        f"95% interval {wording.change(limits[0], 1)} to {wording.change(limits[1], 1)}, by session. {n}"
+    )
+
+
+def side_rows(both: ComparedSides) -> list[tuple[Words, Words, Words]]:
+    """Return rows of the table of both sides: the head, and the cell of each."""
+    heads = map(Words, ("runs", "sessions", "observed", "failed", "tokens a run", "cost a run"))
+    return [(head, a, b) for head, a, b in zip(heads, _side_cells(both.a), _side_cells(both.b), strict=True)]
+
+
+def _side_cells(one: SideRuns) -> tuple[Words, ...]:
+    cost = one.cost_pico / _PICO / one.n_costs if one.n_costs else None
+    return (
+        wording.count(one.n_runs),
+        wording.count(one.n_sessions),
+        wording.count(one.n_observed),
+        _failed(one),
+        _of_known(wording.count(round(one.tokens / one.n_tokens)), one.n_tokens, one.n_runs)
+        if one.n_tokens
+        else wording.MISSING,
+        wording.MISSING if cost is None else _of_known(wording.money(cost), one.n_costs, one.n_runs),
+    )
+
+
+def _failed(one: SideRuns) -> Words:
+    if one.failed.value is None:
+        return wording.MISSING
+    share: Words = f"{wording.count(one.n_failed)}, {wording.percent(one.failed.value)}"
+    if one.failed.limits is None:
+        return share
+    limits = wording.percent_interval(100 * one.failed.limits[0], 100 * one.failed.limits[1])
+    return f"{share} ({limits})"
+
+
+def _of_known(value: Words, n: int, n_runs: int) -> Words:
+    return value if n == n_runs else f"{value}, known of {wording.count(n)}"
+
+
+def arms_bound(both: ComparedSides) -> Words:
+    """Return the order of the arms, and how many of them are shown."""
+    if len(both.arms) == both.n_arms:
+        return Words("largest difference of the means first")
+    shown: Words = f"the {wording.count(len(both.arms))} largest differences"
+    return f"{shown} of the means, of {wording.things(both.n_arms, 'arm')}"

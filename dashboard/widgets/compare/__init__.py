@@ -1,0 +1,1 @@
+"""Parts of the page that compares two sets of runs."""

@@ -1,0 +1,96 @@
+"""The page that compares two sets of runs: its conclusion, its numbers, its address, and no data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.flows import queries
+from core.flows.learn import record_all
+from core.records.run_query import RunSide
+from dashboard.widgets import address
+from tests.dashboard.conftest import Open, texts
+from tests.dashboard.worlds import NOON_MS, keys, runs, world
+
+ARMS = keys(5)
+
+
+def failing(database: Path) -> None:
+    """Two models of 200 runs each; the large one fails in a fifth of them."""
+    context = world(database, ARMS, 0)
+    record_all(
+        context,
+        [
+            msgspec.structs.replace(
+                run, status="error" if run.model == "large" and number % 5 == 0 else "completed"
+            )
+            for number, run in enumerate(runs(ARMS, 400))
+        ],
+    )
+
+
+def test_the_title_is_the_conclusion_and_the_tables_are_the_flow_s(open_page: Open, database: Path) -> None:
+    failing(database)
+    page = open_page("compare", compare_by="Models", model_a="large", model_b="mini")
+    assert page.title[0].value.startswith("Large :color[fails more often]")
+    assert "20.0% against 0.0%" in page.title[0].value
+    assert "by session" in "\n".join(texts(page))
+    (table,) = page.dataframe
+    answer = queries.compare_sides(world(database, ARMS, 0), RunSide(model="large"), RunSide(model="mini"))
+    assert list(table.value["id"]) == [one.arm for one in answer.arms]
+    assert list(table.value["mean A"]) == [one.a.mean for one in answer.arms]
+    first = answer.arms[0]
+    assert table.value["shift A"][0] == (
+        f"detector +{first.a.alpha_micro // 10**6}, +{first.a.beta_micro // 10**6}"
+    )
+
+
+def test_the_same_model_twice_shows_no_difference(open_page: Open, database: Path) -> None:
+    world(database, ARMS, 200)
+    page = open_page("compare", compare_by="Models", model_a="large", model_b="large")
+    assert "No difference of" in page.title[0].value
+
+
+def test_changed_since_is_two_spans(open_page: Open, database: Path) -> None:
+    world(database, ARMS, 200)
+    page = open_page("compare", **address.changed_since(NOON_MS))
+    assert not page.exception
+    assert "until 19 Nov" in page.title[0].value + "\n".join(texts(page))
+    assert "since 20 Nov" in page.title[0].value + "\n".join(texts(page))
+
+
+def test_one_run_against_another(open_page: Open, database: Path) -> None:
+    world(database, ARMS, 40)
+    page = open_page("compare", compare_by="Runs", run_a="run-3", run_b="run-5")
+    assert "too few runs" in page.title[0].value
+    assert len(page.dataframe[0].value) == len(ARMS)
+    unknown = open_page("compare", compare_by="Runs", run_a="run-3", run_b="nobody")
+    assert "no such run" in unknown.title[0].value
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"compare_by": "nothing"},
+        {"compare_by": "Runs"},
+        {"compare_by": "Spans", "a_from": "2026-01-01", "a_to": "2025-01-01"},
+        {"compare_by": "Spans", "a_from": "soon"},
+        {"model_a": "<script>"},
+    ],
+)
+def test_it_shows_something_for_any_address(
+    open_page: Open, database: Path, parameters: dict[str, str]
+) -> None:
+    world(database, ARMS, 40)
+    page = open_page("compare", **parameters)
+    assert not page.exception
+    assert page.title[0].value
+
+
+def test_an_empty_learner_and_one_model_say_what_is_missing(open_page: Open, database: Path) -> None:
+    assert not open_page("compare").exception
+    record_all(world(database, ARMS, 0), [msgspec.structs.replace(runs(ARMS, 1)[0], model="one")])
+    assert open_page("compare", compare_by="Models").title[0].value.startswith("Name two sides")
