@@ -71,9 +71,11 @@ if TYPE_CHECKING:
     from core.records.reward import RewardAnswer
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.run_page import RunRow
+    from core.records.run_query import RunSide
     from core.records.run_story import RunStory
     from core.records.search import SearchAnswer, SearchHit
     from core.records.selection import Selection
+    from core.records.sides import ComparedSides
     from core.records.status import Status
     from core.records.training import TrainingAnswer
     from core.records.verification import Verification
@@ -188,8 +190,10 @@ else:
             "Usage",
         ),
         "core.records.run_page": ("RunRow",),
+        "core.records.run_query": ("RunSide",),
         "core.records.run_story": ("RunStory",),
         "core.records.search": ("SearchAnswer", "SearchHit"),
+        "core.records.sides": ("ComparedSides",),
         "core.records.selection": ("Selection",),
         "core.records.status": ("Status",),
         "core.records.training": ("TrainingAnswer",),
@@ -248,6 +252,7 @@ __all__ = [
     "CarriedAnswer",
     "CarriedItem",
     "Client",
+    "ComparedSides",
     "CreditAnswer",
     "EnvironmentDesign",
     "EnvironmentSummary",
@@ -288,6 +293,7 @@ __all__ = [
     "Run",
     "RunRewardAnswer",
     "RunRow",
+    "RunSide",
     "RunStory",
     "RunUnderWay",
     "Savings",

@@ -153,6 +153,7 @@ class AsyncLearnerProtocol(Protocol):
     arms = _awaited(LearnerProtocol.arms)
     versions = _awaited(LearnerProtocol.versions)
     runs = _awaited(LearnerProtocol.runs)
+    compare_sides = _awaited(LearnerProtocol.compare_sides)
     why = _awaited(LearnerProtocol.why)
     evaluations = _awaited(LearnerProtocol.evaluations)
     agreement = _awaited(LearnerProtocol.agreement)

@@ -75,10 +75,11 @@ from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
 from core.records.run_page import RunRow
-from core.records.run_query import ArmQuery, ChangeQuery, Dates, RewardQuery, RunQuery
+from core.records.run_query import ArmQuery, ChangeQuery, Dates, RewardQuery, RunQuery, RunSide
 from core.records.run_story import RunStory
 from core.records.search import SearchAnswer, SearchKind
 from core.records.selection import Selection
+from core.records.sides import ComparedSides
 from core.records.status import Status as LearnerStatus
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
 from core.records.verification import Verification
@@ -768,6 +769,20 @@ class LearnerProtocol(Protocol):
         ['r2']
         """
         return self._tuple("runs", RunRow, limit=limit, **_known(RunQuery, query, "runs"))
+
+    def compare_sides(self, a: RunSide, b: RunSide, *, limit: int = 50) -> ComparedSides:
+        """Return two sets of runs side by side: failures, bill, and each arm's belief, selection and shift by source.
+
+        >>> import tempfile
+        >>> from core import RunSide, open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"], model="large")
+        ...     _ = learner.record("r2", arms=["tool:fs:Read"], calls=["other"], model="small")
+        ...     both = learner.compare_sides(RunSide(model="large"), RunSide(model="small"))
+        ...     [(one.arm, one.a.alpha_micro, one.b.beta_micro) for one in both.arms]
+        [('tool:fs:Read', 1000000, 1000000)]
+        """
+        return self._call("compare_sides", ComparedSides, a=a, b=b, limit=limit)
 
     def why(self, uid: str) -> RunStory:
         """Return why each arm was in a run's prompt or left out, and the rewards; raises `UnknownRun`."""

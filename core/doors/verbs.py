@@ -261,6 +261,12 @@ VERBS: Final = (
         example={"arm": "tool:web:search"},
     ),
     Verb(
+        name="compare_sides",
+        action="read",
+        flow="core.flows.queries.sides:compare_sides",
+        example={"a": {"model": "large"}, "b": {"model": "small"}},
+    ),
+    Verb(
         name="runs",
         action="read",
         flow="core.flows.queries.runs:runs",

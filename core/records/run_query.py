@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_args, get_type_hints
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
@@ -194,6 +194,14 @@ def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> R
     return RunScope(
         filters, view, None if session is None else text("session", session, MAX_LABEL_CHARS), one["since"]
     )
+
+
+def side_words() -> dict[str, str]:
+    """Return the filters of a side by name, each with the words of the same filter of a list of runs."""
+    hints = get_type_hints(RunQuery, include_extras=True)
+    words = {name: meta.description or "" for name, hint in hints.items() for meta in get_args(hint)[1:]}
+    own = {"run": "This one run, by uid or number, without filters."}
+    return {name.rstrip("_"): (own | words)[name] for name in RunSide.__struct_fields__}
 
 
 def side_of(side: RunSide, newest_ms: Callable[[], int | None] = lambda: None) -> RunScope:

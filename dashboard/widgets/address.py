@@ -72,7 +72,7 @@ QUEUES: Final = "Queues"
 """The part of the page of reviews where queues are made, likewise."""
 LATEST_DAYS: Final = 7
 """Days of the latest span on the page of comparisons, where the address names none."""
-SPANS: Final = "Spans"
+TWO_SPANS: Final = "Spans"
 TWO_RUNS: Final = "Runs"
 """Kinds of sides on the page of comparisons, likewise."""
 
@@ -91,7 +91,7 @@ def evidence(arms: Sequence[str], since_ms: int | None) -> dict[str, str | list[
 def changed_since(at_ms: int) -> dict[str, str]:
     """Return the parameters of the page of comparisons that show all days before a day, and those since."""
     days = [(iso(one) or "")[:10] for one in (at_ms - DAY_MS, at_ms)]
-    return {COMPARE_BY: SPANS, COMPARE_A_TO: days[0], COMPARE_B_FROM: days[1]}
+    return {COMPARE_BY: TWO_SPANS, COMPARE_A_TO: days[0], COMPARE_B_FROM: days[1]}
 
 
 def new_queue(run_filter: RunFilter) -> dict[str, str]:

@@ -37,6 +37,7 @@ from core.errors import (
 )
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
+from core.records.run_query import RunSide
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics.savings import Savings
@@ -93,6 +94,7 @@ ANSWERS: dict[str, Operation] = {
     ),
     "run": lambda one: one.run(RUN),
     "why": lambda one: one.why("c1"),
+    "compare_sides": lambda one: one.compare_sides(RunSide(run="c1"), RunSide(), limit=3),
     "runs": lambda one: one.runs(3),
     "posteriors": lambda one: one.posteriors(View(types=("tool",))),
     "judgements": lambda one: one.judgements(),

@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},
     "versions": {"arm": ARM},
+    "compare_sides": {"a": {"class": ["baseline", "selected"]}, "b": {"run": RUN}, "limit": 2},
     "carried": {},
     "search": {"words": "request-1"},
     "runs": {},

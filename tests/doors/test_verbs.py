@@ -144,6 +144,7 @@ FIELDS: Mapping[str, str] = {
     "evaluations": "wanted limit from to since",
     "agreement": "wanted",
     "versions": "arm",
+    "compare_sides": "a b limit",
     "carried": "limit",
     "search": "words kinds limit",
     "note": "arm text key",

@@ -43,7 +43,7 @@ from core.records.observation import MAX_REQUEST_KEY_CHARS
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.reset import Target
 from core.records.run_page import Cursor
-from core.records.run_query import Dates, RunQuery
+from core.records.run_query import Dates, RunQuery, side_words
 from core.version import __version__
 
 ROOT: Final = "/api/v1"
@@ -396,6 +396,23 @@ def _search(context: Context, call: HttpCall) -> HttpAnswer:
     return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
 
 
+def _sides(context: Context, call: HttpCall) -> HttpAnswer:
+    """Return two sets of runs side by side; a repeated filter names several values."""
+    check_fields(call, *_COMPARED)
+    operation, sides = verb("compare_sides"), {"a": dict[str, Any](), "b": dict[str, Any]()}
+    for field, value in call.pairs:
+        side, _, name = field.partition(".")
+        if name:
+            sides[side].setdefault(name, []).append(value)
+    one_or_several = {
+        side: {name: values[0] if len(values) == 1 else values for name, values in filters.items()}
+        for side, filters in sides.items()
+    }
+    limit = {"limit": call.query["limit"]} if "limit" in call.query else {}
+    request = operation.decode({**one_or_several, **limit}, strict=False)
+    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
+
+
 # Routes without a verb, or with several
 
 
@@ -667,6 +684,14 @@ _SERIES: Final = {
 _SEARCHED: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_components([verb("search").input])[
     1
 ][verb("search").input.__name__]["properties"]
+_COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
+    **{
+        f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
+        for side in ("a", "b")
+        for name, words in side_words().items()
+    },
+    "limit": {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 50},
+}
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _READABLE: Final = "Whether the database can be read."
 _HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
@@ -686,6 +711,12 @@ ROWS: Final = (
     _look("carried", "carried"),
     _row(
         "GET", "search", _search, RouteText(id="search", answer=verb("search"), tagged=True, query=_SEARCHED)
+    ),
+    _row(
+        "GET",
+        "sides",
+        _sides,
+        RouteText(id="compare_sides", answer=verb("compare_sides"), tagged=True, query=_COMPARED),
     ),
     _look("runs/{uid}", "run", {"name": "uid"}),
     _list("environments/{environment}/findings", _findings, verb("lint")),

@@ -11,6 +11,7 @@ import msgspec
 from core.doors.qortex import TOOLS
 from core.doors.verbs import query_fields, verb
 from core.formats.kairos_export import MAX_ADAPTERS
+from core.records.run_query import side_words
 
 Schema = dict[str, Any]
 OBJECT: Final[Schema] = {"type": "object", "additionalProperties": True}
@@ -192,6 +193,18 @@ ROWS: Final = _own(
         "description": "; ".join(f"{name}: {', '.join(filters_of(name))}" for name in LISTS),
     },
     limit=_integer(10) | {"minimum": 1, "maximum": 1_000, "description": "How many."},
+)
+SIDES: Final = _own(
+    ("a", "b"),
+    **_filters("compare_sides")
+    | {
+        side: {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {name: {"description": words} for name, words in side_words().items()},
+        }
+        for side in ("a", "b")
+    },
 )
 REPAIR: Final = _own(("arms", "since"), **_filters("repair"))
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

@@ -25,6 +25,7 @@ from core.doors.mcp.schemas import (
     ROWS,
     RUNS,
     SEARCH,
+    SIDES,
     UNDO,
     VERSIONS,
     WHY,
@@ -399,6 +400,16 @@ _TABLE: Final = (
         "belief that they alone come to. They show whether usefulness changed with the text.",
         VERSIONS,
         _object(_verb("versions", {"arm": "arm"})),
+        _plainly,
+    ),
+    AgentTool(
+        "compare_sides",
+        "read",
+        "reads",
+        "Two models, channels, spans or runs side by side: failures, tokens, and each arm's belief and shift by "
+        "source. Use this to see what changed since a day: a ends before it, b begins then.",
+        SIDES,
+        _object(_verb("compare_sides", {"a": "a", "b": "b", "limit": "limit"})),
         _plainly,
     ),
     AgentTool(

@@ -31,12 +31,11 @@ from core.store.reads.ledger import KindSum
 from core.store.reads.runs import find_run
 from core.store.transaction import Snapshot
 
-_ARMS: Final = 50
 _FEWEST_SESSIONS: Final = 10
 """With fewer sessions on a side, or runs without one, the difference has no interval."""
 
 
-class _Sums(NamedTuple):
+class _SideSums(NamedTuple):
     """Sums of one side as they were read."""
 
     runs: RunSums
@@ -49,7 +48,7 @@ def compare_sides(
     a: Annotated[RunSide, Meta(description="One side: filters as of runs, or a run.")],
     b: Annotated[RunSide, Meta(description="The other side, likewise.")],
     *,
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of arms.")] = _ARMS,
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of arms.")] = 50,
 ) -> ComparedSides:
     """Compare two sets of runs: each arm's shift by source, selection, bill and failures.
 
@@ -83,7 +82,7 @@ def _chosen(context: Context, snapshot: Snapshot, side: RunSide) -> SideFilter:
     return SideFilter(scope.filters, scope.view, scope.session, run.run_no)
 
 
-def _read(snapshot: Snapshot, chosen: SideFilter) -> _Sums:
+def _read(snapshot: Snapshot, chosen: SideFilter) -> _SideSums:
     runs, arms, rows = snapshot.together(
         lambda: run_sums(snapshot, chosen),
         lambda: arm_sums(snapshot, chosen),
@@ -92,10 +91,10 @@ def _read(snapshot: Snapshot, chosen: SideFilter) -> _Sums:
     ledger: dict[int, list[KindSum]] = defaultdict(list)
     for one in rows:
         ledger[one.arm_no].append(one)
-    return _Sums(runs, {one.arm_no: one for one in arms}, ledger)
+    return _SideSums(runs, {one.arm_no: one for one in arms}, ledger)
 
 
-def _arm(arm: NamedArm, side: _Sums) -> SideArm:
+def _arm(arm: NamedArm, side: _SideSums) -> SideArm:
     counts = side.arms.get(arm.arm_no, ArmSums(arm.arm_no, 0, 0, 0, 0))
     shifts = _shifts(counts, side.ledger.get(arm.arm_no, ()))
     alpha, beta = sum(one.alpha_micro for one in shifts), sum(one.beta_micro for one in shifts)

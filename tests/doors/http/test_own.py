@@ -51,6 +51,10 @@ PAID: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "compare": ("environments/sums/models", {"environment": "sums"}),
     "episode": ("episodes/sums%2F1", {"uid": "sums/1"}),
     "episode_list": ("episodes", {}),
+    "compare_sides": (
+        f"sides?a.run={RUN}&b.class=baseline&b.class=imported",
+        {"a": {"run": RUN}, "b": {"class": ["baseline", "imported"]}},
+    ),
     "versions": (f"arms/{quote(ARM, safe='')}/versions", {"arm": ARM}),
 }
 """What is told of episodes: the route, and what its verb is asked with."""

@@ -17,7 +17,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Start": ("demo", "import", "with", "hook", "serve", "help"),
     "See": (
         *("status", "inventory", "savings", "posteriors", "arms", "versions", "runs", "run", "ledger"),
-        *("episodes", "search", "report"),
+        *("compare", "episodes", "search", "report"),
     ),
     "Correct": ("reward", "note", "repair", "reset", "undo", "settings", "prune"),
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
