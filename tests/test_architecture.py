@@ -557,7 +557,7 @@ BUDGETS = {
     "core/adapters": 750,
     "core/demo": 2_225,
     "core/detect": 645,
-    "core/doors": 19_015,
+    "core/doors": 19_150,
     "core/explained": 585,
     "core/flows": 15_665,
     "core/formats": 13_920,

@@ -75,7 +75,7 @@ from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
 from core.records.run_page import RunRow
-from core.records.run_query import ArmQuery, ChangeQuery, Dates, RewardQuery, RunQuery, RunSide
+from core.records.run_query import ALL_RUNS, ArmQuery, ChangeQuery, Dates, RewardQuery, RunQuery, RunSide
 from core.records.run_story import RunStory
 from core.records.search import SearchAnswer, SearchKind
 from core.records.selection import Selection
@@ -770,7 +770,9 @@ class LearnerProtocol(Protocol):
         """
         return self._tuple("runs", RunRow, limit=limit, **_known(RunQuery, query, "runs"))
 
-    def compare_sides(self, a: RunSide, b: RunSide, *, limit: int = 50) -> ComparedSides:
+    def compare_sides(
+        self, a: RunSide = ALL_RUNS, b: RunSide = ALL_RUNS, *, limit: int = 50
+    ) -> ComparedSides:
         """Return two sets of runs side by side: failures, bill, and each arm's belief, selection and shift by source.
 
         >>> import tempfile

@@ -88,6 +88,9 @@ class RunSide(
         return {name: value for name, value in asdict(self).items() if value is not None and name != "run"}
 
 
+ALL_RUNS: Final = RunSide()
+
+
 class Dates(TypedDict, total=False):
     """Filters of a list by time, and the position that it goes on from; None = any."""
 

@@ -35,7 +35,7 @@ OF_OTHER_COMMANDS = {
     "episode",
     "episode_list",
     "lint",
-    "compare",
+    "compare_sides",
     "preview_declare",
     "declare",
     "credit_episode",

@@ -47,6 +47,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "evaluations": ["evaluations", "--outcome", "success", "--limit", "10"],
     "agreement": ["agreement", "--rubric", "v2"],
     "carried": ["inventory", "--stored", "--limit", "1"],
+    "compare_sides": ["compare", "--a", "model=large", "--b", "model=small"],
     "search": ["search", "request-1", "--limit", "5"],
     "queues": ["queue", "list"],
     "add_queue": ["queue", "add", "Week 13", "--source", "filter"],

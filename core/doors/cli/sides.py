@@ -31,20 +31,20 @@ FILTERS = tuple(one.encode_name for one in msgspec.structs.fields(RunSide))
 def compare(
     line: typer.Context,
     a: Annotated[
-        list[str],
-        typer.Option("--a", metavar="FILTER=VALUE", help=f"{described('compare_sides', 'a')} Repeatable."),
-    ],
+        list[str] | None,
+        typer.Option("--a", metavar="FILTER=VALUE", help=described("compare_sides", "a")),
+    ] = None,
     b: Annotated[
-        list[str],
-        typer.Option("--b", metavar="FILTER=VALUE", help=f"{described('compare_sides', 'b')} Repeatable."),
-    ],
+        list[str] | None,
+        typer.Option("--b", metavar="FILTER=VALUE", help=described("compare_sides", "b")),
+    ] = None,
     limit: Annotated[
         int,
         typer.Option("--limit", metavar="N", min=1, max=10_000, help=described("compare_sides", "limit")),
     ] = 50,
 ) -> None:
     operation = verb("compare_sides")
-    request = operation.decode({"a": _side(a), "b": _side(b), "limit": limit})
+    request = operation.decode({"a": _side(a or ()), "b": _side(b or ()), "limit": limit})
     result: ComparedSides = operation.call(context_of(line), request)
     answer(line, result, lambda: _say(result))
 

@@ -195,7 +195,7 @@ ROWS: Final = _own(
     limit=_integer(10) | {"minimum": 1, "maximum": 1_000, "description": "How many."},
 )
 SIDES: Final = _own(
-    ("a", "b"),
+    (),
     **_filters("compare_sides")
     | {
         side: {

@@ -12,7 +12,7 @@ from core.errors import UnknownRun
 from core.flows.context import Context
 from core.records.estimate import Estimate
 from core.records.observation import SOURCE_OF, SOURCES, Source
-from core.records.run_query import RunSide, side_of
+from core.records.run_query import ALL_RUNS, RunSide, side_of
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns, SourceShift
 from core.statistics.savings.shares import difference, share
 from core.store import reads
@@ -45,8 +45,8 @@ class _SideSums(NamedTuple):
 
 def compare_sides(
     context: Context,
-    a: Annotated[RunSide, Meta(description="One side: filters as of runs, or a run.")],
-    b: Annotated[RunSide, Meta(description="The other side, likewise.")],
+    a: Annotated[RunSide, Meta(description="One side: filters as of runs, or a run.")] = ALL_RUNS,
+    b: Annotated[RunSide, Meta(description="The other side, likewise.")] = ALL_RUNS,
     *,
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of arms.")] = 50,
 ) -> ComparedSides:

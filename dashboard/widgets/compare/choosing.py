@@ -19,7 +19,7 @@ By = Literal["models", "channels", "spans", "runs"]
 _BY: Final[tuple[By, ...]] = ("models", "channels", "spans", "runs")
 
 
-class Sides(NamedTuple):
+class NamedSides(NamedTuple):
     """Two sides, and their names as Markdown."""
 
     a: RunSide
@@ -27,7 +27,7 @@ class Sides(NamedTuple):
     names: tuple[Markdown, Markdown]
 
 
-def sides() -> Sides | None:
+def sides() -> NamedSides | None:
     """Draw the fields, and return the sides; None while one is not named."""
     frame = reading().frame
     usual: By = "models" if len(frame.models) > 1 else "channels" if len(frame.channels) > 1 else "spans"
@@ -48,7 +48,7 @@ def sides() -> Sides | None:
         return _named("model", frame.models) if by == "models" else _named("channel", frame.channels)
 
 
-def _named(field: Literal["model", "channel"], known: Sequence[str]) -> Sides | None:
+def _named(field: Literal["model", "channel"], known: Sequence[str]) -> NamedSides | None:
     if len(known) < 2:
         return None
     kind = "Model" if field == "model" else "Channel"
@@ -66,10 +66,10 @@ def _named(field: Literal["model", "channel"], known: Sequence[str]) -> Sides | 
         for index, label in enumerate(labels)
     ]
     a, b = (RunSide(model=name) if field == "model" else RunSide(channel=name) for name in chosen)
-    return Sides(a, b, (wording.literal(chosen[0]), wording.literal(chosen[1])))
+    return NamedSides(a, b, (wording.literal(chosen[0]), wording.literal(chosen[1])))
 
 
-def _runs() -> Sides | None:
+def _runs() -> NamedSides | None:
     labels = Words("Run A"), Words("Run B")
     keys = address.COMPARE_RUN_A, address.COMPARE_RUN_B
     uids = [
@@ -79,10 +79,10 @@ def _runs() -> Sides | None:
     if not all(uids):
         return None
     names: list[Markdown] = [f"run {wording.literal(wording.cut_middle(uid))}" for uid in uids]
-    return Sides(RunSide(run=uids[0]), RunSide(run=uids[1]), (names[0], names[1]))
+    return NamedSides(RunSide(run=uids[0]), RunSide(run=uids[1]), (names[0], names[1]))
 
 
-def _spans() -> Sides | None:
+def _spans() -> NamedSides | None:
     """Return two spans of full days; by default the latest week and all days before it."""
     newest_ms = reading().frame.last_at_ms
     if newest_ms is None:
@@ -108,7 +108,9 @@ def _spans() -> Sides | None:
         if first is not None and last is not None and first > last:
             st.markdown(":red[A span begins after its end.]")
             return None
-    return Sides(RunSide(from_=a[0], to=a[1]), RunSide(from_=b[0], to=b[1]), (_span_name(*a), _span_name(*b)))
+    return NamedSides(
+        RunSide(from_=a[0], to=a[1]), RunSide(from_=b[0], to=b[1]), (_span_name(*a), _span_name(*b))
+    )
 
 
 def _day_of(at_ms: int) -> date:
