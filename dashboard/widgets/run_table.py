@@ -11,10 +11,14 @@ from typing import Any, Final
 import pyarrow as pa
 import streamlit as st
 
+from core.records.review import QueueAsks
 from core.records.run_page import RunRow
-from dashboard import wording
+from dashboard import actions, reviews, wording
+from dashboard.actions import Flash
+from dashboard.pages import REVIEW
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.opening import clicked_row, fresh, open_arm, open_run
+from dashboard.widgets.opening import clicked_row, fresh, open_arm, open_run, opened
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
 from dashboard.wording import Words
 
@@ -23,7 +27,7 @@ _PHONE: Final = {"ended, UTC": 110, "run": 62, "used": 60, "tokens": 84}
 
 
 def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> None:
-    """Draw runs in their order; a click opens one."""
+    """Draw runs in their order; a click opens one, and ticked ones can become a queue."""
     year_of_ms = reading().frame.last_at_ms
     numbers = tuple(row.run_no for row in rows)
     frame = cached_figure(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
@@ -51,12 +55,50 @@ def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> No
         **columns(frame.column_names, config, _PHONE, hidden=""),
         key=fresh("runs"),
         on_select="rerun",
-        selection_mode="single-cell",
+        selection_mode=["multi-row", "single-cell"] if reading().may("queue") else "single-cell",
         alt=f"Table of {wording.things(len(rows), 'run')}, {order}",
     )
+    _ticked([rows[index] for index in clicked["selection"].get("rows", ()) if index < len(rows)])
     index = clicked_row(clicked, rest="ended, UTC", key=fresh("runs"))
     if index is not None and index < len(rows):
         open_run(rows[index].uid)
+
+
+def _ticked(rows: Sequence[RunRow]) -> None:
+    """Draw the button that makes a queue of ticked runs, and its result with its undo."""
+    if rows:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.button(
+                f"Queue {wording.things(len(rows), 'ticked run')} for review",
+                icon=":material/playlist_add_check:",
+                key="queue ticked runs",
+                on_click=_queue,
+                args=(tuple(row.uid for row in rows),),
+            )
+    if reading().may("queue"):
+        result("queue ticked", onward=(REVIEW, Words("Review them")))
+
+
+def _queue(uids: tuple[str, ...]) -> None:
+    def act() -> Flash:
+        asks = QueueAsks(source="runs", runs=uids, limit=len(uids))
+        queue = reviews.make_queue(
+            f"{len(uids)} ticked of {wording.minute(reading().pages.clock())}",
+            reviews.propose(asks),
+            asks,
+            n_reviewers=1,
+            blind=False,
+            rubric="",
+            controls=(),
+            share=0.0,
+            due_days=None,
+        )
+        opened()
+        return Flash(
+            text=f"{wording.things(queue.n_items, 'item')} wait in {wording.literal(queue.id)}.", act=queue.id
+        )
+
+    actions.tried("No queue was made.", act, at="queue ticked")
 
 
 def _run_frame(rows: Sequence[RunRow], year_of_ms: int | None) -> pa.Table:
