@@ -573,7 +573,7 @@ BUDGETS = {
     "dashboard/figures": 4_850,
     "dashboard/report": 640,
     "dashboard/sentences": 5_670,
-    "dashboard/widgets": 13_560,
+    "dashboard/widgets": 13_620,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,8 @@ from dashboard.figures import theme
 from dashboard.figures.theme import Tokens
 
 _TICKS: Final = 4
+SELECTS: Final[Mapping[str, str]] = {"dragmode": "select", "selectdirection": "h"}
+"""Layout of figures over days, where a horizontal selection sets the span."""
 
 
 def day_axis(look: Tokens, days: Ints) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
-from dashboard.figures.days import day_axis
+from dashboard.figures.days import SELECTS, day_axis
 from dashboard.figures.theme import Tokens
 
 ROW_PX: Final = 66
@@ -48,6 +48,7 @@ def evidence_rows(evidence: ChangeEvidence, look: Tokens, *, compact: bool = Fal
             margin=(24, 16, _TOP_PX, _BOTTOM_PX),
             xaxis={**day_axis(look, days), "anchor": f"y{n}" if n > 1 else "y"},
             **axes,
+            **({} if compact else SELECTS),
             shapes=[_break(at, look)],
             annotations=[*labels, _moment(evidence.since_ms, at, look)],
         ),

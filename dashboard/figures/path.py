@@ -18,7 +18,7 @@ from core.statistics.path import Path
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
-from dashboard.figures.days import day_axis
+from dashboard.figures.days import SELECTS, day_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -85,6 +85,7 @@ def arm_path(
         height=_HEIGHT_PX,
         margin=(34, 52, *_MARGIN[2:]) if compact else _MARGIN,
         xaxis=day_axis(look, history.path.day),
+        **({} if compact else SELECTS),
         yaxis=theme.axis(
             look,
             grid=True,

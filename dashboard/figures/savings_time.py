@@ -17,7 +17,7 @@ from core.statistics.savings import SavingsOverTime, TotalSaved
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, single
-from dashboard.figures.days import day_axis
+from dashboard.figures.days import SELECTS, day_axis
 from dashboard.figures.distributions import thousands
 from dashboard.figures.theme import Tokens
 
@@ -132,6 +132,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
         height=_HEIGHT_PX,
         margin=(52, 60, 12, 44) if compact else (62, 70, 12, 44),
         xaxis=day_axis(look, path.day[shown]),
+        **({} if compact else SELECTS),
         yaxis=theme.axis(
             look,
             grid=True,

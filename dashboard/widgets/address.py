@@ -7,6 +7,7 @@ address of every other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -144,6 +145,15 @@ def is_step_in_history() -> bool:
     """Return whether Back or Forward brought this address: then it holds the future values of bound fields."""
     here = get_script_run_ctx()
     return here is not None and here.is_history_navigation
+
+
+def to_dates(first: date, last: date) -> None:
+    """Set the time span of the frame to full days; for callbacks, which run before its fields are drawn."""
+    texts = {SPAN: "Dates", SINCE: first.isoformat(), UNTIL: last.isoformat()}
+    for name, value in ((SPAN, "dates"), (SINCE, first), (UNTIL, last)):
+        if name not in st.session_state:  # a field that is drawn writes the address itself
+            st.query_params[name] = texts[name]
+        st.session_state[name] = value
 
 
 def take_along(name: str, value: str) -> None:

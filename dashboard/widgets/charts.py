@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from datetime import date, timedelta
+from functools import partial
+from typing import Any, Final
 
 import streamlit as st
 
@@ -13,12 +17,53 @@ from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.figures.heatmap import CLASS_MARKS
 from dashboard.figures.theme import Tokens
+from dashboard.widgets import address
+from dashboard.widgets.opening import fresh, opened
 from dashboard.wording import Words
+
+_LAST_DAY: Final = 2_900_000
+"""A day in the year 9909, the last that a selection may name."""
 
 
 def chart(shown: Chart, *, key: str) -> None:
     """Show a figure over the full width of its column."""
     st.plotly_chart(shown.figure, theme=None, config=dict(theme.CONFIG), alt=shown.alt, key=key)
+
+
+def time_chart(shown: Chart, *, key: str) -> None:
+    """Show a figure over days; a horizontal selection in it sets the time span of the frame."""
+    now = fresh(key)
+    st.plotly_chart(
+        shown.figure,
+        theme=None,
+        config=dict(theme.CONFIG),
+        alt=shown.alt,
+        key=now,
+        on_select=partial(_to_span, now),
+        selection_mode="box",
+    )
+
+
+def _to_span(key: str) -> None:
+    days = selected_days(st.session_state.get(key))
+    if days is not None:
+        address.to_dates(*days)
+        opened()
+
+
+def selected_days(event: Any) -> tuple[date, date] | None:  # noqa: ANN401 - Streamlit's own kind
+    """Return the first and last day of a horizontal selection over days since 1970.
+
+    >>> selected_days({"selection": {"box": [{"x": [20_001.6, 20_000.2]}]}})
+    (datetime.date(2024, 10, 4), datetime.date(2024, 10, 5))
+    >>> selected_days({"selection": {"box": []}})
+    """
+    boxes = event["selection"].get("box", []) if event else []
+    ends = boxes[0].get("x", []) if boxes else []
+    if len(ends) < 2 or not all(0 <= end < _LAST_DAY for end in ends):
+        return None
+    first, last = (date(1970, 1, 1) + timedelta(days=math.floor(end)) for end in sorted(ends))
+    return first, last
 
 
 def type_legend(look: Tokens) -> None:

@@ -19,7 +19,7 @@ from dashboard.figures.then_now import then_now
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
-from dashboard.widgets.charts import chart
+from dashboard.widgets.charts import chart, time_chart
 from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.words import gray, muted, paragraphs, section, small, small_table
 
@@ -132,7 +132,7 @@ def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:
     section(
         "How it got there", "mean and 95% interval at the end of each day", table=figure.table, key="path"
     )
-    chart(figure, key="arm path")
+    time_chart(figure, key="arm path")
     letters, n_more = lettered(history)
     muted(sentences.marks_line(letters, n_more, year_of_ms=int(history.path.day[-1]) * DAY_MS))
 

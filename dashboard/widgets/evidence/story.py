@@ -13,7 +13,7 @@ from dashboard import pages, queries, sentences, wording
 from dashboard.figures.evidence import evidence_rows
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets import address
-from dashboard.widgets.charts import chart
+from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import empty, no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import section, small_table
@@ -70,7 +70,7 @@ def picture(change: ChangeEvidence) -> None:
         lambda: evidence_rows(change, here.tokens, compact=here.compact),
     )
     section("Used, by day", "share of observations, with 95% intervals", table=drawing.table, key="evidence")
-    chart(drawing, key="evidence picture")
+    time_chart(drawing, key="evidence picture")
 
 
 def hits(change: ChangeEvidence) -> None:

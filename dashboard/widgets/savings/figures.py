@@ -14,7 +14,7 @@ from dashboard import sentences, wording
 from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
-from dashboard.widgets.charts import chart
+from dashboard.widgets.charts import time_chart
 from dashboard.widgets.words import section
 from dashboard.wording import Words
 
@@ -97,7 +97,7 @@ def over_time(saved: Savings) -> None:
     figure = pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
         section("Savings over time", sentences.path_note(saved), table=figure.table, key="time")
-    chart(figure, key="time")
+    time_chart(figure, key="time")
 
 
 def _picture(saved: Savings, unit: Unit) -> Chart:
