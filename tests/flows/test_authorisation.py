@@ -64,7 +64,6 @@ from core.records.limits import LAST_MS
 from core.records.offer import Report
 from core.records.review import Draft, QueueAsks
 from core.records.reward import RewardOrder
-from core.records.run_query import RunSide
 from core.records.training import TrainingQuery
 from core.records.view import View
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
@@ -174,10 +173,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.judgements": ("read", lambda context, _: queries.judgements(context)),
     "queries.inclusion": ("read", lambda context, _: queries.inclusion(context)),
     "queries.rewards": ("read", lambda context, _: queries.rewards(context)),
-    "queries.compare_sides": (
-        "read",
-        lambda context, _: queries.compare_sides(context, RunSide(), RunSide()),
-    ),
     "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
     "queries.repairs": ("read", lambda context, _: queries.repairs(context)),
     "queries.resets": ("read", lambda context, _: queries.resets(context)),
