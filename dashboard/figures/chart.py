@@ -59,3 +59,16 @@ def joined(pieces: Sequence[ArrayLike]) -> NDArray[np.float32]:
     for piece in pieces:
         parts += [single(piece), single([GAP])]
     return np.concatenate(parts[:-1]) if parts else single([])
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Return three to seven round values of an axis.
+
+    >>> round_ticks(-3.0, 42.0)
+    [0.0, 10.0, 20.0, 30.0, 40.0]
+    """
+    raw = (high - low) / 5
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = float(power * next(factor for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999))
+    first = int(np.ceil(low / step - 1e-9))
+    return [at * step for at in range(first, int(np.floor(high / step + 1e-9)) + 1)]

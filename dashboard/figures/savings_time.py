@@ -16,7 +16,7 @@ from core.records.times import DAY_MS
 from core.statistics.savings import SavingsOverTime, TotalSaved
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, single
+from dashboard.figures.chart import Chart, Trace, chart_of, round_ticks, single
 from dashboard.figures.days import SELECTS, day_axis
 from dashboard.figures.distributions import thousands
 from dashboard.figures.theme import Tokens
@@ -126,7 +126,7 @@ def _short(value: float) -> str:
 def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
     shown = _thinned(path)
     low, high = _range(path, shown)
-    ticks = _ticks(low, high)
+    ticks = round_ticks(low, high)
     layout = theme.layout(
         look,
         height=_HEIGHT_PX,
@@ -179,15 +179,6 @@ def _range(path: _Path, shown: Ints) -> tuple[float, float]:
         return 0.0, 1.0
     room = (high - low) * 0.06
     return low - (room if low < 0 else 0.0), high + room
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Three to seven round values."""
-    raw = (high - low) / 5
-    power = 10.0 ** np.floor(np.log10(raw))
-    step = float(power * next(factor for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999))
-    first = int(np.ceil(low / step - 1e-9))
-    return [at * step for at in range(first, int(np.floor(high / step + 1e-9)) + 1)]
 
 
 def _zero(look: Tokens) -> dict[str, Any]:

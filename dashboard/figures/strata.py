@@ -11,7 +11,7 @@ import numpy as np
 from core.statistics.savings import Comparison, Estimate, Savings
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, round_ticks, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
 from dashboard.figures.theme import Tokens
 
@@ -46,11 +46,20 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     low, high = _range(shown)
     sizes_px = _sizes_px(shown)
+    ticks = round_ticks(low, high)
     layout = theme.layout(
         look,
         height=row_px * max(len(shown), 1) + 28 + 44,
         margin=(10, 10, 28, 44) if compact else (112, sizes_px + _BESIDE_PX, 28, 44),
-        xaxis=theme.axis(look, grid=True, title="savings, %", range=[low, high], nticks=6),
+        xaxis=theme.axis(
+            look,
+            grid=True,
+            title="savings, %",
+            range=[low, high],
+            tickmode="array",
+            tickvals=ticks,
+            ticktext=[wording.signed_minus(f"{tick:g}") for tick in ticks],
+        ),
         yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
         shapes=_guides(shown, low, look),
         annotations=[

@@ -7,7 +7,7 @@ same colours for Streamlit's own elements; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -208,8 +208,44 @@ def faded(colour: str, opacity: float) -> str:
     >>> faded("#1F4E79", 0.16)
     'rgba(31,78,121,0.16)'
     """
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity:g})"
+    return f"rgba({channels(colour)},{opacity:g})"
+
+
+def channels(colour: str) -> str:
+    """Return red, green and blue of a hex colour.
+
+    >>> channels("#1F4E79")
+    '31,78,121'
+    """
+    return ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
+
+
+def numbered(look: Tokens) -> tuple[Tokens, tuple[str, ...]]:
+    """Return tokens whose colours are numbers (#f00000, #f00001, ...), and the colour of each number.
+
+    What is drawn with them can have the colours of any theme later.
+
+    >>> look, colours = numbered(LIGHT)
+    >>> look.page, look.surface, colours[:2]
+    ('#f00000', '#f00001', ('#FFFFFF', '#F4F6F8'))
+    """
+    colours: list[str] = []
+    return _numbered(look, colours), tuple(colours)
+
+
+def _numbered(value: Any, colours: list[str]) -> Any:  # noqa: ANN401 - a colour, or a record or table of colours
+    if isinstance(value, str) and value.startswith("#"):
+        colours.append(value)
+        return f"#f0{len(colours) - 1:04x}"
+    if isinstance(value, tuple):
+        return tuple(_numbered(part, colours) for part in value)
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: _numbered(part, colours) for key, part in value.items()})
+    if isinstance(value, (Tokens, TypeTokens)):
+        return replace(
+            value, **{one.name: _numbered(getattr(value, one.name), colours) for one in fields(value)}
+        )
+    return value
 
 
 def layout(look: Tokens, *, height: int, margin: tuple[int, int, int, int], **more: object) -> dict[str, Any]:

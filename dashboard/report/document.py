@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +17,10 @@ from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
 from dashboard.figures.distributions import distributions
 from dashboard.figures.ladder import ladder
+from dashboard.figures.saving import saved_share, saving
 from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
-from dashboard.figures.theme import LIGHT
+from dashboard.figures.theme import LIGHT, numbered
 from dashboard.figures.width_pulls import width_pulls
 from dashboard.report.facts import Facts, Query, opening
 from dashboard.sentences import Sentence
@@ -29,14 +30,23 @@ MAX_ARMS: Final = 1_000
 
 Table = Mapping[str, Sequence[object]]
 
+LOOK: Final = numbered(LIGHT)[0]
+"""Colours by number: the style sheet gives their values in light and dark."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure with its words and its table."""
+    """A figure with its words and its table, for a page and for a phone."""
 
     title: str
     note: str
     chart: Chart
+    narrow: Chart
+
+
+def _figure(title: str, draw: Callable[[bool], Chart], note: str = "") -> Figure:
+    """Return a figure drawn for a page, then for a phone."""
+    return Figure(title=title, note=note, chart=draw(False), narrow=draw(True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +80,8 @@ class Report:
     """A frozen report."""
 
     title: Sentence
-    subtitle: str
+    lines: tuple[str, ...]
+    first: Section | None
     about: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     opening: str
@@ -83,11 +94,41 @@ def report(facts: Facts) -> Report:
     known = overview.n_arms > 0
     return Report(
         title=sentences.overview(overview) if known else ("Nothing is known yet: no run has been recorded.",),
-        subtitle=sentences.failures(overview.savings).words,
+        lines=_lines(facts) if known else (),
+        first=_first(facts) if known else None,
         about=_about(facts),
         sections=_sections(facts) if known else (),
         opening=opening(facts.frame.learner),
         questions=tuple(facts.questions.values()),
+    )
+
+
+def _lines(facts: Facts) -> tuple[str, ...]:
+    """Return the lines under the title: failures, the month, the arms, and the gravest thing that needs a look."""
+    overview = facts.overview
+    selects = not sentences.is_imported(overview)
+    month = () if facts.months is None else (sentences.month(facts.months, facts.created_at_ms),)
+    return (
+        *((sentences.failures(overview.savings).words, *month) if selects else ()),
+        sentences.bands(overview.bands, facts.frame.settings.min_pulls, selects=selects),
+        *_claims(facts)[:1],
+    )
+
+
+def _first(facts: Facts) -> Section:
+    """Return the picture of the saving, and the month's bill; without an interval what is missing."""
+    overview = facts.overview
+    shown = saved_share(overview.savings, overview.money)
+    rate = facts.frame.settings.baseline_rate
+    bill = None if facts.months is None else sentences.months_table(facts.months)
+    return Section(
+        title="The month's bill",
+        query=facts.questions["months"],
+        lines=() if shown is not None else (sentences.pending(overview.savings, rate=rate),),
+        figures=()
+        if shown is None
+        else (_figure("The saving", lambda narrow: saving(shown, LOOK, compact=narrow)),),
+        table=bill if bill and bill["month, UTC"] else None,
     )
 
 
@@ -121,13 +162,17 @@ def _day(at_ms: int | None) -> str:
     return wording.MISSING if at_ms is None else f"{instant(at_ms):%d %b %Y, %H:%M}"
 
 
-def _attention(facts: Facts) -> Section:
+def _claims(facts: Facts) -> tuple[str, ...]:
     least = facts.frame.settings.min_pulls
     claims = [sentences.attention(item, facts.savings, min_pulls=least) for item in facts.overview.attention]
+    return tuple(f"**{claim.claim}** {claim.evidence}" for claim in claims)
+
+
+def _attention(facts: Facts) -> Section:
     return Section(
         title="Needs attention",
         query=facts.questions["overview"],
-        lines=tuple(f"**{claim.claim}** {claim.evidence}" for claim in claims) or ("Nothing needs a look.",),
+        lines=_claims(facts) or ("Nothing needs a look.",),
     )
 
 
@@ -143,7 +188,7 @@ def _key_figures(facts: Facts) -> Section:
                 overview.bands, facts.frame.settings.min_pulls, selects=not sentences.is_imported(overview)
             ),
         ),
-        figures=(Figure(title="Arms by confidence band", note="", chart=bands(overview.bands, LIGHT)),),
+        figures=(_figure("Arms by confidence band", lambda _: bands(overview.bands, LOOK)),),
     )
 
 
@@ -173,20 +218,20 @@ def _savings(facts: Facts) -> Section:
             sentences.method(saved.overall),
         ),
         figures=(
-            Figure(
-                title="Savings, counted in three ways",
-                note="95% intervals for one look; dotted line: mean run",
-                chart=strata(saved, LIGHT),
+            _figure(
+                "Savings, counted in three ways",
+                lambda narrow: strata(saved, LOOK, compact=narrow),
+                "95% intervals for one look; dotted line: mean run",
             ),
-            Figure(
-                title="Tokens per run",
-                note="every run with known tokens, smoothed, equal heights",
-                chart=distributions(saved, LIGHT),
+            _figure(
+                "Tokens per run",
+                lambda narrow: distributions(saved, LOOK, compact=narrow),
+                "every run with known tokens, smoothed, equal heights",
             ),
-            Figure(
-                title="Savings over time",
-                note=sentences.path_note(saved),
-                chart=savings_time(saved.over_time, LIGHT),
+            _figure(
+                "Savings over time",
+                lambda narrow: savings_time(saved.over_time, LOOK, compact=narrow),
+                sentences.path_note(saved),
             ),
         ),
     )
@@ -196,7 +241,7 @@ def _best_and_worst(facts: Facts) -> Section:
     overview = facts.overview
     ranked = ranked_rows(sorted([*overview.top, *overview.bottom], key=lambda arm: arm.rank))
     note = f"mean and 95% interval, {overview.ranked_min_pulls} pulls or more"
-    figures = (Figure(title="Most and least useful", note=note, chart=ladder(ranked, LIGHT)),)
+    figures = (_figure("Most and least useful", lambda narrow: ladder(ranked, LOOK, compact=narrow), note),)
     return Section(
         title="Most and least useful",
         query=facts.questions["overview"],
@@ -225,10 +270,9 @@ def _beliefs(facts: Facts) -> Section:
             *sentences.only_called(list(facts.judgements.values())),
         ),
         figures=(
-            Figure(
-                title=_densities_of(len(chosen)),
-                note="",
-                chart=densities(chosen, others, LIGHT, n_others=int(rest.sum())),
+            _figure(
+                _densities_of(len(chosen)),
+                lambda narrow: densities(chosen, others, LOOK, compact=narrow, n_others=int(rest.sum())),
             ),
         ),
         table=_with_judgements(listed, facts),
@@ -267,10 +311,10 @@ def _confidence(facts: Facts) -> Section:
         sentence=sentences.confidence(known),
         lines=(sentences.wider(known),),
         figures=(
-            Figure(
-                title="Interval width against pulls",
-                note="grey boxes: typical width of each band, as documented",
-                chart=width_pulls(known, LIGHT),
+            _figure(
+                "Interval width against pulls",
+                lambda narrow: width_pulls(known, LOOK, compact=narrow),
+                "grey boxes: typical width of each band, as documented",
             ),
         ),
     )

@@ -1,13 +1,12 @@
 """HTML of a report: one self-contained document that opens without a network.
 
-Its policy allows the two scripts inside it by their hashes and nothing else: no connection, no foreign image, no
-frame. Foreign text reaches it as text only.
+It has no script, and its policy forbids any: no connection, no image, no frame. Figures are SVG inside it. Foreign
+text reaches it as text only.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import Final
@@ -16,9 +15,10 @@ from markdown_it import MarkdownIt
 
 from core.records.times import instant
 from dashboard import wording
-from dashboard.figures import offline
-from dashboard.figures.theme import LIGHT
-from dashboard.report.document import Card, Figure, Report, Section, Table
+from dashboard.figures.chart import Chart
+from dashboard.figures.svg import svg
+from dashboard.figures.theme import DARK, LIGHT, Tokens, channels, numbered
+from dashboard.report.document import LOOK, Card, Figure, Report, Section, Table
 from dashboard.report.facts import Query
 from dashboard.sentences import Phrase, Sentence
 
@@ -26,54 +26,94 @@ _LONG_CHARS: Final = 24
 """Cells longer than this may break over lines."""
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False})
 
-_STYLE: Final = f"""
-body {{ font: 15px/1.5 "Source Sans 3", "Source Sans Pro", system-ui, sans-serif; color: {LIGHT.text};
-  max-width: 1130px; margin: 2rem auto 4rem; padding: 0 1rem; }}
-h1 {{ font-size: 1.7rem; font-weight: 400; line-height: 1.3; margin: .5rem 0; }}
+
+def _values(look: Tokens) -> str:
+    """Return the colours of a theme as CSS variables."""
+    return " ".join(f"--{at}: {channels(colour)};" for at, colour in enumerate(numbered(look)[1]))
+
+
+def _by_variable(drawn: str, before: str = "") -> str:
+    """Return CSS or SVG with a variable for each number of `LOOK`; ``before`` is a look-behind of its place."""
+    drawn = re.sub(rf"{before}#f0([0-9a-f]{{4}})\b", lambda one: f"rgb(var(--{int(one[1], 16)}))", drawn)
+    return re.sub(rf"{before}rgba\(240,0,(\d+),", r"rgba(var(--\1),", drawn)
+
+
+_PAGE_PX: Final = 848
+_PHONE_PX: Final = 368
+"""Widths that a figure is drawn for; the style sheet shows one of the two."""
+
+_STYLE: Final = _by_variable(f"""
+:root {{ color-scheme: light dark; {_values(LIGHT)} }}
+@media screen and (prefers-color-scheme: dark) {{ :root {{ {_values(DARK)} }} }}
+body, svg text {{ font-family: "Source Sans 3", "Source Sans Pro", "Helvetica Neue", Helvetica, Arial,
+  "DejaVu Sans Condensed", sans-serif; }}
+body {{ font-size: 15px; line-height: 1.5; color: {LOOK.text}; background: {LOOK.page};
+  max-width: {_PAGE_PX}px; margin: 1.5rem auto 4rem; padding: 0 1rem; }}
+h1 {{ font-size: 1.7rem; font-weight: 400; line-height: 1.3; margin: .5rem 0 1rem; }}
 h2 {{ font-size: 1.25rem; font-weight: 600; margin: 2.5rem 0 .25rem; }}
 h3 {{ font-size: 1.0625rem; font-weight: 600; margin: 1.5rem 0 .25rem; }}
-p {{ margin: .4rem 0; }} .lead {{ font-size: 1.25rem; }} .key {{ color: {LIGHT.accent_text}; }}
-.muted, small, figcaption, sup {{ color: {LIGHT.muted}; font-size: .8125rem; }}
-a {{ color: {LIGHT.accent_text}; text-decoration: none; }} figure {{ margin: 0; }} figure, pre {{ overflow-x: auto; }}
-.cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: .5rem; margin: 1rem 0; }}
-.cards div {{ border: 1px solid {LIGHT.border}; border-radius: 6px; padding: .6rem .9rem; }}
+p {{ margin: .4rem 0; }} .lead {{ font-size: 1.25rem; }} .key {{ color: {LOOK.accent_text}; }}
+.muted, small, sup {{ color: {LOOK.muted}; font-size: .8125rem; font-weight: 400; }}
+sup {{ line-height: 0; font-size: .6875rem; }}
+a {{ color: {LOOK.accent_text}; text-decoration: none; }}
+figure {{ margin: .5rem 0; }} .wide, pre {{ overflow-x: auto; }}
+svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }} svg.phone {{ display: none; }}
+.cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: .5rem; margin: 1rem 0; }}
+.cards div {{ border: 1px solid {LOOK.border}; border-radius: 6px; padding: .6rem .9rem; }}
 .cards b {{ display: block; font-size: 1.6rem; font-weight: 600; line-height: 1.3; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .875rem; }}
-th, td {{ border-bottom: 1px solid {LIGHT.table_border}; padding: .3rem .6rem; text-align: left;
-  white-space: nowrap; }}
-th {{ color: {LIGHT.muted}; font-weight: 400; background: {LIGHT.table_header}; }}
-td.long {{ white-space: normal; overflow-wrap: anywhere; }}
+th, td {{ border-bottom: 1px solid {LOOK.table_border}; padding: .3rem .6rem; text-align: left;
+  white-space: nowrap; vertical-align: top; }}
+th {{ color: {LOOK.muted}; font-weight: 400; background: {LOOK.table_header}; }}
+td.long {{ white-space: normal; overflow-wrap: anywhere; min-width: 9rem; }}
 td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
-summary {{ color: {LIGHT.muted}; cursor: pointer; font-size: .8125rem; margin: .25rem 0; }}
+summary {{ color: {LOOK.muted}; cursor: pointer; font-size: .8125rem; margin: .25rem 0; }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: .875rem; }}
-dt {{ color: {LIGHT.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
-@media print {{ details {{ display: none; }} section, figure {{ break-inside: avoid; }} }}
-"""
+dt {{ color: {LOOK.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
+@media screen and (max-width: 699px) {{
+  h1 {{ font-size: 1.4rem; }} svg.page {{ display: none; }} svg.phone {{ display: block; }}
+}}
+@page {{ margin: 15mm; }}
+@media print {{
+  body {{ margin: 0 auto; padding: 0; font-size: 10.5pt; }} .first {{ break-after: page; }}
+  h2, h3, .lead {{ break-after: avoid; }} figure, tr, .cards, p {{ break-inside: avoid; }}
+  details.figure {{ display: none; }} .wide, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
+  table {{ font-size: 7.5pt; }} th, td {{ padding: .15rem .3rem; white-space: normal; }}
+  td.long {{ min-width: 0; }}
+}}
+""")
 
 
 def rendered(report: Report) -> bytes:
     """Return the document, ready to be written to a file."""
-    library = offline.library()
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
-        f"script-src {_hash(library)} {_hash(offline.SHOW)}"
-    )
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    about = dict(report.about)
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>armscope: {escape(_words(report.title))}</title><style>{_STYLE}</style></head><body>",
-        f"<main><h1>{_sentence(report.title)}</h1><p>{_line(report.subtitle)}</p>{_about(report.about)}",
+        f"<title>armscope: {escape(_words(report.title))}</title><style>{_STYLE}</style></head><body><main>",
+        f'<div class="first"><p class="muted">{escape(about["Learner"])} · {escape(about["Data"])}</p>',
+        f"<h1>{_sentence(report.title)}</h1>",
+        *(f"<p>{_line(line)}</p>" for line in report.lines),
+        _first(report.first),
+        "</div>",
         *_numbered(report.sections),
-        _questions(report.questions, report.opening),
-        f"</main><script>{library}</script><script>{offline.SHOW}</script></body></html>\n",
+        _questions(report),
+        "</main></body></html>\n",
     ]
     return "".join(parts).encode("utf-8", "replace")
 
 
-def _hash(script: str) -> str:
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+def _first(section: Section | None) -> str:
+    """Return the first page's picture, and the table under it."""
+    if section is None:
+        return ""
+    source = _reference(section.query)
+    lines = "".join(f"<p>{_line(line)}</p>" for line in section.lines)
+    pictures = "".join(_picture(figure, f"first-{at}") for at, figure in enumerate(section.figures))
+    bill = "" if section.table is None else f"<h2>{escape(section.title)}{source}</h2>{_table(section.table)}"
+    return f"{lines}{pictures}{bill}"
 
 
 def _numbered(sections: Iterable[Section]) -> Iterable[str]:
@@ -88,13 +128,10 @@ def _section(section: Section, n_before: int) -> str:
     lead = f'<p class="lead">{_sentence(section.sentence)}</p>' if section.sentence else ""
     lines = "".join(f"<p>{_line(line)}</p>" for line in section.lines)
     figures = "".join(
-        _figure(figure, f"figure-{n_before + index}", source) for index, figure in enumerate(section.figures)
+        _figure(figure, section.title, f"figure-{n_before + index}", source)
+        for index, figure in enumerate(section.figures)
     )
-    whole = (
-        ""
-        if section.table is None
-        else f"<details open><summary>Table</summary>{_table(section.table)}</details>"
-    )
+    whole = "" if section.table is None else _table(section.table)
     return (
         f"<section><h2>{escape(section.title)}{source}</h2>{lead}{_cards(section.cards, source)}{lines}"
         f"{_folded(section.folded)}{figures}{whole}</section>"
@@ -115,22 +152,33 @@ def _cards(cards: Iterable[Card], source: str) -> str:
     return f'<div class="cards">{shown}</div>' if shown else ""
 
 
-def _figure(figure: Figure, name: str, source: str) -> str:
-    chart = figure.chart
+def _figure(figure: Figure, above: str, name: str, source: str) -> str:
+    """Return a figure under its title, unless the section ``above`` has the same."""
     note = f" <small>{escape(figure.note)}</small>" if figure.note else ""
+    head = f"<h3>{escape(figure.title)}{note}{source}</h3>"
+    if figure.title == above:
+        head = f"<p>{note}</p>" if note else ""
     return (
-        f"<h3>{escape(figure.title)}{note}{source}</h3>"
-        f'<figure><div data-figure="{name}" role="img" aria-label="{escape(chart.alt)}"></div>'
-        f"<figcaption>{escape(chart.alt)}</figcaption></figure>"
-        f"<details><summary>{escape(figure.title)}, as a table</summary>{_table(chart.table)}</details>"
-        f'<script type="application/json" id="{name}">{offline.as_json(chart)}</script>'
+        f'{head}{_picture(figure, name)}<details class="figure"><summary>{escape(figure.title)}, as a table'
+        f"</summary>{_table(figure.chart.table)}</details>"
     )
+
+
+def _picture(figure: Figure, name: str) -> str:
+    """Return the figure twice, for a page and for a phone."""
+    drawn = (("page", figure.chart, _PAGE_PX), ("phone", figure.narrow, _PHONE_PX))
+    return f"<figure>{''.join(_drawn(figure.title, name, *one) for one in drawn)}</figure>"
+
+
+def _drawn(title: str, name: str, device: str, chart: Chart, width: int) -> str:
+    drawn = svg(chart, name=f"{name}-{device}", title=title, width=width)
+    return _by_variable(drawn.replace("<svg ", f'<svg class="{device}" ', 1), '(?<==")')
 
 
 def _table(table: Table) -> str:
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table)
     body = "".join(f"<tr>{''.join(map(_cell, cells))}</tr>" for cells in zip(*table.values(), strict=True))
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(value: object) -> str:
@@ -149,20 +197,21 @@ def _reference(query: Query) -> str:
     return f' <sup><a href="#query-{query.number}">[{query.number}]</a></sup>'
 
 
-def _questions(questions: Iterable[Query], opening: str) -> str:
+def _questions(report: Report) -> str:
     rows = "".join(
-        f'<tr id="query-{query.number}"><td class="number">{query.number}</td><td>{escape(query.question)}</td>'
-        f'<td class="long"><code>{escape(query.expression)}</code></td><td><code>{escape(query.command)}</code></td>'
+        f'<tr id="query-{query.number}"><td class="number">{query.number}</td><td class="long">'
+        f'{escape(query.question)}</td><td class="long"><code>{escape(query.expression)}</code></td>'
+        f"<td><code>{escape(query.command)}</code></td>"
         f"<td>{instant(query.queried_at_ms):%Y-%m-%d %H:%M:%S}</td></tr>"
-        for query in questions
+        for query in report.questions
     )
     return (
-        "<section><h2>Where the numbers come from</h2><p>The number in brackets beside a figure names its "
-        "question. All of them were answered from the same revision; until something is written, Python answers "
-        "them again, where <code>file</code> is the path of the database:</p>"
-        f"<pre><code>{escape(opening)}</code></pre><table><thead><tr><th>no.</th><th>question"
-        f"</th><th>in Python</th><th>at the command line</th><th>when, UTC</th></tr></thead><tbody>{rows}</tbody>"
-        "</table></section>"
+        f"<section><h2>Where the numbers come from</h2>{_about(report.about)}<p>The number in brackets beside a "
+        "figure names its question. All of them were answered from the same revision; until something is written, "
+        "Python answers them again, where <code>file</code> is the path of the database:</p>"
+        f'<pre><code>{escape(report.opening)}</code></pre><div class="wide"><table><thead><tr><th>no.</th>'
+        "<th>question</th><th>in Python</th><th>at the command line</th><th>when, UTC</th></tr></thead><tbody>"
+        f"{rows}</tbody></table></div></section>"
     )
 
 

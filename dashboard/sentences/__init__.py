@@ -78,7 +78,7 @@ from dashboard.sentences.gain import failures, method, pending, proof
 from dashboard.sentences.inclusion import chances_note, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, only_called, posteriors
 from dashboard.sentences.judging import evaluations, evaluations_numbers, parting_claim
-from dashboard.sentences.money import month
+from dashboard.sentences.money import month, months_table
 from dashboard.sentences.overview import (
     attention,
     bands,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from core.flows.queries import MonthSaved
 from core.records.times import instant
@@ -35,6 +35,33 @@ def month(months: tuple[MonthSaved, MonthSaved], now_ms: int) -> Markdown:
     if before.total.saved.value is None or before.is_money != this.is_money:
         return words
     return f"{words} {wording.month(before.start_ms)}: {_of_month(before)}."
+
+
+def months_table(months: tuple[MonthSaved, MonthSaved]) -> dict[str, list[str]]:
+    """Return the bill of both months that have a saving: of one run in each group, and what was saved in all."""
+    shown = [one for one in months if one.total.saved.value is not None]
+    return {
+        "month, UTC": [f"{wording.month(one.start_ms)} {instant(one.start_ms).year}" for one in shown],
+        "baseline run": [_of_run(one, "baseline") for one in shown],
+        "selected run": [_of_run(one, "selected") for one in shown],
+        "selected runs": [wording.count(one.total.n_runs) for one in shown],
+        "in all": [_of_month(one) for one in shown],
+        "95% interval": [
+            wording.MISSING
+            if one.total.saved.lower is None
+            else _limits(one.total.saved, is_money=one.is_money)
+            for one in shown
+        ],
+    }
+
+
+def _of_run(one: MonthSaved, group: Literal["baseline", "selected"]) -> Words:
+    money, overall = one.savings.money, one.savings.overall
+    if one.is_money and money is not None:
+        mean = money.baseline_mean if group == "baseline" else money.selected_mean
+    else:
+        mean = (overall.baseline if group == "baseline" else overall.selected).mean_tokens
+    return wording.MISSING if mean is None else _amount(mean, is_money=one.is_money)
 
 
 def _of_month(one: MonthSaved) -> Words:
