@@ -41,7 +41,7 @@ _DASHES: Final = {"dot": "2,4", "dash": "7,5"}
 _LINE_SPACING: Final = 1.3
 _CAP: Final = 0.35
 """Half the height of a capital in multiples of the font size: from the middle of a line down to its baseline."""
-_TICK_GAP_PX: Final = 6
+_TICK_GAP_PX: Final = 5
 _TITLE_PX: Final = 36
 """Distance of an axis' title from the axis."""
 
@@ -53,7 +53,11 @@ def svg(chart: Chart, *, name: str, title: str, width: int) -> str:
     _check("layout", layout, _LAYOUT_KEYS)
     for trace in traces:
         kind = trace["type"]
-        _check(f"{kind} trace", trace, _TRACE_KEYS.get(kind, frozenset()))
+        if kind not in _TRACE_KEYS:
+            raise ValueError(
+                f"A trace of a report's figure must be of {', '.join(_TRACE_KEYS)}, got {kind!r}."
+            )
+        _check(f"{kind} trace", trace, _TRACE_KEYS[kind])
     frame = _frame(layout, traces, width, name)
     inner = "".join(
         (
@@ -90,11 +94,11 @@ def _decoded(trace: Trace) -> Trace:
     }
 
 
-def _check(what: str, given: Mapping[str, object], allowed: frozenset[str]) -> None:
-    unknown = sorted(given.keys() - allowed)
+def _check(what: str, present: Mapping[str, object], allowed: frozenset[str]) -> None:
+    unknown = sorted(present.keys() - allowed)
     if unknown:
         raise ValueError(
-            f"A {what} of a report's figure must have only {', '.join(sorted(allowed)) or 'known types'}, got "
+            f"A {what} of a report's figure must have only {', '.join(sorted(allowed))}, got "
             f"{', '.join(unknown)}. Draw it in {__name__}."
         )
 
@@ -103,7 +107,7 @@ def _check(what: str, given: Mapping[str, object], allowed: frozenset[str]) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scale:
+class _PixelScale:
     """One axis: its range, and the pixels of both ends; categories count from 0."""
 
     low: float
@@ -130,7 +134,7 @@ class _Scale:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Frame:
+class _PlotArea:
     """The plot area, and the scale of each axis by its short name."""
 
     name: str
@@ -138,7 +142,7 @@ class _Frame:
     top: float
     width: float
     height: float
-    scales: Mapping[str, _Scale]
+    scales: Mapping[str, _PixelScale]
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -158,9 +162,9 @@ class _Frame:
         return float((scale.straight(value) if is_text and scale.is_log else scale.px([value]))[0])
 
 
-def _frame(layout: Mapping[str, Any], traces: Sequence[Trace], width: int, name: str) -> _Frame:
+def _frame(layout: Mapping[str, Any], traces: Sequence[Trace], width: int, name: str) -> _PlotArea:
     margin = layout["margin"]
-    frame = _Frame(
+    frame = _PlotArea(
         name=name,
         left=margin["l"],
         top=margin["t"],
@@ -172,14 +176,14 @@ def _frame(layout: Mapping[str, Any], traces: Sequence[Trace], width: int, name:
     return replace(frame, scales={short: _scale(short, layout, traces, frame) for short in names})
 
 
-def _scale(short: str, layout: Mapping[str, Any], traces: Sequence[Trace], frame: _Frame) -> _Scale:
+def _scale(short: str, layout: Mapping[str, Any], traces: Sequence[Trace], frame: _PlotArea) -> _PixelScale:
     letter = short[0]
     axis = layout[f"{letter}axis{short[1:]}"]
     first, last = axis.get("domain", (0, 1))
     start, length = (frame.left, frame.width) if letter == "x" else (frame.top + frame.height, -frame.height)
     categories = _categories(traces, letter)
     low, high = axis.get("range") or (-0.5, len(categories) - 0.5)
-    return _Scale(
+    return _PixelScale(
         low=low,
         high=high,
         start_px=start + first * length,
@@ -202,15 +206,13 @@ def _px(value: float) -> str:
     >>> _px(12.04), _px(-0.04), _px(0.25)
     ('12', '0', '0.2')
     """
-    return f"{round(float(value), 1):.1f}".removesuffix(".0").replace(
-        "-0", "-0" if abs(value) >= 0.05 else "0"
-    )
+    return f"{round(float(value), 1) + 0.0:.1f}".removesuffix(".0")
 
 
 # Axes
 
 
-def _grid(short: str, frame: _Frame) -> Iterable[str]:
+def _grid(short: str, frame: _PlotArea) -> Iterable[str]:
     scale = frame.scales[short]
     axis = scale.axis
     if not axis.get("showgrid"):
@@ -219,14 +221,14 @@ def _grid(short: str, frame: _Frame) -> Iterable[str]:
         yield _path(_across(short, at, frame), stroke=axis["gridcolor"], stroke_width=axis["gridwidth"])
 
 
-def _across(short: str, at: float, frame: _Frame) -> str:
+def _across(short: str, at: float, frame: _PlotArea) -> str:
     """Return the line through a tick across the plot area."""
     if short == "x":
         return f"M{_px(at)} {_px(frame.top)}v{_px(frame.height)}"
     return f"M{_px(frame.left)} {_px(at)}h{_px(frame.width)}"
 
 
-def _ticks(short: str, frame: _Frame) -> Iterable[str]:
+def _ticks(short: str, frame: _PlotArea) -> Iterable[str]:
     """Return the labels of an axis and its title."""
     scale = frame.scales[short]
     axis = scale.axis
@@ -239,7 +241,7 @@ def _ticks(short: str, frame: _Frame) -> Iterable[str]:
             yield _text(words, below if short == "x" else left, "middle" if short == "x" else "end", font)
     if title["text"]:
         middle = (scale.start_px + scale.end_px) / 2
-        at_side = (title["font"]["size"], middle)
+        at_side = (0.75 * title["font"]["size"], middle)
         where = (middle, bottom + _TITLE_PX) if short == "x" else at_side
         yield _text(title["text"], where, "middle", title["font"], is_turned=short != "x")
 
@@ -258,7 +260,7 @@ def _text(
 # Shapes and texts
 
 
-def _shapes(layout: Mapping[str, Any], frame: _Frame, layer: str) -> Iterable[str]:
+def _shapes(layout: Mapping[str, Any], frame: _PlotArea, layer: str) -> Iterable[str]:
     for shape in layout.get("shapes", ()):
         if shape.get("layer", "above") != layer:
             continue
@@ -274,7 +276,7 @@ def _shapes(layout: Mapping[str, Any], frame: _Frame, layer: str) -> Iterable[st
             raise ValueError(f"A shape of a report's figure must be a line or rect, got {shape['type']!r}.")
 
 
-class _Lines(HTMLParser):
+class _TextLines(HTMLParser):
     """Lines of a text of Plotly's: pieces, each with the style of its element."""
 
     def __init__(self, text: str) -> None:
@@ -301,9 +303,9 @@ class _Lines(HTMLParser):
         self.lines[-1].append((self._styles[-1], data))
 
 
-def _annotation(note: Mapping[str, Any], frame: _Frame) -> str:
+def _annotation(note: Mapping[str, Any], frame: _PlotArea) -> str:
     font = note["font"]
-    lines = _Lines(note["text"]).lines
+    lines = _TextLines(note["text"]).lines
     line_px = _LINE_SPACING * font["size"]
     x = frame.at(note, "x", "x") + note.get("xshift", 0)
     y = frame.at(note, "y", "y") - note.get("yshift", 0)
@@ -311,16 +313,16 @@ def _annotation(note: Mapping[str, Any], frame: _Frame) -> str:
     rise = note.get("yanchor") or _auto(note, "y", ("bottom", "middle", "top"))
     top = y - len(lines) * line_px * {"top": 0.0, "middle": 0.5, "bottom": 1.0}[rise]
     anchor = {"left": "start", "center": "middle", "right": "end"}[side]
-    drawn = []
+    spans = []
     for at, pieces in enumerate(lines):
         size = max(
             (float(style.get("font-size", f"{font['size']}px")[:-2]) for style, _ in pieces), default=0
         )
         baseline = top + (at + 0.5) * line_px + _CAP * size
-        drawn.append(f'<tspan x="{_px(x)}" y="{_px(baseline)}">{"".join(map(_piece, pieces))}</tspan>')
+        spans.append(f'<tspan x="{_px(x)}" y="{_px(baseline)}">{"".join(map(_piece, pieces))}</tspan>')
     return (
         f'<text text-anchor="{anchor}" font-size="{_px(font["size"])}" fill="{font["color"]}">'
-        f"{''.join(drawn)}</text>"
+        f"{''.join(spans)}</text>"
     )
 
 
@@ -341,7 +343,7 @@ def _piece(piece: tuple[Mapping[str, str], str]) -> str:
 # Traces
 
 
-def _traces(traces: Sequence[Trace], layout: Mapping[str, Any], frame: _Frame) -> Iterable[str]:
+def _traces(traces: Sequence[Trace], layout: Mapping[str, Any], frame: _PlotArea) -> Iterable[str]:
     stacked: dict[object, float] = {}
     before: Trace | None = None
     for trace in traces:
@@ -355,11 +357,11 @@ def _traces(traces: Sequence[Trace], layout: Mapping[str, Any], frame: _Frame) -
         before = trace
 
 
-def _points(trace: Trace, frame: _Frame) -> tuple[Floats, Floats]:
+def _points(trace: Trace, frame: _PlotArea) -> tuple[Floats, Floats]:
     return frame.scales["x"].px(trace["x"]), frame.scales[trace.get("yaxis", "y")].px(trace["y"])
 
 
-def _scatter(trace: Trace, before: Trace | None, frame: _Frame) -> Iterable[str]:
+def _scatter(trace: Trace, before: Trace | None, frame: _PlotArea) -> Iterable[str]:
     modes = set(trace["mode"].split("+"))
     if not modes <= {"lines", "markers"}:
         raise ValueError(f"A mode of a report's figure must be of lines and markers, got {trace['mode']!r}.")
@@ -372,7 +374,7 @@ def _scatter(trace: Trace, before: Trace | None, frame: _Frame) -> Iterable[str]
         yield from _marks(x, y, trace["marker"])
 
 
-def _area(trace: Trace, before: Trace | None, frame: _Frame) -> str:
+def _area(trace: Trace, before: Trace | None, frame: _PlotArea) -> str:
     """Return the outline between a line and zero, or the line of the trace before."""
     x, y = _points(trace, frame)
     if trace["fill"] == "tonexty" and before is not None:
@@ -437,8 +439,8 @@ def _marks(x: Floats, y: Floats, marker: Mapping[str, Any]) -> Iterable[str]:
     opacity = marker.get("opacity", 1)
     faint = {} if opacity == 1 else {"opacity": opacity}
     for (fill, edge, width), outlines in looks.items():
-        drawn = {"stroke": edge, "stroke_width": width} if width else {}
-        yield _path("".join(outlines), fill=fill, **drawn, **faint)
+        outline = {"stroke": edge, "stroke_width": width} if width else {}
+        yield _path("".join(outlines), fill=fill, **outline, **faint)
 
 
 def _each(value: Any, at: int) -> Any:  # noqa: ANN401 - one value, or one for each mark
@@ -486,7 +488,7 @@ _SYMBOLS: Final[Mapping[str, Callable[[float], str]]] = {
 
 
 def _bars(
-    trace: Trace, layout: Mapping[str, Any], frame: _Frame, stacked: dict[object, float]
+    trace: Trace, layout: Mapping[str, Any], frame: _PlotArea, stacked: dict[object, float]
 ) -> Iterable[str]:
     """Return lying bars with the numbers inside; ``stacked`` has the ends of those before."""
     if trace["orientation"] != "h":

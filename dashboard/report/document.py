@@ -165,7 +165,7 @@ def _day(at_ms: int | None) -> str:
 def _claims(facts: Facts) -> tuple[str, ...]:
     least = facts.frame.settings.min_pulls
     claims = [sentences.attention(item, facts.savings, min_pulls=least) for item in facts.overview.attention]
-    return tuple(f"**{claim.claim}** {claim.evidence}" for claim in claims)
+    return tuple(f"**{claim.claim}**: {claim.evidence}" for claim in claims)
 
 
 def _attention(facts: Facts) -> Section:
@@ -188,7 +188,13 @@ def _key_figures(facts: Facts) -> Section:
                 overview.bands, facts.frame.settings.min_pulls, selects=not sentences.is_imported(overview)
             ),
         ),
-        figures=(_figure("Arms by confidence band", lambda _: bands(overview.bands, LOOK)),),
+        figures=(
+            _figure(
+                "Arms by confidence band",
+                lambda _: bands(overview.bands, LOOK),
+                "from none (left) to very high (right)",
+            ),
+        ),
     )
 
 

@@ -32,17 +32,17 @@ def _values(look: Tokens) -> str:
     return " ".join(f"--{at}: {channels(colour)};" for at, colour in enumerate(numbered(look)[1]))
 
 
-def _by_variable(drawn: str, before: str = "") -> str:
+def _by_variable(markup: str, before: str = "") -> str:
     """Return CSS or SVG with a variable for each number of `LOOK`; ``before`` is a look-behind of its place."""
-    drawn = re.sub(rf"{before}#f0([0-9a-f]{{4}})\b", lambda one: f"rgb(var(--{int(one[1], 16)}))", drawn)
-    return re.sub(rf"{before}rgba\(240,0,(\d+),", r"rgba(var(--\1),", drawn)
+    markup = re.sub(rf"{before}#f0([0-9a-f]{{4}})\b", lambda one: f"rgb(var(--{int(one[1], 16)}))", markup)
+    return re.sub(rf"{before}rgba\(240,0,(\d+),", r"rgba(var(--\1),", markup)
 
 
 _PAGE_PX: Final = 848
 _PHONE_PX: Final = 368
 """Widths that a figure is drawn for; the style sheet shows one of the two."""
 
-_STYLE: Final = _by_variable(f"""
+_RULES: Final = f"""
 :root {{ color-scheme: light dark; {_values(LIGHT)} }}
 @media screen and (prefers-color-scheme: dark) {{ :root {{ {_values(DARK)} }} }}
 body, svg text {{ font-family: "Source Sans 3", "Source Sans Pro", "Helvetica Neue", Helvetica, Arial,
@@ -58,8 +58,8 @@ sup {{ line-height: 0; font-size: .6875rem; }}
 a {{ color: {LOOK.accent_text}; text-decoration: none; }}
 figure {{ margin: .5rem 0; }} .wide, pre {{ overflow-x: auto; }}
 svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }} svg.phone {{ display: none; }}
-.cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: .5rem; margin: 1rem 0; }}
-.cards div {{ border: 1px solid {LOOK.border}; border-radius: 6px; padding: .6rem .9rem; }}
+.cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: .5rem; margin: 1rem 0; }}
+.cards div {{ border: 1px solid {LOOK.border}; border-radius: 6px; padding: .6rem .7rem; }}
 .cards b {{ display: block; font-size: 1.6rem; font-weight: 600; line-height: 1.3; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .875rem; }}
 th, td {{ border-bottom: 1px solid {LOOK.table_border}; padding: .3rem .6rem; text-align: left;
@@ -67,21 +67,26 @@ th, td {{ border-bottom: 1px solid {LOOK.table_border}; padding: .3rem .6rem; te
 th {{ color: {LOOK.muted}; font-weight: 400; background: {LOOK.table_header}; }}
 td.long {{ white-space: normal; overflow-wrap: anywhere; min-width: 9rem; }}
 td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
+section > .wide {{ margin: 1rem calc((100% - min(100vw - 3rem, 1130px)) / 2); }}
 summary {{ color: {LOOK.muted}; cursor: pointer; font-size: .8125rem; margin: .25rem 0; }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: .875rem; }}
 dt {{ color: {LOOK.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
 @media screen and (max-width: 699px) {{
-  h1 {{ font-size: 1.4rem; }} svg.page {{ display: none; }} svg.phone {{ display: block; }}
+  h1 {{ font-size: 1.4rem; }} section > .wide {{ margin: 1rem 0; }} svg.page {{ display: none; }}
+  svg.phone {{ display: block; }} .first th, .first td {{ white-space: normal; padding: .3rem .4rem .3rem 0; }}
+  .first td.long {{ min-width: 0; }}
 }}
 @page {{ margin: 15mm; }}
 @media print {{
   body {{ margin: 0 auto; padding: 0; font-size: 10.5pt; }} .first {{ break-after: page; }}
-  h2, h3, .lead {{ break-after: avoid; }} figure, tr, .cards, p {{ break-inside: avoid; }}
-  details.figure {{ display: none; }} .wide, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
-  table {{ font-size: 7.5pt; }} th, td {{ padding: .15rem .3rem; white-space: normal; }}
+  h2, h3, .lead, h2 + p {{ break-after: avoid; }} figure, tr, .cards, p {{ break-inside: avoid; }}
+  details.figure {{ display: none; }} section > .wide {{ margin: 1rem 0; }}
+  .wide, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
+  section table {{ font-size: 7.5pt; }} th, td {{ padding: .15rem .3rem; white-space: normal; }}
   td.long {{ min-width: 0; }}
 }}
-""")
+"""
+_STYLE: Final = _by_variable(_RULES)
 
 
 def rendered(report: Report) -> bytes:
@@ -166,13 +171,13 @@ def _figure(figure: Figure, above: str, name: str, source: str) -> str:
 
 def _picture(figure: Figure, name: str) -> str:
     """Return the figure twice, for a page and for a phone."""
-    drawn = (("page", figure.chart, _PAGE_PX), ("phone", figure.narrow, _PHONE_PX))
-    return f"<figure>{''.join(_drawn(figure.title, name, *one) for one in drawn)}</figure>"
+    devices = (("page", figure.chart, _PAGE_PX), ("phone", figure.narrow, _PHONE_PX))
+    return f"<figure>{''.join(_figure_svg(figure.title, name, *one) for one in devices)}</figure>"
 
 
-def _drawn(title: str, name: str, device: str, chart: Chart, width: int) -> str:
-    drawn = svg(chart, name=f"{name}-{device}", title=title, width=width)
-    return _by_variable(drawn.replace("<svg ", f'<svg class="{device}" ', 1), '(?<==")')
+def _figure_svg(title: str, name: str, device: str, chart: Chart, width: int) -> str:
+    markup = svg(chart, name=f"{name}-{device}", title=title, width=width)
+    return _by_variable(markup.replace("<svg ", f'<svg class="{device}" ', 1), '(?<==")')
 
 
 def _table(table: Table) -> str:
