@@ -29,6 +29,7 @@ LEAST_SECRET_BYTES: Final = 32
 MOST_HOURS: Final = 30 * 24
 _CALLBACK: Final = "/oauth2callback"
 _OF_PROVIDERS: Final = ("client_id", "client_secret", "server_metadata_url")
+_METADATA: Final = "/.well-known/openid-configuration"
 _OF_REQUESTS: Final = frozenset(("client_kwargs", "authorize_params"))
 """Tables that are no providers."""
 _DEFAULT: Final = "default"
@@ -39,12 +40,14 @@ _NEEDED: Final = {"authlib": "Authlib", "httpx": "httpx"}
 class SignIn:
     """The sign-in settings. ``origin`` is the scheme, name and port of the pages in a browser, ``path`` what follows.
 
-    ``providers`` are the identity providers by Streamlit's names.
+    ``providers`` are the identity providers by Streamlit's names, ``issuers`` what they call themselves, as far as
+    the address of their settings names it.
     """
 
     file: Path
     origin: str
     providers: tuple[str, ...]
+    issuers: tuple[str, ...] = ()
     path: str = ""
 
     @property
@@ -114,7 +117,9 @@ def read_sign_in(file: Path, *, port: int) -> SignIn:
             f"Signing in needs {' and '.join(missing)}, not installed here.",
             next_step="Install with: pip install 'armscope[auth]'",
         )
-    return SignIn(file=file, origin=origin, providers=tuple(named), path=base_path())
+    urls = [str(table["server_metadata_url"]) for table in named.values()]
+    issuers = tuple(url.removesuffix(_METADATA) for url in urls if url.endswith(_METADATA))
+    return SignIn(file=file, origin=origin, providers=tuple(named), issuers=issuers, path=base_path())
 
 
 def check_address(address: str, proxies: Sequence[str], *, signs_in: bool) -> None:

@@ -28,13 +28,13 @@ def page() -> None:
                 import_form.form()
         progress = st.container()
     with right:
-        with panel("Take out", still="the importer still works"):
-            section("Take out", "everything, with a manifest")
+        with panel("Export", still="the importer still works"):
+            section("Export", "everything, with a manifest")
             export_form.form()
         if here.may("export_training"):
             st.space("small")
-            with panel("Take out to train on", still="the importer still works"):
-                section("Take out to train on", "what was judged, with a manifest")
+            with panel("Training data", still="the importer still works"):
+                section("Training data", "what was judged, with a manifest")
                 training_form.form()
         st.space("small")
         with panel("Where the data are", still="the importer still works"):

@@ -48,10 +48,10 @@ def page() -> None:
     with panel("The evaluations", still="the figures above still hold"):
         listed(chosen, name="evaluations", title="The evaluations", nothing="None passes the filters.")
     st.space("small")
-    left, right = st.columns([8, 4], gap="large")
-    with left, panel("Layers by quality"):
+    with panel("Layers by quality"):
         watch.layers()
-    with right, panel("Bare layers"):
+    st.space("small")
+    with panel("Layers without a description"):
         watch.bare_layers()
     how_it_is_computed("evaluation", "agreement")
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import administration
+from dashboard.pages import HELP
 from dashboard.reading import reading
 from dashboard.sentences import people
+from dashboard.who import people_sign_in
+from dashboard.widgets.address import HELP_PART, HELP_TOPIC
+from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
 from dashboard.widgets.people import form, listing
 from dashboard.widgets.words import muted, section, sentence
+from dashboard.wording import Words
 
 
 def page() -> None:
@@ -19,12 +24,15 @@ def page() -> None:
     muted(
         "Members sign in with your identity provider. A change applies from the next request on, and is in the audit."
     )
+    if not people_sign_in():
+        muted("Sign-in is off here, so a change has no effect yet.")
+        link(HELP, "Switch sign-in on", **{HELP_TOPIC: "people", HELP_PART: "sign-in"})
     st.space("xsmall")
     with panel("Members", still="the form still works"):
         listing.table(rows)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
-    change = None
+    change: administration.Change | Words = Words("The form can't be shown.")
     with left, panel("Change"):
         section("Change", "a grant never exceeds your own rights")
         change = form.fields(rows)

@@ -56,6 +56,7 @@ from dashboard.sentences.data import (
     differences_table,
     ignored_table,
     import_line,
+    left_behind,
     moved_table,
     rejected_table,
     report,

@@ -8,7 +8,7 @@ from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine, U
 from core.flows.queries import MovedArm, PastImport, UndoPreview
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
 _NAMED = 10
 """Tools outside the prompt that a sentence names."""
@@ -36,6 +36,21 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
         return composed(f"{came}{imports} {are} active, and ", Phrase("no line was rejected"), ".")
     were = "line was rejected" if rejected == 1 else "lines were rejected"
     return composed(f"{came}{imports} {are} active, and ", Phrase(f"{wording.count(rejected)} {were}"), ".")
+
+
+def left_behind(one: PastImport) -> Words:
+    """Return what an import added that is still there."""
+    if one.undone:
+        return Words("nothing: undone")
+    answer = one.answer
+    counts = (
+        (answer.runs - answer.duplicates - answer.updated, "run"),
+        (answer.updated, "grown run"),
+        (answer.episodes - answer.episode_duplicates - answer.episodes_updated, "episode"),
+        (answer.episodes_updated, "grown episode"),
+        (answer.ledger - answer.ledger_duplicates, "fact"),
+    )
+    return wording.listed([wording.things(n, noun) for n, noun in counts if n]) or Words("nothing new")
 
 
 def import_line(answer: ImportAnswer) -> Markdown:

@@ -166,22 +166,23 @@ def blockers(watch: BiasWatch) -> dict[Blocker, tuple[int, int]]:
 
 
 def blocked_by(one: Evaluation) -> str:
-    """Return the blockers of an evaluation as plain text, or its permitted uses."""
+    """Return the first blocker of an evaluation and the number of others as plain text, or its permitted uses."""
     names = dict.fromkeys((*one.sft_blockers, *one.preference_blockers))
     if not names:
         return "ready"
-    return ", ".join(BLOCKER_WORDS[name] for name in names)
+    first, *others = (BLOCKER_WORDS[name] for name in names)
+    return f"{first} +{len(others)}" if others else first
 
 
 def judged(one: Evaluation) -> str:
     """Return the judged object as plain text."""
     subject = one.subject
     if subject.layer:
-        return f"layer {_short(subject.layer)}" + (" in an execution" if subject.execution else "")
+        return f"{'executed ' if subject.execution else ''}layer {_short(subject.layer)}"
     if subject.execution and not subject.run:
         return f"execution {_short(subject.execution)}"
     if subject.arm:
-        return wording.full_name(subject.arm)
+        return wording.short_name(subject.arm)
     return "the run as a whole"
 
 

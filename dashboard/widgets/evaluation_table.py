@@ -24,17 +24,17 @@ from dashboard.widgets.words import muted, section
 from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
-_WIDTHS: Final = {
+WIDTHS: Final = {
     "judged, UTC": 112,
     "run": 72,
-    "what": 148,
+    "what": 204,
     "outcome": 74,
     "score": 56,
     "label": 74,
-    "by": 130,
-    "rubric": 76,
-    "not in training because": 160,
-    "feedback": 146,
+    "by": 116,
+    "rubric": 70,
+    "not in training because": 216,
+    "feedback": 110,
 }
 _RIGHT: Final = frozenset({"score"})
 
@@ -80,7 +80,7 @@ def _table(rows: Sequence[Evaluation], name: str) -> None:
     text = st.column_config.TextColumn
     config: dict[str, Any] = {
         head: text(head, width=width, alignment="right" if head in _RIGHT else None)
-        for head, width in _WIDTHS.items()
+        for head, width in WIDTHS.items()
     }
     if "act" in frame.column_names:
         clicked = f"{name} act"

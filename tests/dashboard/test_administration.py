@@ -166,13 +166,21 @@ def test_nobody_is_there_and_the_first_is_let_in_as_operator_and_taken_back(
     assert "undo person" not in {one.key for one in page.button}
 
 
+def test_the_form_names_what_is_missing_and_that_sign_in_is_off(open_page: Open) -> None:
+    page = open_page("people")
+    assert "Sign-in is off" in said(page)
+    assert page.button("change a person").disabled
+    assert all(one in said(page) for one in ("an e-mail", "the identity provider"))
+
+
 def test_a_person_is_let_in_by_subject_under_a_name(open_page: Open, database: Path) -> None:
     context = context_at(database)
     page = open_page("people")
     page.text_input(form.key("issuer")).set_value(ISSUER).run()
     page.button_group(form.key("known")).set_value("subject").run()
     page.text_input(form.key("subject")).set_value("u-7").run()
-    assert "change a person" not in {one.key for one in page.button}, "a name is missing"
+    assert page.button("change a person").disabled
+    assert "It needs a name." in said(page)
     page.text_input(form.key("name")).set_value("Kim").run()
     press(page, "change a person")
     assert (members(context)[0].name, members(context)[0].subject) == ("Kim", "u-7")

@@ -19,6 +19,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.note import note
 from core.flows.settings import change
+from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.training import TRAINING_FORMATS
 from dashboard import downloads
@@ -54,6 +55,20 @@ def test_dropped_files_are_imported_and_reported(open_page: Open, database: Path
     rejected = next(table.value for table in page.dataframe if "reason" in table.value)
     assert list(rejected["line"]) == ["3"]
     assert not page.file_uploader(key="dropped 1").value, "the files are let go"
+
+
+def test_each_import_names_what_it_left_behind(open_page: Open, database: Path) -> None:
+    drop(open_page("data"), ("runs.jsonl", lines([run_line("a"), run_line("b")])))
+    drop(open_page("data"), ("more.jsonl", lines([run_line("a"), run_line("c")])))
+    page = open_page("data")
+    (table,) = [one.value for one in page.dataframe if "left behind" in one.value.columns]
+    assert list(table["left behind"]) == ["1 run", "2 runs"]
+    assert [list(one.options) for one in page.button_group if one.key == "training"] == [
+        [words for words, _ in training_form.WORDS.values()]
+    ]
+    undo(context_at(database), "import-1")
+    (table,) = [one.value for one in open_page("data").dataframe if "left behind" in one.value.columns]
+    assert list(table["left behind"])[1] == "nothing: undone"
 
 
 def test_a_call_of_a_meta_tool_is_no_real_call(open_page: Open, database: Path) -> None:
@@ -190,7 +205,7 @@ def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Ope
         json.loads(made.manifest.read_bytes())["sha256"] == hashlib.sha256(made.path.read_bytes()).hexdigest()
     )
     assert any("**1 row** of 3 evaluations" in text for text in texts(page))
-    assert any("2 not eligible" in text for text in texts(page))
+    assert any("2 below the thresholds" in text for text in texts(page))
     blockers = next(table.value for table in page.dataframe if "blocker" in table.value)
     assert list(blockers["fine-tuning"]) == ["2", "0"]
     page.button(key="drop training").click().run()
@@ -250,7 +265,7 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     check(page)
     assert any("No training file was made" in text for text in texts(page))
     asked = {
-        "training": "preference_jsonl",
+        "training": "Pairs",
         "training_pairing": "Same layer",
         "training_raters": ["mara", "<b>x</b>"],
     }
@@ -261,7 +276,7 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     assert page.toggle(key="training_secrets").value
     assert any(training_form._NARROWED in text for text in texts(page))
     last_month = (datetime.now(UTC) - timedelta(days=30)).date().isoformat()
-    page = unfold(open_page("data", span="Dates", to=last_month, training="reward_jsonl"), "training more")
+    page = unfold(open_page("data", span="Dates", to=last_month, training="All judged"), "training more")
     assert len(lines_made()) == 3
     page.toggle(key="training_span").set_value(True).run()
     assert lines_made() == [], "nothing was judged before that day"

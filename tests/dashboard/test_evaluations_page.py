@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -16,12 +17,13 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor, Role
 from core.records.evaluation_page import EvaluationFilter
-from core.records.judging import EvaluationOrder
+from core.records.judging import EvaluationOrder, Subject
 from core.records.rubric import Criterion, Level, Rubric
 from dashboard.figures import spreads as spreads_figure
 from dashboard.figures.agreement import agreement as agreement_figure
 from dashboard.figures.theme import DARK, LIGHT
 from dashboard.sentences import judging
+from dashboard.widgets import evaluation_table
 from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
 from tests.dashboard.worlds import keys, world
 
@@ -72,6 +74,17 @@ def test_an_empty_page_says_how_evaluations_come(open_page: Open, database: Path
     assert "evaluate RUN success" in page.code[0].value
 
 
+def test_every_cell_of_the_table_fits_its_column(database: Path) -> None:
+    widest = 6.4  # px of a character
+    for blocker in judging.BLOCKER_WORDS.values():
+        assert len(f"{blocker} +1") * widest <= evaluation_table.WIDTHS["not in training because"]
+    one = queries.evaluations(judged(database, ["mara"]))[0]
+    long = "file:workspace:tests/fixtures/imports/legacy_customers_of_last_year.csv"
+    for subject in (Subject(run="r", arm=long), Subject(layer=LAYER[-36:], execution=LAYER[-36:])):
+        words = judging.judged(msgspec.structs.replace(one, subject=subject))
+        assert len(words) * widest <= evaluation_table.WIDTHS["what"]
+
+
 def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:
     judged(database, ["mara"])
     page = open_page("evaluations")
@@ -85,7 +98,7 @@ def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:
         "By rubric version",
         "The evaluations",
         "Layers by quality",
-        "Bare layers",
+        "Layers without a description",
     ]
 
 

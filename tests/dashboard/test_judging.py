@@ -17,7 +17,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.batch import MAX_BATCH, BatchLine
 from core.records.run import Call, Inventory, Run
-from dashboard import actions
+from dashboard import actions, wording
 from dashboard.widgets.run import judging
 from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys
@@ -213,6 +213,21 @@ def test_a_table_is_previewed_sent_and_taken_back_whole(pasted: AppTest, context
     later(page)
     press(page, "Redo all")
     assert not any(undone for *_, undone in given(context))
+
+
+def test_the_mean_of_an_arm_is_named_once_for_all_its_lines(pasted: AppTest, context: Context) -> None:
+    page = paste(pasted, f"arm,value\n{READ},1\n{EDIT},1\n{READ},1\n")
+    (table,) = [one.value for one in page.dataframe if "mean of the arm" in one.value.columns]
+    assert list(table["line"]) == ["2", "4", "3"]
+    first, second, other = table["mean of the arm"]
+    moved = (
+        queries.preview_batch(context, [BatchLine(arm=READ, value=1.0, line=at) for at in (2, 4)])
+        .arms[READ]
+        .mean
+    )
+    assert first == f"{' → '.join(wording.means(*moved))}, all 2 lines"
+    assert second == ""
+    assert "line" not in other
 
 
 def test_a_batch_is_one_line_of_the_last_rewards_and_of_what_changed(

@@ -311,6 +311,12 @@ def test_hostile_words_are_text(open_page: Open, database: Path) -> None:
 
 def test_a_queue_is_counted_before_it_is_made(open_page: Open, context: Context) -> None:
     page = open_page("review", review_as="Queues")
+    folded = next(one for one in page.expander if "Order" in one.label)
+    assert {one.key for one in folded.selectbox} == {"new queue order", "new queue rubric"}
+    inside = {one.key for kind in (folded.selectbox, folded.number_input, folded.text_area) for one in kind}
+    asked = (page.text_input, page.selectbox, page.number_input, page.text_area)
+    mine = {one.key for kind in asked for one in kind if str(one.key).startswith("new queue")}
+    assert mine - inside == {f"new queue {name}" for name in ("name", "source", "about", "limit")}
     page.text_input(key="new queue name").set_value("by hand").run()
     page.selectbox(key="new queue source").set_value("runs").run()
     page.text_area(key="new queue runs").set_value("r3\n2").run()

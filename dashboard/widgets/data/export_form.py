@@ -13,12 +13,19 @@ from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.results import refusal
 from dashboard.widgets.words import as_table, small
+from dashboard.wording import Words
 
-WORDS: Final[dict[ExportFormat, str]] = {
-    "jsonl": "Lines: everything, episodes and credits too, loss-free; imports give the same posteriors again.",
-    "json": "JSON in the shape of OpenClaw’s export: the present state, for other programs.",
-    "parquet": "The same lines as one table with typed columns, for DuckDB, pandas and their like.",
-    "csv": "Two tables: posteriors and observations, without formulas, for spreadsheets.",
+WORDS: Final[dict[ExportFormat, tuple[Words, str]]] = {
+    "jsonl": (
+        Words("Everything"),
+        "Lines: episodes and credits too, loss-free; imports give the same posteriors again.",
+    ),
+    "json": (Words("OpenClaw"), "JSON in the shape of OpenClaw’s export: the present state."),
+    "parquet": (
+        Words("Data frames"),
+        "The same lines as one table with typed columns, for DuckDB and pandas.",
+    ),
+    "csv": (Words("Spreadsheets"), "Two tables: posteriors and observations, without formulas."),
 }
 FORMAT: Final = "export"
 
@@ -58,7 +65,7 @@ def _download(ready: downloads.ReadyExport) -> None:
             with behind:
                 _files(manifest)
         st.button(
-            "Delete it",
+            "Delete the zip",
             type="tertiary",
             key="drop export",
             on_click=downloads.drop,

@@ -15,14 +15,16 @@ from core.records.training import TrainingFormat
 from dashboard import wording
 from dashboard.reading import reading, still
 from dashboard.widgets.words import small
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
 _Format = TypeVar("_Format", ExportFormat, TrainingFormat)
 _ZIP: Final = ".zip"
 
 
-def chosen_format(label: Markdown, words: Mapping[_Format, str], *, default: _Format, key: str) -> _Format:
-    """Draw the choice of a format, kept in the address, with its words."""
+def chosen_format(
+    label: Markdown, words: Mapping[_Format, tuple[Words, str]], *, default: _Format, key: str
+) -> _Format:
+    """Draw the choice of a format by its purpose, kept in the address by its name, with its words."""
     name = st.segmented_control(
         label,
         list(words),
@@ -30,9 +32,9 @@ def chosen_format(label: Markdown, words: Mapping[_Format, str], *, default: _Fo
         required=True,
         key=key,
         bind="query-params",
-        label_visibility="collapsed",
+        format_func=lambda one: words[one][0],
     )
-    st.markdown(small(wording.literal(words[name])))
+    st.markdown(small(f"{wording.literal(words[name][1])} `{name}`"))
     return name
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from core.flows.queries import PastImport
-from dashboard import queries, wording
+from dashboard import queries, sentences, wording
 from dashboard.widgets.data.import_form import IMPORT
 from dashboard.widgets.tables import ACT_PX, act_table
 
@@ -18,14 +18,13 @@ _WIDTHS: Final = {
     "by": 110,
     "format": 150,
     "files": 64,
-    "new": 76,
-    "grown": 76,
+    "left behind": 190,
     "known": 76,
     "skipped": 84,
     "rejected": 84,
     "state": 90,
 }
-_PHONE: Final = {"act": ACT_PX, "import": 86, "new": 60, "when, UTC": 148}
+_PHONE: Final = {"act": ACT_PX, "import": 86, "left behind": 130}
 
 
 def chosen() -> PastImport | None:
@@ -41,7 +40,6 @@ def chosen() -> PastImport | None:
         key=IMPORT,
         bind="query-params",
         placeholder="an import",
-        label_visibility="collapsed",
         width=200,
     )
     return next((one for one in done if one.id == selected), None)
@@ -60,9 +58,8 @@ def table() -> None:
         "by": [wording.plain(one.actor) for one in done],
         "format": [wording.plain(one.format) for one in answers],
         "files": [one.files for one in answers],
-        "new": [one.runs - one.duplicates - one.updated for one in answers],
-        "grown": [one.updated for one in answers],
-        "known": [one.duplicates for one in answers],
+        "left behind": [sentences.left_behind(one) for one in done],
+        "known": [one.duplicates + one.n_other_known for one in answers],
         "skipped": [one.skipped for one in answers],
         "rejected": [one.rejected_count for one in answers],
         "state": ["undone" if one.undone else "active" for one in done],

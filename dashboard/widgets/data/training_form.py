@@ -15,14 +15,26 @@ from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import in_use
 from dashboard.widgets.results import refusal
 from dashboard.widgets.words import as_table, small
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
-WORDS: Final[dict[TrainingFormat, str]] = {
-    "reward_jsonl": "All judged answers, with their permitted uses.",
-    "sft_jsonl": "Answers good enough to fine-tune on, by the thresholds in force.",
-    "preference_jsonl": "A chosen answer beside a rejected one to the same instruction.",
-    "trace_jsonl": "All requests and answers, judged or not.",
-    "reward_csv": "All judged answers as a table, without formulas.",
+WORDS: Final[dict[TrainingFormat, tuple[Words, str]]] = {
+    "reward_jsonl": (Words("All judged"), "All judged answers, with their permitted uses."),
+    "sft_jsonl": (Words("Fine-tuning"), "Answers good enough to fine-tune on, by the thresholds in force."),
+    "preference_jsonl": (Words("Pairs"), "A chosen answer beside a rejected one to the same instruction."),
+    "trace_jsonl": (Words("Requests"), "All requests and answers, judged or not."),
+    "reward_csv": (Words("Table"), "All judged answers as a table, without formulas."),
+}
+_LEFT_OUT: Final = {
+    "not_eligible": Words("below the thresholds"),
+    "no_text": Words("without stored text"),
+    "other_shape": Words("with a text that is no JSON object"),
+    "second_opinion": Words("of an answer that another rater's row has"),
+    "secret": Words("with a likely secret"),
+    "not_best": Words("with a better answer in their group"),
+    "no_other": Words("without an answer to compare with"),
+    "same_answer": Words("with equal answers"),
+    "claimed": Words("by raters that no trusted token names"),
+    "hidden": Words("in a blind queue that is open to you"),
 }
 FORMAT: Final = "training"
 _PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
@@ -139,7 +151,7 @@ def _download(ready: downloads.ReadyTraining) -> None:
         save("Save the rows", ready.path, "save training")
         save("Save the manifest", ready.manifest, "save training manifest", "secondary")
         st.button(
-            "Delete them",
+            "Delete both files",
             type="tertiary",
             key="drop training",
             on_click=downloads.drop,
@@ -150,14 +162,10 @@ def _download(ready: downloads.ReadyTraining) -> None:
 def _in_the_way(manifest: TrainingManifest) -> None:
     """Show why evaluations did not become rows, and their blockers by name."""
     left_out = {
-        name.replace("_", " "): count
-        for name in manifest.left_out.__struct_fields__
-        if (count := getattr(manifest.left_out, name))
+        words: count for name, words in _LEFT_OUT.items() if (count := getattr(manifest.left_out, name))
     }
     if left_out:
-        reasons = ", ".join(
-            f"{wording.count(count)} {wording.literal(name)}" for name, count in left_out.items()
-        )
+        reasons = ", ".join(f"{wording.count(count)} {name}" for name, count in left_out.items())
         st.markdown(small(f"Left out: {reasons}."))
     if manifest.query.with_secrets and manifest.suspicions_count:
         st.markdown(

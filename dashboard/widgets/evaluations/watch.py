@@ -39,6 +39,12 @@ _LAYER_WIDTHS: Final = {
     "by": 100,
     "id": 280,
 }
+_LAYER_HELP: Final = {
+    "quality": "The sum of the layer's judgements: successes add to it, failures take from it",
+    "head": "The layer that a judgement of this one is passed on to",
+    "adapter": "The adapter that the layer belongs to",
+    "by": "Who judged it last",
+}
 _LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
 
 
@@ -170,7 +176,10 @@ def layers() -> None:
     number = frozenset({"quality", "judged", "success"})
     config = {
         head: st.column_config.TextColumn(
-            Markdown(head), width=width, alignment="right" if head in number else None
+            Markdown(head),
+            width=width,
+            alignment="right" if head in number else None,
+            help=_LAYER_HELP.get(head),
         )
         for head, width in _LAYER_WIDTHS.items()
         if head != "judged"
@@ -193,11 +202,11 @@ def layers() -> None:
 def bare_layers() -> None:
     """Show layers of which only the name is known."""
     view = queries.layers()
-    section("Bare layers", judging.shown_of(len(view.bare), view.n_bare))
+    section("Layers without a description", judging.shown_of(len(view.bare), view.n_bare))
     if not view.bare:
         muted("None: every layer has a description.")
         return
-    muted("No description yet; import one.")
+    muted("They were judged by name alone. Import what they are.")
     as_table(
         {
             "layer": [wording.plain(one.uid) for one in view.bare],

@@ -19,6 +19,7 @@ from dashboard.actions import Flash
 from dashboard.administration import Change, Doing
 from dashboard.reading import reading
 from dashboard.sentences import people as sentences
+from dashboard.who import sign_in_here
 from dashboard.widgets.keys import UNDO
 from dashboard.widgets.results import refusal
 from dashboard.widgets.words import muted, paragraphs, section, small
@@ -72,8 +73,8 @@ def begin_with(one: MemberRow) -> None:
     st.session_state[key("subject")] = one.subject or ""
 
 
-def fields(rows: Sequence[MemberRow]) -> Change | None:
-    """Show the fields and return the change; None while a field is missing."""
+def fields(rows: Sequence[MemberRow]) -> Change | Words:
+    """Show the fields and return the change, or what is missing for it."""
     doing = st.segmented_control(
         "What to do",
         list(_DOING),
@@ -87,20 +88,12 @@ def fields(rows: Sequence[MemberRow]) -> Change | None:
     return _let_in(rows) if doing == "let in" else _of_member(doing, rows)
 
 
-def _let_in(rows: Sequence[MemberRow]) -> Change | None:
+def _let_in(rows: Sequence[MemberRow]) -> Change | Words:
     name = st.text_input(
         "Name, as colleagues write it",
         key=key("name"),
         max_chars=MAX_MEMBER_CHARS,
         placeholder="optional with an e-mail" if _is_by_email() else "Kim Doe",
-        autocomplete="off",
-    ).strip()
-    st.session_state.setdefault(key("issuer"), rows[-1].issuer if rows else "")
-    issuer = st.text_input(
-        "Issuer, as the identity provider calls itself (iss)",
-        key=key("issuer"),
-        max_chars=MAX_IDENTITY_CHARS,
-        placeholder="https://id.example.com",
         autocomplete="off",
     ).strip()
     known = st.segmented_control(
@@ -126,10 +119,18 @@ def _let_in(rows: Sequence[MemberRow]) -> Change | None:
             max_chars=MAX_IDENTITY_CHARS,
             autocomplete="off",
         ).strip()
+    issuer = _issuer(rows)
     first: PersonRole = "viewer" if any(sentences.governs(one) for one in rows) else "operator"
     role, learner = _role(first), _learner_field()
-    if not issuer or not typed or (known == "subject" and not name) or role is None:
-        return None
+    needed = (
+        (Words("a name"), bool(name) or known == "email"),
+        (Words("an e-mail" if known == "email" else "a subject"), bool(typed)),
+        (Words("the identity provider"), bool(issuer)),
+        (Words("a role"), role is not None),
+    )
+    missing = [words for words, is_there in needed if not is_there]
+    if missing or role is None:
+        return f"It needs {wording.listed(missing)}."
     return Change(
         doing="let in",
         name=name,
@@ -141,15 +142,30 @@ def _let_in(rows: Sequence[MemberRow]) -> Change | None:
     )
 
 
+def _issuer(rows: Sequence[MemberRow]) -> str:
+    """Return the issuer: that of the last member or of the sign-in file, folded, where there is one."""
+    here = sign_in_here()
+    known = (*(one.issuer for one in rows[-1:]), *(() if here is None else here.issuers))
+    st.session_state.setdefault(key("issuer"), known[0] if known else "")
+    with st.expander("Identity provider", expanded=not known, key=key("provider")):
+        issuer = st.text_input(
+            "Issuer, as the identity provider calls itself (iss)",
+            key=key("issuer"),
+            max_chars=MAX_IDENTITY_CHARS,
+            placeholder="https://id.example.com",
+            autocomplete="off",
+        )
+    return issuer.strip()
+
+
 def _is_by_email() -> bool:
     return bool(st.session_state.get(key("known"), "email") == "email")
 
 
-def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | None:
+def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | Words:
     there = {one.id: one for one in rows if one.removed_ms is None}
     if not there:
-        muted("There is no member yet.")
-        return None
+        return Words("There is no member yet.")
     chosen = st.selectbox(
         "Who",
         sorted(there, key=lambda one: there[one].name.casefold()),
@@ -159,7 +175,7 @@ def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | None:
         placeholder="choose a person",
     )
     if chosen is None:
-        return None
+        return Words("It needs a person.")
     if doing != "role":
         return Change(doing=doing, member=chosen)
     learner = _learner_field()
@@ -196,12 +212,13 @@ def _learner_field() -> str | None:
     return chosen or None
 
 
-def what_it_does(change: Change | None, rows: Sequence[MemberRow]) -> None:
+def what_it_does(change: Change | Words, rows: Sequence[MemberRow]) -> None:
     """Show the effect of the change, or why it can't be made, and its button."""
     _last()
     section("What it will do", "nothing is changed yet")
-    if change is None:
-        muted("Fill in the form to see its effect first.")
+    if not isinstance(change, Change):
+        st.button("Change", type="primary", key="change a person", disabled=True)
+        muted(change)
         return
     with st.container(border=True):
         try:
@@ -282,6 +299,16 @@ def _last() -> None:
             on_click=_take_back,
             args=(last,),
         )
+    _invitation(last.answer.member)
+
+
+def _invitation(one: MemberRow) -> None:
+    """Show the link that an invited person needs, to copy."""
+    here = sign_in_here()
+    if here is None or one.subject is not None or one.removed_ms is not None:
+        return
+    st.markdown(small("Nothing is sent. Copy this link for them:"))
+    st.code(f"{here.origin}{here.path}/", language=None)
 
 
 def _take_back(last: _Done) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import ArmscopeError
 from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
@@ -34,8 +35,11 @@ class Counted:
     proposal: QueueProposal
 
 
-def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
-    """Show the fields and return the request; None with a message for invalid content."""
+def asks_fields(name: str, *, folded: DeltaGenerator | None) -> QueueAsks | None:
+    """Show the fields and return the request; None with a message for invalid content.
+
+    ``folded`` is where the order is asked for; without it there is none.
+    """
     run_filter = _requested_runs(name)
     left, right = st.columns(2)
     with left:
@@ -47,13 +51,13 @@ def asks_fields(name: str, *, ordered: bool) -> QueueAsks | None:
             "What an item is", ABOUTS, key=f"{name} about", format_func=_ABOUT_WORDS.__getitem__
         )
     order: Order = "oldest"
-    if ordered:
-        with left:
+    if folded is not None:
+        with folded:
             order = st.selectbox(
                 "Order", ORDERS, key=f"{name} order", format_func=sentences.ORDER_WORDS.__getitem__
             )
-    with right if ordered else left:
-        st.session_state.setdefault(f"{name} limit", 30 if ordered else 100)
+    with left:
+        st.session_state.setdefault(f"{name} limit", 100 if folded is None else 30)
         limit = st.number_input("At most", 1, MAX_ITEMS, key=f"{name} limit")
     below, picked = 0.5, ""
     if source == "low":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import streamlit as st
@@ -60,35 +61,14 @@ def new_queue() -> None:
     section("A new queue", "frozen as it is counted")
     with st.container(border=True):
         name = st.text_input("Name", key=f"{_NAME} name", max_chars=MAX_NAME_CHARS)
-        asks = asks_fields(_NAME, ordered=True)
-        versions = [row.rubric.version for row in reviews.known_rubrics()]
-        left, right = st.columns(2)
-        with left:
-            rubric = st.selectbox(
-                "Rubric",
-                ["", *versions],
-                key=f"{_NAME} rubric",
-                format_func=lambda version: wording.plain(version) or "none",
-            )
-            n_reviewers = st.number_input("Reviewers an item", 1, MAX_REVIEWERS, 1, key=f"{_NAME} reviewers")
-        with right:
-            due = st.number_input("Due in days", 0, _MOST_DAYS, 7, key=f"{_NAME} due")
-            share = st.number_input(
-                "Share of checks",
-                0.0,
-                1.0,
-                0.0,
-                0.05,
-                key=f"{_NAME} repeats",
-                help="How often a known answer, or something judged before, is given instead of the next item",
-            )
-        known_answers = st.text_area(
-            "Known answers, optional, one a line: run, outcome; or run, arm, outcome",
-            key=f"{_NAME} controls",
-            height=80,
-            placeholder="request-1, failure",
+        fields = st.container()
+        folded = st.expander(
+            "Order, rubric, reviewers and checks", icon=":material/tune:", key=f"{_NAME} more"
         )
-        blind = st.toggle("Blind: hide others’ judgements until one’s own is sent", key=f"{_NAME} blind")
+        with fields:
+            asks = asks_fields(_NAME, folded=folded)
+        with folded:
+            options = _options()
         known = counted(_NAME, asks, batch=False)
         st.button(
             f"Make the queue of {known.proposal.n}" if known else "Make the queue",
@@ -96,32 +76,66 @@ def new_queue() -> None:
             key=f"{_NAME} make",
             disabled=known is None or not name.strip(),
             on_click=_make,
-            args=(name, known),
-            kwargs={
-                "n_reviewers": n_reviewers,
-                "blind": blind,
-                "rubric": rubric,
-                "controls": known_answers,
-                "share": share,
-                "due_days": due,
-            },
+            args=(name, known, options),
         )
         if known is not None and not name.strip():
             muted("It needs a name.")
         result("queue")
 
 
-def _make(
-    name: str,
-    known: Counted | None,
-    *,
-    n_reviewers: int,
-    blind: bool,
-    rubric: str,
-    controls: str,
-    share: float,
-    due_days: int,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _FoldedFields:
+    """Fields of a new queue that have a default."""
+
+    rubric: str
+    n_reviewers: int
+    due_days: int
+    share: float
+    controls: str
+    blind: bool
+
+
+def _options() -> _FoldedFields:
+    """Draw the fields that have a default."""
+    versions = [row.rubric.version for row in reviews.known_rubrics()]
+    left, right = st.columns(2)
+    with left:
+        rubric = st.selectbox(
+            "Rubric",
+            ["", *versions],
+            key=f"{_NAME} rubric",
+            format_func=lambda version: wording.plain(version) or "none",
+        )
+        n_reviewers = st.number_input("Reviewers an item", 1, MAX_REVIEWERS, 1, key=f"{_NAME} reviewers")
+    with right:
+        due_days = st.number_input("Due in days", 0, _MOST_DAYS, 7, key=f"{_NAME} due")
+        share = st.number_input(
+            "Share of checks",
+            0.0,
+            1.0,
+            0.0,
+            0.05,
+            key=f"{_NAME} repeats",
+            help="How often a known answer, or something judged before, is given instead of the next item",
+        )
+    controls = st.text_area(
+        "Known answers, optional, one a line: run, outcome; or run, arm, outcome",
+        key=f"{_NAME} controls",
+        height=80,
+        placeholder="request-1, failure",
+    )
+    blind = st.toggle("Blind: hide others’ judgements until one’s own is sent", key=f"{_NAME} blind")
+    return _FoldedFields(
+        rubric=rubric,
+        n_reviewers=n_reviewers,
+        due_days=due_days,
+        share=share,
+        controls=controls,
+        blind=blind,
+    )
+
+
+def _make(name: str, known: Counted | None, options: _FoldedFields) -> None:
     if known is None:
         return
 
@@ -130,12 +144,12 @@ def _make(
             name,
             known.proposal,
             known.asks,
-            n_reviewers=n_reviewers,
-            blind=blind,
-            rubric=rubric,
-            controls=controls_of(controls),
-            share=share,
-            due_days=due_days,
+            n_reviewers=options.n_reviewers,
+            blind=options.blind,
+            rubric=options.rubric,
+            controls=controls_of(options.controls),
+            share=options.share,
+            due_days=options.due_days,
         )
         forget(_NAME)
         return Flash(

@@ -26,7 +26,7 @@ def many() -> None:
     with left:
         section("What to judge", "counted and frozen before it is sent")
         with st.container(border=True):
-            known = counted(_NAME, asks_fields(_NAME, ordered=False), batch=True)
+            known = counted(_NAME, asks_fields(_NAME, folded=None), batch=True)
     with right:
         section("Judgement", "the same of all")
         with st.container(border=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -11,7 +12,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core.errors import ArmscopeError
-from core.flows.queries import BatchPreview
+from core.flows.queries import BatchPreview, LineEffect
 from core.formats.reward_table import MAX_TABLE_BYTES, RewardTable, read_table, table_text
 from core.records.batch import MAX_BATCH, BatchLine
 from dashboard import actions, queries, sentences, wording
@@ -247,9 +248,11 @@ def _bad(bad: Mapping[int, ArmscopeError]) -> None:
 
 
 def _table(preview: BatchPreview) -> None:
-    """Return the effect of each line; every cell is text."""
-    lines = preview.lines
-    means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
+    """Draw the lines of each arm, under what all of them together do to its mean; every cell is text."""
+    first = {line.arm: at for at, line in reversed([*enumerate(preview.lines)])}
+    lines = sorted(preview.lines, key=lambda line: first[line.arm])
+    counts = Counter(line.arm for line in lines if line.in_present_epoch)
+    shown: set[str] = set()
     frame = pa.table(
         {
             "line": [wording.count(line.line) for line in lines],
@@ -258,10 +261,7 @@ def _table(preview: BatchPreview) -> None:
             "reward": [wording.reward(line.reward) for line in lines],
             "run": [wording.MISSING if line.run is None else wording.plain(line.run) for line in lines],
             "counts as": [line.kind for line in lines],
-            "mean": [
-                f"{before} → {after}" if line.in_present_epoch else "stays: reset since"
-                for line, (before, after) in zip(lines, means, strict=True)
-            ],
+            "mean of the arm": [_mean(line, preview, counts[line.arm], shown) for line in lines],
         }
     )
     more: dict[str, Any] = {"lazy": True} if len(lines) > ALL_AT_ONCE else {}
@@ -278,7 +278,18 @@ def _table(preview: BatchPreview) -> None:
     )
 
 
-_PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean": 110}
+def _mean(line: LineEffect, preview: BatchPreview, n_lines: int, shown: set[str]) -> str:
+    """Return the mean of the line's arm before and after all its lines, at the first of them alone."""
+    if not line.in_present_epoch:
+        return "stays: reset since"
+    if line.arm in shown:
+        return ""
+    shown.add(line.arm)
+    before, after = wording.means(*preview.arms[line.arm].mean)
+    return f"{before} → {after}{f', all {n_lines} lines' if n_lines > 1 else ''}"
+
+
+_PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean of the arm": 130}
 
 
 def _config() -> dict[str, Any]:
@@ -290,5 +301,5 @@ def _config() -> dict[str, Any]:
         "reward": text("reward", width=66),
         "run": text("run", width=78),
         "counts as": text("counts as", width=84),
-        "mean": text("mean", width=118, help="Of the arm, now and after all lines about it."),
+        "mean of the arm": text("mean of the arm", width=180, help="Now, and after all its lines."),
     }
