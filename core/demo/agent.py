@@ -65,7 +65,7 @@ def run_id(number: int) -> str:
     """Uid of a world's run.
 
     >>> run_id(12)
-    'demo-3-00012'
+    'demo-4-00012'
     """
     return f"demo-{WORLD_VERSION}-{number:05d}"
 

@@ -20,8 +20,10 @@ Dice = np.random.Generator
 Midway = Callable[[Dice, int], Sequence[Step]]
 """Steps before the last, so many of them."""
 GRADES: Final = ("right", "half", "wrong")
+PAID: Final = Scale(base="final")
+"""From 0 to 1, as wide as what most environments pay; nothing lies outside, but for where that is what is wrong."""
 WIDE: Final = Scale(step_lo=-1, step_hi=1, lo=-1, hi=1, base="final")
-"""Nothing that is planted lies outside it, but for where that is what is wrong."""
+"""For environments that take away, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class World:
     episode: Callable[[Dice, str], Episode]
     patterns: frozenset[Pattern] = frozenset()
     wrong: FindingKind | None = None
-    scale: Scale = WIDE
+    scale: Scale = PAID
 
 
 def step(number: int, name: str, reward: float | None, **more: object) -> Step:
@@ -126,7 +128,12 @@ PATTERNS: Final = (
     World(name="code/unit-tests", episode=ending(silent), patterns=frozenset({"sparse", "binary"})),
     World(name="browser/checkout", episode=ending(encouraging), patterns=frozenset({"dense", "binary"})),
     World(name="grid/delivery", episode=ending(approaching), patterns=frozenset({"shaped", "binary"})),
-    World(name="ops/shell", episode=forbidding, patterns=frozenset({"sparse", "penalty", "binary"})),
+    World(
+        name="ops/shell",
+        episode=forbidding,
+        patterns=frozenset({"sparse", "penalty", "binary"}),
+        scale=WIDE,
+    ),
     World(
         name="essays/rubric",
         episode=ending(silent, graded=True),
@@ -229,7 +236,6 @@ DESK: Final = World(
     name="support/tickets",
     episode=_closing,
     patterns=frozenset({"dense", "binary"}),
-    scale=Scale(base="final"),
 )
 """In the demo it pays for runs of the agent."""
 ENVIRONMENTS: Final[Mapping[str, World]] = {world.name: world for world in (*PATTERNS, *WRONG, DESK)}

@@ -17,7 +17,7 @@ import numpy as np
 from core.records.arm import Arm, ArmType, arm_type
 from core.records.times import DAY_MS
 
-WORLD_VERSION: Final = 3
+WORLD_VERSION: Final = 4
 """Increased when the same seed gives another world; a database of an older one is built again."""
 _TRUTH_VERSION: Final = 1
 """Goes up when the same seed plants another truth."""

@@ -16,7 +16,7 @@ import pytest
 from core.columns import ArmColumns, Bools, CandidateSets, Floats, Ints
 from core.demo import END_MS, LEARNER, N_RUNS, Played, play, truth
 from core.demo.answers import DRAFT, UNKNOWN_LAYER
-from core.demo.environments import DESK, ENVIRONMENTS, N_EPISODES, PATTERNS, WRONG
+from core.demo.environments import DESK, ENVIRONMENTS, N_EPISODES, PATTERNS, WRONG, episodes
 from core.demo.people import JON, MARA, PRIYA
 from core.demo.reviewing import FIRST_RUBRIC, MODEL, N_OPEN, SECOND_RUBRIC
 from core.demo.world import (
@@ -164,6 +164,17 @@ def test_environments_pay_as_planted(world: World) -> None:
                 assert found == {planted_world.wrong}, name
             assert seen[name].scale == planted_world.scale
             assert seen[name].n == (len(rows) if planted_world is DESK else N_EPISODES)
+
+
+@pytest.mark.parametrize("name", sorted(ENVIRONMENTS.keys() - {"reports/weekly", "trading/simulator"}))
+def test_a_demo_scale_is_as_wide_as_what_is_paid(name: str) -> None:
+    world = ENVIRONMENTS[name]
+    finals = [
+        [step.reward for step in one.steps if step.reward is not None and not step.refused][-1]
+        for one in episodes(world, 4 * N_EPISODES, SEED)
+    ]
+    assert world.scale.base == "final"
+    assert (world.scale.lo, world.scale.hi) == (math.floor(min(finals)), math.ceil(max(finals)))
 
 
 def test_tickets_are_paid_for_by_runs_that_can_be_credited(world: World) -> None:
