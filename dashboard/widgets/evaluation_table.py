@@ -25,16 +25,16 @@ from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
 WIDTHS: Final = {
-    "judged, UTC": 112,
-    "run": 72,
-    "what": 204,
-    "outcome": 74,
-    "score": 56,
-    "label": 74,
-    "by": 116,
+    "judged, UTC": 106,
+    "run": 68,
+    "what": 200,
+    "outcome": 68,
+    "score": 52,
+    "label": 64,
+    "by": 110,
     "rubric": 70,
-    "not in training because": 216,
-    "feedback": 110,
+    "not in training because": 190,
+    "feedback": 96,
 }
 _RIGHT: Final = frozenset({"score"})
 

@@ -74,15 +74,19 @@ def test_an_empty_page_says_how_evaluations_come(open_page: Open, database: Path
     assert "evaluate RUN success" in page.code[0].value
 
 
+def px(text: str) -> float:
+    """The width of a cell's text, as measured of the longest, with the room at its sides."""
+    return 5.2 * len(text) + 16
+
+
 def test_every_cell_of_the_table_fits_its_column(database: Path) -> None:
-    widest = 6.4  # px of a character
     for blocker in judging.BLOCKER_WORDS.values():
-        assert len(f"{blocker} +1") * widest <= evaluation_table.WIDTHS["not in training because"]
+        assert px(f"{blocker} +1") <= evaluation_table.WIDTHS["not in training because"]
     one = queries.evaluations(judged(database, ["mara"]))[0]
     long = "file:workspace:tests/fixtures/imports/legacy_customers_of_last_year.csv"
     for subject in (Subject(run="r", arm=long), Subject(layer=LAYER[-36:], execution=LAYER[-36:])):
         words = judging.judged(msgspec.structs.replace(one, subject=subject))
-        assert len(words) * widest <= evaluation_table.WIDTHS["what"]
+        assert px(words) <= evaluation_table.WIDTHS["what"]
 
 
 def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:

@@ -9,6 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
+from dashboard.widgets.reset.table import ARM_PX
+from dashboard.widgets.tables import arm_name
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import keys, world
 
@@ -42,6 +44,12 @@ def test_a_refusal_is_shown_in_full_at_its_control_until_the_next_act(
     page.button(key="add webhook").click().run()
     (done,) = lines(page)
     assert "receives alerts from now on" in done
+
+
+def test_a_long_name_fits_its_column_of_the_reset() -> None:
+    name = arm_name("file:workspace:docs/runbooks/on-call/payments/payment-provider-outage.md")
+    assert "…" in name
+    assert 6.6 * len(name) + 16 <= ARM_PX, "px of a character, and the room at its sides"
 
 
 def test_a_reset_is_done_at_its_form_with_its_undo(open_page: Open, context: Context) -> None:

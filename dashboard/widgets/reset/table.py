@@ -26,6 +26,7 @@ from dashboard.widgets.tables import (
 )
 from dashboard.widgets.tables import columns as columns_shown
 
+ARM_PX: Final = 280
 _PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
 
 
@@ -75,7 +76,7 @@ def _reset_columns() -> dict[str, Any]:
     number = st.column_config.NumberColumn
     return {
         "type": type_column(),
-        "arm": st.column_config.TextColumn("arm", width=250),
+        "arm": st.column_config.TextColumn("arm", width=ARM_PX),
         "mean now": number("mean now", format="%.2f", width=88),
         "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
         "pulls → 0": number("pulls → 0", format="localized", width=88),
