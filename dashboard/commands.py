@@ -206,6 +206,7 @@ def report(
     _refuse_without("report")
     from core.flows.new_file import new_file
     from core.records.view import View
+    from dashboard import wording
     from dashboard.report import gather, rendered, report
 
     context = context_of(line)
@@ -214,7 +215,7 @@ def report(
     with new_file(file) as opened:
         opened.write(document)
     built = Reported(file=str(file), size_bytes=len(document), revision=facts.frame.revision)
-    size = f"{built.size_bytes / 1e6:.1f} MB"
+    size = wording.size(built.size_bytes)
     done(
         line,
         built,
