@@ -369,7 +369,8 @@ def _scatter(trace: Trace, before: Trace | None, frame: _PlotArea) -> Iterable[s
     if "fill" in trace:
         yield _path(_area(trace, before, frame), fill=trace["fillcolor"], stroke="none")
     if "lines" in modes and trace["line"].get("width", 2):
-        yield _path(_line(x, y), fill="none", stroke_linejoin="round", **_stroke(trace["line"]))
+        outline = _curve(x, y) if trace["line"].get("shape") == "spline" else _line(x, y)
+        yield _path(outline, fill="none", stroke_linejoin="round", **_stroke(trace["line"]))
     if "markers" in modes:
         yield from _marks(x, y, trace["marker"])
 
@@ -401,6 +402,18 @@ def _line(x: Floats, y: Floats) -> str:
             parts.append(f"l{_px((now[0] - last[0]) / 10)} {_px((now[1] - last[1]) / 10)}")
         last = now
     return "".join(parts)
+
+
+def _curve(x: Floats, y: Floats) -> str:
+    """Return a smooth path through points without gaps (Catmull-Rom, as cubic Béziers)."""
+    at = np.stack([x, y], axis=1)
+    padded = np.concatenate([at[:1], at, at[-1:]])
+    slope = (padded[2:] - padded[:-2]) / 6
+    pieces = (
+        " ".join(_px(value) for value in (*start + out, *end - into, *end))
+        for start, end, out, into in zip(at, at[1:], slope, slope[1:], strict=False)
+    )
+    return f"M{_px(x[0])} {_px(y[0])}{''.join(f'C{piece}' for piece in pieces)}"
 
 
 def _stroke(line: Mapping[str, Any]) -> dict[str, object]:

@@ -48,6 +48,13 @@ def test_points_are_at_their_pixels() -> None:
     assert outlines(drawn({**LINE, "x": single([0, 10]), "y": single([0, 1])})) == [DIAGONAL]
 
 
+def test_a_spline_passes_through_its_points() -> None:
+    line = {**LINE, "x": [0, 5, 10], "y": [0, 1, 1], "line": {**LINE["line"], "shape": "spline"}}
+    (outline,) = outlines(drawn(line))
+    ends = [piece.split()[-2:] for piece in outline.removeprefix("M").split("C")]
+    assert ends == [["50", "60"], ["100", "10"], ["150", "10"]]
+
+
 def test_a_gap_parts_a_line() -> None:
     parted = {**LINE, "x": single([0, 1, np.nan, 2, 3]), "y": single([0, 0, np.nan, 0, 0])}
     assert outlines(drawn(parted))[0].split("M") == ["", "50 60l10 0", "70 60l10 0"]
