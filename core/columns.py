@@ -163,7 +163,8 @@ CandidateRuns = Literal["chosen", "latest", "none"]
 class CandidateSets:
     """Sets of arms that competed in some runs: each distinct set once, with the number of runs that offered it.
 
-    ``places`` are indexes of the arms in their columns, ascending.
+    ``places`` are indexes of the arms in their columns, ascending. ``program`` numbers the program of each set, and
+    ``shares`` are the shares of the next runs that it represents; without them all sets are of one program, by runs.
 
     >>> sets = CandidateSets(places=(np.array([0, 1]), np.array([1])), n_runs=(20, 5), of="chosen")
     >>> sets.n_offering(3).tolist(), sets.n_all_runs
@@ -173,6 +174,15 @@ class CandidateSets:
     places: tuple[Ints, ...]
     n_runs: tuple[int, ...]
     of: CandidateRuns
+    program: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.program:
+            object.__setattr__(self, "program", (0,) * len(self.n_runs))
+        if not self.shares:
+            shares = tuple(n / self.n_all_runs for n in self.n_runs)
+            object.__setattr__(self, "shares", shares)
 
     @classmethod
     def everything(cls, n_arms: int) -> CandidateSets:
@@ -190,6 +200,29 @@ class CandidateSets:
         for places, n_runs in zip(self.places, self.n_runs, strict=True):
             counts[places] += n_runs
         return counts
+
+    @property
+    def n_programs(self) -> int:
+        """Number of programs whose runs were read."""
+        return len(set(self.program))
+
+    def n_beside(self, n_arms: int) -> Ints:
+        """Return the number of runs read of each arm's program; of all for an arm that none offered."""
+        counts = np.full(n_arms, self.n_all_runs, dtype=np.int64)
+        of_program = [
+            sum(n for n, one in zip(self.n_runs, self.program, strict=True) if one == number)
+            for number in range(self.n_programs)
+        ]
+        for places, number in zip(self.places, self.program, strict=True):
+            counts[places] = of_program[number]
+        return counts
+
+    def offered(self, n_arms: int) -> Floats:
+        """Return the share of the next runs that offer each arm."""
+        shares = np.zeros(n_arms)
+        for places, share in zip(self.places, self.shares, strict=True):
+            shares[places] += share
+        return shares
 
 
 DECLARED_COIN: Final = 1 << 20

@@ -7,6 +7,7 @@ from core.explained.arm import (
     NOT_OFFERED,
     NOT_WEIGHED,
     ONLY_CALLED,
+    PICKED,
     by_name,
     chance_words,
     judgement,

@@ -15,6 +15,7 @@ ONLY_CALLED: Final = "Only called tools are known, so the mean is too high."
 NOT_WEIGHED: Final = "its cost can't be weighed yet"
 """Instead of a break-even: no recent run offered the arm, or its cost is unknown."""
 
+PICKED: Final = "picked at any usefulness"
 NOT_OFFERED: Final = "not in the last 25 runs"
 """Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 
@@ -50,9 +51,9 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 -
         case "open":
             return f"undecided: {_break_even(one)}, within its interval"
         case "unopposed":
-            return "picked at any usefulness"
+            return PICKED
         case "useful" | "not_useful":
-            return f"{used_in(one)}; {NOT_WEIGHED}"
+            return f"{used_in(one)}; {PICKED if one.no_break_even == 'always_in' else NOT_WEIGHED}"
         case _:
             assert_never(one.name)
 

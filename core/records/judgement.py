@@ -43,8 +43,8 @@ JudgementName = Literal[
 - ``few_sessions``: observed in fewer than 10 sessions
 - ``worth``, ``not_worth``: its full interval lies above, below the mean at which it breaks even at its cost;
   ``open``: it holds that mean, or one half where there is none
-- ``unopposed``: it is included at any value
-- ``useful``, ``not_useful``: no break-even is known, and its full interval lies above, below one half
+- ``unopposed``: it is included at any value, and its interval holds one half
+- ``useful``, ``not_useful``: no break-even exists, and its full interval lies above, below one half
 """
 
 JUDGEMENTS: Final[tuple[JudgementName, ...]] = get_args(JudgementName)

@@ -242,7 +242,8 @@ def _by_worth(missing: int, judged_by: Interval | None, chance: Chance) -> Judge
     if judged_by is None:
         return "few_sessions"
     if chance.no_break_even == "always_in":
-        return "unopposed"
+        by_belief = _against(judged_by, _HALF, "useful", "not_useful")
+        return "unopposed" if by_belief == "open" else by_belief
     if chance.no_break_even == "never_in":
         return "not_worth"
     if chance.break_even_mean is None:

@@ -111,10 +111,10 @@ def label_values(
     moved = np.zeros((len(arms), len(columns)))
     n_cells = len(arms) * sum(len(places) for places in sets.places)
     n_simulations = min(max(_MOST_NUMBERS // max(n_cells, 1), _LEAST_RUNS), _MOST_RUNS)
-    for number, (places, n_runs) in enumerate(zip(sets.places, sets.n_runs, strict=True)):
+    for number, (places, share) in enumerate(zip(sets.places, sets.shares, strict=True)):
         plan = SimulationPlan(columns, settings, places)
         for row, change in _moves(plan, arms, n_simulations, seed, number):
-            moved[row, plan.places] += n_runs / sets.n_all_runs * change
+            moved[row, plan.places] += share * change
     weight = columns.alpha[arms] + columns.beta[arms]
     tokens = np.abs(moved) @ counted_cost(columns.token_cost).astype(np.float64)
     return np.asarray((1 - settings.baseline_rate) * 2 / weight * tokens)

@@ -45,24 +45,32 @@ def _mean_words(one: Judgement, year_of_ms: int | None) -> Words:
 def worth_note(chance: Chance, inclusion: Inclusion) -> Words:
     """Among whose candidates, and how break-even was found."""
     if chance.break_even_mean is None:
-        return _offered(chance.n_offering, inclusion)
+        return _offered(chance, inclusion)
     return (
-        f"{_offered(chance.n_offering, inclusion)} Break-even: the mean at which the arm is picked in half of "
+        f"{_offered(chance, inclusion)} Break-even: the mean at which the arm is picked in half of "
         f"{wording.count(inclusion.n_simulations)} simulated selections."
     )
 
 
-def _offered(n_offering: int, inclusion: Inclusion) -> Words:
-    """Return how many of the runs behind the candidates offered an arm."""
+def _offered(chance: Chance, inclusion: Inclusion) -> Words:
+    """Return how many of the runs behind the candidates, of its program if there are several, offered an arm."""
+    n_offering = chance.n_offering
     if inclusion.of == "none":
         return Words("There is no run yet, so every arm counts as a candidate.")
     if inclusion.n_runs == 1:
         return f"{wording.capital(_runs(inclusion))} {'offered it' if n_offering else 'did not offer it'}."
+    if inclusion.n_programs > 1 and n_offering:
+        own = "that armscope chose for in its program" if inclusion.of == "chosen" else "of its program"
+        runs = f"the latest {wording.things(chance.n_runs, 'run')} {own}"
+        return f"{wording.count(n_offering)} of {runs} offered it."
     return f"{wording.count(n_offering) if n_offering else 'None'} of {_runs(inclusion)} offered it."
 
 
 def _runs(inclusion: Inclusion) -> Words:
     """Return the runs whose candidates represent those of the next one."""
+    if inclusion.n_programs > 1:
+        chosen = " that armscope chose for" if inclusion.of == "chosen" else ""
+        return Words(f"the latest runs{chosen} of {wording.count(inclusion.n_programs)} programs, 25 each")
     runs = "the latest run" if inclusion.n_runs == 1 else f"the latest {wording.count(inclusion.n_runs)} runs"
     return Words(f"{runs} that armscope chose for" if inclusion.of == "chosen" else runs)
 

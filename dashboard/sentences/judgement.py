@@ -187,7 +187,8 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
     if one.name == "unopposed":
         return composed("It is chosen ", Phrase("at any usefulness"), ".")
     if one.break_even is None and one.name != "not_worth":
-        return composed("It is ", Phrase(explained.used_in(one)), f": {explained.NOT_WEIGHED}.")
+        why = "it is picked at any usefulness" if one.no_break_even == "always_in" else explained.NOT_WEIGHED
+        return composed("It is ", Phrase(explained.used_in(one)), f": {why}.")
     cost = "" if token_cost is None else f" its {wording.things(token_cost, 'token')}"
     if one.break_even is None:
         return composed(

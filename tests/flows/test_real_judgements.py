@@ -9,8 +9,11 @@ import pytest
 from core import explained
 from core.flows import queries
 from core.flows.importing import import_files
+from core.flows.learn import record_all
 from core.records.judgement import Judgement
-from tests.flows.world import context_at
+from tests.flows.world import context_at, run_of
+
+_RARE = "other:update_reservation_passengers"
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +29,30 @@ def judged(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def test_two_arms_of_old_runs_get_opposite_judgements(judged: dict[str, Judgement]) -> None:
-    """None of the latest 25 runs offered them, which withholds the break-even alone."""
+    """The latest 25 runs are another program's. In their own, everything fits, so that no break-even exists."""
     often, rarely = judged["tool:web:search_pages"], judged["tool:other:update_reservation_passengers"]
     assert (often.name, rarely.name) == ("useful", "not_useful")
-    assert (often.pulls, often.chance, often.no_break_even) == (387, None, "not_offered")
-    assert (
-        explained.judgement(often, since="")
-        == "used in at least 99 of 100 runs; its cost can't be weighed yet"
-    )
+    assert (often.pulls, often.chance, often.no_break_even) == (387, 1.0, "always_in")
+    assert explained.judgement(often, since="") == "used in at least 99 of 100 runs; picked at any usefulness"
     assert often.judged_by is not None
     assert rarely.judged_by is not None
     assert rarely.judged_by.upper < 0.12
     assert often.judged_by.lower > 0.98
+
+
+def test_arms_that_the_agent_no_longer_offers_are_judged_by_belief(shared_data: Path, tmp_path: Path) -> None:
+    """Selection runs for another program alone, so no break-even exists."""
+    context = context_at(tmp_path / "a.db")
+    airline = shared_data / "tau-bench"
+    import_files(
+        context, [airline / "gpt-4o-airline.trials-0-1.json.gz"], tools_file=airline / "airline-tools.json"
+    )
+    import_files(context, sorted((shared_data / "verifiers").glob("wiki-search--*.gz")))
+    record_all(context, [run_of(f"own-{number}", "ab", run_class="selected") for number in range(25)])
+    found = queries.judgements(context)
+    words = [explained.judgement(found[f"tool:{arm}"], since="") for arm in ("web:search_pages", _RARE)]
+    shares = ["used in at least 99 of 100 runs", "used in at most 8 of 100 runs"]
+    assert words == [f"{share}; {explained.NOT_WEIGHED}" for share in shares]
 
 
 def test_arms_of_inferred_inventories_are_not_judged(judged: dict[str, Judgement]) -> None:

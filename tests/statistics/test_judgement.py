@@ -92,6 +92,8 @@ def shift(arm: str = ARM, *, before: float = 0.8, after: float = 0.5, rivals: tu
         (90, 10, chance(0.95), "not_worth"),
         (6, 54, chance(0.02), "worth"),
         (30, 30, chance(None, "always_in"), "unopposed"),
+        (45, 15, chance(None, "always_in"), "useful"),
+        (15, 45, chance(None, "always_in"), "not_useful"),
         (30, 30, chance(None, "never_in"), "not_worth"),
         (30, 30, chance(None, "not_offered"), "open"),
         (45, 15, chance(None, "not_offered"), "useful"),

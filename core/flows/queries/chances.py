@@ -19,12 +19,15 @@ _SEED = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Inclusion:
-    """Chance of each arm by id. ``of`` names the kind of the ``n_runs`` runs that supply the candidates."""
+    """Chance of each arm by id. ``of`` names the kind of the ``n_runs`` runs that supply the candidates, at most 25
+    of each of ``n_programs`` programs.
+    """
 
     arms: Mapping[str, Chance]
     n_runs: int
     of: CandidateRuns
     n_simulations: int = 0
+    n_programs: int = 1
 
     @cached_property
     def chances(self) -> Mapping[str, float]:
@@ -50,6 +53,7 @@ def inclusion_in(snapshot: Snapshot, columns: ArmColumns) -> Inclusion:
         n_runs=0 if candidates.of == "none" else candidates.n_all_runs,
         of=candidates.of,
         n_simulations=chances.n_simulations,
+        n_programs=candidates.n_programs,
     )
 
 

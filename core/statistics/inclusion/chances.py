@@ -41,8 +41,8 @@ class Chance:
 
     ``break_even_mean`` is the posterior mean at which the chance is one half at the arm's cost and present weight of
     evidence; None with ``no_break_even`` where the chance is above (``always_in``) or below (``never_in``) one half
-    at every mean. ``n_offering`` of the candidates' runs offered the arm; where none did, the chance is None and so
-    is everything that follows from it (``not_offered``).
+    at every mean. ``n_offering`` of the ``n_runs`` latest runs of its program offered the arm; where none did, the
+    chance is None and so is everything that follows from it (``not_offered``).
     """
 
     chance: float | None
@@ -50,6 +50,7 @@ class Chance:
     break_even_mean: float | None
     no_break_even: NoBreakEven | None
     n_offering: int
+    n_runs: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +58,8 @@ class Chances:
     """Chance of inclusion per arm, aligned with the columns, with the standard error of its simulation.
 
     ``chance = rate * baseline + (1 - rate) * selected``, in a run that offers the arm; all 1 in the passive phase.
-    ``offered`` is the share of the ``n_runs`` runs behind the candidates that offered it: where it is 0, there is no
-    chance, and the others are NaN.
+    ``offered`` is the share of the next runs that offer it: where it is 0, there is no chance, and the others are
+    NaN. ``n_offering`` of the ``n_beside`` runs read of its program offered it.
     """
 
     chance: Floats
@@ -66,6 +67,8 @@ class Chances:
     baseline: Floats
     selected: Floats
     offered: Floats
+    n_offering: Ints
+    n_beside: Ints
     n_runs: int
     baseline_rate: float
     n_simulations: int
@@ -80,7 +83,7 @@ class Chances:
     def of_arms(self) -> list[Chance]:
         """Return the same arm by arm, with break-even."""
         break_even, why = self.break_even()
-        n_offering = np.round(self.offered * self.n_runs).astype(np.int64)
+        n_offering = self.n_offering
         return [
             Chance(
                 chance=self.chance[index].item() if n_offering[index] else None,
@@ -88,6 +91,7 @@ class Chances:
                 break_even_mean=None if reason is not None else break_even[index].item(),
                 no_break_even=reason,
                 n_offering=int(n_offering[index]),
+                n_runs=int(self.n_beside[index]),
             )
             for index, reason in enumerate(why)
         ]
@@ -128,7 +132,7 @@ class Chances:
 
     def _averaged(self, total: Floats) -> Floats:
         with np.errstate(invalid="ignore"):  # 0 / 0: never offered
-            return np.asarray(total / np.round(self.offered * self.n_runs))
+            return np.asarray(total / self.n_offering)
 
 
 def inclusion_chances(
@@ -228,7 +232,9 @@ def _combined(samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate:
         standard_error=error,
         baseline=baseline,
         selected=selected,
-        offered=n_offering / sets.n_all_runs,
+        offered=sets.offered(n_arms),
+        n_offering=n_offering,
+        n_beside=sets.n_beside(n_arms),
         n_runs=sets.n_all_runs,
         baseline_rate=rate,
         n_simulations=sum(one.n_simulations for one in samples),

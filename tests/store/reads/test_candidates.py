@@ -86,3 +86,38 @@ def test_undone_imports_offer_nothing(context: Context, tmp_path: Path) -> None:
     assert seen(context) == ({"ab": 1, "anew": 1}, "latest")
     undo(context, "import-1")
     assert seen(context) == ({"ab": 1}, "latest")
+
+
+def program_sets(context: Context) -> list[tuple[str, int, int, float]]:
+    """Arms, runs, program and share of each candidate set."""
+    with context.reading() as snapshot:
+        columns = reads.arm_columns(snapshot)
+        found = reads.candidates(snapshot, columns)
+    names = ["".join(columns.keys[place].rsplit(":", 1)[-1] for place in one) for one in found.places]
+    return list(zip(names, found.n_runs, found.program, found.shares, strict=True))
+
+
+def test_each_program_has_a_window_of_its_own(context: Context) -> None:
+    """A busy program does not fill the window of a quiet one, and shares of the next runs are as they come."""
+    busy = [run_of(f"b{number}", "ab", at_ms=at(number)) for number in range(90)]
+    quiet = [run_of(f"q{number}", "yz", at_ms=at(-number)) for number in range(10)]
+    record_all(context, [*quiet, *busy])
+    assert program_sets(context) == [("ab", LATEST_RUNS, 0, 0.9), ("yz", 10, 1, 0.1)]
+
+
+def test_an_arm_that_its_own_program_dropped_stays_out(context: Context) -> None:
+    """Runs with some arms in common are of one program, whose latest runs alone count."""
+    record_all(
+        context, [run_of(f"r{number}", "ac" if number else "ab", at_ms=at(number)) for number in range(30)]
+    )
+    assert program_sets(context) == [("ac", LATEST_RUNS, 0, 1.0)]
+
+
+def test_one_run_links_two_programs(context: Context) -> None:
+    runs = [run_of(f"r{number}", "ab" if number % 2 else "yz", at_ms=at(-number)) for number in range(60)]
+    record_all(context, runs)
+    assert [(n, program) for _, n, program, _ in program_sets(context)] == [(13, 0), (12, 1)]
+    record(context, run_of("link", "ay", at_ms=at(1)))
+    found = program_sets(context)
+    assert {program for *_, program, _ in found} == {0}
+    assert sum(n for _, n, *_ in found) == LATEST_RUNS
