@@ -65,7 +65,7 @@ _SEND_AGAIN: Final = "Look at the item again, and send yours again if it still c
 def next_item(
     context: Context, queue: Annotated[str, Meta(description="The queue's id or name.")]
 ) -> NextItem:
-    """Take the next item of a queue and hold it for ten minutes.
+    """Take the next item of a queue and hold it as long as the queue says.
 
     An item that the reviewer holds already comes first, then assigned items, then the rest in the queue's order,
     then postponed items. Left out are items that others hold or have judged as often as needed, and items that the
@@ -106,7 +106,7 @@ def hold(context: Context, queue: str, item: int) -> int:
                 f"Item {item} of {board.queue.id} is {_reason_taken(board, item, me)}.",
                 next_step="Take the next one; the input is stored as a draft.",
             )
-        return hold_item(txn, board.queue.queue_no, item, 0 if held is None else held.repeats)
+        return hold_item(txn, board.queue, item, 0 if held is None else held.repeats)
 
     return context.write("judge", work)
 
@@ -275,7 +275,7 @@ def _next(txn: Transaction, queue: Queue, seed: int) -> NextItem:
     if chosen is None:
         return NextItem(item=None, progress=progress)
     one, repeats = chosen
-    until_ms = hold_item(txn, queue.queue_no, one.item_no, repeats)
+    until_ms = hold_item(txn, queue, one.item_no, repeats)
     return NextItem(item=_shown(txn, board, one, me, Hold(until_ms, repeats)), progress=progress)
 
 

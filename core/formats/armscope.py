@@ -145,7 +145,7 @@ environment pays, with ``id`` *, ``environment`` * and ``scale`` * (``step_lo``,
                    ``assigned_to``. What state an item is in follows from the evaluations since, and from what
                    was set aside
 ``asks``           what it was made from: ``source``, ``about``, ``order``, ``wanted``, ``view``, ``runs``, ``below``,
-                   ``limit``
+                   ``limit``, ``hold_minutes`` (how long an item is held for its reviewer)
 ``n_reviewers``    how many people judge each item
 ``blind``          true = a reviewer does not see others' judgements of an item that is open to them
 ``rubric``         the version that is judged by

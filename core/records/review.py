@@ -39,7 +39,8 @@ MAX_NAME_CHARS: Final = 120
 MAX_REASON_CHARS: Final = 500
 SKIP_RATERS: Final = 2
 """Number of reviewers who must report an item before it is skipped; one operator suffices."""
-HOLD_MS: Final = 10 * 60_000
+HOLD_MINUTES: Final = 10
+MAX_HOLD_MINUTES: Final = 24 * 60
 DRAFT_MS: Final = 7 * 24 * 3_600_000
 
 
@@ -47,7 +48,8 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Sources of a queue or batch; checked when made.
 
     ``wanted`` and ``view`` filter the runs of every source but ``runs``, which names runs by uid or number. ``below``
-    is the highest reward or mean score that is ``low``, from 0 to 1. A queue has at most ``limit`` items.
+    is the highest reward or mean score that is ``low``, from 0 to 1. A queue has at most ``limit`` items. An item
+    that a reviewer opens is held for them for ``hold_minutes``, 1 to 1,440.
     """
 
     source: Source = "unjudged"
@@ -58,6 +60,12 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     runs: tuple[str, ...] = ()
     below: float = 0.5
     limit: int = 100
+    hold_minutes: int = HOLD_MINUTES
+
+    @property
+    def hold_ms(self) -> int:
+        """How long an item is held for the reviewer who opened it."""
+        return self.hold_minutes * 60_000
 
     def __post_init__(self) -> None:
         for name, allowed in (("source", SOURCES), ("about", ABOUTS), ("order", ORDERS)):
@@ -67,6 +75,7 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     next_step="Choose one of those.",
                 )
         whole("limit", self.limit, MAX_ITEMS, lowest=1)
+        whole("hold_minutes", self.hold_minutes, MAX_HOLD_MINUTES, lowest=1)
         number("below", self.below, lowest=0, highest=1)
         if (self.source == "runs") != bool(self.runs):
             raise InvalidInput(

@@ -19,7 +19,7 @@ import msgspec
 
 from core.records.actor import IN_BROWSER, Actor
 from core.records.evaluation import EvaluationOutcome
-from core.records.review import DRAFT_MS, HOLD_MS, SKIP_RATERS, Draft, Holder, ItemState, Progress
+from core.records.review import DRAFT_MS, HOLD_MINUTES, SKIP_RATERS, Draft, Holder, ItemState, Progress
 from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Item, Placed, Queue, items_of, skips_of_queue
 from core.store.tables import insert_into
@@ -203,7 +203,7 @@ def _pace(times: Sequence[int]) -> float | None:
     """
     ordered = sorted(times)
     gaps = [after - before for before, after in pairwise(ordered)]
-    gaps = [gap for gap in gaps if 0 < gap <= HOLD_MS]
+    gaps = [gap for gap in gaps if 0 < gap <= HOLD_MINUTES * 60_000]
     return median(gaps) / 1000 if len(gaps) >= _FEWEST_GAPS else None
 
 
@@ -224,7 +224,9 @@ def board_of(facts: Facts, queue: Queue, now_ms: int, viewer: Actor | None = Non
         [facts.learner_id, queue.queue_no],
     ):
         name = actor if viewer is None else _holder(actor, viewer)
-        holds[number][name] = Hold(until_ms if until_ms <= now_ms + 2 * HOLD_MS else now_ms, repeats)
+        holds[number][name] = Hold(
+            until_ms if until_ms <= now_ms + 2 * queue.asks.hold_ms else now_ms, repeats
+        )
     return Board(
         queue=queue,
         items=items,
@@ -250,10 +252,10 @@ def _holder(stored: str, viewer: Actor) -> str:
 # Holds, skips, drafts, repeats
 
 
-def hold_item(txn: Transaction, queue_no: int, item_no: int, repeats: int = 0) -> int:
-    """Hold an item for the actor for ten minutes; return its end."""
-    until_ms = txn.now_ms + HOLD_MS
-    txn.connection.run(_HOLD, [txn.learner_id, queue_no, item_no, txn.actor.holder, until_ms, repeats])
+def hold_item(txn: Transaction, queue: Queue, item_no: int, repeats: int = 0) -> int:
+    """Hold an item for the actor as long as the queue says; return its end."""
+    until_ms = txn.now_ms + queue.asks.hold_ms
+    txn.connection.run(_HOLD, [txn.learner_id, queue.queue_no, item_no, txn.actor.holder, until_ms, repeats])
     return until_ms
 
 

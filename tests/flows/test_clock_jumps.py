@@ -31,7 +31,7 @@ from core.records.alert import CLEAR_MS, LEASE_MS, MAX_TRIES, SendResult, pause_
 from core.records.arm import Arm
 from core.records.member import Session
 from core.records.offer import Report, SelectionOptions
-from core.records.review import DRAFT_MS, HOLD_MS, Draft, QueueAsks
+from core.records.review import DRAFT_MS, Draft, QueueAsks
 from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
 from core.store.rollouts import LIFETIME_MS, PAUSE_MS
 from core.store.traces import LISTED_MS
@@ -43,6 +43,7 @@ from tests.formats.test_otlp import AGENT, as_json
 YEARS_MS = 14 * 365 * DAY_MS
 BOTH = SelectionOptions(k=2)
 ONE = QueueAsks(limit=1)
+HOLD_MS = ONE.hold_ms
 ARMS = [Arm(key=f"tool:other:{name}", token_cost=10) for name in "abcdefgh"]
 
 

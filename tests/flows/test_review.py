@@ -393,6 +393,19 @@ def test_two_browsers_of_a_person_never_hold_one_item_and_are_one_rater(desk: De
     assert {row.rater for row in queries.evaluations(desk.context)} == {"ann", "bob"}
 
 
+def test_each_queue_holds_its_items_for_its_own_time(desk: Desk) -> None:
+    """The next reviewer gets the item when the hold has ended, and the board of items expects no longer one."""
+    add_queue(desk.context, "W", QueueAsks(limit=1, hold_minutes=1))
+    first = taken(desk.context)
+    assert first.hold_until_ms == desk.now_ms + 60_000
+    assert next_item(desk.of("bob"), QUEUE).item is None
+    desk.now_ms += 60_000
+    assert taken(desk.of("bob")).item == first.item
+    for minutes in (0, 1_441):
+        with pytest.raises(InvalidInput, match="hold_minutes"):
+            QueueAsks(hold_minutes=minutes)
+
+
 def test_why_an_item_is_in_a_blind_queue_tells_nothing_of_others(desk: Desk) -> None:
     evaluate(desk.of("kim"), "r3", "success", score=0.1)
     evaluate(desk.of("lee"), "r3", "failure", score=0.1)

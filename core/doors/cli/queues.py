@@ -44,6 +44,12 @@ class QueueOptions(Options, frozen=True, kw_only=True):
         _ASKS.below
     )
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many items at most.")] = _ASKS.limit
+    hold_minutes: Annotated[
+        int,
+        typer.Option(
+            "--hold-minutes", metavar="N", help="How long an item is held for its reviewer, 1 to 1,440."
+        ),
+    ] = _ASKS.hold_minutes
     reviewers: Annotated[
         int, typer.Option("--reviewers", metavar="N", help=words("add_queue", "n_reviewers"))
     ] = 1
@@ -83,6 +89,7 @@ class QueueOptions(Options, frozen=True, kw_only=True):
             runs=picked,
             below=self.below,
             limit=self.limit,
+            hold_minutes=self.hold_minutes,
         )
 
 

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import streamlit as st
 
-from core.records.review import MAX_NAME_CHARS, MAX_REVIEWERS, QueueRow, controls_of
+from core.records.review import (
+    HOLD_MINUTES,
+    MAX_HOLD_MINUTES,
+    MAX_NAME_CHARS,
+    MAX_REVIEWERS,
+    QueueRow,
+    controls_of,
+)
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.sentences import review as sentences
@@ -69,6 +77,7 @@ def new_queue() -> None:
             asks = asks_fields(_NAME, folded=folded)
         with folded:
             options = _options()
+        asks = None if asks is None else msgspec.structs.replace(asks, hold_minutes=options.hold_minutes)
         known = counted(_NAME, asks, batch=False)
         st.button(
             f"Make the queue of {known.proposal.n}" if known else "Make the queue",
@@ -89,6 +98,7 @@ class _FoldedFields:
 
     rubric: str
     n_reviewers: int
+    hold_minutes: int
     due_days: int
     share: float
     controls: str
@@ -107,6 +117,14 @@ def _options() -> _FoldedFields:
             format_func=lambda version: wording.plain(version) or "none",
         )
         n_reviewers = st.number_input("Reviewers an item", 1, MAX_REVIEWERS, 1, key=f"{_NAME} reviewers")
+        hold_minutes = st.number_input(
+            "Minutes an item is held",
+            1,
+            MAX_HOLD_MINUTES,
+            HOLD_MINUTES,
+            key=f"{_NAME} hold",
+            help="How long it is reserved for the reviewer who opened it",
+        )
     with right:
         due_days = st.number_input("Due in days", 0, _MOST_DAYS, 7, key=f"{_NAME} due")
         share = st.number_input(
@@ -128,6 +146,7 @@ def _options() -> _FoldedFields:
     return _FoldedFields(
         rubric=rubric,
         n_reviewers=n_reviewers,
+        hold_minutes=hold_minutes,
         due_days=due_days,
         share=share,
         controls=controls,
