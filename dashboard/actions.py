@@ -51,6 +51,8 @@ _RESULT: Final = "armscope result"
 _LAST_ACT: Final = "armscope last act"
 _LAST_TAKEN: Final = "armscope last taken back"
 _DOUBLE_CLICK_S: Final = 0.8
+REWARD: Final = "reward"
+"""Control of one reward, where its result is shown."""
 
 
 # What an act has to say
@@ -210,7 +212,7 @@ def send_reward(
             act=answer.id,
         )
 
-    tried("The reward was not sent.", act, reported_elsewhere=reported_elsewhere)
+    tried("The reward was not sent.", act, at=REWARD, reported_elsewhere=reported_elsewhere)
 
 
 def send_batch(
@@ -218,9 +220,10 @@ def send_batch(
     key: str,
     after: Callable[[str, str], None],
     *,
+    at: str,
     reported_elsewhere: Callable[[ArmscopeError], bool] = lambda _: False,
 ) -> None:
-    """Send many rewards as one act under the form's ``key``.
+    """Send many rewards as one act under the form's ``key``; the result is shown ``at`` the form.
 
     ``after`` gets the ids of the act and of its last reward, and clears the form.
     """
@@ -230,7 +233,7 @@ def send_batch(
         after(answer.id, answer.rewards[-1].id)
         return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.", act=answer.id)
 
-    tried("Nothing was sent.", act, reported_elsewhere=reported_elsewhere)
+    tried("Nothing was sent.", act, at=at, reported_elsewhere=reported_elsewhere)
 
 
 def send_run_reward(

@@ -64,7 +64,7 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def hold_ms(self) -> int:
-        """How long an item is held for the reviewer who opened it."""
+        """Time for which an item is held for the reviewer who opened it."""
         return self.hold_minutes * 60_000
 
     def __post_init__(self) -> None:

@@ -99,7 +99,7 @@ def search_box(judged: Mapping[str, Judgement]) -> None:
     present = {one.name for one in judged.values()}
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.text_input(
-            "Search",
+            "Search the arms below",
             key=FIND,
             bind="query-params",
             type="search",

@@ -17,11 +17,12 @@ from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
 from core.flows.queries import RewardPreview, RunArm, RunStory
 from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, pages, queries, sentences, wording
 from dashboard.actions import RewardForm
 from dashboard.reading import reading
 from dashboard.widgets.keys import SEND
 from dashboard.widgets.picker import options_of
+from dashboard.widgets.results import result
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.drafts import Fields
 from dashboard.widgets.sending import SEND_HERE
@@ -39,6 +40,8 @@ _KEEPS: Final = (
 """Always there, so that nothing moves when a form becomes a draft."""
 _SUBMITTED: Final = "reward form sent"
 _REFUSED: Final = "reward form refused"
+NEXT_STEP: Final = (pages.POSTERIORS, Words("See all beliefs"))
+"""Next step after a reward, beside its result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +302,7 @@ def _send(form: Filled) -> None:
             disabled=not filled.is_draft(),
             on_click=filled.discard,
         )
+    result(actions.REWARD, onward=NEXT_STEP)
     words = "Sent; change anything to send another" if done else _beside(form)
     paragraphs(gray(f"{words}."), small(_KEEPS))
 

@@ -19,7 +19,8 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
 from dashboard.widgets.keys import SEND
-from dashboard.widgets.rewards.form import REWARD_HERE
+from dashboard.widgets.results import result
+from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
 from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, height, type_cells, type_column
 from dashboard.widgets.way_back import way_back
@@ -33,6 +34,7 @@ _PASTED: Final = "rewards pasted, kept"
 _ROUND: Final = "rewards dropped"
 _KEY: Final = "rewards table key"
 _SUBMITTED: Final = "rewards table sent"
+_TABLE: Final = "rewards table"
 _TALL_PX: Final = 560
 _BAD_IN_FULL: Final = 12
 _EXAMPLE: Final = """arm, value or outcome, run, reason
@@ -159,6 +161,9 @@ def _send(pasted: Pasted, preview: BatchPreview | None) -> None:
             disabled=not n_lines and pasted.problem is None,
             on_click=_clear,
         )
+    result(_TABLE, onward=NEXT_STEP)
+    if pasted.problem is not None:
+        st.markdown(f":red[:material/error: Nothing can be sent. {wording.literal(str(pasted.problem))}]")
     if n_bad:
         st.markdown(
             f":red[:material/error: {wording.things(n_bad, 'line')} can’t be recorded.] "
@@ -181,7 +186,7 @@ def _tried(lines: Sequence[BatchLine], preview: BatchPreview, key: str) -> None:
         _clear()
         st.session_state[_SUBMITTED] = _Submitted(act=act, last=last, preview=preview)
 
-    actions.send_batch(lines, key, after)
+    actions.send_batch(lines, key, after, at=_TABLE)
 
 
 # What it would do
@@ -190,10 +195,7 @@ def _tried(lines: Sequence[BatchLine], preview: BatchPreview, key: str) -> None:
 def effect(pasted: Pasted, preview: BatchPreview | None) -> None:
     """Draw each line with what it would do or what is wrong with it; after sending, what it did and the way back."""
     done: _Submitted | None = st.session_state.get(_SUBMITTED)
-    if pasted.problem is not None:
-        section("What it would change", "nothing is sent yet")
-        st.markdown(f":red[:material/error: {wording.literal(str(pasted.problem))}]")
-    elif pasted.table is not None and preview is not None:
+    if pasted.table is not None and preview is not None:
         section("What it would change", "nothing is sent yet")
         bad = {**preview.bad, **pasted.table.bad}
         if bad:
@@ -201,11 +203,15 @@ def effect(pasted: Pasted, preview: BatchPreview | None) -> None:
         st.markdown(sentences.batch(preview) if preview.lines else gray("No line can be recorded yet."))
         if preview.lines:
             _table(preview)
-    elif done is not None:
+    elif done is not None and pasted.problem is None:
         _what_it_changed(done)
     else:
         section("What it would change", "nothing is sent yet")
-        muted("Paste a table to see the effect of each line.")
+        muted(
+            "Paste a table to see the effect of each line."
+            if pasted.problem is None
+            else "Correct the table to see the effect of each line."
+        )
 
 
 def _what_it_changed(done: _Submitted) -> None:

@@ -18,6 +18,7 @@ from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.drafts import Draft
 from dashboard.widgets.keys import NEXT, SEND
+from dashboard.widgets.results import result
 from dashboard.widgets.run import marks as marked
 from dashboard.widgets.run.marks import Marks
 from dashboard.widgets.sending import SEND_HERE
@@ -39,6 +40,7 @@ _EFFECTS: Final = 12
 _FIND: Final = "find an arm of the run"
 _SUBMITTED: Final = "judgements sent"
 _REFUSED: Final = "judgements refused"
+_JUDGED: Final = "run judgements"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,6 +321,7 @@ def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) ->
             on_click=st.query_params.update,
             args=({address.RUN: story.newer or ""},),
         )
+    result(_JUDGED)
     words = _meanwhile(story, draft)
     st.markdown(words or small("Ctrl + Enter sends, N goes on. Marks are a draft until they are sent."))
 
@@ -347,7 +350,7 @@ def _tried(story: RunStory, key: str) -> None:
             st.session_state[_REFUSED] = _Refused(key=key, arms=frozenset(others))
         return len(others) == len(problem.lines)
 
-    actions.send_batch(lines, key, after, reported_elsewhere=is_at_form)
+    actions.send_batch(lines, key, after, at=_JUDGED, reported_elsewhere=is_at_form)
 
 
 def _meanwhile(story: RunStory, draft: Draft[Marks]) -> Markdown:
