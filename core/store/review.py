@@ -375,6 +375,20 @@ def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
     return row is not None
 
 
+def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:
+    """Return the newest runs that `is_open_item` names for a reviewer."""
+    rows = facts.connection.rows(
+        "SELECT run_no FROM (SELECT CASE WHEN i.run_no <> 0 THEN i.run_no ELSE coalesce(x.run_no, 0) END AS run_no"
+        " FROM review_item i JOIN review_queue q ON q.learner_id = i.learner_id"
+        f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
+        " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
+        " WHERE i.learner_id = ? AND i.assigned_to IN ('', ?)) u WHERE run_no <> 0 GROUP BY run_no"
+        " ORDER BY run_no DESC LIMIT ?",
+        [facts.learner_id, actor, limit],
+    )
+    return [run_no for (run_no,) in rows]
+
+
 _BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, length(?)) = ?)"
 
 

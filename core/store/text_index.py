@@ -91,6 +91,16 @@ def words_of(text: str) -> list[str]:
     return [word[:_MAX_WORD_CHARS] for word in _WORD.findall(text.lower())]
 
 
+def has_beginnings(text: str, words: Sequence[str]) -> bool:
+    """Return whether each of these words, or of their parts, begins a word of a text.
+
+    >>> has_beginnings("Use web:search_pages", ["pag"]), has_beginnings("Use web:search_pages", ["ages"])
+    (True, False)
+    """
+    parts, known = words_of(" ".join(words)), set(words_of(text))
+    return bool(parts) and all(any(word.startswith(part) for word in known) for part in parts)
+
+
 def plain_text(stored: str | None) -> str:
     r"""Return the text of a stored text, which may be JSON: its strings, one a line.
 

@@ -16,15 +16,18 @@ from core.flows.episode import record_step
 from core.flows.erase import erase
 from core.flows.learn import record
 from core.flows.maintenance import backup
+from core.flows.queues import add_queue, assign
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor, Role
+from core.records.review import QueueAsks
 from core.records.transcript import Message
 from core.store.store import Store
 from core.store.text_index import build_index, clear_index
 from core.store.transaction import Transaction
 from tests.engine import content
 from tests.flows.world import context_at, run_of
+from tests.store.said import listening
 
 CANARY = "Kanarienvogel"
 
@@ -76,6 +79,44 @@ def test_who_may_read_no_text_learns_nothing_of_one(context: Context, role: Role
     hidden, none = (queries.search(reader, words) for words in (CANARY, "xyzzy"))
     assert msgspec.structs.replace(hidden, words="") == msgspec.structs.replace(none, words="")
     assert "text" not in hidden.searched
+
+
+def reviewer(context: Context, name: str = "kim") -> Context:
+    return replace(context, actor=Actor(name=name, role="reviewer"))
+
+
+def test_a_reviewer_finds_texts_of_own_items_alone(context: Context) -> None:
+    """Not those of other runs, nor of episodes, nor of what others are to judge."""
+    kim = reviewer(context)
+    assert texts(kim, "pages") == []
+    add_queue(context, "W", QueueAsks(source="runs", runs=("r1",)))
+    add_queue(context, "V", QueueAsks(source="runs", runs=("r2",)))
+    assign(context, "V", [1], "lee")
+    assert texts(kim, "pages") == texts(kim, CANARY) == ["r1"]
+    assert texts(reviewer(context, "lee"), "pages") == ["r2", "r1"]
+    assert texts(kim, "agen") == texts(kim, "another") == []
+    undo(context, "queue-1")
+    assert texts(kim, "pages") == []
+
+
+@pytest.mark.parametrize("with_items", [False, True])
+def test_neither_answer_nor_statements_show_a_text_of_another_run(context: Context, with_items: bool) -> None:
+    """A word of a hidden text costs the same reads as a word of none, and none of the index."""
+    for number in range(60):
+        told(context, f"h{number}", f"A secret {CANARY}")
+    if with_items:
+        add_queue(context, "W", QueueAsks(source="runs", runs=("r2",)))
+    kim = reviewer(context)
+    queries.search(kim, "warm")
+    answers, statements = [], []
+    for words in (CANARY, "xyzzy"):
+        with listening() as said:
+            answers.append(msgspec.structs.replace(queries.search(kim, words), words=""))
+        statements.append(sorted(said.statements))
+    assert answers[0] == answers[1]
+    assert statements[0] == statements[1]
+    assert not any("text_index" in sql for sql in statements[0])
+    assert "text" in answers[0].searched
 
 
 def everywhere(context: Context, folder: Path) -> list[bytes]:

@@ -1,6 +1,7 @@
 """Search of a learner: everything with a name, and the texts that the reader may see.
 
-A caller without permission for texts causes no read of them, so neither count nor time depends on them.
+A caller without permission for texts causes no read of them, so neither count nor time depends on them. A reviewer
+causes reads of the texts of their own items alone.
 """
 
 from __future__ import annotations
@@ -39,9 +40,12 @@ from core.store.reads.search import (
     matching_texts,
     session_names,
 )
+from core.store.review import open_runs
 from core.store.transaction import Snapshot
 
 EXCERPT_CHARS: Final = 160
+_ITEMS_READ: Final = 500
+"""Newest runs among a reviewer's items whose texts are searched."""
 _BEFORE: Final = 40
 """Characters of an excerpt before the first word."""
 
@@ -75,7 +79,9 @@ def search(
     parts = search_words(words)
     with context.reading() as snapshot:
         searched = tuple(
-            kind for kind in _SEARCHES if kind in (kinds or SEARCH_KINDS) and kind not in _closed(snapshot)
+            kind
+            for kind in _SEARCHES
+            if kind in (kinds or SEARCH_KINDS) and kind not in _closed(context, snapshot)
         )
         if not parts:
             return SearchAnswer(words=words, hits=(), searched=searched)
@@ -86,6 +92,9 @@ def search(
             words=parts,
             sessions=session_names(snapshot, parts) if has_sessions else (),
             limit=limit + 1,
+            among=open_runs(snapshot, context.actor.name, _ITEMS_READ)
+            if "text" in searched and not snapshot.shows_texts
+            else None,
         )
         matches = snapshot.together(*[partial(_SEARCHES[kind], request) for kind in searched])
     hits = [hit for every in matches for hit in every[:limit]]
@@ -93,20 +102,21 @@ def search(
     return SearchAnswer(words=words, hits=tuple(hits), more=tuple(more), searched=searched)
 
 
-def _closed(snapshot: Snapshot) -> frozenset[SearchKind]:
-    """Return the kinds that the caller may not read, or that are not kept."""
-    has_texts = snapshot.shows_texts and snapshot.settings.keep_texts
+def _closed(context: Context, snapshot: Snapshot) -> frozenset[SearchKind]:
+    """Return the kinds that the caller may not read, or that are not kept. A reviewer reads texts of own items."""
+    has_texts = snapshot.settings.keep_texts and (snapshot.shows_texts or context.may("judge"))
     return TEXT_KINDS - ({"note"} if snapshot.shows_words else set()) - ({"text"} if has_texts else set())
 
 
 class _SearchInput(NamedTuple):
-    """The words of a search, and the sessions in which some of the words occur."""
+    """The words of a search, the sessions in which some of them occur, and the runs whose texts a reviewer reads."""
 
     snapshot: Snapshot
     text: str
     words: Sequence[str]
     sessions: Sequence[SessionName]
     limit: int
+    among: Sequence[int] | None = None
 
 
 _Search = Callable[[_SearchInput], list[SearchHit]]
@@ -159,7 +169,7 @@ def _texts(request: _SearchInput) -> list[SearchHit]:
             at_ms=one.at_ms,
             excerpt=excerpt_of(one.text, request.words),
         )
-        for one in matching_texts(request.snapshot, request.words, request.limit)
+        for one in matching_texts(request.snapshot, request.words, request.limit, among=request.among)
     ]
 
 

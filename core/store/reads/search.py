@@ -15,7 +15,7 @@ from core.store.engine.words import ACTIVE, BY_NAME, POSITION
 from core.store.reads.runs import named_run
 from core.store.reads.usage import strata
 from core.store.tables import LISTED
-from core.store.text_index import IndexedText, TextKind, find_indexed, stored_texts
+from core.store.text_index import IndexedText, TextKind, find_indexed, has_beginnings, stored_texts
 from core.store.transaction import Snapshot
 
 _BETWEEN: Final = "' / '"
@@ -224,15 +224,22 @@ _SUBJECTS: Final[dict[TextKind, str]] = {
 }
 
 
-def matching_texts(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[TextMatch]:
+def matching_texts(
+    snapshot: Snapshot, words: Sequence[str], limit: int, *, among: Sequence[int] | None = None
+) -> list[TextMatch]:
     """Return active runs and episodes whose kept texts have all words, the newest first.
 
-    None is read for a reader without texts, or while texts are not kept.
+    None is read for a reader without texts, or while texts are not kept. A reader who may see the texts of some runs
+    gets those ``among`` them. No other text and no index is read then, so that time depends on them alone.
     """
-    if not (snapshot.shows_texts and snapshot.settings.keep_texts):
+    if not snapshot.settings.keep_texts or not (snapshot.shows_texts or among):
         return []
     matches: list[TextMatch] = []
-    indexed = find_indexed(snapshot.connection, snapshot.learner_id, words, _TEXTS_READ)
+    indexed = (
+        [IndexedText("run", run_no) for run_no in among or ()]
+        if not snapshot.shows_texts
+        else find_indexed(snapshot.connection, snapshot.learner_id, words, _TEXTS_READ)
+    )
     for start in range(0, len(indexed), _TEXTS_AT_ONCE):
         matches += _having_words(snapshot, indexed[start : start + _TEXTS_AT_ONCE], words)
         if len(matches) >= limit:
@@ -251,6 +258,7 @@ def _having_words(
         texts = stored_texts(snapshot.connection, snapshot.learner_id, kind, [number for number, *_ in rows])
         for number, uid, at_ms in rows:
             text = texts.get(number, "")
-            if all(word.lower() in text.lower() for word in words):
+            is_indexed = snapshot.shows_texts or has_beginnings(text, words)
+            if is_indexed and all(word.lower() in text.lower() for word in words):
                 known[IndexedText(kind, number)] = TextMatch(kind, uid, at_ms, text)
     return [known[one] for one in indexed if one in known]
