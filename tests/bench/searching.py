@@ -15,8 +15,10 @@ import msgspec
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
+from core.flows.queues import add_queue
 from core.flows.settings import change
 from core.records.actor import Actor
+from core.records.review import QueueAsks
 from tests.bench.harness import Row, Scale
 from tests.bench.pages import filled
 from tests.bench.worlds import runs
@@ -54,6 +56,9 @@ def searches(scale: Scale, folder: Path) -> list[Row]:
     record_all(context, [msgspec.structs.replace(next(runs(1, first=10**7)), prompt=f"a {HIDDEN} here")])
     viewer = replace(context, actor=Actor(name="v", role="viewer"))
     rows.append(_apart("a viewer, a text", viewer, n_pairs))
+    add_queue(context, "Own items", QueueAsks(limit=20))
+    reviewer = replace(context, actor=Actor(name="r", role="reviewer"))
+    rows.append(_apart("a reviewer, a text beside the own items", reviewer, n_pairs))
     context.store.close()
     return rows
 
