@@ -153,7 +153,7 @@ def clicks(scale: Scale, folder: Path) -> list[Row]:
     context.store.close()
     chart = _script(folder, "chart", _CHART)
     rows = []
-    with dashboard(folder / "ours.db") as ours, bare_page(chart) as base, _chromium() as browser:
+    with dashboard(folder / "ours.db") as ours, bare_page(chart) as base, chromium() as browser:
         turn = partial(_click, _opened(browser, base), _TURN)
         for name, (address, choices) in _CLICKS.items():
             page = _opened(browser, ours + address.format(arm=arm))
@@ -232,7 +232,7 @@ def _opened(browser: Browser, url: str) -> Page:
 
 
 @contextmanager
-def _chromium() -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - needed by this row alone
 
     with sync_playwright() as playwright:
