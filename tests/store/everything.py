@@ -325,6 +325,8 @@ def keep_texts(folder: Path) -> None:
         import_files(context, [file])
         undo_and_redo(context, import_files(context, [longer]).id)
         assert queries.search(context, "why so", ["text"]).hits
+        reviewer = replace(context, actor=Actor(name="kim", role="reviewer"))
+        assert not queries.search(reviewer, "why so", ["text"]).hits
         build_index(context.store.database)
         change(context, "keep_texts", False)
         assert queries.verify(context).clean
