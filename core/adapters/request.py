@@ -23,6 +23,7 @@ from core.errors import ArmscopeError, InvalidInput
 from core.records.arm import Arm, tool_key
 from core.records.bill import Owner
 from core.records.candidate import tool_candidate
+from core.records.limits import MAX_LABEL_CHARS, keepable, text
 
 _T = TypeVar("_T")
 
@@ -95,8 +96,6 @@ class Request:
             if self._is_held:
                 included.sort(key=lambda pair: pair[0])
             return [tool for _, tool in included]
-        except ArmscopeError:
-            raise
         except Exception as problem:
             self._log(problem)
             return list(offered)
@@ -113,14 +112,22 @@ class Request:
                 arms.setdefault(arm.key, arm)
                 self._keys[name_of(tool)] = arm.key
         options: RunOptions = {**self._requests.options, "uid": self._uid}
-        if self.session is not None:
-            options.setdefault("session", str(self.session))
+        if self.session is not None and (session := self._thread()) is not None:
+            options.setdefault("session", session)
         run = self._requests.blocking.run(list(arms.values()), **options)
         selection = run.__enter__().selection
         ranked, left_out = enumerate(selection.decisions), len(selection.decisions) + 1
         self._ranks = {one.arm: rank if one.included else left_out for rank, one in ranked}
         self._is_held = selection.held_since_ms is not msgspec.UNSET
         self._run = run
+
+    def _thread(self) -> str | None:
+        """Return the framework's thread as a session; None where it can't be one."""
+        try:
+            return keepable(text("session", str(self.session), MAX_LABEL_CHARS))
+        except Exception as problem:
+            self._log(problem)
+            return None
 
     def _rank(self, name: str) -> int:
         """Return the rank of a tool; unknown tools come last, and left-out ones after them."""
@@ -137,8 +144,9 @@ class Request:
             if owner == "agent":
                 run.from_messages(messages)
             else:
-                usages = [part for part in parts_of(messages) if part.kind == "usage"]
-                run.spent += [replace(spent_of(one.usage, one.model)[1], owner=owner) for one in usages]
+                for one in parts_of(messages):
+                    if one.kind == "usage":
+                        run.spend(replace(spent_of(one.usage, one.model)[1], owner=owner))
             run.spent = [replace(row, model=row.model or model) for row in run.spent]
         except Exception as problem:
             self._log(problem)

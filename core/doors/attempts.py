@@ -41,7 +41,7 @@ from core.records.answers import RecordAnswer
 from core.records.arm import Arm
 from core.records.evidence import Evidence
 from core.records.learner import LearnerSettings
-from core.records.limits import MAX_COUNT, one_of, whole
+from core.records.limits import MAX_COUNT, keepable, one_of, shown, whole
 from core.records.run import Call, Inventory, Run
 from core.records.selection import Decision, Reason, Selection
 from core.records.status import SpoolCounts
@@ -104,13 +104,18 @@ class Request:
     has_waited: bool = False
 
     @classmethod
-    def of(cls, uid: str, options: Mapping[str, Any], limits: Limits) -> Request:
+    def of(cls, uid: str, options: Mapping[str, Any], limits: Limits, named: tuple[Arm, ...] = ()) -> Request:
         """Return the request; raises `InvalidInput` for values that no run may have."""
         for name in ("budget_tokens", "k"):
             if options.get(name) is not None:
                 whole(name, options[name], MAX_COUNT)
         labels: dict[str, Any] = {name: options.get(name) for name in ("session", "model", "channel")}
-        Run(uid=uid, inventory=Inventory(kind="declared", arms=()), **labels)
+        Run(uid=uid, inventory=Inventory(kind="declared", arms=(), named=named), **labels)
+        for name, value in {"uid": uid, **labels}.items():
+            if value is not None and keepable(value) != value:
+                raise InvalidInput(
+                    f"{name} must be of whole characters, got {shown(value)}.", next_step="Write it as UTF-8."
+                )
         return cls(
             uid=uid,
             options=options,
@@ -211,6 +216,12 @@ class Attempts:
             self._known.settings = self._learner.settings
 
     # Record
+
+    def ignore(self, request: Request, where: str, problem: Exception) -> None:
+        """Log a bad value that was left out of a run, once for each method; raise where the request does."""
+        if request.raises:
+            raise problem
+        self._log_once(f"A value of {where} is left out of run %r: %s", request.uid, problem)
 
     def record(
         self, run: Callable[[], Run], request: Request, afterwards: list[Callable[[], None]]

@@ -39,7 +39,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 class MessagePart(NamedTuple):
     """A part of messages; ``owner`` is the message that it is a part of, ``identity`` the id of a call."""
 
-    kind: Literal["request", "text", "call", "result", "usage"]
+    kind: Literal["request", "text", "call", "result", "usage", "unreadable"]
     owner: object
     text: str = ""
     call: Call | None = None
@@ -47,6 +47,7 @@ class MessagePart(NamedTuple):
     arguments: str = ""
     usage: object = None
     model: str | None = None
+    problem: Exception | None = None
 
 
 def parts_of(messages: object) -> list[MessagePart]:
@@ -59,7 +60,7 @@ def parts_of(messages: object) -> list[MessagePart]:
     [('request', '2 + 2?', None), ('text', 'Let me see', None), ('call', '', 'add')]
     """
     several = messages if isinstance(messages, list | tuple) else [messages]
-    parts = [part for message in several for part in _parts(message)]
+    parts = [part for message in several for part in _readable_parts(message)]
     starts = [number for number, part in enumerate(parts) if part.kind == "request"]
     return parts[starts[-1] :] if starts else parts
 
@@ -70,8 +71,25 @@ def call_of(name: str, arguments: object) -> Call:
 
 
 def text_of(arguments: object) -> str:
-    """Return arguments or a result as text."""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
+    """Return arguments or a result as text; "" where JSON has no form of them.
+
+    >>> text_of({"a": 2}), text_of({(1, 2): 3})
+    ('{"a": 2}', '')
+    """
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return json.dumps(arguments, default=str)
+    except Exception:  # an object's own text may fail with any; its call counts all the same
+        return ""
+
+
+def _readable_parts(message: object) -> Iterator[MessagePart]:
+    """Parts of a message up to the first that can't be read; an SDK's object may raise anything."""
+    try:
+        yield from _parts(message)
+    except Exception as problem:
+        yield MessagePart("unreadable", message, problem=problem)
 
 
 def _parts(message: object) -> Iterator[MessagePart]:
@@ -94,7 +112,7 @@ def _parts(message: object) -> Iterator[MessagePart]:
     else:
         yield from _item(message)
     usage = _of(message, "usage") or _of(message, "usage_metadata")
-    if usage is not None:
+    if usage is not None and _counts(usage):
         about = _of(message, "response_metadata")
         named = (
             _of(message, "model"),

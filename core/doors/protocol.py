@@ -284,8 +284,11 @@ class LearnerProtocol(Protocol):
         for name in options.keys() - RunOptions.__annotations__.keys():
             raise TypeError(f"run() got an unexpected keyword argument {name!r}")
         uid = options.get("uid")
-        request = Request.of(str(uuid.uuid4()) if uid is None else uid, options, self._attempts.limits)
-        named = [named_arm_of(arm) for arm in options.get("named") or ()]
+        by_name = tuple(named_arm_of(arm) for arm in options.get("named") or ())
+        request = Request.of(
+            str(uuid.uuid4()) if uid is None else uid, options, self._attempts.limits, by_name
+        )
+        named = {arm.key: arm for arm in by_name}
         began_s = 0.0
 
         def begin(offered: Sequence[Any] | None) -> Selection:
@@ -293,13 +296,20 @@ class LearnerProtocol(Protocol):
             selection = self._attempts.select(
                 None if offered is None else [arm_of(arm) for arm in offered], request
             )
+            for key in named.keys() & set(selection.excluded):
+                problem = f"An arm must be in the prompt by name or left out, got both for {key!r}."
+                ignore("learner.run", InvalidInput(problem, next_step="Name it in one of the two."))
+                del named[key]
             began_s = monotonic()
             return selection
+
+        def ignore(where: str, problem: Exception) -> None:
+            self._attempts.ignore(request, where, problem)
 
         def end(run: RunUnderWay[Any], status: Status) -> tuple[RecordAnswer | None, RunOutcome]:
             recorded: RecordOptions = {
                 "selection": run.selection,
-                "named": named,
+                "named": list(named.values()),
                 "loaded": tuple(run.loads),
                 "calls": run.calls,
                 "texts": run.texts,
@@ -321,7 +331,9 @@ class LearnerProtocol(Protocol):
                 run.later,
             )
 
-        return RunUnderWay[Any](arms, uid=request.uid, begin=begin, end=end)
+        return RunUnderWay[Any](
+            arms, uid=request.uid, begin=begin, end=end, named=named.keys(), ignore=ignore
+        )
 
     def select(
         self,

@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import wraps
 from types import TracebackType
-from typing import Final, Generic, Literal, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar
 
 from core.doors.attempts import RunOutcome
-from core.doors.messages import call_of, parts_of, spent_of, text_of
+from core.doors.messages import MessagePart, call_of, parts_of, spent_of, text_of
 from core.errors import InvalidInput
 from core.records.answers import RecordAnswer
 from core.records.bill import Spent
+from core.records.limits import MAX_LABEL_CHARS, MAX_TOKENS, keepable, shown, whole
+from core.records.limits import text as as_text
 from core.records.run import Call, Status, Usage
 from core.records.selection import Selection
 from core.records.transcript import Talk
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+_R = TypeVar("_R", bound="RunUnderWay[Any]")
 
 _LOG: Final = logging.getLogger("armscope")
+
+
+def _harmless(method: Callable[Concatenate[_R, _P], None]) -> Callable[Concatenate[_R, _P], None]:
+    """Return a method of the block that leaves a bad value out of the run instead of raising."""
+
+    @wraps(method)
+    def guarded(self: _R, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as problem:
+            self._ignore(f"run.{method.__name__.lstrip('_')}", problem)
+
+    return guarded
+
+
+def _raised(where: str, problem: Exception) -> NoReturn:  # noqa: ARG001 - as any way to ignore
+    raise problem
 
 
 class RunUnderWay(Generic[_T]):
@@ -29,6 +51,9 @@ class RunUnderWay(Generic[_T]):
     the ids of all included arms. ``guidance`` describes left-out tools for the model (None = no text). After the
     block, ``outcome`` is ``recorded``, ``spooled`` (it waits on disk, and is sent later) or ``dropped``. ``answer``
     is the answer of the record, if there was one.
+
+    A method that gets None adds nothing. A bad value is left out, logged once and counted in ``ignored``. It raises
+    only with ``on_error`` "raise".
     """
 
     def __init__(
@@ -38,6 +63,8 @@ class RunUnderWay(Generic[_T]):
         uid: str | None,
         begin: Callable[[Sequence[_T] | None], Selection],
         end: Callable[[RunUnderWay[_T], Status], tuple[RecordAnswer | None, RunOutcome]],
+        named: Collection[str] = (),
+        ignore: Callable[[str, Exception], None] = _raised,
     ) -> None:
         self.uid = str(uuid.uuid4()) if uid is None else uid
         self.calls: list[Call] = []
@@ -50,10 +77,13 @@ class RunUnderWay(Generic[_T]):
         self.answer: RecordAnswer | None = None
         self.outcome: RunOutcome | None = None
         self.later: list[Callable[[], None]] = []
+        self.ignored = 0
         self._read: dict[int, object] = {}
         self._offered = None if offered is None else list(offered)
         self._begin = begin
         self._end = end
+        self._named = named
+        self._on_bad = ignore
         self._selection: Selection | None = None
 
     def __enter__(self) -> Self:
@@ -105,24 +135,52 @@ class RunUnderWay(Generic[_T]):
         """Text about left-out tools for the system prompt."""
         return self.selection.guidance
 
-    def afterwards(self, work: Callable[[], None]) -> None:
+    def _ignore(self, where: str, problem: Exception) -> None:
+        self.ignored += 1
+        self._on_bad(where, problem)
+
+    @_harmless
+    def afterwards(self, work: Callable[[], None] | None) -> None:
         """Call a function after the run is recorded; if that is later, in the background."""
+        if work is None:
+            return
+        if not callable(work):
+            raise InvalidInput(
+                f"Work after a run must be a function, got {shown(work)}.",
+                next_step="Pass a function without parameters.",
+            )
         self.later.append(work)
 
-    def called(self, name: str, arguments: object = "") -> None:
+    @_harmless
+    def called(self, name: str | None, arguments: object = "") -> None:
         """Add a tool call; detectors read the first 200 characters of its arguments.
 
         They are stored with the transcript, only with the setting ``keep_texts``.
         """
-        self.calls.append(call_of(name, arguments))
-        self.talk.call(name, text_of(arguments))
+        if name is not None:
+            self._call(name, "" if arguments is None else text_of(arguments))
 
-    def loaded(self, arm: str) -> None:
+    def _call(self, name: str, arguments: str, identity: str = "") -> None:
+        known = keepable(as_text("A call's name", name, MAX_LABEL_CHARS))
+        written = keepable(arguments)
+        self.calls.append(call_of(known, written))
+        self.talk.call(known, written, identity)
+
+    @_harmless
+    def loaded(self, arm: str | None) -> None:
         """Add an arm of ``named`` that the agent loaded otherwise than by a call of its name, such as a skill."""
-        if arm not in self.loads:
-            self.loads.append(arm)
+        if arm is None:
+            return
+        if (key := as_text("A loaded arm", arm)) not in self._named:
+            raise InvalidInput(
+                f"A loaded arm must have been in the prompt by name, got {shown(key)}.",
+                next_step="Name it in named=[…] of learner.run.",
+            )
+        if key not in self.loads:
+            self.loads.append(key)
 
-    def asked(self, text: str) -> None:
+    @_harmless
+    def asked(self, text: str | None) -> None:
         """Set the text of the request; it is stored, up to 100,000 characters, only with the setting ``keep_texts``.
 
         >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
@@ -130,18 +188,23 @@ class RunUnderWay(Generic[_T]):
         >>> run.prompt
         'Sum it up'
         """
-        self.prompt = text
-        self.talk.add("user", text)
+        if text is not None:
+            self.prompt = keepable(as_text("A request", text))
+            self.talk.add("user", self.prompt)
 
-    def said(self, text: str) -> None:
+    @_harmless
+    def said(self, text: str | None) -> None:
         """Add a text of the agent; detectors read it for skills, files and memories.
 
         The last text is stored as the answer, up to 100,000 characters, only with the setting ``keep_texts``.
         """
-        self.texts.append(text)
-        self.talk.add("agent", text)
+        if text is not None:
+            written = keepable(as_text("A text of the agent", text))
+            self.texts.append(written)
+            self.talk.add("agent", written)
 
-    def used(self, usage: object = None, *, model: str | None = None, **parts: int) -> None:
+    @_harmless
+    def used(self, /, usage: object = None, *, model: str | None = None, **parts: int | None) -> None:
         """Add the usage of one answer of a model: a `Usage`, an SDK's usage, or its parts by name.
 
         ``model`` is the model that answered, where it is not the run's.
@@ -152,10 +215,21 @@ class RunUnderWay(Generic[_T]):
         >>> run.usage.tokens
         17
         """
-        added, row = spent_of(parts if usage is None else usage, model)
-        self.spent.append(row)
-        self.usage = added if self.usage is None else _sum(self.usage, added)
+        if usage is not None or any(part is not None for part in parts.values()):
+            self._use(parts if usage is None else usage, model)
 
+    def _use(self, usage: object, model: str | None) -> None:
+        added, row = spent_of(usage, None if model is None else keepable(as_text("A model", model)))
+        total = added if self.usage is None else _sum(self.usage, added)
+        self.spend(row)
+        self.usage = total
+
+    def spend(self, row: Spent) -> None:
+        """Add tokens to the bill alone; raises `InvalidInput` where a run can't have that many."""
+        whole("A run's tokens", sum(sum(one.counts) for one in (*self.spent, row)), MAX_TOKENS)
+        self.spent.append(row)
+
+    @_harmless
     def from_messages(self, messages: object) -> None:
         """Add the calls, texts and usage of an answer of the model, or of a list of messages.
 
@@ -172,25 +246,23 @@ class RunUnderWay(Generic[_T]):
         for part in parts:
             if id(part.owner) in self._read:
                 continue
-            if part.call is not None:
-                self.calls.append(part.call)
-                self.talk.call(part.call.name, part.arguments, part.identity)
-            elif part.kind == "request":
-                self.asked(part.text)
-            elif part.kind == "text":
-                self.said(part.text)
-            elif part.kind == "result":
-                self.talk.result(part.text, part.identity)
-            else:
-                self._use(part.usage, part.model)
+            self._from_messages(part)
         self._read |= {id(part.owner): part.owner for part in parts}
 
-    def _use(self, usage: object, model: str | None) -> None:
-        """Add the usage of a message; what names no tokens is passed over."""
-        try:
-            self.used(usage, model=model)
-        except InvalidInput as problem:
-            _LOG.debug("Run %r: %s", self.uid, problem)
+    @_harmless
+    def _from_messages(self, part: MessagePart) -> None:
+        if part.problem is not None:
+            raise part.problem
+        if part.call is not None:
+            self._call(part.call.name, part.arguments, part.identity)
+        elif part.kind == "request":
+            self.asked(part.text)
+        elif part.kind == "text":
+            self.said(part.text)
+        elif part.kind == "result":
+            self.talk.result(keepable(part.text), part.identity)
+        else:
+            self._use(part.usage, part.model)
 
 
 def _status(kind: type[BaseException] | None) -> Status:

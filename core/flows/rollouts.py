@@ -21,7 +21,7 @@ from core.formats.openreward import Rollouts, check_known, event_of, later
 from core.formats.strict import Flaw
 from core.permissions import authorise
 from core.records.episode import Episode
-from core.records.kept_texts import keepable
+from core.records.limits import keepable
 from core.records.rollout import EventsTaken, RefusedEvent, RolloutRow
 from core.records.rollout_event import Message, RolloutEvent, Started, Updated
 from core.records.times import iso

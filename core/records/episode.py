@@ -15,7 +15,6 @@ from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
 from core.errors import InvalidInput
-from core.records.kept_texts import keepable
 from core.records.limits import (
     LAST_MS,
     MAX_COUNT,
@@ -25,6 +24,7 @@ from core.records.limits import (
     Label,
     Millis,
     flag,
+    keepable,
     number,
     one_of,
     several,

@@ -57,15 +57,6 @@ def cut(text: str) -> str:
     return f"{text[:n_stored]} [… cut: {len(text) - n_stored:,} more characters …]"
 
 
-def keepable(text: str) -> str:
-    r"""A text as every database can keep it: with a mark for U+0000 and for halves of characters.
-
-    >>> keepable("a\0b"), keepable("\ud83d!")
-    ('a\ufffdb', '?!')
-    """
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-
-
 def execution_uid(run: str) -> str:
     """Return the uid of a run's own execution, the same in every import (UUID version 5, RFC 9562, 5.5).
 

@@ -123,6 +123,15 @@ def storable(name: str, value: str, *, where: str = "", error: type[InvalidInput
     return value
 
 
+def keepable(text: str) -> str:
+    r"""A text as every database can keep it: with a mark for U+0000 and for halves of characters.
+
+    >>> keepable("a\0b"), keepable("\ud83d!")
+    ('a\ufffdb', '?!')
+    """
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
 def one_of(name: str, value: object, allowed: Collection[str], *, where: str = "") -> str:
     """Return ``value`` if it is one of the texts that are allowed.
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from core.records.kept_texts import keepable
+from core.records.limits import keepable
 
 Speaker = Literal["user", "agent", "call", "left out"]
 MAX_MESSAGE_CHARS: Final = 8_000

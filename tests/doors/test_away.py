@@ -282,6 +282,7 @@ def test_on_request_an_agent_gets_the_error(tmp_path: Path) -> None:
         {"k": "two"},
         {"uid": ""},
         {"session": "s" * 2_000},
+        {"session": "half a character \ud83d"},
         {"model": 7},
         {"select_s": 0},
         {"on_error": "warn"},

@@ -323,7 +323,13 @@ def test_counts_are_disjoint(usage: dict[str, Any], row: Spent) -> None:
 def test_a_usage_without_tokens_is_refused(usage: object) -> None:
     with pytest.raises(InvalidInput):
         a_run().used(usage)
-    a_run().from_messages({"role": "assistant", "content": "Hi", "usage": usage})
+
+
+@pytest.mark.parametrize("usage", [{}, {"tokens": 3}, object(), "5", 7])
+def test_a_message_without_tokens_is_read(usage: object) -> None:
+    run = a_run()
+    run.from_messages({"role": "assistant", "content": "Hi", "usage": usage})
+    assert (run.texts, run.usage) == (["Hi"], None)
 
 
 @given(
