@@ -448,6 +448,8 @@ class Attempts:
 
     def send(self) -> bool:
         """Send what waits in the spool, one run after the other. Return whether all is sent."""
+        if not self.spool.waiting():
+            return True  # a lock would make a folder
         with self.spool.sending() as is_alone:
             if not is_alone:
                 return False

@@ -513,6 +513,36 @@ def test_the_command_lists_and_sends(shell: Shell, tmp_path: Path, monkeypatch: 
         assert learner.status().runs == 3
 
 
+def test_the_command_sends_for_every_learner_of_an_address(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
+    context = context_at(tmp_path / "a.db")
+    with served(context) as url:
+        front = Front(url)
+        front.be("refused")
+        for learner, number in (("support", 3), ("sales", 2)):
+            with Client(front.url, learner=learner, **QUICK) as client:
+                for n in range(number):
+                    assert request(client, f"r{n}").outcome == "spooled"
+        front.be("passing")
+        only = document(shell("spool", "send", "--server", front.url, "--learner", "sales", "--json"))
+        assert (only["sent"], only["left"]["waiting"]) == (2, 0)
+        shell("spool", "send", "--server", front.url, "--learner", "never")
+        shell("spool", "send", "--server", "http://127.0.0.1:1")
+        every = document(shell("spool", "send", "--server", f"{front.url}/", "--json"))
+        assert (every["sent"], every["left"]["waiting"]) == (3, 0)
+        assert [row["learner"] for row in document(shell("spool", "--json"))] == ["sales", "support"]
+        front.close()
+    for name in ("support", "sales"):
+        body = b'{"run":{"uid":"late","inventory":{"kind":"declared","arms":[{"key":"tool:a:a"}]}},"ended_now":true}'
+        Spool.of_database(context.store.location, name).add("late", body, now_ms=0)
+    here = document(shell("--database", str(tmp_path / "a.db"), "spool", "send", "--json"))
+    assert (here["sent"], here["left"]["rejected"]) == (2, 0)
+    assert [Learner(context.of(name)).status().runs for name in ("support", "sales")] == [4, 3]
+    context.store.close()
+
+
 @pytest.mark.of_file
 def test_a_file_that_cannot_be_read_keeps_no_sender_busy(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db", spool=tmp_path, select_s=5, record_s=0.2) as learner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,7 +13,7 @@ from core.doors.cli.program.app import answer, command, context_of, done, global
 from core.doors.terminal import say, say_table
 from core.records.counts import number_of
 from core.records.status import SpoolCounts
-from core.settings import DEFAULT_LEARNER, secret
+from core.settings import secret
 from core.spool import Spool, spools
 
 if TYPE_CHECKING:
@@ -62,19 +63,44 @@ def send(
     ] = None,
     rejected: Annotated[bool, typer.Option("--rejected", help="Send rejected runs once more.")] = False,
 ) -> None:
-    """Runs without an answer go on waiting. A repeat counts once."""
-    options = global_options(line).settings()
-    learner: LearnerProtocol
+    """Without --learner it sends those of every learner. A run without an answer waits on; a repeat counts once."""
+    number, left = 0, SpoolCounts()
+    for learner in _senders(line, server):
+        try:
+            number += learner._attempts.send_all(rejected=rejected)
+        finally:
+            learner._attempts.close()
+        left = _sum(left, learner._attempts.counts())
+    result = SpoolSent(sent=number, left=left)
+    done(line, result, lambda: say(f"{number_of(result.sent, 'run')} sent; {spool_words(result.left)}."))
+
+
+def _senders(line: typer.Context, server: str | None) -> Iterator[LearnerProtocol]:
+    """Yield the learners that have a spool at a database or server; only the one that the options name, if any."""
+    named = global_options(line).settings().learner
     if server is None:
-        learner = resolve_name("core.doors.python:Learner")(context_of(line))
+        kind: Any = resolve_name("core.doors.python:Learner")
+        context = context_of(line, whole=True)
+        for name in _learners(Spool.of_database(context.store.location, ""), named):
+            yield kind(context.of(name))
     else:
         client: Any = resolve_name("core.client:Client")
-        learner = client(server, secret("ARMSCOPE_TOKEN"), learner=options.learner or DEFAULT_LEARNER)
-    with learner:
-        result = SpoolSent(
-            sent=learner._attempts.send_all(rejected=rejected), left=learner._attempts.counts()
-        )
-    done(line, result, lambda: say(f"{number_of(result.sent, 'run')} sent; {spool_words(result.left)}."))
+        for name in _learners(Spool.of_server(server, ""), named):
+            with client(server, secret("ARMSCOPE_TOKEN"), learner=name) as learner:
+                yield learner
+
+
+def _learners(there: Spool, named: str | None) -> list[str]:
+    known = [one.about.learner for one in spools() if one.about.address == there.about.address]
+    return known if named is None else [named]
+
+
+def _sum(one: SpoolCounts, other: SpoolCounts) -> SpoolCounts:
+    return SpoolCounts(
+        waiting=one.waiting + other.waiting,
+        rejected=one.rejected + other.rejected,
+        dropped=one.dropped + other.dropped,
+    )
 
 
 def spool_words(counts: SpoolCounts) -> str:
