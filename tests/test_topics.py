@@ -23,6 +23,10 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "my agent hangs",
         "is the agent blocked if armscope is unavailable",
         "outages",
+        "outcome dropped",
+        "outcome rejected",
+        "run.outcome",
+        "rejected runs",
     ),
     ("python", "Thumbs up and thumbs down"): (
         "thumbs-up",

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 OnError = Literal["continue", "raise"]
-RunOutcome = Literal["recorded", "spooled", "dropped"]
+RunOutcome = Literal["recorded", "spooled", "rejected", "dropped"]
 
 _LOG: Final = logging.getLogger("armscope")
 _REJECTIONS: Final = (InvalidInput, NotFound, Conflict, Denied, Unidentified)
@@ -325,12 +325,11 @@ class Attempts:
 
     def _reject(
         self, uid: str, body: bytes, problem: Exception, session: str | None = None
-    ) -> Literal["dropped"]:
-        """Keep a run as rejected."""
+    ) -> Literal["rejected", "dropped"]:
+        """Keep a run as rejected; it is dropped where the disk is full or away."""
         why = problem if isinstance(problem, ArmscopeError) else _unexpected(problem)
         self._log_once("Run %r was rejected: %s", uid, why)
-        self._add(uid, body, session, _SYNC_S, why)
-        return "dropped"
+        return "rejected" if self._add(uid, body, session, _SYNC_S, why) else "dropped"
 
     # Record later
 

@@ -49,8 +49,8 @@ class RunUnderWay(Generic[_T]):
 
     Inside the block ``selection`` has the decisions, ``tools`` the included definitions of the caller, and ``arms``
     the ids of all included arms. ``guidance`` describes left-out tools for the model (None = no text). After the
-    block, ``outcome`` is ``recorded``, ``spooled`` (it waits on disk, and is sent later) or ``dropped``. ``answer``
-    is the answer of the record, if there was one.
+    block, ``outcome`` is ``recorded``, ``spooled`` (it waits on disk, and is sent later), ``rejected`` (it is kept on
+    disk with the reason) or ``dropped`` (it is lost). ``answer`` is the answer of the record, if there was one.
 
     A method that gets None adds nothing. A bad value is left out, logged once and counted in ``ignored``. It raises
     only with ``on_error`` "raise".

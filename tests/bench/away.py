@@ -110,7 +110,8 @@ class Seen:
         self.n_stored = len(stored)
         self.n_twice = sum(n > 1 for n in stored.values())
         self.n_missing = sum(
-            outcome != "dropped" and uid not in stored for uid, outcome in self.outcomes.items()
+            outcome not in {"rejected", "dropped"} and uid not in stored
+            for uid, outcome in self.outcomes.items()
         )
         with open_learner(path, _LEARNER) as learner:
             self.is_clean = learner.verify().clean
@@ -287,7 +288,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="times that each scene is played")
     chosen = parser.parse_args()
     logging.disable()
-    _say(("scene", "requests", "lost", "spooled", "dropped", "missing", "twice", "first s", *_HEADS, ""))
+    _say(
+        (
+            "scene",
+            "requests",
+            "lost",
+            "spooled",
+            "rejected",
+            "dropped",
+            "missing",
+            "twice",
+            "first s",
+            *_HEADS,
+            "",
+        )
+    )
     is_good = True
     for name in (chosen.only or list(SCENES)) * chosen.rounds:
         seen = measured(name, chosen.requests)
@@ -299,6 +314,7 @@ def main() -> None:
                 seen.n_requests,
                 seen.n_requests - seen.n_answers,
                 outcomes.count("spooled"),
+                outcomes.count("rejected"),
                 outcomes.count("dropped"),
                 seen.n_missing,
                 seen.n_twice,

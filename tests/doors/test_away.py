@@ -309,22 +309,27 @@ def test_what_the_server_rejects_is_kept_with_the_reason(
         with served(context) as url:
             with Client(url, token, spool=tmp_path / "reader") as reader:
                 for number in range(3):
-                    assert request(reader, f"r{number}").outcome == "dropped"
+                    assert request(reader, f"r{number}").outcome == "rejected"
                 assert reader.status().spool.rejected == 3
                 with pytest.raises(Denied), reader.run(TOOLS, on_error="raise"):
                     pass
             with Client(url, spool=tmp_path / "own") as client:
                 with client.run(TOOLS, uid="taken") as run:
                     run.called("fetch")
-                assert run.outcome == "dropped"
+                assert run.outcome == "rejected"
                 with client.run(TOOLS) as run:
                     run.calls.append(Call(name="n" * 5_000))
-                assert run.outcome == "dropped"
+                assert run.outcome == "rejected"
                 assert request(client, "r9").outcome == "recorded"
                 assert client.status().spool.rejected == 2
                 reasons = [client._attempts.spool.read(path) for path in client._attempts.spool.rejected()]
                 assert [item and item.header.code for item in reasons] == ["conflict", "invalid_input"]
-    assert len([one for one in caplog.messages if "rejected" in one]) == 2, "once for each client"
+                assert client.status().spool.dropped == 0
+            (tmp_path / "full").write_text("a file, and no folder")
+            with Client(url, token, spool=tmp_path / "full") as lossy:
+                assert request(lossy, "r0").outcome == "dropped"
+                assert (lossy.status().spool.rejected, lossy.status().spool.dropped) == (0, 1)
+    assert len([one for one in caplog.messages if "rejected" in one]) == 3, "once for each client"
 
 
 # The fallback
