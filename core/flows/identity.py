@@ -41,7 +41,10 @@ def actor_of_token(store: Store, secret: str, *, now_ms: int) -> Actor:
         with store.reading(INSTALLATION) as snapshot:
             row = token_by_digest(snapshot, digest_of(secret), now_ms)
     if row is None:
-        raise unidentified()
+        raise Unidentified(
+            "A token must be a valid one, got one that is unknown, revoked or expired.",
+            next_step="Check that all of it was copied, or ask an operator for a token.",
+        )
     actor, hour = row.actor, now_ms // HOUR_MS
     if not row.used_hour - 1 <= hour <= row.used_hour:
         with suppress(StoreError):  # a full or read-only disk must not prevent sign-in
@@ -172,9 +175,9 @@ def has_operator(store: Store) -> bool:
 
 
 def unidentified() -> Unidentified:
-    """Return the one error for every unidentified caller; it does not reveal the reason."""
+    """Return the one error for every session that is not valid; it does not reveal the reason."""
     return Unidentified(
-        "A valid token or session is needed, got none.",
+        "A session must be a valid one of a member, got one that is not.",
         next_step="Sign in again, or ask an operator for a token.",
     )
 

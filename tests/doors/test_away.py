@@ -35,6 +35,7 @@ from core.errors import (
     NotFound,
     StoreBusy,
     TimedOut,
+    Unidentified,
 )
 from core.flows.context import Context
 from core.flows.erase import erase
@@ -313,6 +314,10 @@ def test_what_the_server_rejects_is_kept_with_the_reason(
                 assert reader.status().spool.rejected == 3
                 with pytest.raises(Denied), reader.run(TOOLS, on_error="raise"):
                     pass
+            with Client(url, "arms_wrong", spool=tmp_path / "wrong") as unknown:
+                with pytest.raises(Unidentified) as refused:
+                    unknown.status()
+                assert ("none" in str(refused.value), "arms_wrong" in str(refused.value)) == (False, False)
             with Client(url, spool=tmp_path / "own") as client:
                 with client.run(TOOLS, uid="taken") as run:
                     run.called("fetch")

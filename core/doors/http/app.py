@@ -80,7 +80,9 @@ _EXPOSED_HEADERS: Final = (
 
 def unidentified(secret: str) -> Actor:  # noqa: ARG001 - as any way to identify
     """Raise `Unidentified`: a server without tokens accepts none."""
-    raise Unidentified("A valid token is needed, got none.", next_step="Ask an operator for a token.")
+    raise Unidentified(
+        "A token must be known to this server, got one that is not.", next_step="Ask an operator for a token."
+    )
 
 
 def uncounted(actor: Actor | None, action: str) -> None:
