@@ -13,7 +13,7 @@ from core.version import __version__
 
 if TYPE_CHECKING:
     from core.adapters.decorator import with_run
-    from core.client import AsyncClient, Client
+    from core.client import AsyncClient, Client, Unreachable
     from core.doors.asynchronous import AsyncLearnerProtocol, AsyncRun
     from core.doors.protocol import LearnerProtocol
     from core.doors.python import AsyncLearner, Learner, learners, open_learner, restore
@@ -89,6 +89,7 @@ else:
         "core.client": (
             "AsyncClient",
             "Client",
+            "Unreachable",
         ),
         "core.doors.asynchronous": (
             "AsyncLearnerProtocol",
@@ -309,6 +310,7 @@ __all__ = [
     "StoredInventory",
     "TrainingAnswer",
     "UndoAnswer",
+    "Unreachable",
     "Usage",
     "Verification",
     "View",

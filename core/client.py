@@ -30,19 +30,22 @@ from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.attempts import Attempts, Limits
 from core.doors.http.refusals import TooMany
 from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
+from core.doors.threads import Threads
 from core.doors.verbs import outside
-from core.errors import ArmscopeError, Closed, InvalidBatch, StoreError, UnreadableSource
+from core.errors import ArmscopeError, Closed, InvalidBatch, StoreError, TimedOut, UnreadableSource
 from core.flows.new_file import new_file, observations_file
 from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer
 from core.records.import_answer import ImportAnswer
 from core.records.parameters import ExportFormat
 from core.records.run import Run
 from core.records.training import MANIFEST_END, TrainingAnswer, TrainingManifest
-from core.settings import DEFAULT_LEARNER
+from core.settings import DEFAULT_LEARNER, seconds
 from core.spool import Spool
 
 _T = TypeVar("_T")
 _RETRIES: Final = 5
+_READ_CONNECTS: Final = 3
+"""Repeats of a read that gets no connection: enough for a restart, and soon over."""
 _BACKOFF_S: Final = 0.2
 _RETRIED: Final = (429, 502, 503, 504)
 _CONNECT_S: Final = 5.0
@@ -92,7 +95,8 @@ class Client(LearnerProtocol):
     A failed request is sent again, with pauses, up to five times, under the same id: a uid, or a key, by default
     a new one. So it counts once. A request of `run` waits at most ``connect_s`` (default .3) for a connection,
     ``select_s`` (1) for a selection and ``record_s`` (.5) seconds for a record. A run that can't be recorded waits in
-    the folder ``spool``.
+    the folder ``spool``. A method that reads, such as `status`, takes at most ``read_s`` (120) seconds. After that,
+    or within 3 seconds where the server refuses connections, it raises `Unreachable`.
     """
 
     def __init__(
@@ -104,9 +108,12 @@ class Client(LearnerProtocol):
         connect_s: float | None = None,
         select_s: float | None = None,
         record_s: float | None = None,
+        read_s: float | None = None,
         spool: str | Path | None = None,
     ) -> None:
         limits = Limits.of(connect_s=connect_s, select_s=select_s, record_s=record_s)
+        self._read_s = seconds("ARMSCOPE_READ_S", read_s, _ANSWER_S)
+        self._readers = Threads()
         kept = Spool.of_server(url, learner, parent=None if spool is None else Path(spool))
         self._attempts = Attempts(self, limits, kept)
         self._limited = threading.local()
@@ -142,8 +149,20 @@ class Client(LearnerProtocol):
         for field in _IN_PATH & fields.keys() if name in _REPORTS else ():
             path = path.replace(f"{{{field}}}", quote(str(fields.pop(field)), safe=""))
         query = urlencode({"input": msgspec.json.encode(fields).decode()}) if fields else ""
-        answer = self._answer("GET", f"{path}?{query}".rstrip("?"))
+        answer = self._read(f"{path}?{query}".rstrip("?"))
         return _decoded(msgspec.json.decode(answer, type=dict[str, msgspec.Raw])["record"], kind)
+
+    def _read(self, path: str) -> bytes:
+        """Return the answer of a report, in limited time also where it arrives byte by byte."""
+        if self._is_closed or getattr(self._limited, "timeout", None) is not None:
+            return self._answer("GET", path)
+        try:
+            return self._readers.call(lambda: self._answer("GET", path), self._read_s)
+        except TimedOut:
+            raise Unreachable(
+                f"The server at {self._location()} must answer within {self._read_s:g} s, got no answer in time.",
+                next_step="Check that it runs, or allow more time with read_s.",
+            ) from None
 
     @contextmanager
     def _within(self, connect_s: float, answer_s: float) -> Iterator[None]:
@@ -292,6 +311,7 @@ class Client(LearnerProtocol):
         limited: Timeout | None = getattr(self._limited, "timeout", None)
         retry = Retry(
             total=_RETRIES if limited is None else 0,
+            connect=_READ_CONNECTS if method == "GET" else None,
             redirect=False,
             status_forcelist=_RETRIED,
             allowed_methods=None,
@@ -312,7 +332,7 @@ class Client(LearnerProtocol):
             )
         except urllib3.exceptions.HTTPError as problem:
             raise Unreachable(
-                f"The server must answer, got no answer from {self._root}: {type(problem).__name__}.",
+                f"The server at {self._location()} must answer, got no answer: {_cause(problem)}.",
                 next_step="Check its address, and that it runs; a repeat under the same uid or key counts once.",
             ) from problem
 
@@ -337,6 +357,7 @@ class AsyncClient(AsyncLearnerProtocol):
         connect_s: float | None = None,
         select_s: float | None = None,
         record_s: float | None = None,
+        read_s: float | None = None,
         spool: str | Path | None = None,
     ) -> None:
         self.learner = Client(
@@ -346,9 +367,24 @@ class AsyncClient(AsyncLearnerProtocol):
             connect_s=connect_s,
             select_s=select_s,
             record_s=record_s,
+            read_s=read_s,
             spool=spool,
         )
         self._threads, self._run_threads = threads()
+
+
+def _cause(problem: urllib3.exceptions.HTTPError) -> str:
+    """Return in plain words why a request got no answer."""
+    reason: BaseException = getattr(problem, "reason", None) or problem
+    if isinstance(reason, urllib3.exceptions.NameResolutionError):
+        return "the name of the server is unknown"
+    if isinstance(reason, urllib3.exceptions.SSLError):
+        return "its certificate is not trusted, or it speaks no TLS"
+    system = reason.__cause__
+    if isinstance(system, OSError) and system.strerror:
+        return system.strerror.lower()
+    is_late = isinstance(reason, urllib3.exceptions.TimeoutError)
+    return "it took too long" if is_late else "the connection broke"
 
 
 def _decoded(answer: bytes | msgspec.Raw, kind: type[_T]) -> _T:

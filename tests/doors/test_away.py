@@ -22,8 +22,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import AsyncClient, AsyncLearner, Client, Learner, LearnerProtocol, RunUnderWay, open_learner
-from core.client import Unreachable
+from core import (
+    AsyncClient,
+    AsyncLearner,
+    Client,
+    Learner,
+    LearnerProtocol,
+    RunUnderWay,
+    Unreachable,
+    open_learner,
+)
 from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import fallback
 from core.errors import (
@@ -335,6 +343,28 @@ def test_what_the_server_rejects_is_kept_with_the_reason(
                 assert request(lossy, "r0").outcome == "dropped"
                 assert (lossy.status().spool.rejected, lossy.status().spool.dropped) == (0, 1)
     assert len([one for one in caplog.messages if "rejected" in one]) == 3, "once for each client"
+
+
+@pytest.mark.parametrize("mode", AWAY)
+def test_a_read_ends_within_its_limit(mode: Mode, front: Front, tmp_path: Path) -> None:
+    front.be(mode)
+    with Client(front.url, spool=tmp_path, read_s=0.5) as client:
+        began = time.monotonic()
+        with pytest.raises(Unreachable) as refused:
+            client.status()
+        assert time.monotonic() - began < NO_WAIT_S
+        assert "Error" not in str(refused.value)
+    with pytest.raises(InvalidSetting):
+        Client(front.url, read_s=0)
+
+
+def test_a_refused_read_does_not_wait_for_its_limit(front: Front, tmp_path: Path) -> None:
+    front.be("refused")
+    with Client(front.url, spool=tmp_path, read_s=600) as client:
+        began = time.monotonic()
+        with pytest.raises(Unreachable, match="connection refused"):
+            client.status()
+        assert time.monotonic() - began < NO_WAIT_S
 
 
 # The fallback

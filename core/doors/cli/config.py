@@ -86,6 +86,7 @@ VARIABLES: Final = (
     ),
     Variable("ARMSCOPE_SELECT_S", "seconds that it waits for a selection", default="1"),
     Variable("ARMSCOPE_RECORD_S", "seconds that it waits for a record", default="0.5"),
+    Variable("ARMSCOPE_READ_S", "seconds that a method of a client that reads waits", default="120"),
     Variable(
         "ARMSCOPE_SPOOL",
         "folder of runs that wait to be recorded",
