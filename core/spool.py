@@ -294,6 +294,12 @@ class Spool:
         header = msgspec.structs.replace(item.header, code=None, reason=None)
         self._rewrite(item, item.path.with_suffix(_WAITING), header, item.body)
 
+    def clear(self) -> int:
+        """Remove the rejected runs, and count them as dropped. Return how many there were."""
+        number = sum(map(_removed, self.rejected()))
+        self.count_dropped(number)
+        return number
+
     def erase(self, *, run: str | None = None, session: str | None = None) -> int | None:
         """Erase the texts of a run, or of the runs of a session, and the session's name. Return how many runs had it.
 

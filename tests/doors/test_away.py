@@ -36,6 +36,7 @@ from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.attempts import fallback
 from core.errors import (
     Closed,
+    Conflict,
     Denied,
     InvalidArm,
     InvalidInput,
@@ -581,6 +582,33 @@ def test_the_command_sends_for_every_learner_of_an_address(
     assert (here["sent"], here["left"]["rejected"]) == (2, 0)
     assert [Learner(context.of(name)).status().runs for name in ("support", "sales")] == [4, 3]
     context.store.close()
+
+
+def test_rejected_runs_are_counted_by_reason_and_cleared(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
+    spool, other = (Spool.of_server("http://127.0.0.1:1", name) for name in ("support", "sales"))
+    for number in range(16):
+        spool.add(f"r{number}", b"{}", now_ms=number, why=Denied("No.", next_step=f"Ask for {number}."))
+    spool.add("c", b"{}", now_ms=20, why=Conflict("Taken.", next_step="Use another."))
+    spool.add("w", b"{}", now_ms=21)
+    other.add("o", b"{}", now_ms=22, why=Conflict("Taken.", next_step="Use another."))
+    rows = {row["learner"]: row for row in document(shell("spool", "--json"))}
+    assert rows["support"]["codes"] == {"denied": 16, "conflict": 1}
+    assert rows["support"]["reasons"] == {"r15": "No. Ask for 15.", "c": "Taken. Use another."}
+    assert len(shell("spool")[1].splitlines()) <= 10
+    assert shell("spool", "clear")[0] == 2, "there is no terminal to ask on"
+    assert spool.counts().rejected == 17
+    named = ("--server", "http://127.0.0.1:1/", "--learner", "support", "--yes", "--json")
+    assert document(shell("spool", "clear", *named))["cleared"] == 17
+    assert msgspec.structs.astuple(spool.counts()) == (1, 0, 17)
+    assert (
+        document(shell("--database", str(tmp_path / "a.db"), "spool", "clear", "--yes", "--json"))["cleared"]
+        == 0
+    )
+    assert document(shell("spool", "clear", "--yes", "--json"))["cleared"] == 1
+    assert msgspec.structs.astuple(other.counts()) == (0, 0, 1)
 
 
 @pytest.mark.of_file

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,28 +11,46 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, done, global_options, group
+from core.doors.cli.program.app import (
+    GlobalOptions,
+    answer,
+    command,
+    context_of,
+    done,
+    global_options,
+    group,
+)
 from core.doors.terminal import say, say_table
 from core.records.counts import number_of
 from core.records.status import SpoolCounts
 from core.settings import secret
-from core.spool import Spool, spools
+from core.spool import Header, Spool, spools
 
 if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
 
-SPOOL = group("spool", words="List the runs that wait to be recorded, or send them.")
-_SHOWN: Final = 5
+SPOOL = group("spool", words="List the runs that wait to be recorded, send them, or clear rejected ones.")
+_SHOWN: Final = 3
 
 
 class SpoolRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Spool of one learner at one address; ``reasons`` are those of its latest rejected runs, by uid."""
+    """Spool of one learner at one address; ``codes`` counts its rejected runs by error code, the most frequent first.
+
+    ``reasons`` are examples by uid: the latest of each of three codes.
+    """
 
     address: str
     learner: str
     folder: str
     counts: SpoolCounts
+    codes: dict[str, int]
     reasons: dict[str, str]
+
+
+class SpoolCleared(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of rejected runs that were removed."""
+
+    cleared: int
 
 
 class SpoolSent(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +95,45 @@ def send(
     done(line, result, lambda: say(f"{number_of(result.sent, 'run')} sent; {spool_words(result.left)}."))
 
 
+@command(
+    inside=SPOOL,
+    words="Remove rejected runs for good; they count as dropped.",
+    examples=["spool clear", "spool clear --server http://127.0.0.1:8502 --learner support --yes"],
+)
+def clear(
+    line: typer.Context,
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="URL", help="Only those of this server.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """--database and --learner name those of one database or learner. Runs that wait are kept."""
+    chosen = _chosen(global_options(line), server)
+    number = sum(one.counts().rejected for one in chosen)
+    if number and not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter(
+                "a removal without a terminal to ask on needs --yes; nothing was removed"
+            )
+        say(f"Remove {number_of(number, 'rejected run')} for good. They can't be sent again.")
+        typer.confirm("Go on?", abort=True)
+    result = SpoolCleared(cleared=sum(one.clear() for one in chosen))
+    done(line, result, lambda: say(f"{number_of(result.cleared, 'rejected run')} removed."))
+
+
+def _chosen(options: GlobalOptions, server: str | None) -> list[Spool]:
+    """Return the spools of this user, or those of the server, database and learner that are named."""
+    chosen = spools()
+    if server is not None:
+        address = Spool.of_server(server, "").about.address
+        chosen = [one for one in chosen if one.about.address == address]
+    elif options.database is not None:
+        location = options.settings().database
+        address = Spool.of_database(location, "").about.address
+        chosen = [one for one in chosen if one.about.address == address]
+    return [one for one in chosen if options.learner in {None, one.about.learner}]
+
+
 def _senders(line: typer.Context, server: str | None) -> Iterator[LearnerProtocol]:
     """Yield the learners that have a spool at a database or server; only the one that the options name, if any."""
     named = global_options(line).settings().learner
@@ -114,13 +173,21 @@ def spool_words(counts: SpoolCounts) -> str:
 
 
 def _row(spool: Spool) -> SpoolRow:
-    items = [item for path in spool.rejected()[-_SHOWN:] if (item := spool.read(path)) is not None]
+    latest: dict[str, Header] = {}
+    counter: Counter[str] = Counter()
+    for item in map(spool.read, spool.rejected()):
+        if item is not None:
+            code = item.header.code or "error"
+            latest[code] = item.header
+            counter[code] += 1
+    codes = dict(counter.most_common())
     return SpoolRow(
         address=spool.about.address,
         learner=spool.about.learner,
         folder=str(spool.folder),
         counts=spool.counts(),
-        reasons={item.header.uid: item.header.reason or "" for item in items},
+        codes=codes,
+        reasons={latest[code].uid: latest[code].reason or "" for code in list(codes)[:_SHOWN]},
     )
 
 
@@ -129,6 +196,10 @@ def _say(rows: list[SpoolRow]) -> None:
         (one.address, one.learner, *(f"{n:,}" for n in msgspec.structs.astuple(one.counts))) for one in rows
     ]
     say_table(("address", "learner", "waiting", "rejected", "dropped"), table, numbers=(2, 3, 4))
-    for row in rows:
-        for uid, reason in row.reasons.items():
-            say(f"{uid}: {reason}")
+    codes: Counter[str] = sum((Counter(one.codes) for one in rows), Counter())
+    if not codes:
+        return
+    say("Rejected: " + ", ".join(f"{number:,} {code}" for code, number in codes.most_common()) + ".")
+    for uid, reason in [pair for one in rows for pair in one.reasons.items()][:_SHOWN]:
+        say(f"{uid}: {reason}")
+    say("Send them once more: armscope spool send --rejected. Remove them: armscope spool clear.")
