@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack, cast
 from core.adapters.request import AnyLearner, Requests
 from core.doors.protocol import RunOptions
 from core.errors import InvalidInput
+from core.records.limits import listed
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -32,7 +33,7 @@ def with_run(
     ...     answer("What is new?", session="chat-7"), learner.runs()[0].n_calls
     (('tool:web:search',), 1)
     """
-    offered, requests = None if tools is None else list(tools), Requests(learner, options)
+    offered, requests = None if tools is None else listed("tools", tools), Requests(learner, options)
     blocking, awaited = requests.blocking, requests.awaited
 
     def decorate(function: _F) -> _F:

@@ -12,6 +12,7 @@ from langgraph.errors import GraphBubbleUp
 
 from core.adapters.request import AnyLearner, Request, Requests
 from core.doors.protocol import RunOptions
+from core.records.limits import listed
 
 _T = TypeVar("_T")
 
@@ -33,7 +34,7 @@ class ArmscopeTools(BaseCallbackHandler, Generic[_T]):
 
     def __init__(self, learner: AnyLearner, tools: Iterable[_T], **options: Unpack[RunOptions]) -> None:
         self._requests = Requests(learner, options)
-        self._tools = list(tools)
+        self._tools = listed("tools", tools)
         self._steps: dict[UUID | None, _Step] = {}
 
     def watch(self, graph: Any) -> Any:

@@ -25,7 +25,7 @@ from typing import (
     overload,
 )
 
-from core.doors.protocol import LearnerProtocol, RunOptions, not_sent
+from core.doors.protocol import LearnerProtocol, RunOptions, not_sent, run_uid
 from core.doors.running import RunUnderWay
 from core.records.learner import LearnerSettings
 from core.records.run_story import RunStory
@@ -117,7 +117,7 @@ class AsyncLearnerProtocol(Protocol):
     ) -> AsyncRun[_T] | AsyncRun[str] | Coroutine[Any, Any, RunStory]:
         """Answer one request, as `LearnerProtocol.run`: ``async with learner.run(tools) as run``."""
         if isinstance(arms, str):
-            return self.why(arms)
+            return self.why(run_uid(arms))
         if arms is None:
             return AsyncRun(self, self.learner.run(**options))
         return AsyncRun(self, self.learner.run(arms, **options))

@@ -34,7 +34,7 @@ from msgspec.structs import replace
 from core.doors.attempts import Attempts, OnError, Request, RunOutcome
 from core.doors.running import RunUnderWay
 from core.doors.verbs import verb
-from core.errors import ArmscopeError, Conflict, InvalidBatch, InvalidInput, NotFound
+from core.errors import ArmscopeError, Conflict, InvalidArm, InvalidBatch, InvalidInput, NotFound
 from core.frames import RowList, RowTuple
 from core.records.agreement import AgreementReport
 from core.records.answers import (
@@ -50,7 +50,7 @@ from core.records.answers import (
     StepAnswer,
     UndoAnswer,
 )
-from core.records.arm import Arm, ArmType, skill_name, token_cost_of
+from core.records.arm import Arm, ArmType, check_key, skill_name, token_cost_of
 from core.records.arm_summary import ArmVersions, JudgedArm
 from core.records.audit import AuditEntry
 from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer, RunRewardRule
@@ -68,6 +68,7 @@ from core.records.inventory import CarriedAnswer
 from core.records.judgement import JudgedPosterior, Judgement
 from core.records.judging import EvaluationAnswer, JudgingOptions
 from core.records.learner import LearnerSettings
+from core.records.limits import listed, shown
 from core.records.note import NoteAnswer
 from core.records.observation import Observation, RewardOutcome
 from core.records.parameters import Compared, ExportFormat
@@ -280,11 +281,12 @@ class LearnerProtocol(Protocol):
         ('observed', 1020)
         """
         if isinstance(arms, str):
-            return self.why(arms)
+            return self.why(run_uid(arms))
+        offers = None if arms is None else listed("arms", arms)
         for name in options.keys() - RunOptions.__annotations__.keys():
             raise TypeError(f"run() got an unexpected keyword argument {name!r}")
         uid = options.get("uid")
-        by_name = tuple(named_arm_of(arm) for arm in options.get("named") or ())
+        by_name = _named_arms(options.get("named"))
         request = Request.of(
             str(uuid.uuid4()) if uid is None else uid, options, self._attempts.limits, by_name
         )
@@ -332,7 +334,7 @@ class LearnerProtocol(Protocol):
             )
 
         return RunUnderWay[Any](
-            arms, uid=request.uid, begin=begin, end=end, named=named.keys(), ignore=ignore
+            offers, uid=request.uid, begin=begin, end=end, named=named.keys(), ignore=ignore
         )
 
     def select(
@@ -351,7 +353,7 @@ class LearnerProtocol(Protocol):
         Offered are arms, ids, and tools as an SDK defines them (`tool_candidate`). `Selection.keep` returns those
         that are in.
         """
-        offered = None if arms is None else [arm_of(arm) for arm in arms]
+        offered = None if arms is None else [arm_of(arm) for arm in listed("arms", arms)]
         selection = self._call(
             "select", Selection, arms=offered, session=session, budget_tokens=budget_tokens, k=k
         )
@@ -697,7 +699,11 @@ class LearnerProtocol(Protocol):
 
         An empty scope, such as the result of an empty search, raises `InvalidInput`.
         """
-        scope = {name: named for name, named in (("arms", arms), ("types", types)) if named is not None}
+        scope = {
+            name: listed(name, named)
+            for name, named in (("arms", arms), ("types", types))
+            if named is not None
+        }
         for name, named in scope.items():
             if not named:
                 raise InvalidInput(
@@ -719,7 +725,15 @@ class LearnerProtocol(Protocol):
 
         Times are ISO 8601 in UTC. Observations by people, graders and episode credits are kept.
         """
-        return self._call("repair", RepairAnswer, arms=arms, since=since, until=until, reason=reason, key=key)
+        return self._call(
+            "repair",
+            RepairAnswer,
+            arms=listed("arms", arms),
+            since=since,
+            until=until,
+            reason=reason,
+            key=key,
+        )
 
     def undo(self, act_id: str | None) -> UndoAnswer:
         """Undo a reward, reset, import, setting, note or undo."""
@@ -871,6 +885,22 @@ def not_sent(learner: LearnerProtocol | AsyncLearnerProtocol) -> NoReturn:
     )
 
 
+def run_uid(uid: str) -> str:
+    """Return the uid of a run; refuse an arm's id, which `LearnerProtocol.run` takes in a list only."""
+    try:
+        check_key(uid)
+    except InvalidArm:
+        return uid
+    raise InvalidInput(
+        f"arms must be a list, got the text {shown(uid)}.",
+        next_step="Put it into a list: learner.run([it]). For the story of a run use learner.why(uid).",
+    )
+
+
+def _named_arms(named: Iterable[object] | None) -> tuple[Arm, ...]:
+    return tuple(named_arm_of(arm) for arm in listed("named", named or ()))
+
+
 def arm_of(arm: object) -> Arm:
     """Return an offered arm: an arm, an id, or a tool as an SDK defines it."""
     if isinstance(arm, Arm):
@@ -921,16 +951,17 @@ def _run_of(offers: Offers, uid: str, options: RecordOptions) -> Run:
     for name in options.keys() - RecordOptions.__annotations__.keys():
         raise TypeError(f"record() got an unexpected keyword argument {name!r}")
     selection, ended_at, keep = options.get("selection"), options.get("ended_at"), options.get("keep", True)
-    named = tuple(named_arm_of(arm) for arm in options.get("named") or ())
+    named = _named_arms(options.get("named"))
+    calls: list[Call | str] = listed("calls", options.get("calls", ()))
     return Run(
         uid=uid,
         inventory=_inventory(offers, selection, options.get("arms"), named),
-        loaded=tuple(options.get("loaded", ())),
+        loaded=tuple(listed("loaded", options.get("loaded", ()))),
         excluded=() if selection is None else selection.excluded,
         selection=selection,
         run_class="imported" if selection is None else selection.run_class,
-        calls=tuple(call if isinstance(call, Call) else Call(name=call) for call in options.get("calls", ())),
-        texts=tuple(options.get("texts", ())),
+        calls=tuple(call if isinstance(call, Call) else Call(name=call) for call in calls),
+        texts=tuple(listed("texts", options.get("texts", ()))),
         usage=options.get("usage"),
         status=options.get("status", "completed"),
         ended_at_ms=None if ended_at is None else _utc_ms(ended_at),
@@ -973,11 +1004,11 @@ def recorded(
 def _inventory(
     offers: Offers, selection: Selection | None, arms: Iterable[object] | None, named: tuple[Arm, ...]
 ) -> Inventory:
-    listed = [arm_of(arm) for arm in arms or ()]
+    offered = [arm_of(arm) for arm in listed("arms", arms or ())]
     if selection is not None:
-        _check_offered(selection, listed)
+        _check_offered(selection, offered)
         by_name = {arm.key for arm in named}
-        included = offers.included(selection, listed)
+        included = offers.included(selection, offered)
         in_full = tuple(arm for arm in included if arm.key not in by_name)
         return Inventory(kind="declared", arms=in_full, named=named)
     if arms is None and not named:
@@ -985,7 +1016,7 @@ def _inventory(
             "A run must come with its selection or its arms, got neither.",
             next_step="Pass selection=learner.select(…), or arms=[…] where something else chose.",
         )
-    return Inventory(kind="declared", arms=tuple(listed), named=named)
+    return Inventory(kind="declared", arms=tuple(offered), named=named)
 
 
 def _check_offered(selection: Selection, arms: Sequence[Arm]) -> None:

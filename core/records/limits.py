@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -188,6 +188,20 @@ def several(name: str, value: object, kind: type[T], *, where: str = "") -> tupl
             next_step="Put even a single one into a tuple.",
         )
     return tuple(value)
+
+
+def listed(name: str, value: Iterable[T]) -> list[T]:
+    """Return ``value`` as a list; refuse a single text or definition, whose parts would be taken one by one.
+
+    >>> listed("arms", ("tool:fs:Read",))
+    ['tool:fs:Read']
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidInput(
+            f"{name} must be a list, got a single one: {shown(value)}.",
+            next_step="Put it into a list, such as [it].",
+        )
+    return list(value)
 
 
 def one(name: str, value: object, kind: type[T], *, where: str = "") -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from core import (
     open_learner,
     section_candidate,
     tool_candidate,
+    with_run,
 )
 from core.errors import (
     ArmscopeError,
@@ -467,3 +468,34 @@ def test_what_is_no_selection_is_refused(document: str | bytes) -> None:
     with pytest.raises(ArmscopeError) as told:
         Selection.from_json(document)
     assert told.value.code.startswith("invalid")
+
+
+SINGLES: list[Any] = ["tool:web:search", b"tool:web:search", OPENAI, Arm(key="tool:web:search"), 7]
+
+
+@pytest.mark.parametrize("single", SINGLES)
+def test_a_single_value_in_place_of_a_list_is_refused(tmp_path: Path, single: object) -> None:
+    """The parts of a text or definition would be arms, calls or texts of their own."""
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.record("r", arms=["tool:web:search"], calls=["search"])
+        asynchronous = AsyncLearner(learner)
+        takers: list[Callable[[Any], object]] = [
+            learner.run,
+            asynchronous.run,
+            learner.select,
+            lambda one: learner.run(named=one),
+            lambda one: learner.record("s", arms=one),
+            lambda one: learner.record("s", arms=[], named=one),
+            lambda one: learner.record("s", arms=[], loaded=one),
+            lambda one: learner.record("s", arms=[], calls=one),
+            lambda one: learner.record("s", arms=[], texts=one),
+            lambda one: learner.reset(arms=one),
+            lambda one: learner.reset(types=one),
+            lambda one: learner.repair(arms=one, since="2026-01-01"),
+            lambda one: with_run(learner, one),
+        ]
+        for take in takers:
+            with pytest.raises(InvalidInput, match="into a list"):
+                take(single)
+        assert learner.run("r").facts.uid == learner.why("r").facts.uid
+        assert (learner.status().runs, learner.posteriors()[0].pulls) == (1, 1)
