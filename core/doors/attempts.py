@@ -59,6 +59,10 @@ RunOutcome = Literal["recorded", "spooled", "rejected", "dropped"]
 _LOG: Final = logging.getLogger("armscope")
 _REJECTIONS: Final = (InvalidInput, NotFound, Conflict, Denied, Unidentified)
 """Errors that a repeat of the same request would get again."""
+_TOO_LARGE: Final = "too_large"
+"""Code of a server that answers, and takes no body of this size."""
+_SPOOLED_CHARS: Final = 200_000
+"""Characters of a prompt or reply that are spooled: more than are stored, and few enough for a body."""
 _FIRST_PROBE_S: Final = 0.05
 _LAST_PROBE_S: Final = 5.0
 _SEND_S: Final = 10.0
@@ -254,8 +258,9 @@ class Attempts:
             except _REJECTIONS as problem:
                 return None, self._reject(request.uid, self._final(made), problem, made.session)
             except Exception as problem:
-                request.has_waited = True
-                self._failed(problem)
+                if getattr(problem, "code", None) != _TOO_LARGE:  # what waits holds fewer texts
+                    request.has_waited = True
+                    self._failed(problem)
         if answer is None:
             return None, self._keep(made, _FIRST_SYNC_S if request.has_waited else _SYNC_S, afterwards)
         for work in afterwards:
@@ -317,8 +322,8 @@ class Attempts:
             ),
             calls=tuple(Call(name=call.name) for call in run.calls),
             texts=(),
-            prompt=run.prompt if known.keep_texts else None,
-            reply=reply if known.keep_texts else "",
+            prompt=run.prompt and run.prompt[:_SPOOLED_CHARS] if known.keep_texts else None,
+            reply=reply and reply[:_SPOOLED_CHARS] if known.keep_texts else "",
             messages=_masked()(run.transcript) if known.keep_texts else (),
         )
         return msgspec.json.encode({"run": final, "ended_now": True, "references": found.references})
@@ -481,12 +486,14 @@ class Attempts:
         began = time.monotonic()
         try:
             self._threads.call(lambda: self._send(item.body), _SEND_S)
-        except _REJECTIONS as problem:
+        except Exception as problem:
+            if not isinstance(problem, ArmscopeError) or not (
+                isinstance(problem, _REJECTIONS) or problem.code == _TOO_LARGE
+            ):
+                self._problem = problem
+                return False
             self._log_once("Run %r was rejected: %s", item.header.uid, problem)
             self.spool.reject(item, problem)
-        except Exception as problem:
-            self._problem = problem
-            return False
         else:
             self.spool.remove(item)
             for work in self._afterwards.pop(item.header.uid, ()):

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from core.doors.attempts import OnError
 from core.errors import InvalidInput
 from core.records.bill import Owner
 from tests.doors.http.test_served import served
+from tests.doors.test_away import until
 from tests.flows.world import context_at
 
 TOOLS: list[Any] = [{"name": "search", "input_schema": {}}, "skill:review:main"]
@@ -305,3 +307,30 @@ def test_a_frameworks_odd_values_cost_no_run(
     assert run is not None
     assert run.outcome in {"recorded", "spooled"}
     assert learner._attempts.counts().rejected == counts.rejected
+
+
+def test_texts_beyond_a_body_are_recorded_and_stop_no_other_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The detectors read them here then; the server never seems to be away."""
+    context = context_at(tmp_path / "a.db")
+    with closing(Learner(context)) as inside:
+        inside.change("keep_texts", True)
+        with served(context) as url, Client(url, spool=tmp_path / "spool", **PATIENT) as client:
+            client._attempts._read_settings()
+            with client.run(TOOLS, uid="large") as run:
+                run.called("search")
+                run.asked("\n" * 5_000_000 + "x" * 5_000_000)
+                run.said("x y " * 2_000_000 + "review")
+            assert run.outcome == "spooled"
+            until(lambda: client._attempts.counts().waiting == 0)
+            with client.run(TOOLS) as run:
+                run.called("search")
+            assert (run.outcome, client._attempts.counts().rejected) == ("recorded", 0)
+            client._attempts.spool.add("huge", b" " * (5 << 20), now_ms=0)
+            client._attempts.send()
+            assert msgspec.structs.astuple(client._attempts.counts()) == (0, 1, 0)
+        used = {one.arm: one.referenced for one in inside.why("large").arms}
+        assert used == {"tool:web:search": True, "skill:review:main": True}
+        assert inside.verify().clean
+    assert not any("does not answer" in one for one in caplog.messages)
