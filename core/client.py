@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 import threading
@@ -123,7 +124,11 @@ class Client(LearnerProtocol):
         self._root = f"{url.rstrip('/')}/api/v1"
         self._base = f"{self._root}/learners/{quote(learner, safe='')}"
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._connect()
+
+    def _connect(self) -> None:
         self._pool = urllib3.PoolManager(maxsize=16, timeout=Timeout(connect=_CONNECT_S, read=_ANSWER_S))
+        self._process = os.getpid()
 
     def _release(self) -> None:
         self._pool.clear()
@@ -308,6 +313,8 @@ class Client(LearnerProtocol):
                 f"Client of learner {self._name!r} is closed; nothing was done.",
                 next_step="Make another Client, or do this inside its with block.",
             )
+        if self._process != os.getpid():  # in a child made by fork, where the sockets are still the parent's
+            self._connect()
         limited: Timeout | None = getattr(self._limited, "timeout", None)
         retry = Retry(
             total=_RETRIES if limited is None else 0,

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -668,6 +670,41 @@ def test_a_child_goes_on_and_what_is_not_waited_for_is_recorded_at_the_end(tmp_p
     )
     with open_learner(tmp_path / "a.db") as learner:
         assert (learner.status().runs, learner.verify().clean) == (6, True)
+
+
+def test_a_child_shares_no_connection_with_its_parent(tmp_path: Path) -> None:
+    ports: list[int] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            ports.append(self.client_address[1])
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    program = (
+        "import os, sys\nfrom core import Client\nfrom core.client import Unreachable\nclient = Client(sys.argv[1])\n"
+        "def go():\n    try:\n        client.status()\n    except Unreachable:\n        pass\n"
+        "go()\nchild = os.fork()\nif child == 0:\n    go()\n    go()\n    os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\ngo()\n"
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        subprocess.run(
+            [sys.executable, "-c", program, f"http://127.0.0.1:{server.server_port}"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "ARMSCOPE_SPOOL": str(tmp_path)},
+            check=True,
+        )
+        server.shutdown()
+    parent, child = ports[0], ports[1]
+    assert parent != child
+    assert ports == [parent, child, child, parent]
 
 
 def test_no_learner_goes_to_another_process(tmp_path: Path) -> None:
