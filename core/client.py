@@ -455,6 +455,7 @@ def _check(status: int, kind: str | None, body: bytes) -> None:
             f"The server must be armscope, got status {status} and {kind or 'no type'}.",
             next_step="Check its address.",
         ) from None
+    problem.is_answer = True
     raise problem
 
 

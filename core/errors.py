@@ -52,6 +52,8 @@ class ArmscopeError(Exception):
     """
 
     code: ClassVar[str] = "error"
+    is_answer = False
+    """Whether a server's answer to an agent is at fault, and not the caller's arguments."""
 
     def __init__(self, problem: str, *, next_step: str) -> None:
         super().__init__(problem, next_step)

@@ -182,10 +182,8 @@ class Attempts:
                 selection = self._threads.call(
                     lambda: self._selected(arms, options, request.limits), request.limits.select_s
                 )
-            except (InvalidInput, NotFound, Closed):
-                raise
             except Exception as problem:
-                if request.raises:
+                if request.raises or self._is_of_caller(problem):
                     raise
                 if isinstance(problem, _REJECTIONS):
                     self._log_once("A selection was refused, so all tools that fit are in: %s", problem)
@@ -206,9 +204,21 @@ class Attempts:
         self._learner._offers.add(selection, arms or ())
         return selection
 
+    def _is_of_caller(self, problem: Exception) -> bool:
+        """Return whether a problem was found here, in the caller's arguments, and not in a server's answer."""
+        if isinstance(problem, Closed):
+            return self._learner._is_closed
+        return isinstance(problem, (InvalidInput, NotFound)) and not problem.is_answer
+
     def _selected(self, arms: Sequence[Arm] | None, options: Mapping[str, Any], limits: Limits) -> Selection:
         with self._learner._within(limits.connect_s, limits.select_s):
-            return self._learner.select(arms, **options)
+            selection = self._learner.select(arms, **options)
+        try:
+            selection.keep(arms or ())
+        except InvalidInput as problem:  # it leaves offered arms undecided
+            problem.is_answer = True
+            raise
+        return selection
 
     def _refresh(self) -> None:
         """Read the settings in the background, at most once a minute."""

@@ -652,6 +652,50 @@ def test_a_record_that_is_not_waited_for_comes_within_a_second(front: Front, tmp
         client.record("r10", arms=TOOLS, wait=False)
 
 
+CODES = ("not_found", "unknown_learner", "unknown_arm", "invalid_input", "invalid_batch", "closed")
+FOREIGN = {
+    "run_class": "selected",
+    "decisions": [{"arm": "tool:evil:x", "included": True, "reason": "draw", "rank": 1, "token_cost": 0}],
+    "seed": "1",
+    "baseline_prob": 0.1,
+    "settings_hash": "",
+    "revision": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [(400, {"ok": False, "error": "x", "code": code, "next": "y"}) for code in CODES] + [(200, FOREIGN)],
+    ids=[*CODES, "foreign arms"],
+)
+def test_no_answer_of_a_server_stops_an_agent(status: int, answer: object, tmp_path: Path) -> None:
+    body = msgspec.json.encode(answer)
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with (
+            Client(f"http://127.0.0.1:{server.server_port}", spool=tmp_path, **QUICK) as client,
+            client.run(TOOLS) as run,
+        ):
+            assert run.selection.run_class == "fallback"
+            assert run.tools == TOOLS
+        server.shutdown()
+
+
 # Processes
 
 
