@@ -185,7 +185,7 @@ class Attempts:
             except Exception as problem:
                 if request.raises or self._is_of_caller(problem):
                     raise
-                if isinstance(problem, _REJECTIONS):
+                if isinstance(problem, (*_REJECTIONS, UnicodeEncodeError)):
                     self._log_once("A selection was refused, so all tools that fit are in: %s", problem)
                 else:
                     request.has_waited = True
@@ -259,7 +259,7 @@ class Attempts:
     ) -> tuple[RecordAnswer | None, RunOutcome]:
         answer: RecordAnswer | None = None
         try:
-            made = run()
+            made = _encodable(run())
         except Exception as problem:
             return None, self._reject(request.uid, b"{}", problem)
         if not self._is_open["record"]:
@@ -651,6 +651,29 @@ def _flush_at_exit(method: weakref.WeakMethod[Callable[[float], None]]) -> None:
             flush(_LAST_FLUSH_S)
 
     atexit.register(ended)
+
+
+def _encodable(run: Run) -> Run:
+    """Return a run with a mark for each lone surrogate in its texts; raises `InvalidInput` for one in an id."""
+    try:
+        msgspec.json.encode(run)
+    except UnicodeEncodeError as problem:
+        whole_run = msgspec.convert(_marked(msgspec.to_builtins(run)), Run)
+        if (run.uid, run.session, run.inventory) != (whole_run.uid, whole_run.session, whole_run.inventory):
+            raise InvalidInput(
+                "An id must be Unicode text, got one with a lone surrogate.",
+                next_step="Check the ids of the run, its session and its arms.",
+            ) from problem
+        return whole_run
+    return run
+
+
+def _marked(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_marked(key): _marked(one) for key, one in value.items()}
+    return [_marked(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _detect() -> Callable[..., Evidence]:

@@ -696,6 +696,22 @@ def test_no_answer_of_a_server_stops_an_agent(status: int, answer: object, tmp_p
         server.shutdown()
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_lone_surrogate_opens_no_breaker(is_file: bool, context: Context, tmp_path: Path) -> None:
+    with (
+        served(context) as url,
+        Learner(context) if is_file else Client(url, spool=tmp_path, select_s=5, record_s=5) as client,
+    ):
+        with client.run(TOOLS, uid="r0") as run:
+            run.called("search", "\ud83d")
+            run.said("x\ud83dy")
+        assert run.outcome == "recorded"
+        with client.run(TOOLS, uid="r1", session="s\ud83d") as run:
+            pass
+        assert run.outcome == "dropped"
+        assert not any(client._attempts._is_open.values())
+
+
 # Processes
 
 
