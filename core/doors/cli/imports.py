@@ -278,7 +278,7 @@ def _nothing_named(sessions: Sequence[AgentSessions], folders: Sequence[Path]) -
         error = f"Nothing was named to import, and there are no sessions where the usual agents keep them ({places})."
         command = "Name files or folders that hold agent transcripts; armscope help import lists the formats."
     else:
-        error = f"Nothing was named to import; sessions were found in {len(folders):,} folders."
+        error = f"Nothing was named to import; sessions were found in {number_of(len(folders), 'folder')}."
         command = f"Import them with: armscope import {shlex.join(map(str, folders))}"
     document: dict[str, object] = {"ok": False, "error": error, "code": "usage", "next": command}
     return {**document, "found": [msgspec.to_builtins(one) for one in sessions]} if sessions else document
