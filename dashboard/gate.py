@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from asyncio import to_thread
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -21,7 +21,7 @@ from streamlit.user_info import generate_login_redirect_url
 from streamlit.web.server.server_util import AUTH_COOKIE_NAME, get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 
-from core.doors.http.guard import SAFE_METHODS, is_proxy_header
+from core.doors.http.guard import SAFE_METHODS
 from core.errors import StoreError, Unidentified
 from core.flows.identity import note_denied
 from core.records.member import Session, session_of
@@ -29,7 +29,7 @@ from dashboard import who
 from dashboard.pages import PAGES
 from dashboard.reading import opened
 from dashboard.sentences.sign_in import SignInMessage, Standing, button, next_step, refused
-from dashboard.sign_in import SignIn, address_of, session_ms
+from dashboard.sign_in import SignIn, session_ms
 from dashboard.sign_in_page import sign_in_page
 from dashboard.wording import Words
 
@@ -208,56 +208,3 @@ def _encrypted(send: Send) -> Send:
         await send(message)
 
     return send_secure
-
-
-class Proxied:
-    """Accepts a named proxy's headers about the request (`X-Forwarded-Proto`, `-Host` and `-For`).
-
-    Such headers from any other sender are removed.
-    """
-
-    def __init__(self, app: ASGIApp, proxies: Iterable[str]) -> None:
-        self._app = app
-        self._proxies = frozenset(map(address_of, proxies)) - {None}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in {"http", "websocket"}:
-            scope = self._plain(scope)
-        await self._app(scope, receive, send)
-
-    def _plain(self, scope: Scope) -> Scope:
-        headers = Headers(scope=scope)
-        allowed = [
-            (name, value) for name, value in scope["headers"] if not is_proxy_header(name.decode("latin-1"))
-        ]
-        plain = {**scope, "headers": allowed}
-        if self._is_named(scope):
-            scheme, host = (_last(headers, f"x-forwarded-{name}") for name in ("proto", "host"))
-            if scheme in {"http", "https"}:
-                plain["scheme"] = scheme.replace("http", "ws") if scope["type"] == "websocket" else scheme
-            if host:
-                others = [(name, value) for name, value in allowed if name != b"host"]
-                plain["headers"] = [*others, (b"host", host.encode("latin-1"))]
-            client = self._forwarded(headers)
-            if client is not None:
-                plain["client"] = (client, 0)
-        return plain
-
-    def _forwarded(self, headers: Headers) -> str | None:
-        """Return the address of the client of the outermost named proxy; None if it is unknown."""
-        entries = ",".join(headers.getlist("x-forwarded-for")).split(",")
-        for entry in reversed(entries):
-            client = address_of(entry.strip())
-            if client not in self._proxies:
-                return None if client is None else str(client)
-        return None
-
-    def _is_named(self, scope: Scope) -> bool:
-        client = scope.get("client")
-        return client is not None and address_of(client[0]) in self._proxies
-
-
-def _last(headers: Headers, name: str) -> str:
-    """Return the entry of the proxy before us in a list of several."""
-    values = headers.getlist(name)
-    return values[-1].rpartition(",")[2].strip() if values else ""

@@ -41,6 +41,7 @@ from core.doors.http.app import Api, BelowPath
 from core.doors.http.connections import bounded_protocol, raise_limit
 from core.doors.http.guard import has_proxy_headers, host_of
 from core.doors.http.observed import OTHER, Observed
+from core.doors.http.proxied import Proxied
 from core.doors.http.serving import doors, is_door_path
 from core.doors.logs import acting, start_log
 from core.doors.service import Service
@@ -48,7 +49,7 @@ from core.records.member import session_of
 from core.settings import LogFormat, LogLevel, base_path, set_variables
 from dashboard import who
 from dashboard.configuration import PACKAGE, STREAMLITS, options, own_names
-from dashboard.gate import PERSON, SIGN_IN, Gate, Proxied, is_for_people
+from dashboard.gate import PERSON, SIGN_IN, Gate, is_for_people
 from dashboard.open_files import (
     Owners,
     Person,

@@ -12,12 +12,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from core.doors.http.address import is_loopback
+from core.doors.http.proxied import check_proxies
 from core.errors import InvalidInput, InvalidSetting, NotInstalled
 from core.flows.identity import SESSION_MS
 from core.records.times import HOUR_MS
@@ -134,14 +134,10 @@ def check_address(address: str, proxies: Sequence[str], *, signs_in: bool) -> No
         raise InvalidInput(
             "A proxy can be named only where people sign in, got --proxy without: behind it everybody would be the "
             "operator.",
-            next_step=f"Name a secrets file with [auth] in {FILE}, or leave --proxy out.",
+            next_step=f"Name a secrets file with [auth] in {FILE}, or leave --proxy out. For programs alone: "
+            "armscope api --require-token --proxy ADDRESS.",
         )
-    for proxy in proxies:
-        if address_of(proxy) is None:
-            raise InvalidInput(
-                f"A proxy must be named by its address, such as 10.0.0.7 or ::1, got {proxy[:60]!r}.",
-                next_step="Give --proxy the address that its requests come from.",
-            )
+    check_proxies(proxies)
 
 
 def check_operator(*, has_one: bool) -> None:
@@ -151,19 +147,6 @@ def check_operator(*, has_one: bool) -> None:
             "Where people sign in, one of them must be an operator of all learners, got none.",
             next_step="Make the first: armscope member add NAME --issuer URL --subject ID --role operator",
         )
-
-
-def address_of(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that a text is; one of version 4 is itself, also where it comes as one of version 6.
-
-    >>> address_of("::ffff:10.0.0.7"), address_of("proxy.example")
-    (IPv4Address('10.0.0.7'), None)
-    """
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    return address if isinstance(address, IPv4Address) else address.ipv4_mapped or address
 
 
 def _auth_of(file: Path) -> Mapping[str, object]:

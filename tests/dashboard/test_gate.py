@@ -16,6 +16,7 @@ from streamlit.runtime.secrets import secrets_singleton
 from streamlit.web.server.server_util import AUTH_COOKIE_NAME
 from streamlit.web.server.starlette import starlette_app_utils as signing
 
+from core.doors.http.proxied import Proxied
 from core.flows.audit import denials
 from core.flows.context import Context
 from core.flows.identity import actor_of_session, sign_out
@@ -23,7 +24,7 @@ from core.flows.members import remove_member, set_role, sign_out_member
 from core.flows.tokens import create_token
 from core.records.member import session_of
 from dashboard import server
-from dashboard.gate import Gate, Proxied
+from dashboard.gate import Gate
 from dashboard.server import Beside, OwnPages
 from dashboard.sign_in import SignIn
 from tests.dashboard.signed_in import ORIGIN, SECRET, auth_file, claims, let_in

@@ -90,6 +90,15 @@ def api(
             help="Callers on this machine need a token, too.",
         ),
     ] = False,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--proxy",
+            metavar="ADDRESS",
+            envvar="ARMSCOPE_PROXY",
+            help="A proxy whose word counts; repeatable. Only where callers need a token.",
+        ),
+    ] = None,
     below: BasePath = None,
     log_format: LogForm = "text",
     log_level: LogFrom = "info",
@@ -101,6 +110,7 @@ def api(
     from core.doors.http.app import BelowPath
     from core.doors.http.connections import BACKLOG, bounded_protocol
     from core.doors.http.observed import Observed
+    from core.doors.http.proxied import Proxied, check_proxies
     from core.doors.http.serving import check_base_path, doors
     from core.doors.logs import acting, start_log
     from core.doors.service import Service
@@ -111,6 +121,14 @@ def api(
     context = context_of(line, create=True, whole=True)
     is_near = is_loopback(address)
     asks_tokens = require_token or not is_near
+    proxies = proxy or ()
+    check_proxies(proxies)
+    if proxies and not asks_tokens:
+        raise InvalidInput(
+            "A proxy can be named only where callers need a token, got --proxy without: behind it every client would "
+            "be the operator.",
+            next_step="Add --require-token, or leave --proxy out.",
+        )
     if asks_tokens and not any(one.revoked_ms is None for one in tokens(context)):
         raise InvalidInput(
             f"Callers of {address[:60]!r} need a token, and there is none.",
@@ -134,7 +152,7 @@ def api(
     checked = replace(context, on_act=acting("alerts"))
     watch = Watch(lambda: checked).start()
     uvicorn.run(
-        BelowPath(Observed(app), path),
+        Proxied(BelowPath(Observed(app), path), proxies, is_strict=True),
         host=address,
         port=chosen,
         http=bounded_protocol(),

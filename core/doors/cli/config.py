@@ -41,7 +41,7 @@ VARIABLES: Final = (
         "names by which `api` is called, separated by spaces: a name, `*.example.internal` or `10.0.0.0/8`",
         "--host",
     ),
-    Variable("ARMSCOPE_PROXY", "proxies of `serve`, separated by spaces", "--proxy"),
+    Variable("ARMSCOPE_PROXY", "proxies of `serve` and `api`, separated by spaces", "--proxy"),
     Variable("ARMSCOPE_RATE", "requests a minute and token at `api`", "--rate", str(PER_MINUTE)),
     Variable(
         "ARMSCOPE_NEW_LAYERS",

@@ -169,7 +169,9 @@ def _say(shown: PruneAnswer, closing: str = _MAKE) -> None:
     for file in shown.files:
         say(f"{file.path}{' (new)' if file.is_new else ''}", *(f"  {text}" for text in file.lines))
     if shown.items:
-        say(f"Without {number_of(len(shown.items), 'item')}, a session carries about {shown.saves:,} tokens less.")
+        say(
+            f"Without {number_of(len(shown.items), 'item')}, a session carries about {shown.saves:,} tokens less."
+        )
     say(
         *(
             f"In sessions of {folder} it is about {tokens:,} tokens more."

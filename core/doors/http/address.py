@@ -60,3 +60,16 @@ def claimable_port(address: str, port: int) -> int:
                 next_step="Use --port with another number, or --port 0 for any free one.",
             ) from problem
         return int(probe.getsockname()[1])
+
+
+def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address that a text is; one of version 4 is itself, also where it comes as one of version 6.
+
+    >>> address_of("::ffff:10.0.0.7"), address_of("proxy.example")
+    (IPv4Address('10.0.0.7'), None)
+    """
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return address if isinstance(address, ipaddress.IPv4Address) else address.ipv4_mapped or address
