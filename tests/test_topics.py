@@ -114,6 +114,15 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("import", "What can be read"): ("formats", "file format", "which formats"),
     ("import", "Exports"): ("csv", "exports", "download my data"),
+    ("import", "Reward tables"): (
+        "reward csv",
+        "excel",
+        "csv of rewards",
+        "many rewards",
+        "german excel",
+        "decimal comma",
+        "xlsx",
+    ),
     ("import", "OpenTelemetry"): (
         "OTLP",
         "sending OTLP",
@@ -169,6 +178,8 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("team", "Compose"): ("docker compose", "docker-compose", "compose file"),
     ("team", "systemd"): ("systemd", "systemd unit", "daemon", "unit file"),
     ("team", "Behind a balancer"): (
+        "ingress",
+        "api behind nginx",
         "balancer",
         "load-balancer",
         "load balancers",

@@ -16,6 +16,7 @@ from core.doors.terminal import mean_words, say
 from core.doors.verbs import verb
 from core.errors import InvalidReward
 from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule
+from core.records.counts import number_of
 
 if TYPE_CHECKING:
     from core.flows.context import Context
@@ -150,7 +151,7 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
     n_rounded = sum(one.rounded for one in result.rewards)
     rounded = f"; {n_rounded:,} rounded to millionths" if n_rounded else ""
     words = (
-        f"{result.count:,} rewards recorded as one act ({n_corrections:,} corrections, "
+        f"{number_of(result.count, 'reward')} recorded as one act ({n_corrections:,} corrections, "
         f"{result.count - n_corrections:,} feedback{rounded})."
     )
     written(line, context, result, words, act=result.id)
