@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from core import guide
 from core.doors.http.api import openapi
 from core.flows import queries
 from core.flows.context import Context
@@ -23,7 +24,9 @@ PACKAGES: Final = (
     "mypy==2.4.1",
 )
 _PATIENCE_S: Final = 600
-_CONFIG: Final = "content_type_overrides:\n  application/x-ndjson: application/octet-stream\n"
+_CONFIG: Final = (
+    guide.path_of("http").read_text("utf-8").partition("config.yml`:\n\n```\n")[2].partition("```")[0]
+)
 _PROGRAM: Final = """
 import sys
 from armscope_client import Client
