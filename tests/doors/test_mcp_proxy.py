@@ -487,6 +487,37 @@ def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+CUTTER = r"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    id_ = message.get("id")
+    if message["method"] == "initialize":
+        info = {"name": "c", "version": "1"}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": "cut", "description": "a \ud83d", "inputSchema": {"type": "object"}}]}
+    elif id_ is not None:
+        result = {"content": [{"type": "text", "text": "\ud83d \ud83d\ude00 " + message["params"]["arguments"]["x"]}]}
+    if id_ is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}), flush=True)
+"""
+
+
+def test_half_a_character_stops_neither_lists_nor_calls(tmp_path: Path) -> None:
+    cutter = ServerOptions(command=sys.executable, args=("-ISc", CUTTER))
+
+    async def work() -> None:
+        async with proxied(late(tmp_path / "a.db"), "a", cutter=cutter) as peer:
+            await peer.begin()
+            assert "cut" in await peer.tools()
+            answer = await peer.call("cut", x="\ud83d")
+            assert answer["result"]["content"][0]["text"] == "\ufffd 😀 \ufffd"
+            assert "result" in await peer.call("say", x=1)
+
+    asyncio.run(work())
+
+
 def test_several_servers_are_one(tmp_path: Path) -> None:
     """Tools with one name get that of their server before it; requests of servers get numbers of their own."""
 

@@ -46,6 +46,10 @@ _LAST_S: Final = 0.8
 _POLL_S: Final = 0.01
 _MOST_PAGES: Final = 1_000
 _MOST_BYTES: Final = 4 * METADATA_CHARS
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+"""An escape of JSON: a pair of surrogates, half of one, or another."""
 _SAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
@@ -190,6 +194,7 @@ class Proxy:
     # From a server
 
     async def _receive(self, server: Upstream, line: bytes) -> None:
+        line = line if self._is_one else _mended(line)
         message = _members(line)
         if "method" not in message and (answered := server.pending.pop(_id(message), None)) is not None:
             await answered(message, line)
@@ -217,6 +222,7 @@ class Proxy:
     # From the client
 
     def _of_client(self, line: bytes) -> None:
+        line = line if self._is_one else _mended(line)
         message = _members(line)
         method = _text(message.get("method"))
         if method is not None and "id" in message:
@@ -481,6 +487,17 @@ def _read(raw: msgspec.Raw | bytes | None, kind: Any, otherwise: Any) -> Any:  #
         return otherwise if raw is None else msgspec.json.decode(raw, type=kind)
     except _UNREADABLE:
         return otherwise
+
+
+def _mended(line: bytes) -> bytes:
+    r"""Return a line whose halves of surrogate pairs are replaced: texts cut inside a character hold them.
+
+    >>> _mended(b'"\\ud83d \\ud83d\\ude00 \\\\ud83d"')
+    b'"\\ufffd \\ud83d\\ude00 \\\\ud83d"'
+    """
+    if b"\\ud" not in line and b"\\uD" not in line:
+        return line
+    return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
 
 
 def _members(raw: msgspec.Raw | bytes | None) -> Message:
