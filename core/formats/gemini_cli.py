@@ -206,7 +206,7 @@ class _Session(Session[_Prompt, _Piece]):
                 self.kind = part.kind or self.kind
                 self._is_listed |= part.messages is not None
                 for position, message in enumerate(part.messages or (), start=1):
-                    self._keep(position, bytes(message), _IDENTIFIED.decode(message).id)
+                    self._keep(position, bytes(message), _identity(message))
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         if self.kind == _SUBAGENT:
@@ -282,6 +282,14 @@ class _Session(Session[_Prompt, _Piece]):
         is_new = call.id not in self._call_ids
         self._call_ids.add(call.id)
         return is_new
+
+
+def _identity(message: msgspec.Raw) -> str | None:
+    """Return the id of a message; None where it is no text, or the message is no object."""
+    try:
+        return _IDENTIFIED.decode(message).id
+    except UNDECODABLE:
+        return None
 
 
 def _n_facts(raw: bytes) -> int:

@@ -119,14 +119,16 @@ def test_supplied_tools_beat_what_is_called(tmp_path: Path) -> None:
 
 
 def test_bad_messages_are_rejected_alone(tmp_path: Path) -> None:
-    bad: list[Json] = [
+    bad: list[Json | str] = [
         {"id": "b1", "type": 7},
+        "no object",
         message("gemini", "b2", "", toolCalls=[{"name": "n" * 600}]),
         message("gemini", "b3", "", tokens={"input": -1}),
     ]
     entries = read(put(tmp_path, document([*bad, *TALK])))
     assert len(runs(entries)) == 3
-    assert [one.line for one in rejected(entries)] == [1, 2, 3]
+    assert [one.line for one in rejected(entries)] == [1, 2, 3, 4]
+    assert len(runs(read(put(tmp_path, document([*TALK, {**TALK[0], "id": 7}]))))) == 4
     huge = message("gemini", "b4", "", tokens=tokens(input=10**12))
     entries = read(put(tmp_path, document([TALK[0], huge, {**huge, "id": "b5"}])))
     assert (runs(entries), len(rejected(entries))) == ([], 1)
