@@ -43,6 +43,8 @@ _NAME: Final = re.compile(r"\d{15,}-\d{6,}-[0-9a-f]{8}\.(run|rejected|damaged)")
 _PARTIAL: Final = re.compile(r"\.\d{15,}-.*\.[0-9a-f]{8}")
 """Name of a file that is being written; a kill leaves it behind."""
 _PARTIAL_S: Final = 60.0
+_LOOKS: Final = 16
+"""A process looks again for runs of others after it added such a part of the limit."""
 _POLL_S: Final = 0.02
 
 
@@ -94,6 +96,7 @@ class Spool:
         self._max_age_ms = max_age_ms
         self._numbers = count()
         self._n_bytes: int | None = None
+        self._n_own = 0
         self._n_uncounted = 0
         self._bounded_by = 0
         self._unreadable: set[Path] = set()
@@ -164,16 +167,18 @@ class Spool:
         return True
 
     def _make(self) -> None:
-        if not self.folder.is_dir():
+        about = self.folder / "about.json"
+        if not about.is_file():  # a full disk, or a kill, may leave the folder without it
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(self.folder / "about.json", msgspec.json.encode(self.about))
-            _sync(self.folder / "about.json")
+            _write(about, msgspec.json.encode(self.about))
+            _sync(about)
 
     def _count(self, n_bytes: int, now_ms: int, start: Callable[[Callable[[], None]], None] | None) -> None:
         """Count the bytes of a run, and drop others where they are too many."""
         if self._n_bytes is not None:
             self._n_bytes += n_bytes
-            if self._n_bytes <= self._max_bytes:
+            self._n_own += n_bytes
+            if self._n_bytes <= self._max_bytes and self._n_own <= self._max_bytes // _LOOKS:
                 return
         if start is None:
             self._bound(now_ms)
@@ -194,7 +199,7 @@ class Spool:
                 break
             n_dropped += _removed(path) and path.suffix == _WAITING
             total -= size
-        self._n_bytes = total
+        self._n_bytes, self._n_own = total, 0
         self.count_dropped(n_dropped)
         self._bounded_by = 0
 
@@ -326,6 +331,17 @@ class Spool:
                     self._rewrite(item, item.path, header, body)
                     n_erased += 1
         return None if self._unreadable.intersection(self._files()) else n_erased
+
+    def holds(self, *, run: str | None = None, session: str | None = None) -> bool:
+        """Return whether a run of that name, or one of the session, is in the spool."""
+        return any(
+            (item := self.read(path)) is not None
+            and (
+                (run is not None and item.header.uid == run)
+                or (session is not None and item.header.session == session)
+            )
+            for path in self._files()
+        )
 
     def _rewrite(self, item: Item, path: Path, header: Header, body: bytes) -> None:
         with suppress(OSError):

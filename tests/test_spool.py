@@ -49,6 +49,23 @@ def test_runs_wait_in_their_order_as_they_are(
     assert spool.counts() == SpoolCounts()
 
 
+def test_a_spool_that_a_full_disk_left_without_its_address_gets_it(spool: Spool) -> None:
+    spool.folder.mkdir()
+    spool.add("r", b"1", now_ms=NOW_MS)
+    assert [one.about for one in spools(spool.folder.parent)] == [spool.about]
+
+
+def test_several_processes_together_keep_near_the_limit(tmp_path: Path) -> None:
+    """Each counts its own runs, and looks for those of the others after a sixteenth of the limit."""
+    limit, body = 100_000, b"x" * 1_000
+    every = [Spool("address", "default", parent=tmp_path, max_bytes=limit) for _ in range(8)]
+    most = 0
+    for number in range(800):
+        every[number % 8].add(f"r{number}", body, now_ms=NOW_MS + number)
+        most = max(most, sum(path.stat().st_size for path in every[0].waiting()))
+    assert most <= limit * 1.6
+
+
 def test_each_address_and_learner_has_a_spool_of_its_own(tmp_path: Path) -> None:
     first = Spool.of_server("https://u:secret@host:1/base/", "a", parent=tmp_path)
     first.add("r", b"1", now_ms=NOW_MS)

@@ -16,7 +16,7 @@ from core.errors import InvalidInput, NotFound, StoreBusy
 from core.flows.context import Context
 from core.records.answers import Erasable, EraseAnswer
 from core.settings import Located, Server
-from core.spool import Spool
+from core.spool import Spool, spools
 from core.store.erasing import (
     erase_rater,
     erase_words,
@@ -83,18 +83,28 @@ def erase(
     context.permit("erase")
     spool = Spool.of_database(context.store.location, context.learner)
     n_waiting = spool.erase(run=run, session=session)
+    others = [
+        f"{one.about.address} (runs for it wait in {one.folder}; use erase of that server's Client)"
+        for one in (spools() if run or session else ())
+        if one.about.learner == context.learner
+        and one.folder != spool.folder
+        and one.holds(run=run, session=session)
+    ]
     try:
         counts = context.write("erase", lambda txn: _erased(txn, of, name))
     except NotFound:
-        if not n_waiting:
+        if not n_waiting and not others:
             raise
-        return _answer(context, of, Counter()).with_spool(n_waiting, str(spool.folder))
+        counts = Counter()
     if not context.store.database.scour():
         raise StoreBusy(
             "The text is erased, but a long read kept it in the file's log.",
             next_step="Close the programs that read the database, and erase again.",
         )
-    return _answer(context, of, counts).with_spool(n_waiting, str(spool.folder))
+    answer = _answer(context, of, counts).with_spool(n_waiting, str(spool.folder))
+    for other in others:
+        answer = answer.with_spool(None, other)
+    return answer
 
 
 def preview_erase(

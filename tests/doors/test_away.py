@@ -12,9 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import Queue
 from threading import Thread
 from typing import Any
 
@@ -536,6 +537,19 @@ def test_a_run_that_only_the_spool_has_can_be_erased(tmp_path: Path, monkeypatch
     context.store.close()
 
 
+def test_erase_names_the_spools_of_clients_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
+    context = context_at(tmp_path / "a.db")
+    for address, learner in (("http://a", "default"), ("http://b", "other")):
+        Spool(address, learner).add("r", b"{}", now_ms=1, session="s")
+    (named,) = [one for one in erase(context, session="s").not_reached if "http" in one]
+    assert named.startswith("http://a ")
+    with pytest.raises(NotFound):
+        erase(context, session="another")
+
+
 def test_the_command_lists_and_sends(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
     context = context_at(tmp_path / "a.db")
@@ -696,6 +710,41 @@ def test_no_answer_of_a_server_stops_an_agent(status: int, answer: object, tmp_p
         server.shutdown()
 
 
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_an_endless_answer_ends(coding: str, tmp_path: Path) -> None:
+    """The client reads at most 32 MiB and closes the connection; it decompresses nothing."""
+    ends: Queue[int] = Queue()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Encoding", coding)
+            self.end_headers()
+            n_mib = 0
+            with suppress(OSError):
+                while n_mib < 500:
+                    self.wfile.write(b" " * (1 << 20))
+                    n_mib += 1
+            ends.put(n_mib)
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with (
+            Client(f"http://127.0.0.1:{server.server_port}", spool=tmp_path, **QUICK) as client,
+            client.run(TOOLS) as run,
+        ):
+            assert run.selection.run_class == "fallback"
+        assert ends.get(timeout=20) < 100
+        server.shutdown()
+
+
 @pytest.mark.parametrize("is_file", [True, False])
 def test_a_lone_surrogate_opens_no_breaker(is_file: bool, context: Context, tmp_path: Path) -> None:
     with (
@@ -706,9 +755,8 @@ def test_a_lone_surrogate_opens_no_breaker(is_file: bool, context: Context, tmp_
             run.called("search", "\ud83d")
             run.said("x\ud83dy")
         assert run.outcome == "recorded"
-        with client.run(TOOLS, uid="r1", session="s\ud83d") as run:
+        with pytest.raises(InvalidInput, match="session"), client.run(TOOLS, uid="r1", session="s\ud83d"):
             pass
-        assert run.outcome == "dropped"
         assert not any(client._attempts._is_open.values())
 
 
