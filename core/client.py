@@ -54,6 +54,9 @@ _ANSWER_S: Final = 120.0
 _FILE_S: Final = 3_600.0
 """Timeout of an import, and of the start of an answer that is a file."""
 _PIECE_BYTES: Final = 1 << 16
+_MOST_BYTES: Final = 32 << 20
+_MOST_S: Final = 30.0
+"""Limits of an answer that an agent waits for."""
 _NDJSON: Final = "application/x-ndjson"
 _ROUTES: Final[Mapping[str, str]] = {
     "credit_episode": "credits",
@@ -275,9 +278,36 @@ class Client(LearnerProtocol):
         if length is not None:
             headers["Content-Length"] = str(length)
         url = f"{self._base}/{path}"
-        answer = self._response(method, url, body, headers, preload=True, answer_s=answer_s)
-        _check(answer.status, answer.headers.get("content-type"), answer.data)
-        return answer.data
+        if getattr(self._limited, "timeout", None) is None:
+            answer = self._response(method, url, body, headers, preload=True, answer_s=answer_s)
+            content = answer.data
+        else:  # an agent waits no longer after its limit, so the answer itself must end, too
+            headers["Accept-Encoding"] = "identity"
+            answer = self._response(method, url, body, headers, preload=False, answer_s=answer_s)
+            content = self._bounded(answer)
+        _check(answer.status, answer.headers.get("content-type"), content)
+        return content
+
+    def _bounded(self, answer: urllib3.BaseHTTPResponse) -> bytes:
+        """Return the content of an answer, without decompressing it; a connection that sends too much is closed."""
+        content = bytearray()
+        until = time.monotonic() + _MOST_S
+        try:
+            while piece := answer.read(_PIECE_BYTES, decode_content=False):
+                content += piece
+                if len(content) > _MOST_BYTES or time.monotonic() > until:
+                    answer.close()
+                    raise Unreachable(
+                        f"An answer must end within {_MOST_BYTES >> 20} MiB and {_MOST_S:g} s, got a longer one.",
+                        next_step=f"Check that {self._location()} is the address of armscope.",
+                    )
+        except urllib3.exceptions.HTTPError as problem:
+            raise Unreachable(
+                f"The answer must be complete, got a part of it: {type(problem).__name__}.",
+                next_step="A repeat under the same uid or key counts once.",
+            ) from problem
+        answer.release_conn()
+        return bytes(content)
 
     @contextmanager
     def _streamed(
