@@ -129,6 +129,12 @@ def test_another_set_of_skills_waits_for_its_own_selections(chosen: World) -> No
     assert starts(chosen)[1]["arguments"][0] == "--settings"
 
 
+def test_an_option_of_the_agent_before_the_dashes_is_named(world: World) -> None:
+    done = world.run("with", "claude", "--model", "opus")
+    assert done.returncode == 2
+    assert b"armscope with claude -- --model opus" in done.stderr
+
+
 def test_a_passive_learner_chooses_nothing(world: World) -> None:
     world.settle(phase="passive")
     assert world.waiting == 0

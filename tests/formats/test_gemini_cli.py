@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ TALK = [
 ]
 
 
-def document(messages: list[Json], **fields: object) -> bytes:
+def document(messages: Sequence[Json | str], **fields: object) -> bytes:
     return json.dumps({**HEAD, "messages": messages, **fields}, indent=2).encode()
 
 

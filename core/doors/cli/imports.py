@@ -158,7 +158,7 @@ def import_(
             raise typer.BadParameter("--learner-from takes folders, and goes without --watch")
         _import_spread(line, paths, learner_from, workers or 1, values)
         return
-    paths = paths or _session_folders(as_json=global_options(line).as_json)
+    paths = paths or _session_folders(as_json=global_options(line).as_json, preview=preview)
     context = context_of(line, create=True)
     if watched:
         from core.flows.watch import watch
@@ -239,7 +239,7 @@ def _size_of(words: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
-def _session_folders(*, as_json: bool) -> list[Path]:
+def _session_folders(*, as_json: bool, preview: bool) -> list[Path]:
     """Folders where the usual agents keep sessions, once the person has agreed; else the list and exit code 2."""
     from core.flows.discover import discover_sessions
 
@@ -248,9 +248,10 @@ def _session_folders(*, as_json: bool) -> list[Path]:
     if not as_json and sessions:
         _print_sessions(sessions)
     if as_json or not sessions or not sys.stdin.isatty():
-        say_error(_nothing_named(sessions, folders), as_json=as_json)
+        say_error(_nothing_named(sessions, folders, preview=preview), as_json=as_json)
         raise typer.Exit(2)
-    typer.confirm("Import all of it?", abort=True)
+    if not preview:
+        typer.confirm("Import all of it?", abort=True)
     return folders
 
 
@@ -270,7 +271,9 @@ def _print_sessions(sessions: Sequence[AgentSessions]) -> None:
     say_table(heads, rows, numbers=(2, 3))
 
 
-def _nothing_named(sessions: Sequence[AgentSessions], folders: Sequence[Path]) -> dict[str, object]:
+def _nothing_named(
+    sessions: Sequence[AgentSessions], folders: Sequence[Path], *, preview: bool
+) -> dict[str, object]:
     from core.flows.discover import USUAL
 
     if not sessions:
@@ -279,7 +282,8 @@ def _nothing_named(sessions: Sequence[AgentSessions], folders: Sequence[Path]) -
         command = "Name files or folders that hold agent transcripts; armscope help import lists the formats."
     else:
         error = f"Nothing was named to import; sessions were found in {number_of(len(folders), 'folder')}."
-        command = f"Import them with: armscope import {shlex.join(map(str, folders))}"
+        words = ["armscope", "import", *(["--preview"] if preview else []), *map(str, folders)]
+        command = f"{'Look at' if preview else 'Import'} them with: {shlex.join(words)}"
     document: dict[str, object] = {"ok": False, "error": error, "code": "usage", "next": command}
     return {**document, "found": [msgspec.to_builtins(one) for one in sessions]} if sessions else document
 

@@ -328,13 +328,10 @@ def _usage(problem: typer.TyperException, words: Sequence[str], *, as_json: bool
     negative = next(filter(_NEGATIVE.fullmatch, words), None)
     if negative is not None and message.startswith("No such option"):
         message = f"A value of {where} can't be negative, got {negative}."
-    answer = {
-        "ok": False,
-        "error": message,
-        "code": "usage",
-        "next": f"Run {where} --help to see what it takes; nothing was changed.",
-    }
-    say_error(answer, as_json=as_json)
+    further = f"Run {where} --help to see what it takes; nothing was changed."
+    if where.endswith(" with") and message.startswith("No such option"):
+        further = f"Write options of the agent behind --, such as: {where} claude -- --model opus"
+    say_error({"ok": False, "error": message, "code": "usage", "next": further}, as_json=as_json)
     sys.exit(getattr(problem, "exit_code", 2))
 
 
