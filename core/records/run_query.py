@@ -67,10 +67,9 @@ class RunSide(
 ):
     """One side of a comparison: the filters of a list of runs with these names, or one run by uid or number.
 
-    >>> side_of(RunSide(run="request-1", model="large"))
+    >>> side_of(RunSide(run="r1", model="large"))
     Traceback (most recent call last):
-    core.errors.InvalidInput: A side must have a run or filters, got run 'request-1' beside model.
-    Leave one of them out.
+    core.errors.InvalidInput: A side must have a run or filters, got run 'r1' beside model. Leave one of them out.
     """
 
     run: str | None = None

@@ -36,6 +36,7 @@ _TRACE_KEYS: Final = {
 _LAYOUT_KEYS: Final = _keys(
     "height margin paper_bgcolor plot_bgcolor font showlegend hovermode dragmode hoverlabel xaxis yaxis yaxis2 "
     "shapes annotations barmode bargap template"
+    " selectdirection"
 )
 _DASHES: Final = {"dot": "2,4", "dash": "7,5"}
 _LINE_SPACING: Final = 1.3

@@ -166,8 +166,8 @@ def check_address(listener: Listener, headers: Mapping[str, str], version: str =
         raise Foreign(
             "Without a sign-in, requests must come without a proxy's headers (such as Forwarded, X-Forwarded-*, "
             "X-Real-IP and Via), got some: behind a proxy every client would seem to be on this machine.",
-            next_step="Connect directly, or through an SSH tunnel. Behind a proxy, start it with armscope api "
-            "--require-token --proxy ADDRESS; armscope help deploy nginx.conf prints a proxy's file.",
+            next_step="Connect directly, or through an SSH tunnel. Behind a proxy, require tokens and start it with "
+            "armscope api --proxy ADDRESS; armscope help deploy nginx.conf prints a proxy's file.",
         )
     if "transfer-encoding" in headers and "content-length" in headers:
         raise InvalidInput(

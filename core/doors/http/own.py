@@ -684,13 +684,16 @@ _SERIES: Final = {
 _SEARCHED: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_components([verb("search").input])[
     1
 ][verb("search").input.__name__]["properties"]
+_SIDES: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_components(
+    [verb("compare_sides").input]
+)[1][verb("compare_sides").input.__name__]["properties"]
 _COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
     **{
         f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
         for side in ("a", "b")
         for name, words in side_words().items()
     },
-    "limit": {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 50},
+    "limit": _SIDES["limit"],
 }
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _READABLE: Final = "Whether the database can be read."

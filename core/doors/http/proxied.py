@@ -18,7 +18,7 @@ def check_proxies(proxies: Sequence[str]) -> None:
         if address_of(proxy) is None:
             raise InvalidInput(
                 f"A proxy must be named by its address, such as 10.0.0.7 or ::1, got {proxy[:60]!r}.",
-                next_step="Give --proxy the address that its requests come from.",
+                next_step="Name the proxy by the address that its requests come from.",
             )
 
 

@@ -36,6 +36,20 @@ def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
 def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
     """Return a share with Wilson's interval; fewer than 2 give no figure, fewer than 10 no interval.
 
+    Parameters
+    ----------
+    hits : float
+        How many of the runs have it, 0 to ``n``.
+    n : float
+        The runs, or their effective number.
+    prob : float, optional
+        Probability of the interval, above 0 and below 1.
+
+    Returns
+    -------
+    Estimate
+        The share, 0 to 1, with its interval.
+
     References
     ----------
     E. B. Wilson, *J. Am. Stat. Assoc.* 22, 1927, 209 (doi:10.1080/01621459.1927.10502953).
@@ -95,6 +109,24 @@ def difference(hits: float, n: float, hits_other: float, n_other: float, *, prob
     """Return the first share minus the other, with Newcombe's hybrid score interval.
 
     Fewer than 2 in either group give no figure, fewer than 10 no interval.
+
+    Parameters
+    ----------
+    hits : float
+        How many of the first group have it, 0 to ``n``.
+    n : float
+        The runs of the first group, or their effective number.
+    hits_other : float
+        How many of the other group have it.
+    n_other : float
+        The runs of the other group, or their effective number.
+    prob : float, optional
+        Probability of the interval, above 0 and below 1.
+
+    Returns
+    -------
+    Estimate
+        The difference, -1 to 1, with its interval.
 
     References
     ----------

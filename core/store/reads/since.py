@@ -50,7 +50,7 @@ def position_of(snapshot: Snapshot, since: object) -> Position:
     if match is None:
         raise InvalidInput(
             f"since must be 0, a row's mark or a head that status shows, got {shown(since)}.",
-            next_step=f"{_instead(snapshot, text)} For a time, use from (armscope runs --from 2026-11-01).",
+            next_step=f"{_instead(snapshot, text)} For a time, use from, such as 2026-11-01.",
         )
     link = link_numbered(snapshot.connection, snapshot.learner_id, int(match[1]))
     revision = None if match[3] is None else int(match[3])

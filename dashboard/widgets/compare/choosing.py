@@ -125,7 +125,7 @@ def _span_name(first: str | None, last: str | None) -> Words:
     """Return the name of a span.
 
     >>> _span_name(None, "2026-01-31"), _span_name("2026-02-01", None), _span_name(None, None)
-    ('until 31 Jan', 'since 1 Feb', 'all runs')
+    ('until 31 Jan 2026', 'since 1 Feb 2026', 'all runs')
     """
     ends = [None if day is None else _words_of(day) for day in (first, last)]
     if ends[0] is None:

@@ -131,7 +131,7 @@ def test_the_loop_comes_to_the_same_over_every_door(
     shown = _world(tmp_path / "shown.db")
     with served(shown, learner=LEARNER) as place:
         exec(compile(LOOP.replace("http://127.0.0.1:8502", place), "README.md", "exec"), names)
-    assert "Posterior" in capsys.readouterr().out
+    assert "tool:web:search 0." in capsys.readouterr().out
     as_shown = _believed(shown)
     assert {pulls for _, _, _, pulls, _ in as_shown} != {0}
     for door, opened in DOORS.items():
