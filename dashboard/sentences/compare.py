@@ -38,7 +38,7 @@ def compared_line(both: ComparedSides) -> Markdown:
         few = Words("sessions" if both.failures.missing == "few_sessions" else "runs")
         return f"{n} There are too few {few} for an interval of the difference."
     return (
-        f"B less A: {wording.change(both.failures.value or 0.0, 1)} points, "
+        f"B minus A: {wording.change(both.failures.value or 0.0, 1)} points, "
         f"95% interval {wording.change(limits[0], 1)} to {wording.change(limits[1], 1)}, by session. {n}"
     )
 

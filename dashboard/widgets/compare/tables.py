@@ -26,7 +26,7 @@ def runs(both: ComparedSides, names: tuple[Markdown, Markdown]) -> None:
     section("Failures and bill", "per run, with 95% intervals")
     small_table(
         {
-            "": [head for head, _, _ in rows],
+            "figure": [head for head, _, _ in rows],
             f"A: {names[0]}": [a for _, a, _ in rows],
             f"B: {names[1]}": [b for _, _, b in rows],
         },
