@@ -187,7 +187,10 @@ class Spool:
             start(lambda: self._bound(now_ms))
 
     def _bound(self, now_ms: int) -> None:
-        """Drop what is too old; and the oldest beyond the limit, with some more, because all files are listed."""
+        """Drop runs that are too old, and the oldest ones beyond the limit.
+
+        Beyond the limit they go down to 7/8 of it, because each listing of the files is slow.
+        """
         self._remove_partial()
         sizes = {path: _size(path) for path in self._files()}
         total = sum(sizes.values())
@@ -197,7 +200,9 @@ class Spool:
         for path, size in sizes.items():
             if total <= most and _time_of(path) >= oldest_ms:
                 break
-            n_dropped += _removed(path) and path.suffix == _WAITING
+            n_dropped += (
+                _removed(path) and path.suffix != _DAMAGED
+            )  # a damaged one was counted when it was set aside
             total -= size
         self._n_bytes, self._n_own = total, 0
         self.count_dropped(n_dropped)
@@ -286,8 +291,9 @@ class Spool:
 
     def remove(self, item: Item) -> None:
         """Remove a run that was sent."""
+        size = _size(item.path)
         if _removed(item.path) and self._n_bytes is not None:
-            self._n_bytes -= len(item.body)
+            self._n_bytes -= size
 
     def reject(self, item: Item, why: ArmscopeError) -> None:
         """Keep a run as rejected, with the reason."""

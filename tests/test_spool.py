@@ -117,6 +117,33 @@ def test_the_oldest_are_dropped_and_counted(tmp_path: Path) -> None:
     assert again.counts() == SpoolCounts(waiting=1, dropped=50)
 
 
+def test_a_rejected_run_that_exceeds_the_limit_is_counted_as_dropped(tmp_path: Path) -> None:
+    spool = Spool("address", "default", parent=tmp_path, max_bytes=2_000)
+    for number in range(50):
+        spool.add(f"r{number}", b"x" * 90, now_ms=NOW_MS + number, why=WHY)
+    counts = spool.counts()
+    assert (counts.waiting, counts.rejected + counts.dropped) == (0, 50)
+    assert 0 < counts.dropped < 50
+
+
+def test_runs_that_are_sent_leave_room_for_as_many(tmp_path: Path) -> None:
+    """The headers are larger than the bodies here, and count as well."""
+    spool = Spool("address", "default", parent=tmp_path, max_bytes=1 << 20)
+    works: list[Callable[[], None]] = []
+    for number in range(200):
+        spool.add(f"r{number}", b"x", now_ms=NOW_MS + number, start=works.append, wait_s=0)
+        for work in works:
+            work()
+        works.clear()
+        (path,) = spool.waiting()
+        item = spool.read(path)
+        assert item is not None
+        spool.remove(item)
+    assert spool._n_bytes is not None
+    assert spool._n_bytes < 200
+    assert spool.counts() == SpoolCounts()
+
+
 def test_a_caller_waits_for_neither_a_slow_disk_nor_a_full_spool(tmp_path: Path) -> None:
     """What takes long is work for another thread. It holds no file open, and does not begin twice."""
     spool = Spool("address", "default", parent=tmp_path, max_bytes=2_000)
