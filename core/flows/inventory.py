@@ -1,4 +1,4 @@
-"""Inventories of machines: stored with the import of a machine's own sessions, and read where the pages are."""
+"""Inventories of machines: an import of a machine's own sessions stores one, and the pages show it anywhere."""
 
 from __future__ import annotations
 

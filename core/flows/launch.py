@@ -27,7 +27,7 @@ from core.store.reads import arm_columns
 _SLACK_MS: Final = 2_000
 """Some file systems round the time of a change."""
 WAITING: Final = 4
-"""Selections that wait for a set of skills."""
+"""How many selections wait for each set of skills."""
 
 
 def prepare(context: Context, config: Path, folder: Path) -> int:
@@ -100,7 +100,7 @@ def _document(selection: Selection, hold_ms: int) -> dict[str, Any]:
 
 
 def _as_listed(columns: ArmColumns) -> ArmColumns:
-    """Return the candidates with each run that listed a skill as a pull, which is a success if the run loaded it.
+    """Return the candidates with a further pull for each run that listed a skill: a success if the run loaded it.
 
     A skill that no run loads has no pulls. Without these it would go ahead of the skills in use for good.
     """

@@ -161,7 +161,7 @@ def _notes(
             "The agent shortens it, so skills carry less than their lines together."
         )
     if reader.n_older:
-        yield f"{number_of(reader.n_older, 'older session file')} were not read."
+        yield f"Not read: {number_of(reader.n_older, 'older session file')}."
     if reader.n_unread:
         yield f"{number_of(reader.n_unread, 'session file')} could not be read."
 

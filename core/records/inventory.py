@@ -106,8 +106,8 @@ class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
     """All items of a machine with their use, the sessions that were read, and sizes that no file has.
 
     ``sentence`` is the answer in words, ``unread`` names files that were not read. ``loaded`` counts the skills and
-    tools of agents with sessions on record, ``used`` those of them with a use. ``carried`` is the tokens a session
-    that the others carry.
+    tools of agents with sessions on record, ``used`` those of them with a use. ``carried`` is the number of
+    tokens that the unused ones cost in each session.
     ``requests`` is the median number of requests in a session, ``model`` the one with most of them; None if unknown.
     ``edits`` are the versions of skills over all readings, the first one of a skill first.
     """
@@ -161,7 +161,7 @@ class MachineInventory(msgspec.Struct, frozen=True, kw_only=True):
             unread=(),
             notes=(
                 *self.notes,
-                *([f"{number_of(len(self.unread), 'file')} were not read."] if self.unread else []),
+                *([f"Not read: {number_of(len(self.unread), 'file')}."] if self.unread else []),
             ),
             items=tuple(replace(one, item=_without_paths(one.item)) for one in self.items[:MOST_STORED]),
         )

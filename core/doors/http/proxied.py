@@ -71,6 +71,6 @@ class Proxied:
 
 
 def _last(headers: Headers, name: str) -> str:
-    """Return the entry of the proxy before us in a list of several."""
+    """Return the last entry of a header, which the nearest proxy wrote."""
     values = headers.getlist(name)
     return values[-1].rpartition(",")[2].strip() if values else ""

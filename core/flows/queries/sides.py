@@ -31,7 +31,7 @@ from core.store.reads.ledger import KindSum
 from core.store.reads.runs import find_run
 from core.store.transaction import Snapshot
 
-_FEWEST_SESSIONS: Final = 10
+_FEWEST: Final = 10
 """With fewer sessions on a side, or runs without one, the difference has no interval."""
 
 
@@ -134,18 +134,19 @@ def _side(runs: RunSums) -> SideRuns:
 
 
 def _failures(a: RunSums, b: RunSums) -> Estimate:
-    """Return the difference of failed shares in points, with Newcombe's interval of as many runs as sessions are
-    worth.
+    """Return the difference of failed shares in percentage points, with Newcombe's interval.
+
+    It uses the effective number of runs, because runs of one session are alike.
     """
     if not a.n_runs or not b.n_runs:
         return Estimate(value=None, lower=None, upper=None, missing="few_runs")
     worths = [one.n_runs / _alike(one) for one in (b, a)]
     hits = [one.n_failed / one.n_runs * worth for one, worth in zip((b, a), worths, strict=True)]
     result = difference(hits[0], worths[0], hits[1], worths[1], prob=0.95)
-    has_few = min(a.n_sessions, b.n_sessions) < _FEWEST_SESSIONS
+    has_few = min(a.n_sessions, b.n_sessions) < _FEWEST
     limits = (None, None) if has_few else (result.lower, result.upper)
     value, lower, upper = (None if one is None else 100 * one for one in (result.value, *limits))
-    is_known = min(a.n_runs, b.n_runs) >= _FEWEST_SESSIONS
+    is_known = min(a.n_runs, b.n_runs) >= _FEWEST
     missing = "few_sessions" if has_few and is_known else result.missing
     return Estimate(value=value, lower=lower, upper=upper, missing=missing)
 
