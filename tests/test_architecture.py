@@ -553,13 +553,13 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_370,
+    "core": 6_375,
     "core/adapters": 760,
     "core/demo": 2_225,
     "core/detect": 645,
     "core/doors": 19_560,
     "core/explained": 585,
-    "core/flows": 15_850,
+    "core/flows": 15_860,
     "core/formats": 13_930,
     "core/guide": 390,
     "core/installed": 3_530,
@@ -572,8 +572,8 @@ BUDGETS = {
     "dashboard/app_pages": 1_525,
     "dashboard/figures": 5_490,
     "dashboard/report": 750,
-    "dashboard/sentences": 5_670,
-    "dashboard/widgets": 13_670,
+    "dashboard/sentences": 5_685,
+    "dashboard/widgets": 13_675,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

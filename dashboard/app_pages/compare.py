@@ -49,7 +49,7 @@ def page() -> None:
     with left, panel("Failures and bill"):
         tables.runs(both, sides.names)
     with right, panel("Beliefs"):
-        pictured = both.arms[:_PICTURED]
+        pictured = [one for one in both.arms[:_PICTURED] if one.a.mean != one.b.mean]
         figure = pictured_once(
             ("dumbbells", sides.a, sides.b), lambda: dumbbells(pictured, here.tokens, compact=here.compact)
         )
@@ -57,7 +57,7 @@ def page() -> None:
         if pictured:
             chart(figure, key="dumbbells")
         else:
-            muted("No arm was in these runs.")
+            muted("No mean differs between the sides.")
     with panel("By arm"):
         tables.arms(both)
         muted(

@@ -14,7 +14,9 @@ _PICO: Final = 10**12
 
 
 def compared(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
-    """Return the conclusion on failures, or that none can be drawn."""
+    """Return the conclusion on failures, or that none can be drawn; of two runs, which failed and what they took."""
+    if both.a.n_runs == both.b.n_runs == 1:
+        return _compared_runs(both, names)
     shares = [one.failed.value for one in (both.a, both.b)]
     limits = both.failures.limits
     if shares[0] is None or shares[1] is None or both.failures.value is None:
@@ -30,8 +32,21 @@ def compared(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
     )
 
 
+def _compared_runs(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
+    failed = [bool(one.n_failed) for one in (both.a, both.b)]
+    took: Markdown = f"Tokens: {_tokens(both.a)} in {names[0]}, {_tokens(both.b)} in {names[1]}."
+    if failed[0] == failed[1]:
+        return composed(Phrase("Both runs failed" if failed[0] else "Neither run failed"), ". ", took)
+    which = names[0] if failed[0] else names[1]
+    return composed(Phrase("One run failed"), f": {which}. ", took)
+
+
 def compared_line(both: ComparedSides) -> Markdown:
-    """Return the difference with its interval, and the numbers of runs."""
+    """Return the difference with its interval, and the numbers of runs; of two runs, how many arms only one had."""
+    if both.a.n_runs == both.b.n_runs == 1:
+        alone = sum(bool(one.a.n_in) != bool(one.b.n_in) for one in both.arms)
+        were = Words("was" if alone == 1 else "were")
+        return f"{wording.things(alone, 'arm')} shown here {were} in the prompt of one run alone."
     n: Markdown = f"A has {wording.things(both.a.n_runs, 'run')}, B {wording.count(both.b.n_runs)}."
     limits = both.failures.limits
     if limits is None:
@@ -56,11 +71,14 @@ def _side_cells(one: SideRuns) -> tuple[Words, ...]:
         wording.count(one.n_sessions),
         wording.count(one.n_observed),
         _failed(one),
-        _of_known(wording.count(round(one.tokens / one.n_tokens)), one.n_tokens, one.n_runs)
-        if one.n_tokens
-        else wording.MISSING,
+        _of_known(_tokens(one), one.n_tokens, one.n_runs) if one.n_tokens else wording.MISSING,
         wording.MISSING if cost is None else _of_known(wording.money(cost), one.n_costs, one.n_runs),
     )
+
+
+def _tokens(one: SideRuns) -> Words:
+    """Return the mean tokens of the runs that know theirs."""
+    return wording.count(round(one.tokens / one.n_tokens)) if one.n_tokens else Words("unknown")
 
 
 def _failed(one: SideRuns) -> Words:
@@ -80,6 +98,6 @@ def _of_known(value: Words, n: int, n_runs: int) -> Words:
 def arms_bound(both: ComparedSides) -> Words:
     """Return the order of the arms, and how many of them are shown."""
     if len(both.arms) == both.n_arms:
-        return Words("largest difference of the means first")
+        return Words("largest difference of means first, then of selection")
     shown: Words = f"the {wording.count(len(both.arms))} largest differences"
     return f"{shown} of the means, of {wording.things(both.n_arms, 'arm')}"

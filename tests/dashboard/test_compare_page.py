@@ -64,8 +64,14 @@ def test_changed_since_is_two_spans(open_page: Open, database: Path) -> None:
 def test_one_run_against_another(open_page: Open, database: Path) -> None:
     world(database, ARMS, 40)
     page = open_page("compare", compare_by="Runs", run_a="run-3", run_b="run-5")
-    assert "too few runs" in page.title[0].value
-    assert len(page.dataframe[0].value) == len(ARMS)
+    assert "Neither run failed" in page.title[0].value
+    answer = queries.compare_sides(world(database, ARMS, 0), RunSide(run="run-3"), RunSide(run="run-5"))
+    for side in (answer.a, answer.b):
+        assert f"{side.tokens:,} in run" in page.title[0].value
+    table = page.dataframe[0].value
+    assert len(table) == len(ARMS)
+    assert list(table["in prompts A"]) == ["in" if one.a.n_in else "out" for one in answer.arms]
+    assert list(table["in prompts B"]) == ["in" if one.b.n_in else "out" for one in answer.arms]
     unknown = open_page("compare", compare_by="Runs", run_a="run-3", run_b="nobody")
     assert "no such run" in unknown.title[0].value
 

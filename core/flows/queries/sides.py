@@ -59,7 +59,14 @@ def compare_sides(
         numbers = {number for one in (left, right) for number in (*one.arms, *one.ledger)}
         named = named_arms(snapshot, sorted(numbers))
     arms = [ComparedArm(arm=one.key, a=_arm(one, left), b=_arm(one, right)) for one in named]
-    arms.sort(key=lambda one: (-abs(one.b.mean - one.a.mean), one.arm))
+    n_a, n_b = max(left.runs.n_runs, 1), max(right.runs.n_runs, 1)
+    arms.sort(
+        key=lambda one: (
+            -abs(one.b.mean - one.a.mean),
+            -abs(one.b.n_in / n_b - one.a.n_in / n_a),
+            one.arm,
+        )
+    )
     return ComparedSides(
         a=_side(left.runs),
         b=_side(right.runs),

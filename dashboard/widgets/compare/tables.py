@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import streamlit as st
 
 from core.records.arm import MICRO
-from core.records.sides import ComparedArm, ComparedSides, SideArm
+from core.records.sides import ComparedSides, SideArm, SideRuns
 from dashboard import sentences, wording
 from dashboard.reading import cached_figure
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
@@ -37,7 +36,7 @@ def runs(both: ComparedSides, names: tuple[Markdown, Markdown]) -> None:
 def arms(both: ComparedSides) -> None:
     """Draw every arm's belief, selection and shift by source; a click opens one."""
     section("By arm", sentences.arms_bound(both))
-    frame = cached_figure(("compared arms", both.arms), lambda: _arms_frame(both.arms))
+    frame = cached_figure(("compared arms", both), lambda: _arms_frame(both))
     text = st.column_config.TextColumn
     config: dict[str, Any] = {
         "type": type_column(),
@@ -65,7 +64,8 @@ def arms(both: ComparedSides) -> None:
         open_arm(both.arms[index].arm)
 
 
-def _arms_frame(rows: Sequence[ComparedArm]) -> pa.Table:
+def _arms_frame(both: ComparedSides) -> pa.Table:
+    rows = both.arms
     keys = [one.arm for one in rows]
     return pa.table(
         {
@@ -73,8 +73,8 @@ def _arms_frame(rows: Sequence[ComparedArm]) -> pa.Table:
             "arm": [arm_name(key) for key in keys],
             "mean A": [one.a.mean for one in rows],
             "mean B": [one.b.mean for one in rows],
-            "in prompts A": [_selected(one.a) for one in rows],
-            "in prompts B": [_selected(one.b) for one in rows],
+            "in prompts A": [_selected(one.a, both.a) for one in rows],
+            "in prompts B": [_selected(one.b, both.b) for one in rows],
             "shift A": [_shift(one.a) for one in rows],
             "shift B": [_shift(one.b) for one in rows],
             "id": [wording.plain(key) for key in keys],
@@ -82,9 +82,11 @@ def _arms_frame(rows: Sequence[ComparedArm]) -> pa.Table:
     )
 
 
-def _selected(side: SideArm) -> str:
-    """Return the share of runs with the arm, and its interval."""
-    one = side.selected
+def _selected(arm: SideArm, side: SideRuns) -> str:
+    """Return the share of runs with the arm, and its interval; of a single run, whether it had the arm."""
+    one = arm.selected
+    if side.n_runs == 1:
+        return "in" if arm.n_in else "out"
     if one.value is None:
         return wording.MISSING
     share = wording.percent(one.value, 0)
