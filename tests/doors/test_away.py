@@ -61,6 +61,7 @@ from tests.conftest import ROOT
 from tests.doors.front import AWAY, Front, Mode
 from tests.doors.http.test_served import served
 from tests.doors.test_cli import Shell, document, error, shell
+from tests.doors.test_webhook import receiving
 from tests.flows.world import context_at
 
 __all__ = ["shell"]
@@ -685,29 +686,19 @@ FOREIGN = {
 def test_no_answer_of_a_server_stops_an_agent(status: int, answer: object, tmp_path: Path) -> None:
     body = msgspec.json.encode(answer)
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answered(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
 
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        with (
-            Client(f"http://127.0.0.1:{server.server_port}", spool=tmp_path, **QUICK) as client,
-            client.run(TOOLS) as run,
-        ):
-            assert run.selection.run_class == "fallback"
-            assert run.tools == TOOLS
-        server.shutdown()
+    with (
+        receiving(answered) as (port, _),
+        Client(f"http://127.0.0.1:{port}", spool=tmp_path, **QUICK) as client,
+        client.run(TOOLS) as run,
+    ):
+        assert run.selection.run_class == "fallback"
+        assert run.tools == TOOLS
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
@@ -715,34 +706,24 @@ def test_an_endless_answer_ends(coding: str, tmp_path: Path) -> None:
     """The client reads at most 32 MiB and closes the connection; it decompresses nothing."""
     ends: Queue[int] = Queue()
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(200)
-            self.send_header("Content-Encoding", coding)
-            self.end_headers()
-            n_mib = 0
-            with suppress(OSError):
-                while n_mib < 500:
-                    self.wfile.write(b" " * (1 << 20))
-                    n_mib += 1
-            ends.put(n_mib)
+    def answered(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", coding)
+        handler.end_headers()
+        n_mib = 0
+        with suppress(OSError):
+            while n_mib < 500:
+                handler.wfile.write(b" " * (1 << 20))
+                n_mib += 1
+        ends.put(n_mib)
 
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+    with receiving(answered) as (port, _):
         with (
-            Client(f"http://127.0.0.1:{server.server_port}", spool=tmp_path, **QUICK) as client,
+            Client(f"http://127.0.0.1:{port}", spool=tmp_path, **QUICK) as client,
             client.run(TOOLS) as run,
         ):
             assert run.selection.run_class == "fallback"
         assert ends.get(timeout=20) < 100
-        server.shutdown()
 
 
 @pytest.mark.parametrize("is_file", [True, False])
