@@ -10,6 +10,7 @@ import pytest
 from core.records.run_page import Cursor
 from core.records.view import RunFilter, View
 from core.store.engine.sqlite import Connection
+from core.store.imports import present
 from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.since import Position
 from core.store.transaction import Snapshot
@@ -27,6 +28,7 @@ READS: dict[str, tuple[str, Callable[[Snapshot], object]]] = {
         "(changed,run_no)>",
         lambda facts: changed_runs(facts, _FILTER, View(models=("m",)), Position(3, 1), limit=9, session="s"),
     ),
+    "sources": ("uid>?ANDuid<?", lambda facts: present(facts, ["openai-chat/episode/a"])),
     "session": ("session=?", lambda facts: run_page(facts, RunFilter(), View(), session="s", limit=9)),
     "session, older": (
         "session=?",
