@@ -4,7 +4,7 @@
   "use strict";
 
   // Without it the page looks for its server below its own path first, and complains that nobody is there.
-  const { path, pages } = document.currentScript.dataset, here = window.location.pathname;
+  const { path, pages, charts, chart } = document.currentScript.dataset, here = window.location.pathname;
   window.__streamlit = { BACKEND_BASE_URL: window.location.origin + path };
 
   // A proxy may serve the page below a path that the server doesn't know. Then none of its parts could be loaded.
@@ -16,6 +16,14 @@
         `${under}, start it with --base-path ${under}, or with ARMSCOPE_BASE_PATH=${under}.`;
     });
     return;
+  }
+
+  // A page with a chart needs the script of charts, 4.7 MB. Streamlit asks for it when the first chart arrives.
+  // Here it loads beside Streamlit's own scripts, and runs while the server prepares the page.
+  if (chart && charts.split(" ").includes(here.slice(path.length + 1) || "overview")) {
+    const href = `${path}/static/js/${chart}`;
+    document.head.append(Object.assign(document.createElement("link"), { rel: "modulepreload", href, crossOrigin: "" }));
+    window.addEventListener("DOMContentLoaded", () => setTimeout(() => import(href)));
   }
 
   // Back, once, with what was chosen.

@@ -23,8 +23,8 @@ class Page:
 
     ``group`` is its menu in the navigation ("" = none). ``needs`` is the action that its visitors must be allowed;
     hiding is no permission, the flows decide. ``is_hidden`` = reached by links only. ``is_of_many`` = shown with
-    several learners, or to an operator of all. ``is_presented`` = part of a presentation. ``names`` lists the
-    parameters of its address that name its object.
+    several learners, or to an operator of all. ``is_presented`` = part of a presentation. ``has_chart`` = it begins
+    with a chart. ``names`` lists the parameters of its address that name its object.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Page:
     is_hidden: bool = False
     is_presented: bool = True
     is_of_many: bool = False
+    has_chart: bool = False
     names: Mapping[str, Named] = field(default_factory=dict, hash=False)
 
 
@@ -42,12 +43,18 @@ _INSTALLATION: Final = "Installation"
 
 # Left of each row is the name that links go by; a page that no link leads to can do without.
 PAGES: Final[tuple[Page, ...]] = (
-    OVERVIEW := Page(name="overview", title="Overview"),
-    POSTERIORS := Page(name="posteriors", title="Posteriors"),
-    ARM := Page(name="arm", title="Arm", is_hidden=True, names={address.ARM: "arm"}),
-    EVIDENCE := Page(name="evidence", title="Evidence", is_hidden=True, names={address.EVIDENCE_ARM: "arm"}),
-    CONFIDENCE := Page(name="confidence", title="Confidence"),
-    SAVINGS := Page(name="savings", title="Savings"),
+    OVERVIEW := Page(name="overview", title="Overview", has_chart=True),
+    POSTERIORS := Page(name="posteriors", title="Posteriors", has_chart=True),
+    ARM := Page(name="arm", title="Arm", is_hidden=True, has_chart=True, names={address.ARM: "arm"}),
+    EVIDENCE := Page(
+        name="evidence",
+        title="Evidence",
+        is_hidden=True,
+        has_chart=True,
+        names={address.EVIDENCE_ARM: "arm"},
+    ),
+    CONFIDENCE := Page(name="confidence", title="Confidence", has_chart=True),
+    SAVINGS := Page(name="savings", title="Savings", has_chart=True),
     RUNS := Page(name="runs", title="Runs"),
     RUN := Page(name="run", title="Run", is_hidden=True, names={address.RUN: "run"}),
     COMPARE := Page(name="compare", title="Compare", is_hidden=True, names={address.COMPARE_RUN_A: "run"}),
@@ -59,6 +66,7 @@ PAGES: Final[tuple[Page, ...]] = (
         name="environment",
         title="Environment",
         is_hidden=True,
+        has_chart=True,
         names={address.ENVIRONMENT: "environment"},
     ),
     EVALUATIONS := Page(name="evaluations", title="Evaluations"),

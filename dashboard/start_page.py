@@ -16,6 +16,7 @@ from dashboard.configuration import PACKAGE
 from dashboard.pages import PAGES
 
 _STREAMLITS: Final = Path(st.__file__).parent / "static" / "index.html"
+_SCRIPTS: Final = _STREAMLITS.parent / "static" / "js"
 _OURS: Final = PACKAGE / "browser.js"
 _HEAD: Final = b"<head>"
 
@@ -41,8 +42,10 @@ def start_page(path: str = "") -> StartPage:
     """
     before, head, after = _STREAMLITS.read_bytes().partition(_HEAD)
     names = " ".join(page.name for page in PAGES)
-    ours = f'<script data-path="{path}" data-pages="{names}">'.encode()
-    html = b"".join((before, head, ours, _OURS.read_bytes(), b"</script>", after))
+    charts = " ".join(page.name for page in PAGES if page.has_chart)
+    chart = next((file.name for file in _SCRIPTS.glob("PlotlyChart.*.js")), "")
+    ours = f'<script data-path="{path}" data-pages="{names}" data-charts="{charts}" data-chart="{chart}">'
+    html = b"".join((before, head, ours.encode(), _OURS.read_bytes(), b"</script>", after))
     html = html.replace(b'"./', f'"{path}/'.encode())
     return StartPage(html=html, tag=f'"{hashlib.sha256(html).hexdigest()[:32]}"', scripts=_digests(html))
 

@@ -21,6 +21,14 @@ _PARAMETERS = (
     *("scope", "reset_type", "reset_arm", "target", "no_such_parameter"),
 )
 
+_LOADS_OF_CHARTS = """() => {
+  const loads = performance.getEntriesByType("resource");
+  return {
+    starts: loads.filter(load => load.name.includes("/PlotlyChart.")).map(load => load.startTime),
+    app: performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd,
+  };
+}"""
+
 
 def test_the_first_screen_begins_below_the_frame_and_holds_what_needs_a_look(
     come: Come, served: Served
@@ -33,6 +41,16 @@ def test_the_first_screen_begins_below_the_frame_and_holds_what_needs_a_look(
     ends = [box["y"] + box["height"] for row in rows if (box := row.bounding_box()) is not None]
     assert ends
     assert max(ends) <= 900
+
+
+@pytest.mark.parametrize(("name", "n_loads"), [("overview", 1), ("posteriors", 1), ("search", 0)])
+def test_a_page_with_a_chart_loads_its_script_early_and_once(
+    come: Come, served: Served, name: str, n_loads: int
+) -> None:
+    visit = come(served).open(name)
+    loads = visit.page.evaluate(_LOADS_OF_CHARTS)
+    assert len(loads["starts"]) == n_loads
+    assert all(start < loads["app"] for start in loads["starts"])
 
 
 def test_an_address_sets_the_filters_and_follows_them(come: Come, served: Served) -> None:
