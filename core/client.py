@@ -96,11 +96,13 @@ class Unreachable(StoreError):
 class Client(LearnerProtocol):
     """A learner of a server, with the operations of `LearnerProtocol`. Safe to share between threads.
 
-    A failed request is sent again, with pauses, up to five times, under the same id: a uid, or a key, by default
-    a new one. So it counts once. A request of `run` waits at most ``connect_s`` (default .3) for a connection,
-    ``select_s`` (1) for a selection and ``record_s`` (.5) seconds for a record. A run that can't be recorded waits in
-    the folder ``spool``. A method that reads, such as `status`, takes at most ``read_s`` (120) seconds. After that,
-    or within 3 seconds where the server refuses connections, it raises `Unreachable`.
+    The client sends a failed request again, up to five times, with pauses. Each time the request has the same uid or
+    key, so the server counts it once. If the caller gives no key, the client makes one.
+
+    A request of `run` has three limits in seconds: ``connect_s`` (default .3) for the connection, ``select_s`` (1)
+    for the selection and ``record_s`` (.5) for the record. A run that can't be recorded waits in the folder
+    ``spool``. A method that reads, such as `status`, raises `Unreachable` after ``read_s`` (120) seconds. If the
+    server refuses connections, it raises within 3 seconds.
     """
 
     def __init__(

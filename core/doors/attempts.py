@@ -1,8 +1,9 @@
-"""Attempts: the requests of an agent in limited time, and without the database or server where it is away.
+"""Attempts to select and to record, each with a time limit. An agent goes on without the database or server.
 
-A request of an agent begins with a selection and ends with a record. Either is given up at its time limit. Then the
-breaker opens: later requests don't try, and a thread finds out in the background when there are answers again. A
-request without a selection gets all arms that fit, as a baseline does. A run without a record waits in the spool.
+A request of an agent begins with a selection and ends with a record. An attempt that reaches its limit opens the
+breaker. While the breaker is open, later requests make no attempt. A background thread closes it when the database or
+server answers again. A request without a selection gets all arms that fit, as a baseline does. A run without a record
+waits in the spool.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class ByName:
         return Offer(frozenset(self._named), self._in_full, frozenset(self._ever))
 
     def update(self, offer: Offer, *, has_begun: bool) -> None:
-        """Update the offer of the open run: what was there while a reply was being written was there in its run."""
+        """Add the present lists to the offer of the open run: it had all that was listed during a reply."""
         now = frozenset(self._named)
         offer.listed = frozenset(self._ever)
         if not has_begun:
@@ -127,7 +127,7 @@ class ByName:
         return frozenset(self._named).intersection(called | self._loaded)
 
     def inventory(self, in_full: Inventory, offer: Offer) -> Inventory:
-        """Return the inventory of a run; ``in_full`` is that of its session without any list of names."""
+        """Return the inventory of a run. ``in_full`` is the inventory of its session before names move arms."""
         named, own = offer.keys - offer.known, (offer.keys, offer.known, offer.listed)
         held = self._held.get(own)
         if held is None:

@@ -68,7 +68,7 @@ class Item(NamedTuple):
 
 
 class Lines:
-    """Lines from and to a client by two handles, in threads that the end does not wait for."""
+    """Reader and writer of a client's lines, by two file handles. Its threads do not delay the end."""
 
     def __init__(self, incoming: int = 0, outgoing: int = 1) -> None:
         self._loop = asyncio.get_running_loop()
@@ -116,7 +116,10 @@ def _done(written: asyncio.Future[None]) -> None:
 
 
 class Proxy:
-    """Relay between one client and its servers. ``problem`` is why the latest of them ended."""
+    """Relay between one client and its servers.
+
+    ``problem`` is the error of the server that ended last, None if no server ended with an error.
+    """
 
     def __init__(
         self, servers: Sequence[Upstream], session: ProxySession, lines: Lines, *, is_named: bool
