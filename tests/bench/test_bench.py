@@ -15,6 +15,7 @@ IN_PROCESS = [name for name in bench.BENCHMARKS if name not in {"import-memory",
 STARTS_OTHERS = {
     *("writers", "engines", "chain", "growth", "reruns", "progress", "crowd", "quiet"),
     *("http-batch", "http-reward", "slow-clients", "mcp-select", "pages-beside", "doors-start"),
+    "agent-starts",
 }
 """Most of their time goes into starting processes, or into playing months: they are tried among the long."""
 
