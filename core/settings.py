@@ -257,6 +257,11 @@ def database_at(address: str | None) -> Located:
             f"The database must be a file, an sqlite:/// or a postgresql:// URL, got {shown}.",
             next_step="Name a file, for example --database ./armscope.db.",
         )
+    if address.endswith(("/", "/.", "/..")):
+        raise InvalidSetting(
+            f"The database must be a file, got the folder {address[:200]}.",
+            next_step=f"Name a file in it, for example {address[:200].rstrip('/.')}/armscope.db.",
+        )
     if not address or "\0" in address:
         raise InvalidSetting(
             "The database must be a file, got an empty name or one with a NUL character.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 import time
@@ -15,12 +16,20 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace as replace_settings
 
-from core.errors import UnknownLearner
+from core.errors import InvalidSetting, UnknownLearner
 from core.flows.pace import USUAL, ImportPace
 from core.permissions import OF_INSTALLATION, Action, authorise, may
 from core.records.actor import Actor
 from core.records.learner import INSTALLATION, Sticky
-from core.settings import DEFAULT_LEARNER, Settings, check_learner, launches_folder
+from core.settings import (
+    DEFAULT_LEARNER,
+    Located,
+    Server,
+    Settings,
+    check_learner,
+    default_database,
+    launches_folder,
+)
 from core.store import fleet
 from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
@@ -228,9 +237,13 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
     ------
     NoDatabase
         There is no database, and none may be created.
+    InvalidSetting
+        The folder of a database to create is missing. Only that of the default database is created.
     UnknownLearner
         There are several learners and none was named. Callers that concern the ``whole`` database need none.
     """
+    if create:
+        _check_folder(settings.database)
     store = Store(settings.database, create=create, read_location=settings.read_database)
     launches = launches_folder(settings.database)
     if settings.learner is not None:
@@ -249,6 +262,17 @@ def open_context(settings: Settings, *, create: bool = True, whole: bool = False
         actor=settings.actor,
         launches=launches,
     ).of_own_door()
+
+
+def _check_folder(database: Located) -> None:
+    """Refuse a database in a folder that is missing: its name may be mistyped."""
+    if isinstance(database, Server) or os.path.lexists(folder := database.parent):
+        return
+    if folder != default_database().parent:
+        raise InvalidSetting(
+            f"The database's folder must exist, got {folder}.",
+            next_step=f"Correct the path, or make the folder: mkdir -p {shlex.quote(str(folder))}",
+        )
 
 
 def default_learner(store: Store) -> str | None:

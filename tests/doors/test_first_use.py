@@ -19,6 +19,8 @@ from core import open_learner
 from core.demo import LEARNER
 from core.demo.build import build
 from core.doors.cli import app
+from core.doors.cli.program.groups import MEANT, SECTIONS
+from core.errors import InvalidSetting
 from core.version import __version__
 from dashboard import commands
 from tests.conftest import ROOT
@@ -98,6 +100,50 @@ def test_help_names_a_switch_without_a_value(shell: Shell) -> None:
 
 def test_a_wrong_command_line_names_the_help_that_helps(shell: Shell) -> None:
     assert "armscope reward --help" in error(shell("reward", "--json"), 2, "usage")["next"]
+
+
+def test_each_natural_word_means_a_command_and_is_none(shell: Shell) -> None:
+    names = {one for members in SECTIONS.values() for one in members}
+    assert set(MEANT.values()) <= names
+    assert not MEANT.keys() & names
+    failed = error(shell("acts", "--json"), 2, "usage")
+    assert failed["error"].endswith("mean 'audit'?")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--database", "typo/a.db", "import", "runs.jsonl"), "invalid_setting", "folder must exist, got"),
+        (
+            ("--database", "typo/a.db", "settings", "set", "k", "3"),
+            "invalid_setting",
+            "folder must exist, got",
+        ),
+        (("--database", "typo/", "status"), "invalid_setting", "must be a file, got the folder typo/"),
+        (("import", "typo.jsonl"), "unreadable_source", "no file or folder of that name"),
+        (("inventory", "--home", "typo"), "invalid_input", "must be a folder"),
+        (("prune", "--home", "typo"), "invalid_input", "must be a folder"),
+    ],
+)
+def test_a_mistyped_path_is_named_and_nothing_is_made(
+    words: tuple[str, ...], code: str, message: str, shell: Shell, tmp_path: Path
+) -> None:
+    (tmp_path / "runs.jsonl").write_text('{"kind": "run", "uid": "r", "arms": ["tool:fs:Read"]}\n')
+    failed = error(shell(*words, "--json"), 1, code)
+    assert message in failed["error"]
+    assert "typo" in failed["error"]
+    assert failed["next"]
+    assert not [*tmp_path.rglob("typo*")]
+
+
+def test_a_learner_opens_in_no_folder_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match=r"mkdir -p .*typo"):
+        open_learner(tmp_path / "typo" / "runs.db")
+    with pytest.raises(InvalidSetting, match="must be a file"):
+        open_learner(f"{tmp_path}/typo/")
+    assert not (tmp_path / "typo").exists()
+    with open_learner(tmp_path / "runs.db") as learner:
+        assert learner.posteriors() == []
 
 
 @pytest.mark.parametrize("asked", [["--help"], ["--version"], ["import", "--help"], ["status", "-h"]])

@@ -43,7 +43,8 @@ def test_after_each_command_all_that_was_made_is_its_owners(
     (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
     (tmp_path / "runs.jsonl").chmod(0o600)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    database = ("--database", "deep/er/a.db")
+    (tmp_path / "deep").mkdir(mode=0o700)
+    database = ("--database", "deep/a.db")
     for command in (
         (*database, "import", "runs.jsonl"),
         (*database, "reward", A, "0.5"),
@@ -61,7 +62,7 @@ def test_after_each_command_all_that_was_made_is_its_owners(
         assert modes(tmp_path) == {}, command
     build(tmp_path / "demo" / "demo.db", n_runs=40)
     assert modes(tmp_path) == {}, "demo"
-    assert (tmp_path / "deep" / "er" / "a.db").exists()
+    assert (tmp_path / "deep" / "a.db").exists()
 
 
 def test_log_and_shared_memory_follow_the_file(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from core.doors.cli.program.app import answer, command, context_of
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table, time_words
 from core.doors.verbs import verb
+from core.errors import InvalidInput
 from core.records.arm import ESTIMATE_ERROR
 
 if TYPE_CHECKING:
@@ -45,8 +46,18 @@ def inventory(
         return
     from core.installed.answer import machine_inventory
 
-    result = machine_inventory(home or Path.home(), time.time_ns() // 1_000_000)
+    result = machine_inventory(home_folder(home), time.time_ns() // 1_000_000)
     answer(line, result, lambda: _say(result, whole=whole))
+
+
+def home_folder(named: Path | None) -> Path:
+    """Return the home folder to read: the named one, else the user's."""
+    home = (named or Path.home()).absolute()
+    if not home.is_dir():
+        raise InvalidInput(
+            f"The home folder must be a folder, got {home}.", next_step="Correct the path behind --home."
+        )
+    return home
 
 
 def _say_stored(read: CarriedAnswer, *, whole: bool) -> None:

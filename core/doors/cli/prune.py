@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from core.doors.cli.inventory import home_folder
 from core.doors.cli.program.app import answer, command, global_options
 from core.doors.terminal import say, say_table
 from core.errors import UnknownAct
@@ -96,7 +97,7 @@ def prune(
     elif number is not None:
         raise typer.BadParameter("--number goes with --undo")
     else:
-        _prune(line, (home or Path.home()).absolute(), wishes, yes=yes)
+        _prune(line, home_folder(home), wishes, yes=yes)
 
 
 def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -73,6 +74,7 @@ def import_files(
     A longer copy of a source updates its runs. Rejected lines are listed and never fatal. Raises
     `UnreadableSource` where no file can be read.
     """
+    _check_there(paths)
     with open_sources(
         paths,
         format=format,
@@ -239,6 +241,15 @@ def _act(
         so_far = answer.after(msgspec.json.decode(known.summary, type=ImportAnswer))
     finish_import(txn, number, msgspec.json.encode(so_far).decode())
     return answer
+
+
+def _check_there(paths: Sequence[Path]) -> None:
+    """Refuse paths of which none exists."""
+    if paths and not any(os.path.lexists(path) for path in paths):
+        raise UnreadableSource(
+            f"The files to import must exist, got {paths[0]}: there is no file or folder of that name.",
+            next_step="Correct the path. To list the sessions on this machine: armscope import",
+        )
 
 
 def _nothing_to_read(reason: str | None) -> UnreadableSource:

@@ -28,6 +28,26 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 """Commands by section of the help. A command that is in none comes last, below `OTHER`."""
+MEANT: Final[Mapping[str, str]] = {
+    "acts": "audit",
+    "act": "audit",
+    "history": "audit",
+    "log": "audit",
+    "rewards": "ledger",
+    "cost": "savings",
+    "costs": "savings",
+    "tokens": "savings",
+    "beliefs": "posteriors",
+    "tools": "arms",
+    "skills": "inventory",
+    "carried": "inventory",
+    "sessions": "runs",
+    "check": "verify",
+    "start": "demo",
+    "sides": "compare",
+    "delete": "erase",
+}
+"""Natural words, and the command that each of them means."""
 OTHER: Final = "Other"
 DEFAULT: Final = "list"
 """Sub-command that a group runs when the command line names none."""
@@ -44,6 +64,13 @@ class Program(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer does not export its context
         """Return the names of all commands, in the order of their sections."""
         return [name for _, names in sections(super().list_commands(ctx)) for name in names]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - not exported by Typer either
+        """Return the command of a line; a natural word gets the name of the command that it means."""
+        meant = MEANT.get(args[0]) if args and args[0] not in self.commands else None
+        if meant is not None and not ctx.resilient_parsing:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - not exported by Typer either
         """Write each section of commands, with the first words of each command."""
