@@ -254,7 +254,7 @@ def _ways() -> Rows:
         [
             one.agent,
             one.what,
-            ", ".join(one.states) or ("by hand" if one.setting else "not at all"),
+            ", ".join(one.states) or "not at all",
             _code(one.setting) if one.setting else "none",
             f"[{_escaped(one.sentence)}]({one.address})" if one.setting else "none",
         ]

@@ -16,9 +16,8 @@ import pytest
 
 from core.errors import ArmscopeError, InvalidInput, NotApplicable
 from core.installed.answer import machine_inventory
-from core.installed.json_text import parsed
 from core.installed.prune import WAYS, Prune, Wish, pruned
-from core.installed.settings_file import make, records, take_back, undone
+from core.installed.settings_file import make, records, take_back, undone, values_of
 from tests.doors.test_cli import Shell, document, error, shell
 from tests.test_inventory import DAY_MS, NOW_MS, PlannedSession, put, write_session, write_skill
 from tests.test_settings_files import Settings, write_file
@@ -114,7 +113,8 @@ def test_the_edits_have_the_effect_that_is_named_and_an_undo(seeds: range, tmp_p
         assert names.keys() == {"kit@market", "web", "gh"}
         record = make(result.plans, "prune", folder, NOW_MS)
         after = machine_inventory(home.path, NOW_MS)
-        assert inventory.carried - after.carried == result.answer.saves + sum(result.answer.saves_in.values())
+        saved = (result.answer.saves, *result.answer.saves_in.values())
+        assert inventory.carried - after.carried == sum(filter(None, saved))
         assert {name for name, content in home.content().items() if before.get(name) != content} == {
             "home/.claude/settings.json",
             "work/.claude/settings.local.json",
@@ -129,6 +129,8 @@ def test_the_edits_have_the_effect_that_is_named_and_an_undo(seeds: range, tmp_p
         assert home.content() == before
 
 
+CODEX_SKILL = {"path": ".codex/skills/draw/SKILL.md", "enabled": False}
+"""Entry by which a skill of Codex CLI goes out, with the path below the home folder."""
 OUT = {
     "skill-0": ("home/.claude/settings.json", ("skillOverrides", "skill-0"), "off"),
     "deploy": ("work/.claude/settings.local.json", ("skillOverrides", "deploy"), "off"),
@@ -141,8 +143,16 @@ OUT = {
     "gem": ("home/.gemini/settings.json", ("mcp", "excluded"), ["gem"]),
     "sparkle": ("home/.gemini/settings.json", ("skills", "disabled"), ["sparkle"]),
     "oc": ("home/.config/opencode/opencode.jsonc", ("mcp", "oc", "enabled"), False),
+    "docs": ("home/.codex/config.toml", ("mcp_servers", "docs", "enabled"), False),
+    "draw": ("home/.codex/config.toml", ("skills", "config"), [CODEX_SKILL]),
+    "claw": ("home/.openclaw/openclaw.json", ("mcp", "servers", "claw", "enabled"), False),
+    "lobster": ("home/.openclaw/openclaw.json", ("skills", "entries", "Red Lobster", "enabled"), False),
+    "shrimp": ("home/.openclaw/openclaw.json", ("skills", "entries", "shrimp-key", "enabled"), False),
 }
 """Names, and the file, path of keys and value by which each of them goes out."""
+
+
+SHRIMP = 'name: prawn\nmetadata: {"openclaw": {"skillKey": "shrimp-key"}}'
 
 
 def _others(home: Home) -> None:
@@ -153,8 +163,14 @@ def _others(home: Home) -> None:
     opencode.write_text(
         '{\n  // servers\n  "mcp": {"oc": {"type": "local", "environment": {"K": "V"}},},\n}\n'
     )
-    (home.path / ".codex").mkdir()
-    (home.path / ".codex" / "config.toml").write_text('[mcp_servers.docs]\ncommand = "x"\n')
+    write_skill(home.path / ".codex" / "skills", "draw", "draws", changed_ms=OLD_MS)
+    (home.path / ".codex" / "config.toml").write_text('[mcp_servers.docs] # mine\ncommand = "x"\n')
+    for name, front in (("lobster", "name: Red Lobster"), ("shrimp", SHRIMP)):
+        path = home.path / ".openclaw" / "skills" / name / "SKILL.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"---\n{front}\ndescription: cooks\n---\n")
+    openclaw = "{\n  // mine\n  mcp: { servers: { claw: { command: 'x', env: { K: 'V' } } } },\n}\n"
+    (home.path / ".openclaw" / "openclaw.json").write_text(openclaw)
     (home.path / ".claude" / "CLAUDE.md").write_text("Be brief.")
 
 
@@ -168,10 +184,15 @@ def test_each_kind_goes_out_by_its_own_setting(name: str, tmp_path: Path) -> Non
     record = make(result.plans, "prune", tmp_path / "edits", NOW_MS)
     file, keys, value = OUT[name]
     assert [file] == [one for one, content in home.content().items() if before.get(one) != content]
-    values: Any = parsed((tmp_path / file).read_text(encoding="utf-8"))
+    values: Any = values_of(tmp_path / file, (tmp_path / file).read_text(encoding="utf-8"))
     for key in keys:
         values = values[key]
+    if value == [CODEX_SKILL]:
+        value = [{**CODEX_SKILL, "path": str(home.path / str(CODEX_SKILL["path"]))}]
     assert values == value
+    after = {one.item.name: one.item for one in machine_inventory(home.path, NOW_MS).items}
+    if name in after and after[name].agent in {"Codex CLI", "opencode", "OpenClaw"}:
+        assert (after[name].state, home.prune(Wish(name, "out")).plans) == ("out", ())
     back = undone(record.changes[0])
     assert back is not None
     take_back(record, [back], tmp_path / "edits", NOW_MS)
@@ -179,7 +200,9 @@ def test_each_kind_goes_out_by_its_own_setting(name: str, tmp_path: Path) -> Non
 
 
 REFUSED = {
-    ("docs", "out"): "set mcp_servers.docs.enabled to false by hand",
+    ("docs", "by name"): "no documented setting of Codex CLI puts a server by name",
+    ("draw", "user only"): "no documented setting of Codex CLI puts a skill user only",
+    ("lobster", "by name"): "no documented setting of OpenClaw puts a skill by name",
     ("ext", "out"): "it belongs to an extension",
     ("CLAUDE.md", "out"): "does not switch a file",
     ("kit", "by name"): "goes out only as a whole",
@@ -277,6 +300,32 @@ def test_the_command_shows_writes_and_takes_back(
     assert len(document(shell("prune", "--ways", "--json"))) == len(WAYS)
     for wrong in (("--undo", "--out", "x"), ("--number", "1")):
         assert shell("prune", *wrong)[0] == 2
+
+
+SAVING = {
+    "gh": ["Without 1 item, a session carries less. By how much is unknown: no file gives the size."],
+    "deploy": ["Without 1 item, a session in {work} carries about 5 tokens less."],
+    "deploy skill-0 gh": [
+        "Without 3 items, a session carries about {own} tokens less.",
+        "Without 3 items, a session in {work} carries about {all} tokens less.",
+        "No file gives the size of 1 item, so this saving is a lower bound.",
+    ],
+}
+
+
+@pytest.mark.parametrize("names", SAVING)
+def test_the_saving_is_in_words_and_unknown_stays_unknown(
+    names: str, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "world", "command")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    own = quarter(f"- skill-0: {' '.join(home.skills['skill-0'].split())}")
+    wishes = [word for name in names.split() for word in ("--out", name)]
+    code, out, err = shell("prune", "--home", home.path, *wishes)
+    assert (code, err) == (0, "")
+    figures = {"work": home.project, "own": own, "all": own + quarter("- deploy: sends it")}
+    expected = " ".join(SAVING[names]).format(**figures)
+    assert expected in " ".join(out.split())
 
 
 def test_a_person_is_asked_and_a_change_since_is_refused(tmp_path: Path) -> None:

@@ -139,9 +139,10 @@ def _sentence(n_loaded: int, n_used: int, n_sessions: int, tokens: int) -> str:
 def _notes(
     carried: Sequence[CarriedItem], loaded: Sequence[CarriedItem], sessions: Sessions, reader: SessionReader
 ) -> Iterator[str]:
+    items = [one.item for one in carried]
     silent = sum(
-        one.item.kind == "server" and one.item.carried is None and one.item.state in _LOADED
-        for one in carried
+        one.kind == "server" and one.carried is None and one.state in _LOADED and not _has_tools(one, items)
+        for one in items
     )
     if silent:
         yield f"{number_of(silent, 'server')}: no file gives the size of their tools."
@@ -233,16 +234,21 @@ def _with_tools(items: list[InstalledItem], sessions: Sessions) -> list[Installe
     codex = next((one for one in reversed(sessions.get("Codex CLI", ())) if one.definitions), None)
     tools += _defined(codex) if codex else []
     words = next((one.instructions for one in reversed(claude) if one.instructions), {})
-    served = {one.server for one in tools}
-    return [
-        *(
-            replace(one, carried=quarter_up(words.get(one.name, 0)))
-            if one.agent == AGENT and one.kind == "server" and claude_code.as_in_tools(one) in served
-            else one
-            for one in items
-        ),
-        *tools,
-    ]
+    return [*(_served(one, words, tools) for one in items), *tools]
+
+
+def _served(item: InstalledItem, words: Mapping[str, int], tools: Iterable[InstalledItem]) -> InstalledItem:
+    """Return a server as its listed tools leave it: by name, with its own words, whose size only a session has."""
+    if item.kind != "server" or item.state not in _LOADED or not _has_tools(item, tools):
+        return item
+    n_chars = words.get(item.name)
+    return replace(item, state="by name", carried=None if n_chars is None else quarter_up(n_chars))
+
+
+def _has_tools(server: InstalledItem, items: Iterable[InstalledItem]) -> bool:
+    """Return whether tools of a server are listed beside it, with the size of each."""
+    name = claude_code.as_in_tools(server)
+    return any((one.agent, one.kind, one.server) == (server.agent, "tool", name) for one in items)
 
 
 def _deferred(sessions: Iterable[SessionUse], name: str, items: Iterable[InstalledItem]) -> InstalledItem:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from core.installed.json_text import parsed
+from core.installed.json_text import JSON5_FILES, parsed
 from core.records.arm import definition_version, quarter_up
 from core.records.inventory import InstalledItem, ItemState
 
@@ -36,7 +36,7 @@ class UnreadFile(NamedTuple):
 class Skill(NamedTuple):
     """A skill's own words: its name, description, text, and who may call it.
 
-    ``title`` is the name in its front matter, "" for none.
+    ``title`` is the name in its front matter, "" for none. ``key`` is the name that OpenClaw's settings have for it.
     """
 
     path: Path
@@ -46,6 +46,7 @@ class Skill(NamedTuple):
     is_for_users: bool
     changed_ms: int
     title: str = ""
+    key: str = ""
 
     @property
     def line(self) -> str:
@@ -76,12 +77,15 @@ class FileReader:
             return None
 
     def settings(self, path: Path) -> dict[str, Any]:
-        """Return an object of JSON, JSON with comments or TOML; empty if there is none."""
+        """Return an object of JSON, JSON with comments, JSON5 or TOML; empty if there is none."""
         text = self.text(path, is_strict=True)
         if text is None:
             return {}
         try:
-            value = tomllib.loads(text) if path.suffix == ".toml" else _json(text)
+            if path.suffix == ".toml":
+                value: object = tomllib.loads(text.removeprefix("\ufeff"))
+            else:
+                value = _json(text, is_json5=path.name in JSON5_FILES)
         except (ValueError, RecursionError):
             self.unread.append(UnreadFile(path, "not the JSON or TOML that it should be"))
             return {}
@@ -107,7 +111,8 @@ class FileReader:
             text,
             front.get("disable-model-invocation") is True,
             changed_ms(path),
-            _words(front.get("name")),
+            title := _words(front.get("name")),
+            _words(member(front, "metadata", "openclaw").get("skillKey")) or title or name,
         )
 
 
@@ -207,11 +212,11 @@ def listed_skill(
     )
 
 
-def _json(text: str) -> object:
+def _json(text: str, *, is_json5: bool) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        return parsed(text)
+        return parsed(text, is_json5=is_json5)
 
 
 def _front_matter(text: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""JSON text with comments: values are set, added and taken out, and each other character stays as it is.
+"""JSON text with comments, and JSON5: values are set, added and taken out, and each other character stays as it is.
 
 Comments, commas at the end, unknown keys, white space, kinds of line ends and a byte order mark are kept. An object
-on the path of an edit that names a key twice is refused: agents differ in which of the two counts.
+on the path of an edit that names a key twice is refused: agents differ in which of the two counts. So is one that
+includes other files.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -17,15 +19,54 @@ import msgspec
 
 from core.errors import InvalidInput, NotApplicable
 
-_SKIPPED: Final = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL)
-_SCALAR: Final = re.compile(
-    r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-    r"|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])|(?:true|false|null)\b"
+_INCLUDE: Final = "$include"
+_ESCAPE: Final = re.compile(
+    r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|[\n\r\u2028\u2029])|(.))", re.DOTALL
+)
+_ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
+
+
+class _Grammar(NamedTuple):
+    """Patterns of a form: what is skipped between values, a scalar, and a key."""
+
+    name: str
+    skipped: re.Pattern[str]
+    scalar: re.Pattern[str]
+    key: re.Pattern[str]
+
+
+_STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
+_JSON: Final = _Grammar(
+    "JSON, with or without comments",
+    re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL),
+    re.compile(
+        _STRING + r"|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])|(?:true|false|null)\b"
+    ),
+    re.compile(_STRING),
+)
+_ANY_ESCAPE: Final = r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|0(?![0-9])|\r\n|[^1-9ux0])"
+_STRING5: Final = (
+    rf"\"(?:[^\"\\\r\n]|{_ANY_ESCAPE})*+\"|'(?:[^'\\\r\n]|{_ANY_ESCAPE})*+'"  # strings may have two quotes
+)
+_JSON5: Final = _Grammar(
+    "JSON5",
+    re.compile(
+        r"(?:[\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]++"
+        r"|//[^\r\n\u2028\u2029]*+|/\*.*?\*/)*+",
+        re.DOTALL,
+    ),
+    re.compile(
+        _STRING5 + r"|[+-]?(?:0[xX][0-9a-fA-F]++|Infinity|NaN|(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?|\.[0-9]++)"
+        r"(?:[eE][+-]?[0-9]++)?)(?![\w.$])|(?:true|false|null)(?![\w$])"
+    ),
+    re.compile(_STRING5 + r"|(?:[^\W\d]|\$)[\w$\u200c\u200d]*+"),
 )
 _COMMENTS_BEHIND: Final = re.compile(
     r"(?:[ \t]*/\*(?:(?!\*/)[^\r\n])*+\*/)*+(?:[ \t]*//[^\r\n]*+)?(?=[ \t]*(?:\r?\n|\Z))"
 )
 _DEEPEST: Final = 200
+JSON5_FILES: Final = frozenset(("openclaw.json",))
+"""Names of settings files that are JSON5."""
 _CLOSING: Final = {"{": "}", "[": "]"}
 _BY_HAND: Final = "Edit the file by hand."
 
@@ -87,7 +128,11 @@ class _Part:
     comma: int | None = None
 
 
-def edited(text: str, edits: Sequence[Edit]) -> Edited:
+Changes = Callable[[str, Edit], tuple[list[Span], Edit | None]]
+"""The spans of an edit of a text, and its inverse, which is None where there is nothing to do."""
+
+
+def edited(text: str, edits: Sequence[Edit], *, is_json5: bool = False) -> Edited:
     """Return a text with some edits made, one after the other.
 
     A text that is no JSON object, or names a key on a path twice, is refused; so is another value at a path than
@@ -96,11 +141,18 @@ def edited(text: str, edits: Sequence[Edit]) -> Edited:
     >>> edited('{"a": 1} // mine', [Edit(action="set", keys=("b", "c"), value=True)]).text
     '{"a": 1, "b": {"c": true}} // mine'
     """
+    result = applied(text, edits, lambda now, edit: _changes(now, edit, _JSON5 if is_json5 else _JSON))
+    parsed(result.text, is_json5=is_json5)
+    return result
+
+
+def applied(text: str, edits: Sequence[Edit], changes_of: Changes) -> Edited:
+    """Return a text with the changes of some edits, one after the other."""
     spans: list[Span] = []
     back: list[Edit] = []
     skipped: list[Edit] = []
     for edit in edits:
-        changes, inverse = _changes(text, edit)
+        changes, inverse = changes_of(text, edit)
         if inverse is None:
             skipped.append(edit)
             continue
@@ -108,7 +160,6 @@ def edited(text: str, edits: Sequence[Edit]) -> Edited:
             text = f"{text[: change.at]}{change.new}{text[change.at + len(change.old) :]}"
         spans.extend(changes)
         back.insert(0, inverse)
-    parsed(text)
     return Edited(text, tuple(spans), tuple(back), tuple(skipped))
 
 
@@ -121,13 +172,15 @@ def reverted(text: str, spans: Sequence[Span]) -> str:
     return text
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parsed(text: str, *, is_json5: bool = False) -> dict[str, Any]:
     """Return the values of a text; an empty text is an empty object.
 
     >>> parsed('{"a": [1, 2,], /* b */}')
     {'a': [1, 2]}
+    >>> parsed("{a: +.5, 'b': 0xff}", is_json5=True)
+    {'a': 0.5, 'b': 255}
     """
-    root = _root(text)
+    root = _root(text, _JSON5 if is_json5 else _JSON)
     return {} if root is None else _plain(root)
 
 
@@ -137,22 +190,21 @@ def same(one: object, other: object) -> bool:
 
 
 def canonical(value: object) -> str:
-    """Return a value as JSON with sorted keys."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    """Return a value as JSON with sorted keys; a time of TOML is a text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
 
 
 # Changes
 
 
-def _changes(text: str, edit: Edit) -> tuple[list[Span], Edit | None]:
-    """Return the spans of an edit and its inverse, which is None where there is nothing to do."""
-    root = _root(text)
+def _changes(text: str, edit: Edit, grammar: _Grammar) -> tuple[list[Span], Edit | None]:
+    root = _root(text, grammar)
     if root is None:
         if edit.action in {"unset", "remove"}:
             return [], None
         at = len(text)
-        lead = "" if not text or text.endswith(("\n", "\ufeff")) else _newline(text)
-        new = f"{lead}{_dumped(_nested(edit, 0), '', _newline(text))}{_newline(text)}"
+        lead = "" if not text or text.endswith(("\n", "\ufeff")) else line_end(text)
+        new = f"{lead}{_dumped(_nested(edit, 0), '', line_end(text))}{line_end(text)}"
         return [Span(at, "", new)], _inverse(edit, len(edit.keys) - (edit.action == "set"))
     chain = _chain(root, edit)
     return (_put if edit.action in {"set", "add"} else _taken)(text, edit, chain)
@@ -223,7 +275,7 @@ def _nested(edit: Edit, depth: int) -> object:
 def _inserted(text: str, chain: Sequence[_Node], name: str | None, value: object) -> list[Span]:
     """Return the spans that put a new part at the end of the last node of a chain."""
     box = chain[-1]
-    newline = _newline(text)
+    newline = line_end(text)
     head = "" if name is None else f"{json.dumps(name, ensure_ascii=False)}: "
     close = box.end - 1
     if not box.parts:
@@ -301,7 +353,8 @@ def _is_bare(text: str, box: _Node) -> bool:
 # Layout
 
 
-def _newline(text: str) -> str:
+def line_end(text: str) -> str:
+    """Return the line end of a text: that of its first line."""
     index = text.find("\n")
     return "\r\n" if index > 0 and text[index - 1] == "\r" else "\n"
 
@@ -343,69 +396,94 @@ def shown_keys(keys: Sequence[str]) -> str:
 # Reading
 
 
-def _root(text: str) -> _Node | None:
+def _root(text: str, grammar: _Grammar) -> _Node | None:
     """Return the object of a text; None for a text without any value."""
-    at = _skipped(text, 1 if text.startswith("\ufeff") else 0)
+    at = _skipped(text, 1 if text.startswith("\ufeff") else 0, grammar)
     if at == len(text):
         return None
     if text[at] != "{":
         raise InvalidInput("A settings file must hold a JSON object, got another value.", next_step=_BY_HAND)
-    root = _node(text, at, 0)
-    end = _skipped(text, root.end)
+    root = _node(text, at, 0, grammar)
+    end = _skipped(text, root.end, grammar)
     if end != len(text):
-        raise _broken(text, end)
+        raise _broken(text, end, grammar)
     return root
 
 
-def _node(text: str, at: int, depth: int) -> _Node:
+def _node(text: str, at: int, depth: int, grammar: _Grammar) -> _Node:
     if text[at : at + 1] not in _CLOSING:
-        match = _SCALAR.match(text, at)
+        match = grammar.scalar.match(text, at)
         if match is None:
-            raise _broken(text, at)
-        return _Node(at, match.end(), _scalar(text, match))
+            raise _broken(text, at, grammar)
+        return _Node(at, match.end(), _scalar(text, match, grammar))
     if depth == _DEEPEST:
         raise InvalidInput(f"A settings file may nest {_DEEPEST} levels, got more.", next_step=_BY_HAND)
     node = _Node(at, kind=text[at])
-    at = _skipped(text, at + 1)
+    at = _skipped(text, at + 1, grammar)
     while text[at : at + 1] != _CLOSING[node.kind]:
         if node.parts and node.parts[-1].comma is None:
-            raise _broken(text, at)
-        part = _part(text, at, node.kind, depth)
+            raise _broken(text, at, grammar)
+        part = _part(text, at, node.kind, depth, grammar)
         node.parts.append(part)
-        at = _skipped(text, part.node.end)
+        at = _skipped(text, part.node.end, grammar)
         if text[at : at + 1] == ",":
             part.comma = at
-            at = _skipped(text, at + 1)
+            at = _skipped(text, at + 1, grammar)
     node.end = at + 1
     return node
 
 
-def _part(text: str, at: int, kind: str, depth: int) -> _Part:
+def _part(text: str, at: int, kind: str, depth: int, grammar: _Grammar) -> _Part:
     if kind == "[":
-        return _Part(at, _node(text, at, depth + 1))
-    match = _SCALAR.match(text, at)
-    colon = -1 if match is None or match[0][0] != '"' else _skipped(text, match.end())
+        return _Part(at, _node(text, at, depth + 1, grammar))
+    match = grammar.key.match(text, at)
+    colon = -1 if match is None else _skipped(text, match.end(), grammar)
     if match is None or text[colon : colon + 1] != ":":
-        raise _broken(text, at)
-    return _Part(at, _node(text, _skipped(text, colon + 1), depth + 1), json.loads(match[0]))
+        raise _broken(text, at, grammar)
+    name = _string(match[0]) if match[0][0] in "\"'" else match[0]
+    return _Part(at, _node(text, _skipped(text, colon + 1, grammar), depth + 1, grammar), name)
 
 
-def _scalar(text: str, match: re.Match[str]) -> object:
+def _scalar(text: str, match: re.Match[str], grammar: _Grammar) -> object:
+    raw = match[0]
+    if raw[0] in "\"'":
+        return _string(raw)
     try:
-        return json.loads(match[0])
+        if grammar is _JSON or raw in {"true", "false", "null"}:
+            return json.loads(raw)
+        if "x" in raw.lower():
+            return int(raw, 16)
+        is_whole = raw.lstrip("+-").isdigit()
+        return int(raw) if is_whole else float(raw.replace("Infinity", "inf"))
     except ValueError:  # a number of thousands of digits
-        raise _broken(text, match.start()) from None
+        raise _broken(text, match.start(), grammar) from None
 
 
-def _skipped(text: str, at: int) -> int:
-    match = _SKIPPED.match(text, at)
+def _string(raw: str) -> str:
+    """Return the text of a string in quotes."""
+    if raw[0] == '"':
+        with suppress(ValueError):
+            return str(json.loads(raw))
+    plain = _ESCAPE.sub(_unescaped, raw[1:-1])
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    if code is not None:
+        return chr(int(code, 16))
+    return "" if match[3] is not None else _ESCAPED.get(match[4], match[4])
+
+
+def _skipped(text: str, at: int, grammar: _Grammar) -> int:
+    match = grammar.skipped.match(text, at)
     return at if match is None else match.end()
 
 
-def _broken(text: str, at: int) -> InvalidInput:
+def _broken(text: str, at: int, grammar: _Grammar) -> InvalidInput:
     line = text.count("\n", 0, at) + 1
     return InvalidInput(
-        f"A settings file must be JSON, with or without comments; line {line} is not.",
+        f"A settings file must be {grammar.name}; line {line} is not.",
         next_step="Correct the line by hand.",
     )
 
@@ -432,6 +510,11 @@ def _chain(root: _Node, edit: Edit) -> list[_Node]:
             raise InvalidInput(
                 f"Each key must be in an object once, got {', '.join(map(json.dumps, twice))} twice.",
                 next_step="Take one of the two out by hand.",
+            )
+        if _INCLUDE in names:
+            raise NotApplicable(
+                f"{shown_keys(edit.keys)} must be in one file to be edited, and {_INCLUDE} names others.",
+                next_step=_BY_HAND,
             )
         index = _index(box, key)
         if index < 0:

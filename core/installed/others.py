@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from core.installed.files import FileReader, Shown, context_file, listed, listed_skill, member, server
 from core.records.inventory import InstalledItem
+
+OPENCLAW: Final = "OpenClaw"
 
 
 class Layout(NamedTuple):
     """FileReader of an agent below the home folder: settings, the keys of its servers, skills and context files.
 
     A server is off where its member ``off`` has the value beside it. ``skills_off`` are the keys of skills that a
-    setting ``enabled: false`` takes out.
+    setting ``enabled: false`` takes out: an object by the skill's key, or a list with the path of each.
     """
 
     agent: str
@@ -27,7 +31,14 @@ class Layout(NamedTuple):
 
 
 LAYOUTS: Final = (
-    Layout("Codex CLI", (".codex/config.toml",), ("mcp_servers",), (".codex/skills",), (".codex/AGENTS.md",)),
+    Layout(
+        "Codex CLI",
+        (".codex/config.toml",),
+        ("mcp_servers",),
+        (".codex/skills",),
+        (".codex/AGENTS.md",),
+        skills_off=("skills", "config"),
+    ),
     Layout(
         "Gemini CLI",
         (".gemini/settings.json", ".gemini/extensions/*/gemini-extension.json"),
@@ -43,7 +54,7 @@ LAYOUTS: Final = (
         (".config/opencode/AGENTS.md",),
     ),
     Layout(
-        "OpenClaw",
+        OPENCLAW,
         (".openclaw/openclaw.json",),
         ("mcp", "servers"),
         (".openclaw/skills", ".openclaw/workspace/skills"),
@@ -57,17 +68,29 @@ LAYOUTS: Final = (
 def items(home: Path, files: FileReader) -> Iterator[InstalledItem]:
     """Yield what the other agents carry in every folder."""
     for layout in LAYOUTS:
-        off: Mapping[str, Any] = {}
+        off: frozenset[str] = frozenset()
         for pattern in layout.settings:
             for path in listed(home, pattern):
                 settings = files.settings(path)
-                off = {**off, **member(settings, *layout.skills_off)} if layout.skills_off else off
+                off |= {*_switched_off(settings, layout.skills_off)}
                 for name, entry in sorted(member(settings, *layout.servers).items()):
                     key, value = layout.off
                     yield server(layout.agent, name, path, is_on=member(entry).get(key) is not value)
         for folder in layout.skills:
             for skill in files.skills(home / folder):
-                shown: Shown = "off" if member(off, skill.name).get("enabled") is False else "on"
-                yield listed_skill(layout.agent, skill, shown)
+                shown: Shown = "off" if off & {skill.key, str(skill.path)} else "on"
+                item = listed_skill(layout.agent, skill, shown)
+                yield replace(item, key=skill.key) if layout.agent == OPENCLAW else item
         for name in layout.context:
             yield from context_file(files, layout.agent, home / name)
+
+
+def _switched_off(settings: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:
+    """Yield the keys or paths of skills that settings take out; the last entry of a path counts."""
+    box = member(settings, *keys[:-1])
+    rows = box.get(keys[-1]) if keys else None
+    if isinstance(rows, list):
+        rows = {
+            one["path"]: one for one in rows if isinstance(one, dict) and isinstance(one.get("path"), str)
+        }
+    yield from (name for name in member(rows) if member(rows, name).get("enabled") is False)

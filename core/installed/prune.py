@@ -18,6 +18,7 @@ from core.errors import ArmscopeError, InvalidInput, NotApplicable
 from core.installed import claude_code
 from core.installed.files import Shown
 from core.installed.json_text import Edit, canonical
+from core.installed.others import OPENCLAW
 from core.installed.sessions import AGENT
 from core.installed.settings_file import Plan, Record, planned
 from core.records.arm import quarter_up
@@ -36,7 +37,6 @@ _SKILLS: Final = "https://code.claude.com/docs/en/skills#override-skill-visibili
 _SETTINGS: Final = "https://code.claude.com/docs/en/settings"
 _PERMISSIONS: Final = "https://code.claude.com/docs/en/permissions#tool-name-wildcards"
 _GEMINI: Final = "https://geminicli.com/docs/reference/configuration"
-_CODEX_SERVERS: Final = "https://developers.openai.com/codex/mcp"
 _VALUES: Final[dict[PrunedState, Shown]] = {
     "by name": "name-only",
     "user only": "user-invocable-only",
@@ -133,22 +133,41 @@ WAYS: Final = (
         "Codex CLI",
         "servers",
         "server",
-        (),
+        ("out",),
         "mcp_servers.NAME.enabled",
         "Set false to disable a server without deleting it.",
-        _CODEX_SERVERS,
+        "https://developers.openai.com/codex/mcp",
     ),
     Way(
-        "OpenClaw",
+        "Codex CLI",
         "skills",
         "skill",
-        (),
+        ("out",),
+        "skills.config",
+        "Use [[skills.config]] entries in ~/.codex/config.toml to disable a skill without deleting it",
+        "https://developers.openai.com/codex/skills",
+    ),
+    Way(
+        OPENCLAW,
+        "servers",
+        "server",
+        ("out",),
+        "mcp.servers.NAME.enabled",
+        "set false to keep a saved server definition while excluding it from embedded OpenClaw MCP discovery and "
+        "tool projection.",
+        "https://docs.openclaw.ai/gateway/configuration-reference",
+    ),
+    Way(
+        OPENCLAW,
+        "skills",
+        "skill",
+        ("out",),
         "skills.entries.NAME.enabled",
-        "Set false to disable a skill even if it's bundled/installed.",
+        "false disables the skill even when bundled or installed.",
         "https://docs.openclaw.ai/tools/skills-config",
     ),
 )
-"""What can be switched. A row without a state is for the user's own hand: the file is TOML or JSON5."""
+"""What can be switched. A row without a state has no setting that its documentation states."""
 
 
 class Wish(NamedTuple):
@@ -193,15 +212,16 @@ class EditedFile(msgspec.Struct, frozen=True, kw_only=True):
 class PruneAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Edits of settings, and the tokens that each session carries less.
 
-    ``saves`` counts items of every folder, ``saves_in`` those of a project. ``only_out`` are unused items that can
+    ``saves`` counts items of every folder, ``saves_in`` those of a project; None where no file gives the size of one
+    of them. ``only_out`` are unused items that can
     go out, and only so; ``fixed`` are those that nothing switches. Neither is in the sums. ``refused`` are files that
     can't be edited, with the reason. ``number`` is that of the record by which an undo finds the edits.
     """
 
     files: tuple[EditedFile, ...]
     items: tuple[PrunedItem, ...]
-    saves: int
-    saves_in: dict[str, int]
+    saves: int | None
+    saves_in: dict[str, int | None]
     only_out: tuple[PrunedItem, ...]
     fixed: tuple[FixedItem, ...]
     refused: tuple[str, ...]
@@ -267,7 +287,7 @@ def pruned(
     answer = PruneAnswer(
         files=tuple(_shown(plan) for plan in plans),
         items=tuple(items),
-        saves=sum(one.saves or 0 for one in items if one.project is None),
+        saves=_sum(one for one in items if one.project is None),
         saves_in=_by_project(items),
         only_out=tuple(_only_out(home, unused, inventory)),
         fixed=tuple(_fixed(home, unused)),
@@ -286,12 +306,16 @@ def _shown(plan: Plan) -> EditedFile:
     return EditedFile(path=str(plan.path), lines=plan.shown, is_new=plan.before is None)
 
 
-def _by_project(items: Iterable[PrunedItem]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for one in items:
-        if one.project is not None:
-            sums[one.project] = sums.get(one.project, 0) + (one.saves or 0)
-    return sums
+def _by_project(items: Sequence[PrunedItem]) -> dict[str, int | None]:
+    projects = dict.fromkeys(one.project for one in items if one.project is not None)
+    return {project: _sum(one for one in items if one.project == project) for project in projects}
+
+
+def _sum(items: Iterable[PrunedItem]) -> int | None:
+    """Return the tokens of the items with a known size; None if there are items and no size is known."""
+    sizes = [one.saves for one in items]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known or not sizes else None
 
 
 # Choice
@@ -406,7 +430,7 @@ def _switched(home: Path, item: InstalledItem, state: PrunedState) -> _Switched 
     """Return the file and the edit that give an item a state, or why there is none."""
     if item.kind == "file":
         return "armscope does not switch a file that is always there"
-    target = _TARGETS.get(item.agent, _by_hand)(home, item, state)
+    target = _TARGETS.get(item.agent, _no_setting)(home, item, state)
     return target if isinstance(target, str) else _as_edit(item, state, *target)
 
 
@@ -453,18 +477,46 @@ def _gemini(home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, 
 
 def _opencode(home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
     if state != "out" or item.kind != "server":
-        return _by_hand(home, item, state)
+        return _no_setting(home, item, state)
     return Path(item.path), Edit(action="set", keys=("mcp", item.name, "enabled"), value=False, over=(True,))
 
 
-def _by_hand(_home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
-    way = next((one for one in WAYS if one.agent == item.agent and one.grain == item.kind), None)
-    if way is None or state != "out":
-        return f"no documented setting of {item.agent} puts a {item.kind} {state}"
-    return f"set {way.setting.replace('NAME', item.name)} to false by hand"
+def _codex(home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    own = home / ".codex" / "config.toml"
+    if state != "out" or item.kind not in {"server", "skill"}:
+        return _no_setting(home, item, state)
+    if item.kind == "skill":
+        if "\ufffd" in item.path:
+            return "the path of its file is no UTF-8"
+        value = {"path": item.path, "enabled": False}
+        return own, Edit(action="add", keys=("skills", "config"), value=value)
+    keys = ("mcp_servers", item.name, "enabled")
+    return own, Edit(action="set", keys=keys, value=False, over=(True,))
 
 
-_TARGETS: Final = {AGENT: _claude_code, "Gemini CLI": _gemini, "opencode": _opencode}
+def _openclaw(home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    if state != "out" or item.kind not in {"server", "skill"}:
+        return _no_setting(home, item, state)
+    path = (
+        ("skills", "entries", item.key or item.name)
+        if item.kind == "skill"
+        else ("mcp", "servers", item.name)
+    )
+    edit = Edit(action="set", keys=(*path, "enabled"), value=False, over=(True,))
+    return home / ".openclaw" / "openclaw.json", edit
+
+
+def _no_setting(_home: Path, item: InstalledItem, state: PrunedState) -> tuple[Path, Edit] | str:
+    return f"no documented setting of {item.agent} puts a {item.kind} {state}"
+
+
+_TARGETS: Final = {
+    AGENT: _claude_code,
+    "Codex CLI": _codex,
+    "Gemini CLI": _gemini,
+    "opencode": _opencode,
+    OPENCLAW: _openclaw,
+}
 
 
 def _as_edit(item: InstalledItem, state: PrunedState, file: Path, edit: Edit) -> _Switched:

@@ -22,17 +22,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.errors import Conflict, InvalidInput, NotApplicable
-from core.installed.json_text import (
-    Edit,
-    Edited,
-    Span,
-    canonical,
-    edited,
-    parsed,
-    reverted,
-    same,
-    shown_keys,
-)
+from core.installed import json_text, toml_text
+from core.installed.json_text import Edit, Edited, Span, canonical, reverted, same, shown_keys
 from core.secrecy import masked
 
 if sys.platform != "win32":
@@ -91,7 +82,7 @@ def planned(path: Path, edits: Sequence[Edit]) -> Plan | None:
     """Return the plan of some edits of a settings file; None if they are all made already."""
     content = _read(path)
     text = _text(path, content)
-    result = edited(text, edits)
+    result = _edited(path, text, edits)
     if not result.spans:
         return None
     _encoded(result.text)
@@ -105,7 +96,7 @@ def planned(path: Path, edits: Sequence[Edit]) -> Plan | None:
         spans=result.spans,
         back=result.back,
         salt=salt,
-        marks={name: mark for name, mark, _ in _marks(result.text, result.back, salt)},
+        marks={name: mark for name, mark, _ in _marks(values_of(path, result.text), result.back, salt)},
     )
     return Plan(path, change.before, result.text, tuple(_shown(result)), change)
 
@@ -123,16 +114,17 @@ def undone(change: FileChange) -> Plan | None:
     text = _text(path, content)
     if now == change.after:
         before = None if change.before is None else reverted(text, change.spans)
-        return Plan(path, now, before, tuple(_shown(edited(text, change.back))))
-    result = edited(text, [one for one in change.back if _is_ours(text, one)])
-    left = [*(one for one in change.back if not _is_ours(text, one)), *result.skipped]
+        return Plan(path, now, before, tuple(_shown(_edited(path, text, change.back))))
+    values = values_of(path, text)
+    result = _edited(path, text, [one for one in change.back if _is_ours(values, one)])
+    left = [*(one for one in change.back if not _is_ours(values, one)), *result.skipped]
     return Plan(
         path,
         now,
         result.text,
         tuple(_shown(result)),
         left=tuple(shown_keys(one.keys) for one in left),
-        others=tuple(_others(text, change)),
+        others=tuple(_others(values, change)),
     )
 
 
@@ -336,9 +328,23 @@ def _at(values: object, keys: Sequence[str]) -> tuple[bool, Any]:
     return True, values
 
 
-def _is_ours(text: str, back: Edit) -> bool:
-    """Return whether the place of an edit still is as the edit left it."""
-    is_there, value = _at(parsed(text), back.keys)
+def _edited(path: Path, text: str, edits: Sequence[Edit]) -> Edited:
+    """Return the text of a settings file with some edits made, in the form of the file."""
+    if path.suffix == ".toml":
+        return toml_text.edited(text, edits)
+    return json_text.edited(text, edits, is_json5=path.name in json_text.JSON5_FILES)
+
+
+def values_of(path: Path, text: str) -> dict[str, Any]:
+    """Return the values in the text of a settings file: TOML, JSON5, or JSON with comments, by the file's name."""
+    if path.suffix == ".toml":
+        return toml_text.parsed(text)
+    return json_text.parsed(text, is_json5=path.name in json_text.JSON5_FILES)
+
+
+def _is_ours(values: Mapping[str, Any], back: Edit) -> bool:
+    """Return whether the path of an edit still has the value that the edit left."""
+    is_there, value = _at(values, back.keys)
     if back.action == "unset":
         return is_there and same(value, back.value)
     if back.action == "remove":
@@ -358,7 +364,7 @@ def _shown(result: Edited) -> Iterator[str]:
             yield f"+ {keys} = {canonical(one.over[0])}"
 
 
-def _marks(text: str, back: Sequence[Edit], salt: str) -> Iterator[tuple[str, str, str]]:
+def _marks(values: Mapping[str, Any], back: Sequence[Edit], salt: str) -> Iterator[tuple[str, str, str]]:
     """Yield digests of each key that is not ours and of its value, and the key's path in words.
 
     The digests are short: so they do not confirm a guess at a value.
@@ -366,7 +372,7 @@ def _marks(text: str, back: Sequence[Edit], salt: str) -> Iterator[tuple[str, st
     ours: dict[tuple[str, ...], list[Any]] = {}
     for one in back:
         ours.setdefault(one.keys, []).append(one.value)
-    for keys, value in _not_ours(parsed(text), (), ours):
+    for keys, value in _not_ours(values, (), ours):
         yield _mark(salt, keys), _mark(salt, value), masked(shown_keys(keys))
 
 
@@ -388,11 +394,11 @@ def _mark(salt: str, value: object) -> str:
     return blake2b(canonical(value).encode(), digest_size=3, key=salt.encode()).hexdigest()
 
 
-def _others(text: str, change: FileChange) -> Iterator[str]:
+def _others(values: Mapping[str, Any], change: FileChange) -> Iterator[str]:
     """Yield the changes of a file, since an edit of ours, that are not ours."""
     known = dict(change.marks)
     is_same = True
-    for name, mark, words in _marks(text, change.back, change.salt):
+    for name, mark, words in _marks(values, change.back, change.salt):
         old = known.pop(name, None)
         if old != mark:
             is_same = False

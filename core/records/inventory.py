@@ -42,7 +42,8 @@ class InstalledItem(msgspec.Struct, frozen=True, kw_only=True):
     Costs are tokens, a quarter of the characters: ``carried`` in each session, ``used`` by each call. None is
     unknown. ``version`` is a digest of the text. ``changed_ms`` is the time of the file's last change.
     ``project`` is the folder that it belongs to, None for every folder. ``also`` is another name that its uses may
-    have. ``is_unrecorded``: its plugin has parts whose use no session records, such as hooks.
+    have. ``is_unrecorded``: its plugin has parts whose use no session records, such as hooks. ``key`` is its
+    name in the agent's settings, None if it has no other.
     """
 
     agent: str
@@ -60,6 +61,7 @@ class InstalledItem(msgspec.Struct, frozen=True, kw_only=True):
     switch: Switch | None = None
     also: str | None = None
     is_unrecorded: bool = False
+    key: str | None = None
 
 
 class ItemUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,7 +191,7 @@ class CarriedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def _without_paths(item: InstalledItem) -> InstalledItem:
     folder = None if item.project is None else item.project.rstrip("/").rpartition("/")[2]
-    return replace(item, path="", project=folder, switch=None)
+    return replace(item, path="", project=folder, switch=None, key=None)
 
 
 def upper_bound(offered: int) -> float:

@@ -170,16 +170,7 @@ def _say(shown: PruneAnswer, closing: str = _MAKE) -> None:
     for file in shown.files:
         say(f"{file.path}{' (new)' if file.is_new else ''}", *(f"  {text}" for text in file.lines))
     if shown.items:
-        say(
-            f"Without {number_of(len(shown.items), 'item')}, a session carries about {shown.saves:,} tokens less."
-        )
-    say(
-        *(
-            f"In sessions of {folder} it is about {tokens:,} tokens more."
-            for folder, tokens in shown.saves_in.items()
-            if tokens
-        )
-    )
+        _say_saving(shown)
     if shown.only_out:
         say("These were not used either. They go out with --out NAME:")
         say_table(("agent", "kind", "name", "parts", "tokens"), map(_row, shown.only_out), numbers=(3, 4))
@@ -192,6 +183,21 @@ def _say(shown: PruneAnswer, closing: str = _MAKE) -> None:
         _say_number(shown)
     elif shown.files and closing:
         say(closing)
+
+
+def _say_saving(shown: PruneAnswer) -> None:
+    unknown = [one.saves is None for one in shown.items]
+    head = f"Without {number_of(len(unknown), 'item')}, a session"
+    if all(unknown):
+        say(f"{head} carries less. By how much is unknown: no file gives the size.")
+        return
+    if shown.saves or not shown.saves_in:
+        say(f"{head} carries about {number_of(shown.saves or 0, 'token')} less.")
+    for folder, tokens in shown.saves_in.items():
+        if tokens:
+            say(f"{head} in {folder} carries about {number_of(tokens + (shown.saves or 0), 'token')} less.")
+    if any(unknown):
+        say(f"No file gives the size of {number_of(sum(unknown), 'item')}, so this saving is a lower bound.")
 
 
 def _say_number(shown: PruneAnswer) -> None:
@@ -222,7 +228,7 @@ def _say_undo(
 
 def _say_ways(ways: Sequence[Way]) -> None:
     for one in ways:
-        states = ", ".join(one.states) or "by hand only" if one.setting else "not at all"
+        states = ", ".join(one.states) or "not at all"
         say(f"{one.agent}, {one.what}: {states}")
         if one.setting:
             say(f"  {one.setting}, by {one.grain}", f'  "{one.sentence}"', f"  {one.address}")
