@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import count
 from typing import Literal
 
 from core.errors import ArmscopeError
@@ -46,6 +47,14 @@ Preferred = Literal["first", "second", "equal"]
 def all_queues() -> tuple[QueueRow, ...]:
     """Return every active queue, newest first."""
     return queues.queues(reading().context)
+
+
+def unused_name(name: str) -> str:
+    """Return a name that no active queue has: the given one, or with the next free number behind it."""
+    used = {queue.progress.name for queue in all_queues()}
+    return next(
+        one for number in count(1) if (one := f"{name} ({number})" if number > 1 else name) not in used
+    )
 
 
 def progress(queue: str) -> Progress:

@@ -83,7 +83,7 @@ def _queue(uids: tuple[str, ...]) -> None:
     def act() -> Flash:
         asks = QueueAsks(source="runs", runs=uids, limit=len(uids))
         queue = reviews.make_queue(
-            f"{len(uids)} ticked of {wording.minute(reading().pages.clock())}",
+            reviews.unused_name(f"{len(uids)} ticked of {wording.minute(reading().pages.clock())}"),
             reviews.propose(asks),
             asks,
             n_reviewers=1,
