@@ -55,24 +55,25 @@ def compare_sides(
     Shifts are of present epochs. Rewards about no run belong to a side that is a span of time.
     """
     with context.reading() as snapshot:
-        left, right = (_read(snapshot, _chosen(context, snapshot, side)) for side in (a, b))
+        left = _read(snapshot, _chosen(context, snapshot, a))
+        right = left if a == b else _read(snapshot, _chosen(context, snapshot, b))
         numbers = {number for one in (left, right) for number in (*one.arms, *one.ledger)}
         named = named_arms(snapshot, sorted(numbers))
-    arms = [ComparedArm(arm=one.key, a=_arm(one, left), b=_arm(one, right)) for one in named]
     n_a, n_b = max(left.runs.n_runs, 1), max(right.runs.n_runs, 1)
-    arms.sort(
-        key=lambda one: (
-            -abs(one.b.mean - one.a.mean),
-            -abs(one.b.n_in / n_b - one.a.n_in / n_a),
-            one.arm,
-        )
-    )
+
+    def order(arm: NamedArm) -> tuple[float, float, str]:
+        """Return the key of the order: each arm needs its means, and only the first ones need their intervals."""
+        a, b = _counts(arm, left), _counts(arm, right)
+        shift = _mean(arm, _added(b, right)) - _mean(arm, _added(a, left))
+        return -abs(shift), -abs(b.n_in / n_b - a.n_in / n_a), arm.key
+
+    first = sorted(named, key=order)[:limit]
     return ComparedSides(
         a=_side(left.runs),
         b=_side(right.runs),
         failures=_failures(left.runs, right.runs),
-        arms=tuple(arms[:limit]),
-        n_arms=len(arms),
+        arms=tuple(ComparedArm(arm=one.key, a=_arm(one, left), b=_arm(one, right)) for one in first),
+        n_arms=len(named),
     )
 
 
@@ -101,19 +102,37 @@ def _read(snapshot: Snapshot, chosen: SideFilter) -> _SideSums:
     return _SideSums(runs, {one.arm_no: one for one in arms}, ledger)
 
 
+def _counts(arm: NamedArm, side: _SideSums) -> ArmSums:
+    return side.arms.get(arm.arm_no) or ArmSums(arm.arm_no, 0, 0, 0, 0)
+
+
+def _added(counts: ArmSums, side: _SideSums) -> tuple[int, int]:
+    """Return what all sources add to alpha and beta, in millionths."""
+    ledger = side.ledger.get(counts.arm_no, ())
+    success, failure = automatic(counts, ledger)
+    return (
+        success + sum(one.success_micro for one in ledger),
+        failure + sum(one.failure_micro for one in ledger),
+    )
+
+
+def _mean(arm: NamedArm, added: tuple[int, int]) -> float:
+    alpha, beta = arm.alpha_micro + added[0], arm.beta_micro + added[1]
+    return alpha / (alpha + beta)
+
+
 def _arm(arm: NamedArm, side: _SideSums) -> SideArm:
-    counts = side.arms.get(arm.arm_no, ArmSums(arm.arm_no, 0, 0, 0, 0))
-    shifts = _shifts(counts, side.ledger.get(arm.arm_no, ()))
-    alpha, beta = sum(one.alpha_micro for one in shifts), sum(one.beta_micro for one in shifts)
+    counts = _counts(arm, side)
+    added = _added(counts, side)
     return SideArm(
         n_in=counts.n_in,
         n_used=counts.n_used,
         n_observed=counts.n_observed,
-        alpha_micro=alpha,
-        beta_micro=beta,
-        mean=(arm.alpha_micro + alpha) / (arm.alpha_micro + alpha + arm.beta_micro + beta),
+        alpha_micro=added[0],
+        beta_micro=added[1],
+        mean=_mean(arm, added),
         selected=share(counts.n_in, side.runs.n_runs),
-        shifts=shifts,
+        shifts=_shifts(counts, side.ledger.get(arm.arm_no, ())),
     )
 
 
