@@ -42,7 +42,7 @@ from core.records.repair import Repair
 from core.records.reset import Reset, Target
 from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction, SessionRow
-from core.records.run_query import RunSide
+from core.records.run_query import RunSide, side_of
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.sides import ComparedSides
 from core.records.times import DAY_MS, MINUTE_MS
@@ -255,10 +255,20 @@ def near_arms(name: str) -> tuple[str, ...]:
 # Comparison
 
 
-def compared_sides(a: RunSide, b: RunSide) -> ComparedSides:
-    """Return two sets of runs side by side."""
+def compared_sides(a: RunSide, b: RunSide, *, limit: int) -> ComparedSides:
+    """Return two sets of runs side by side, with so many arms."""
     here = reading()
-    return cached(("compared", a, b), None, lambda: queries.compare_sides(here.pages, a, b))
+    return cached(
+        ("compared", a, b, limit), None, lambda: queries.compare_sides(here.pages, a, b, limit=limit)
+    )
+
+
+def side_savings(side: RunSide) -> Savings | None:
+    """Return the savings among the runs of a side; None for a single run, where nothing can be compared."""
+    if side.run is not None:
+        return None
+    here, view = reading(), side_of(side).view
+    return cached("savings", view, lambda: queries.savings(here.pages, view))
 
 
 # Evaluations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import UnknownRun
-from dashboard import pages, queries, sentences
+from dashboard import pages, sentences
 from dashboard.figures.dumbbells import dumbbells
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets.charts import chart
@@ -35,7 +35,7 @@ def page() -> None:
             link(pages.RUNS, "All runs")
         return
     try:
-        both = queries.compared_sides(sides.a, sides.b)
+        both = tables.compared(sides)
     except UnknownRun as problem:
         with title:
             sentence(("There is no such run.",), here.tokens)
@@ -47,7 +47,7 @@ def page() -> None:
         muted(sentences.compared_line(both))
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Failures and bill"):
-        tables.runs(both, sides.names)
+        tables.runs(both, sides)
     with right, panel("Beliefs"):
         pictured = [one for one in both.arms[:_PICTURED] if one.a.mean != one.b.mean]
         figure = pictured_once(
@@ -59,7 +59,7 @@ def page() -> None:
         else:
             muted("No mean differs between the sides.")
     with panel("By arm"):
-        tables.arms(both)
+        tables.arms(both, sides)
         muted(
             "Shifts are of present epochs. A reward about no run belongs to a side that is a span of time alone."
         )

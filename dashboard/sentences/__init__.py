@@ -35,7 +35,14 @@ from dashboard.sentences.carried import (
     group_of,
 )
 from dashboard.sentences.changes import act, change, folded, many_changes
-from dashboard.sentences.compare import SHIFT_HELP, arms_bound, compared, compared_line, side_rows
+from dashboard.sentences.compare import (
+    SHIFT_HELP,
+    arms_bound,
+    compared,
+    compared_line,
+    side_rows,
+    side_savings,
+)
 from dashboard.sentences.confidence import (
     NEXT_SHOWN,
     bands_measured,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.records.estimate import Estimate
 from core.records.sides import ComparedSides, SideRuns
+from core.statistics.savings import Savings
 from dashboard import wording
+from dashboard.sentences.gain import missing, no_figure
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
@@ -95,9 +98,42 @@ def _of_known(value: Words, n: int, n_runs: int) -> Words:
     return value if n == n_runs else f"{value}, known of {wording.count(n)}"
 
 
-def arms_bound(both: ComparedSides) -> Words:
-    """Return the order of the arms, and how many of them are shown."""
-    if len(both.arms) == both.n_arms:
+def side_savings(a: Savings | None, b: Savings | None) -> list[tuple[Words, Words, Words]]:
+    """Return rows of what choosing arms saved on each side, in tokens and, where a side knows it, in money."""
+    rows = [(Words("tokens saved"), _saved(a), _saved(b))]
+    if any(one is not None and one.money is not None and one.money.is_known for one in (a, b)):
+        rows.append((Words("cost saved"), _money_saved(a), _money_saved(b)))
+    return rows
+
+
+def _saved(one: Savings | None) -> Words:
+    """Return the share of tokens saved with its interval, or why there is none."""
+    if one is None:
+        return Words("a single run has no baseline")
+    if one.overall.shown.value is None:
+        return no_figure(one.overall)
+    return _percent(one.overall.shown, missing(one.overall))
+
+
+def _money_saved(one: Savings | None) -> Words:
+    if one is None or one.money is None or not one.money.is_known:
+        return wording.MISSING
+    words = _percent(one.money.shown, Words("no interval yet"))
+    return f"{words}, estimated" if one.money.is_estimated else words
+
+
+def _percent(estimate: Estimate, no_limits: Words) -> Words:
+    if estimate.value is None:
+        return wording.MISSING
+    share = wording.percent(estimate.value / 100)
+    if estimate.limits is None:
+        return f"{share}; {no_limits}"
+    return f"{share} ({wording.percent_interval(*estimate.limits)})"
+
+
+def arms_bound(both: ComparedSides, start: int, n_shown: int) -> Words:
+    """Return the order of the arms, and which of them are shown."""
+    if n_shown == both.n_arms:
         return Words("largest difference of means first, then of selection")
-    shown: Words = f"the {wording.count(len(both.arms))} largest differences"
-    return f"{shown} of the means, of {wording.things(both.n_arms, 'arm')}"
+    shown: Words = f"{wording.count(start + 1)} to {wording.count(start + n_shown)}"
+    return f"{shown} of {wording.things(both.n_arms, 'arm')}, largest difference of means first"

@@ -50,7 +50,7 @@ def saving(overall: Comparison, money: MoneySaved | None) -> Sentence:
 
 def _of_tokens(overall: Comparison) -> Sentence:
     if overall.shown.value is None:
-        return composed(f"{_why_no_figure(overall)} so ", Phrase("no saving can be named"), ".")
+        return composed(f"{no_figure(overall)}, so ", Phrase("no saving can be named"), ".")
     if overall.shown.lower is None:
         return composed("Too early to name a saving: ", Phrase(missing(overall)), ".")
     if overall.verdict == "mixed":
@@ -86,20 +86,21 @@ def _between(estimate: Estimate) -> Words:
     return wording.percent_interval(low, high)
 
 
-def _why_no_figure(overall: Comparison) -> Words:
+def no_figure(overall: Comparison) -> Words:
+    """Return why no share of tokens saved can be computed."""
     n_baseline, n_selected = overall.baseline.n_runs, overall.selected.n_runs
     if n_baseline == 0 and n_selected == 0:
-        return Words("No run was chosen by armscope yet,")
+        return Words("No run was chosen by armscope yet")
     if n_baseline == 0:
-        return Words("No baseline runs yet,")
+        return Words("No baseline runs yet")
     if n_selected == 0:
-        return Words("No selected runs yet,")
+        return Words("No selected runs yet")
     fewest = min(overall.baseline.n_known, overall.selected.n_known)
     if fewest < MIN_FOR_FIGURE:
-        return f"Only {wording.things(fewest, 'run')} with known tokens in one group,"
+        return f"Only {wording.things(fewest, 'run')} with known tokens in one group"
     if overall.saved_percent.missing == "zero_mean":
-        return Words("One group used no tokens at all,")
-    return Words("The two groups share no model, channel and baseline rate,")
+        return Words("One group used no tokens at all")
+    return Words("The two groups share no model, channel and baseline rate")
 
 
 def missing(overall: Comparison) -> Words:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from dashboard.widgets import address
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
 
 def neighbour(words: Markdown, icon: str, parameters: Mapping[str, str | None]) -> None:
@@ -26,13 +26,19 @@ def neighbour(words: Markdown, icon: str, parameters: Mapping[str, str | None]) 
     )
 
 
-def paging(name: str, onward: str | None, *, at_newest: bool) -> None:
-    """Draw the links to older rows and to the newest; nothing where everything is on the page."""
+def paging(
+    name: str,
+    onward: str | None,
+    *,
+    at_newest: bool,
+    words: tuple[Words, Words] = (Words("Older"), Words("Newest")),
+) -> None:
+    """Draw the links to older rows and to the newest, or as named; nothing where everything is on the page."""
     if onward is None and at_newest:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
-            "Older",
+            words[0],
             key=f"older {name}",
             icon=":material/chevron_right:",
             icon_position="right",
@@ -41,7 +47,7 @@ def paging(name: str, onward: str | None, *, at_newest: bool) -> None:
             args=(name, onward),
         )
         if not at_newest:
-            st.button("Newest", key=f"newest {name}", type="tertiary", on_click=_go, args=(name, None))
+            st.button(words[1], key=f"newest {name}", type="tertiary", on_click=_go, args=(name, None))
 
 
 def _go(name: str, value: str | None) -> None:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import streamlit as st
 
 from core.records.arm import MICRO
-from core.records.sides import ComparedSides, SideArm, SideRuns
-from dashboard import sentences, wording
+from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns
+from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure
+from dashboard.widgets import address
+from dashboard.widgets.compare.choosing import NamedSides
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
+from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
 from dashboard.widgets.words import section, small_table
-from dashboard.wording import Markdown, Words
+from dashboard.wording import Words
 
+_PAGE_ARMS: Final = 50
+_MOST_ARMS: Final = 10_000
+"""Arms that pages beyond the first are cut from; they are compared once."""
 _PHONE: Final = {"type": 48, "arm": 170, "mean A": 70, "mean B": 70}
 
 
-def runs(both: ComparedSides, names: tuple[Markdown, Markdown]) -> None:
-    """Draw failures, bill and numbers of both sides."""
-    rows = sentences.side_rows(both)
+def compared(sides: NamedSides) -> ComparedSides:
+    """Return both sides with the arms of the first page."""
+    return queries.compared_sides(sides.a, sides.b, limit=_PAGE_ARMS)
+
+
+def runs(both: ComparedSides, sides: NamedSides) -> None:
+    """Draw failures, bill, savings and numbers of both sides."""
+    names = sides.names
+    saved = sentences.side_savings(queries.side_savings(sides.a), queries.side_savings(sides.b))
+    rows = [*sentences.side_rows(both), *saved]
     section("Failures and bill", "per run, with 95% intervals")
     small_table(
         {
@@ -33,10 +47,16 @@ def runs(both: ComparedSides, names: tuple[Markdown, Markdown]) -> None:
     )
 
 
-def arms(both: ComparedSides) -> None:
-    """Draw every arm's belief, selection and shift by source; a click opens one."""
-    section("By arm", sentences.arms_bound(both))
-    frame = cached_figure(("compared arms", both), lambda: _arms_frame(both))
+def arms(both: ComparedSides, sides: NamedSides) -> None:
+    """Draw the belief, selection and shift by source of a page of arms; a click opens one."""
+    n_listed = min(both.n_arms, _MOST_ARMS)
+    start = _start(n_listed)
+    if start:
+        both = queries.compared_sides(sides.a, sides.b, limit=_MOST_ARMS)
+    rows = both.arms[start : start + _PAGE_ARMS]
+    section("By arm", sentences.arms_bound(both, start, len(rows)))
+    key = "compared arms", sides.a, sides.b, start
+    frame = cached_figure(key, lambda: _arms_frame(rows, (both.a, both.b)))
     text = st.column_config.TextColumn
     config: dict[str, Any] = {
         "type": type_column(),
@@ -52,20 +72,30 @@ def arms(both: ComparedSides) -> None:
         frame,
         hide_index=True,
         row_height=ROW_PX,
-        height=height(len(both.arms)),
+        height=height(len(rows)),
         **columns(frame.column_names, config, _PHONE),
         key=fresh("compared arms"),
         on_select="rerun",
         selection_mode="single-cell",
-        alt=f"{wording.things(len(both.arms), 'arm')} on both sides, by the difference of their means",
+        alt=f"{wording.things(len(rows), 'arm')} on both sides, by the difference of their means",
     )
     index = clicked_row(clicked, rest="type", key=fresh("compared arms"))
-    if index is not None and index < len(both.arms):
-        open_arm(both.arms[index].arm)
+    if index is not None and index < len(rows):
+        open_arm(rows[index].arm)
+    end = start + _PAGE_ARMS
+    onward = str(end) if end < n_listed else None
+    paging(address.COMPARE_ARMS, onward, at_newest=not start, words=(Words("More arms"), Words("First arms")))
 
 
-def _arms_frame(both: ComparedSides) -> pa.Table:
-    rows = both.arms
+def _start(n_listed: int) -> int:
+    """Return the position of the first arm of the page that the address names; 0 where it names none."""
+    named = st.query_params.get(address.COMPARE_ARMS, "")
+    start = int(named) if named.isascii() and named.isdecimal() and len(named) < len(str(10**9)) else 0
+    return start if start % _PAGE_ARMS == 0 and start < n_listed else 0
+
+
+def _arms_frame(rows: Sequence[ComparedArm], sides: tuple[SideRuns, SideRuns]) -> pa.Table:
+    a, b = sides
     keys = [one.arm for one in rows]
     return pa.table(
         {
@@ -73,8 +103,8 @@ def _arms_frame(both: ComparedSides) -> pa.Table:
             "arm": [arm_name(key) for key in keys],
             "mean A": [one.a.mean for one in rows],
             "mean B": [one.b.mean for one in rows],
-            "in prompts A": [_selected(one.a, both.a) for one in rows],
-            "in prompts B": [_selected(one.b, both.b) for one in rows],
+            "in prompts A": [_selected(one.a, a) for one in rows],
+            "in prompts B": [_selected(one.b, b) for one in rows],
             "shift A": [_shift(one.a) for one in rows],
             "shift B": [_shift(one.b) for one in rows],
             "id": [wording.plain(key) for key in keys],
