@@ -216,6 +216,44 @@
     if (until) away.fields.delete(event.target.ariaLabel); else watch();
   }, true);
 
+  // Tables as CSV. Streamlit has a button for its big tables alone, which it shows where the pointer or the focus is.
+  // Small tables get one of the same kind, of the cells as they are read: icons are left out, numbers are plain, and
+  // no spreadsheet runs a cell as a formula.
+  const NUMBER = /^[+\u2212-]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?$/, FORMULA = /^[=+@\t\r-]/;
+  const titled = table => `Download as CSV: ${table.ariaLabel ?? "table"}`;
+  const read = cell => {
+    const copy = cell.cloneNode(true);
+    copy.querySelectorAll("[data-testid=stIconMaterial], [aria-hidden=true]").forEach(one => one.remove());
+    const text = copy.textContent.trim();
+    if (NUMBER.test(text)) return text.replaceAll(",", "").replace("\u2212", "-");
+    return FORMULA.test(text) ? `'${text}` : text;
+  };
+  const written = text => /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  const csv = table => Array.from(table.rows, row => `${Array.from(row.cells, cell => written(read(cell)))}\n`).join("");
+
+  const offerCsv = one => {
+    const table = one.querySelector("table");
+    let button = one.querySelector(":scope > .armscope-csv");
+    if (!button) {
+      button = document.createElement("button");
+      button.type = "button";
+      button.className = "armscope-csv";
+      button.textContent = "CSV";
+      one.append(button);
+    }
+    if (button.ariaLabel !== titled(table)) button.ariaLabel = titled(table);
+  };
+  window.addEventListener("click", event => {
+    const table = event.target.closest(".armscope-csv")?.parentElement.querySelector("table");
+    if (!table) return;
+    const link = document.createElement("a");
+    const name = (table.ariaLabel ?? "table").toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60);
+    link.href = URL.createObjectURL(new Blob(["\ufeff", csv(table)], { type: "text/csv;charset=utf-8" }));
+    link.download = `armscope-${name.replace(/^-|-$/g, "")}.csv`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }, true);
+
   // What a reader of the page hears, where Streamlit's own marks contradict each other: the navigation on a phone is a
   // list whose items lie in boxes, the place where files are dropped says that it is only decoration, and a table or
   // a box that scrolls can't be reached by keys in every browser.
@@ -223,6 +261,7 @@
     ["ul[data-testid=stSidebarNavItems], ul[data-testid=stSidebarNavItems] li", one => one.setAttribute("role", "none")],
     ["section[data-testid=stFileUploaderDropzone]", one => one.setAttribute("role", "group")],
     ["[data-testid=stTable] > div", one => { if (one.scrollWidth > one.clientWidth) one.tabIndex = 0; }],
+    ["[data-testid=stTable]:has(table)", offerCsv],
     ["[data-testid=stVerticalBlock][overflow=auto]", one => {
       if (one.scrollHeight > one.clientHeight) one.tabIndex = 0; else one.removeAttribute("tabindex");
     }],

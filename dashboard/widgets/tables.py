@@ -15,6 +15,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.arm import ARM_TYPES, ArmType
+from core.records.cells import csv_line
 from dashboard import wording
 from dashboard.figures.theme import LIGHT
 from dashboard.reading import reading
@@ -102,6 +103,35 @@ def draw(number: float | None, reason: str | None) -> str:
 def frame_to_arrow(frame: pd.DataFrame) -> pa.Table:
     """Return a frame as it travels to the browser: turned into Arrow once, not in every rerun."""
     return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def lazy_table(frame: pa.Table, *, key: str, **shown: Any) -> None:  # noqa: ANN401 - as `st.dataframe` takes it
+    """Draw a table that loads as one scrolls, and its CSV: Streamlit's own button has no rows to write."""
+    st.dataframe(frame, lazy=True, key=key, **shown)
+    st.download_button(
+        "Download as CSV",
+        lambda: csv_bytes(frame),
+        file_name=f"armscope-{key.replace(' ', '-')}.csv",
+        mime="text/csv",
+        type="tertiary",
+        icon=":material/download:",
+        on_click="ignore",
+        key=f"{key} csv",
+    )
+
+
+def csv_bytes(frame: pa.Table) -> bytes:
+    r"""Return a table as CSV, without formulas for a spreadsheet to run; of several values in a cell, all.
+
+        >>> csv_bytes(pa.table({"type": [["tool"], ["file"]], "mean": [0.5, None], "arm": ["=1+1", "a,b"]}))
+        b'type,mean,arm
+    tool,0.5,'=1+1
+    file,,"a,b"
+    '
+    """
+    rows = zip(*(column.to_pylist() for column in frame.columns), strict=True)
+    lines = ([" ".join(cell) if isinstance(cell, list) else cell for cell in row] for row in rows)
+    return "".join(map(csv_line, (frame.column_names, *lines))).encode()
 
 
 def arm_name(key: str) -> str:

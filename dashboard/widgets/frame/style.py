@@ -78,6 +78,14 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f".st-key-{HELPING} h2[id] {{ scroll-margin-top: 8rem; }}",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
+        # As Streamlit's buttons on its big tables: seen where the pointer or the focus is.
+        "[data-testid=stTable] { position: relative; } "
+        ".armscope-csv { position: absolute; right: 0; top: 0.125rem; z-index: 1; padding: 0.125rem 0.5rem; "
+        f"font-size: 0.8125rem; border-radius: 6px; border: 1px solid {look.border}; background: {look.page}; "
+        f"color: {look.muted}; cursor: pointer; opacity: 0; }} "
+        "[data-testid=stTable]:hover > .armscope-csv, .armscope-csv:focus-visible { opacity: 1; }",
+        "@media (hover: none) { .armscope-csv { position: static; margin: 0.25rem 0 0 auto; display: block; "
+        "opacity: 1; } }",
         *(
             f"[class*='-{RIGHT}{index}-'] [data-testid=stTable] :is(td, th):nth-child({index}) "
             "{ text-align: right !important; }"

@@ -29,6 +29,7 @@ from dashboard.widgets.tables import (
     arm_name,
     frame_to_arrow,
     height,
+    lazy_table,
     type_cells,
     type_column,
 )
@@ -152,7 +153,7 @@ def table(
         "alt": f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
     }
     if not opens(len(places)):
-        st.dataframe(frame, lazy=True, key=key, **shown)
+        lazy_table(frame, key=key, **shown)
         return
     key = opening.fresh(key)
     event = st.dataframe(frame, key=key, on_select="rerun", selection_mode="single-cell", **shown)

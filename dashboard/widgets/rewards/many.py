@@ -22,7 +22,15 @@ from dashboard.widgets.keys import SEND
 from dashboard.widgets.results import result
 from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
 from dashboard.widgets.sending import SEND_HERE
-from dashboard.widgets.tables import ALL_AT_ONCE, ROW_PX, columns, height, type_cells, type_column
+from dashboard.widgets.tables import (
+    ALL_AT_ONCE,
+    ROW_PX,
+    columns,
+    height,
+    lazy_table,
+    type_cells,
+    type_column,
+)
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, both_ends, gray, muted, section, small, small_table
 
@@ -270,8 +278,8 @@ def _table(preview: BatchPreview) -> None:
             "mean of the arm": [_mean(line, preview, counts[line.arm], shown) for line in lines],
         }
     )
-    more: dict[str, Any] = {"lazy": True} if len(lines) > ALL_AT_ONCE else {}
-    st.dataframe(
+    draw = lazy_table if len(lines) > ALL_AT_ONCE else st.dataframe
+    draw(
         frame,
         hide_index=True,
         placeholder=wording.MISSING,
@@ -280,7 +288,6 @@ def _table(preview: BatchPreview) -> None:
         **columns(frame.column_names, _config(), _PHONE),
         key="table of rewards",
         alt="Each line of the table, and what it would do",
-        **more,
     )
 
 
