@@ -108,7 +108,8 @@ def settle_traces(context: Context) -> Settled:
 def _runs_of(facts: Facts, due: Sequence[StoredTrace]) -> Iterator[_TraceRun]:
     for trace in due:
         spans = [unpacked(content) for content in spans_of(facts, trace.uid)]
-        run = run_or_reason(spans) if spans else "Its spans are gone."
+        keeps = facts.settings.keep_texts
+        run = run_or_reason(spans, keeps_texts=keeps) if spans else "Its spans are gone."
         if isinstance(run, str):
             yield _TraceRun(trace, trace.n_spans, None, run)
         else:

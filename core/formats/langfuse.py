@@ -98,7 +98,9 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             continue
         for trace, observations in export.parts():
             try:
-                yield _traced(trace, observations).run(NAME, reading.supplied)
+                yield _traced(trace, observations).run(
+                    NAME, reading.supplied, keeps_texts=reading.keeps_texts
+                )
             except UNDECODABLE as error:
                 yield reading.rejected(number, error, raw)
 

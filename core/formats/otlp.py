@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from core.errors import InvalidInput
-from core.formats.spans import Span
+from core.formats.spans import RESULT_KEYS, Span, as_text
 from core.formats.strict import UNDECODABLE, Flaw, check, reason
 from core.formats.traced import Step, Tokens, Traced
 from core.records.run import Inventory, Run
@@ -31,8 +31,8 @@ _DIGITS: Final = re.compile("-?[0-9]{1,20}")
 _SIZE: Final[Mapping[str, int]] = {"trace_id": 32, "span_id": 16}
 
 _READ: Final = re.compile(
-    r"gen_ai\.|llm\.|ai\.(prompt\.tools|toolCall\.(name|id|args)|model\.id|response\.(model|text)|usage\.)|agno|"
-    r"(smolagents\.tools_names|function_tools|builtin_tools|model_request_parameters|tool_arguments|"
+    r"gen_ai\.|llm\.|ai\.(prompt\.tools|toolCall\.(name|id|args|result)|model\.id|response\.(model|text)|usage\.)|agno|"
+    r"(smolagents\.tools_names|function_tools|builtin_tools|model_request_parameters|tool_arguments|tool_response|"
     r"gcp\.vertex\.agent\.llm_request|(in|out)put\.value|tool\.name|tool_call\.id|openinference\.span\.kind|"
     r"session\.id|langfuse\.session\.id|langfuse\.observation\.type|traceloop\.(span\.kind|entity\.\w+))$"
 )
@@ -45,7 +45,9 @@ _INPUT_KEYS: Final = (
     "traceloop.entity.input",
 )
 _CAME: Final = ("output.value", "gen_ai.output.messages", "ai.response.text", "traceloop.entity.output")
-_ANSWERED: Final = (*_CAME, "gen_ai.tool.call.result", "gen_ai.input.messages", "gen_ai.system_instructions")
+_RESULTS: Final = (*RESULT_KEYS, "output.value", "traceloop.entity.output")
+"""Attributes of a tool's span with the result of its call, which only transcripts hold."""
+_ANSWERED: Final = (*_CAME, *RESULT_KEYS, "gen_ai.input.messages", "gen_ai.system_instructions")
 _SESSIONS: Final = ("session.id", "langfuse.session.id", "gen_ai.conversation.id")
 _MODELS: Final = (
     "gen_ai.response.model",
@@ -121,8 +123,8 @@ class RequestSpans(NamedTuple):
     refused: list[str]
 
 
-def read_spans(body: bytes, encoding: Encoding) -> RequestSpans:
-    """The spans of a request.
+def read_spans(body: bytes, encoding: Encoding, *, keeps_texts: bool = False) -> RequestSpans:
+    """The spans of a request; with ``keeps_texts`` they have the results of tools.
 
     Raises `InvalidInput`, which never repeats what was sent, for what is no such request at all; a span that has no
     sound ids, or is larger than 4 MiB, is refused by itself.
@@ -132,13 +134,15 @@ def read_spans(body: bytes, encoding: Encoding) -> RequestSpans:
     refused: list[str] = []
     for one in raw_spans:
         try:
-            spans.append(_checked(one))
+            spans.append(_checked(one, keeps_texts=keeps_texts))
         except Flaw as flaw:
             refused.append(str(flaw))
     return RequestSpans(spans, refused)
 
 
-def run_of(spans: Iterable[TracedSpan], supplied: Inventory | None = None) -> Run:
+def run_of(
+    spans: Iterable[TracedSpan], supplied: Inventory | None = None, *, keeps_texts: bool = False
+) -> Run:
     """Return the run of one trace's spans; raises the errors in `core.formats.strict.UNDECODABLE`."""
     ordered = sorted(spans, key=lambda one: (one.started_ns, one.id))
     sessions = (one.session for one in sorted(ordered, key=lambda one: one.parent != ""))
@@ -146,13 +150,15 @@ def run_of(spans: Iterable[TracedSpan], supplied: Inventory | None = None) -> Ru
         id=ordered[0].trace,
         session=next((session for session in sessions if session), None),
         steps=[_step(one) for one in ordered],
-    ).run(NAME, supplied)
+    ).run(NAME, supplied, keeps_texts=keeps_texts)
 
 
-def run_or_reason(spans: Iterable[TracedSpan], supplied: Inventory | None = None) -> Run | str:
+def run_or_reason(
+    spans: Iterable[TracedSpan], supplied: Inventory | None = None, *, keeps_texts: bool = False
+) -> Run | str:
     """Return the run of one trace's spans, or why there is none."""
     try:
-        return run_of(spans, supplied)
+        return run_of(spans, supplied, keeps_texts=keeps_texts)
     except UNDECODABLE as problem:
         words = reason(problem, b"")
         return words if words.endswith(".") else f"It {words}."
@@ -219,12 +225,12 @@ def _text(value: object) -> str | None:
 # A request → spans
 
 
-def _checked(one: TracedSpan) -> TracedSpan:
+def _checked(one: TracedSpan, *, keeps_texts: bool) -> TracedSpan:
     """A span with sound ids, and of its attributes those that are read."""
     for name, identifier in (("trace_id", one.trace), ("span_id", one.id), ("span_id", one.parent or one.id)):
         if len(identifier) != _SIZE[name] or not set(identifier) <= _HEX or set(identifier) == _NO_ID:
             raise Flaw(f"A span's {name} must be {_SIZE[name]} hexadecimal digits, not all 0.")
-    checked = msgspec.structs.replace(one, attributes=_read_attributes(one))
+    checked = msgspec.structs.replace(one, attributes=_read_attributes(one, keeps_texts=keeps_texts))
     try:
         n_bytes = len(_PACK(checked))
     except (OverflowError, msgspec.MsgspecError, UnicodeEncodeError):
@@ -234,13 +240,19 @@ def _checked(one: TracedSpan) -> TracedSpan:
     return checked
 
 
-def _read_attributes(one: TracedSpan) -> dict[str, Any]:
+def _read_attributes(one: TracedSpan, *, keeps_texts: bool) -> dict[str, Any]:
     attributes = {name: value for name, value in one.attributes.items() if _READ.match(name)}
     span = _span(msgspec.structs.replace(one, attributes=attributes))
     if not span.is_reply:
         is_tool = span.type == "TOOL" or span.kind == "TOOL" or "gen_ai.tool.name" in attributes
-        unread = _ANSWERED if is_tool or "ai.toolCall.name" in attributes else (*_ANSWERED, *_INPUT_KEYS)
-        attributes = {name: value for name, value in attributes.items() if name not in unread}
+        is_tool = is_tool or "ai.toolCall.name" in attributes
+        unread = _ANSWERED if is_tool else (*_ANSWERED, *_INPUT_KEYS)
+        results = {
+            name: as_text(attributes[name])
+            for name in _RESULTS
+            if keeps_texts and is_tool and name in attributes
+        }
+        attributes = {name: value for name, value in attributes.items() if name not in unread} | results
     return attributes
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from core.errors import UnreadableSource
 from core.formats.entries import MIB, Entry, Progress, Rejected
 from core.formats.heads import head_of
-from core.formats.otlp import NAME, RequestSpans, read_spans, run_or_reason, unpacked
+from core.formats.otlp import NAME, read_spans, run_or_reason, unpacked
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 
 _ALL: Final = "\0otlp"
@@ -31,20 +32,17 @@ def _sort(_head: Head, path: Path, file: str, files: SubAgentFiles) -> None:
     files.add(path, file, _ALL)
 
 
-def _decode(raw: bytes) -> RequestSpans:
-    return read_spans(raw, "json")
-
-
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     files = dict(reading.sub_agents.of(_ALL)) or {reading.path: reading.file}
     if reading.path != next(iter(files)):
         return
+    decode = partial(read_spans, encoding="json", keeps_texts=reading.keeps_texts)
     traces: dict[str, dict[str, bytes]] = {}
     n_bytes = 0
     for path, file in files.items():
         shape = reading.shape if path == reading.path else head_of(path, file, reading.limits).shape
         own = replace(reading, path=path, file=file, shape=shape)
-        for number, _, line in own.records(_decode, progress if path == reading.path else None):
+        for number, _, line in own.records(decode, progress if path == reading.path else None):
             if isinstance(line, Rejected):
                 yield line
                 continue
@@ -61,7 +59,8 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
                     next_step="Import fewer files at a time; a trace must not be divided.",
                 )
     for trace in sorted(traces):
-        run = run_or_reason([unpacked(one) for one in traces.pop(trace).values()], reading.supplied)
+        spans = [unpacked(one) for one in traces.pop(trace).values()]
+        run = run_or_reason(spans, reading.supplied, keeps_texts=reading.keeps_texts)
         if isinstance(run, str) or run.empty:
             why = run if isinstance(run, str) else "No span of it is a reply of a model or a call of a tool."
             yield Rejected(file=reading.file, line=None, reason=f"No run can be made of trace {trace}: {why}")

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from core.formats.chat import metadata
+from core.formats.chat import argument_text, metadata, output_text
 from core.formats.strict import Flaw
 from core.records.run import Call
 
@@ -51,6 +51,9 @@ _NAMING: Final = ("name", "function", "tool.name", "tool.json_schema", "json_sch
 _REPLIES: Final = frozenset(("chat", "generate_content", "text_completion"))
 _NOT_REPLIES: Final = frozenset(("user", "human", "system", "developer", "tool", "function"))
 _ASKING: Final = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
+_RESULT_TYPES: Final = frozenset(("tool_result", "tool_call_response"))
+RESULT_KEYS: Final = ("gen_ai.tool.call.result", "ai.toolCall.result", "tool_response")
+"""Attributes of frameworks for the result of a tool's call."""
 _MERGED: Final = "(merged tools)"
 """One framework's name of a span that wraps the results of parallel calls."""
 _PHASE: Final = re.compile(r"\.(success|finish|error|retry)(-\d+)?$")
@@ -63,6 +66,11 @@ class SpanCall:
     name: str
     id: str | None
     arguments: object
+
+    @property
+    def text(self) -> str:
+        """The arguments as text, as far as a transcript reads them."""
+        return "" if self.arguments is None else argument_text(msgspec.json.encode(self.arguments))
 
     @property
     def call(self) -> Call:
@@ -192,14 +200,35 @@ def texts(span: Span) -> Iterator[str]:
     yield from words or _words_in(opened(span.output), _MAX_LEVELS)
 
 
+def result_of(span: Span) -> str | None:
+    """Return what the call of a tool's span gave, None = unknown."""
+    value = _either(span.attributes, *RESULT_KEYS)
+    value = span.output if value is None else value
+    return None if value is None else as_text(value)
+
+
+def results_before(span: Span) -> Iterator[tuple[str, str]]:
+    """Return results of earlier calls that the messages before a reply hold, each after its call's id."""
+    messages = _messages_before(span)
+    for message in messages if isinstance(messages, list) else ():
+        content = opened(_either(message, "content", "parts"))
+        identity = _identity(_either(message, "tool_call_id"))
+        if identity is not None:
+            yield identity, as_text(content)
+        for part in content if isinstance(content, list) else ():
+            identity = _identity(_either(part, "tool_use_id", "id"))
+            if _either(part, "type") in _RESULT_TYPES and identity is not None:
+                yield identity, as_text(_either(part, "content", "response", "result"))
+
+
+def as_text(value: object) -> str:
+    """Return a value as text, as far as a transcript reads it."""
+    return "" if value is None else output_text(msgspec.json.encode(value))
+
+
 def user_text(span: Span) -> str | None:
     """Return the user's last text before a reply; None if its input has none."""
-    messages = _flat_messages(span.attributes)
-    if not messages:
-        messages_in = opened(_either(span.attributes, "gen_ai.input.messages", "gen_ai.prompt")) or opened(
-            span.input
-        )
-        messages = _either(messages_in, "messages") or messages_in
+    messages = _flat_messages(span.attributes) or _messages_before(span)
     if isinstance(messages, str):
         return messages or None
     for message in reversed(messages) if isinstance(messages, list) else ():
@@ -208,6 +237,14 @@ def user_text(span: Span) -> str | None:
             if words.strip():
                 return words
     return None
+
+
+def _messages_before(span: Span) -> object:
+    """Return the messages that a reply answers, as one value."""
+    messages = opened(_either(span.attributes, "gen_ai.input.messages", "gen_ai.prompt")) or opened(
+        span.input
+    )
+    return _either(messages, "messages") or messages
 
 
 def _flat_messages(attributes: dict[str, object]) -> object:

@@ -20,17 +20,28 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from core.formats.identity import plain
-from core.formats.spans import Span, offered, texts, tool_called, user_text
+from core.formats.spans import (
+    Span,
+    SpanCall,
+    offered,
+    result_of,
+    results_before,
+    texts,
+    tool_called,
+    user_text,
+)
 from core.formats.strict import Flaw
 from core.formats.tools import inferred, inventory_of
 from core.records.bill import Spent, disjoint, heaviest, merged
 from core.records.run import Call, Inventory, Run, Usage, beyond
+from core.records.transcript import Message, Talk
 
 _MAX_LEVELS: Final = 64
 
@@ -73,6 +84,39 @@ class Step:
     usage: Tokens | None = None
 
 
+class _Pairing:
+    """Pairs of calls that replies ask for and spans make, by id, or else by name and order.
+
+    A call without an id gets one here.
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[str, list[str]] = {}
+        self._early: Counter[str] = Counter()
+        self._numbers = count()
+
+    def request(self, call: SpanCall) -> str | None:
+        """Return the id of a call that a reply asks for; None where an earlier span made it."""
+        if self._early[call.name]:
+            self._early[call.name] -= 1
+            return None
+        identity = self._identity(call)
+        self._requests.setdefault(call.name, []).append(identity)
+        return identity
+
+    def execute(self, call: SpanCall) -> tuple[str, bool]:
+        """Return the id of a call that a span makes, and whether no earlier reply asked for it."""
+        waiting = self._requests.get(call.name, [])
+        if not waiting:
+            self._early[call.name] += 1
+            return self._identity(call), True
+        place = waiting.index(call.id) if call.id in waiting else 0
+        return waiting.pop(place), False
+
+    def _identity(self, call: SpanCall) -> str:
+        return f"\0{next(self._numbers)}" if call.id is None else call.id
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traced:
     """A trace: its steps in the order of their starts."""
@@ -85,8 +129,11 @@ class Traced:
     def parents(self) -> dict[str, str | None]:
         return {step.id: step.parent for step in self.steps}
 
-    def run(self, format: str, supplied: Inventory | None = None) -> Run:
-        """Return the run; raises the errors in `core.formats.strict.UNDECODABLE` where it can't be determined."""
+    def run(self, format: str, supplied: Inventory | None = None, *, keeps_texts: bool = False) -> Run:
+        """Return the run; raises the errors in `core.formats.strict.UNDECODABLE` where it can't be determined.
+
+        With ``keeps_texts`` it brings its transcript.
+        """
         identity = plain(self.id)
         if identity is None:
             raise Flaw("has no id of its trace")
@@ -114,7 +161,37 @@ class Traced:
             empty=not calls and not self._replies(),
             prompt=self._prompt(),
             reply=next((text for one in reversed(self._replies()) for text in texts(one.span)), None),
+            messages=self.messages() if keeps_texts else (),
         )
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the request, then replies with the calls they ask for, and calls of tools, in the order of steps.
+
+        A call that a reply asks for and a span makes is one, by its id, or else by its name and order.
+        """
+        talk, pairing = Talk(), _Pairing()
+        talk.add("user", self._prompt() or "")
+        executed, requested = self._executed(), self._requested()
+        around = self._outer({one.id for one in self._replies()})
+        for one in self.steps:
+            if one.span.is_reply and one.id not in around:
+                for identity, result in results_before(one.span):
+                    talk.result(result, identity)
+                for text in texts(one.span):
+                    talk.add("agent", text)
+            for call in requested.get(one.id, ()):
+                new = pairing.request(call)
+                if new is not None:
+                    talk.call(call.name, call.text, new)
+            if one.id in executed:
+                call = executed[one.id]
+                own, is_new = pairing.execute(call)
+                if is_new:
+                    talk.call(call.name, call.text, own)
+                output = result_of(one.span)
+                if output is not None:
+                    talk.result(output, own)
+        return talk.messages
 
     def _end(self) -> tuple[int | None, bool]:
         ends = [(one.ended_ms, one.naive_time) for one in self.steps if one.ended_ms is not None]
@@ -135,8 +212,8 @@ class Traced:
         return inventory_of(msgspec.json.encode(list(tools.values())), "declared") if tools else None
 
     def calls(self) -> list[Call]:
-        executed = self._executed()
-        requested = self._requested()
+        executed = [call.call for call in self._executed().values()]
+        requested = [call.call for calls in self._requested().values() for call in calls]
         n_executed = Counter(call.name for call in executed)
         n_requested: Counter[str] = Counter()
         calls = list(executed)
@@ -148,35 +225,35 @@ class Traced:
             self._check_no_calls()
         return calls
 
-    def _executed(self) -> list[Call]:
-        """Spans of tools; one inside another of the same tool, or of the same call, is not another call."""
+    def _executed(self) -> dict[str, SpanCall]:
+        """Return the calls of tools' spans, by step; one inside another of the same tool or call is not another."""
         tools = ((one.id, tool_called(one.span)) for one in self.steps)
         spans = {identity: call for identity, call in tools if call is not None}
         names = {identity: call.name for identity, call in spans.items()}
         ids: set[str] = set()
-        executed: list[Call] = []
+        executed: dict[str, SpanCall] = {}
         for identity, call in spans.items():
             if call.id in ids or any(names.get(around) == call.name for around in self._around(identity)):
                 continue
             if call.id is not None:
                 ids.add(call.id)
-            executed.append(call.call)
+            executed[identity] = call
         return executed
 
-    def _requested(self) -> list[Call]:
-        """Return the model's calls; of nested replies the innermost that has any."""
+    def _requested(self) -> dict[str, list[SpanCall]]:
+        """Return the model's calls by step; of nested replies those of the innermost that has any."""
         asking = {one.id: one.span.calls_requested for one in self._replies() if one.span.calls_requested}
         outer = self._outer(asking)
         not_tools = {name for one in self.steps for name in one.span.output_tools}
         ids: set[str] = set()
-        requested: list[Call] = []
+        requested: dict[str, list[SpanCall]] = {}
         for identity, calls in asking.items():
             for call in calls:
                 is_known = identity in outer if call.id is None else call.id in ids
                 if call.id is not None:
                     ids.add(call.id)
                 if not is_known and call.name not in not_tools:
-                    requested.append(call.call)
+                    requested.setdefault(identity, []).append(call)
         return requested
 
     def _check_no_calls(self) -> None:
