@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from core.records.posterior import Posterior
     from core.records.reward import RewardAnswer
     from core.records.run import Call, Inventory, Run, Usage
-    from core.records.run_page import RunRow
+    from core.records.run_page import RunRow, RunsOfSession, SessionRow
     from core.records.run_query import RunSide
     from core.records.run_story import RunStory
     from core.records.search import SearchAnswer, SearchHit
@@ -190,7 +190,7 @@ else:
             "Run",
             "Usage",
         ),
-        "core.records.run_page": ("RunRow",),
+        "core.records.run_page": ("RunRow", "RunsOfSession", "SessionRow"),
         "core.records.run_query": ("RunSide",),
         "core.records.run_story": ("RunStory",),
         "core.records.search": ("SearchAnswer", "SearchHit"),
@@ -297,12 +297,14 @@ __all__ = [
     "RunSide",
     "RunStory",
     "RunUnderWay",
+    "RunsOfSession",
     "Savings",
     "Scale",
     "ScaleAnswer",
     "SearchAnswer",
     "SearchHit",
     "Selection",
+    "SessionRow",
     "SettingAnswer",
     "Status",
     "Step",

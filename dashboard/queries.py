@@ -41,7 +41,7 @@ from core.records.observation import Observation
 from core.records.repair import Repair
 from core.records.reset import Reset, Target
 from core.records.review import RubricRow
-from core.records.run_page import Cursor, Direction, SessionRow
+from core.records.run_page import Cursor, Direction, RunsOfSession, SessionRow
 from core.records.run_query import RunSide, side_of
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.sides import ComparedSides
@@ -351,13 +351,20 @@ def transcript(name: str) -> Transcript:
 def sessions() -> tuple[SessionRow, ...]:
     """Return the sessions of the view, the latest first."""
     here = reading()
-    return cached("sessions", here.view, lambda: queries.sessions(here.pages, here.view))
+    return cached("sessions", here.view, lambda: queries.sessions_in(here.pages, here.view))
 
 
-def session(name: str) -> queries.RunsOfSession | None:
+def session(name: str) -> RunsOfSession | None:
     """Return a session with its runs; None for an unknown one."""
     here = reading()
-    return cached(("session", name), None, lambda: queries.session(here.pages, name))
+    return cached(("session", name), None, lambda: _known_session(here.pages, name))
+
+
+def _known_session(context: Context, name: str) -> RunsOfSession | None:
+    try:
+        return queries.session(context, name)
+    except NotFound:
+        return None
 
 
 # Episodes

@@ -153,6 +153,8 @@ class AsyncLearnerProtocol(Protocol):
     arms = _awaited(LearnerProtocol.arms)
     versions = _awaited(LearnerProtocol.versions)
     runs = _awaited(LearnerProtocol.runs)
+    sessions = _awaited(LearnerProtocol.sessions)
+    session = _awaited(LearnerProtocol.session)
     compare_sides = _awaited(LearnerProtocol.compare_sides)
     why = _awaited(LearnerProtocol.why)
     evaluations = _awaited(LearnerProtocol.evaluations)

@@ -7,7 +7,7 @@ need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypedDict, cast
 
@@ -23,13 +23,14 @@ from core.records.evaluation_page import EvaluationState
 from core.records.run import RunClass, Status
 from core.records.run_page import RowState
 from core.records.times import Moment, iso
+from core.records.transcript import Message
 from core.records.verdict import Outcome
 
 if TYPE_CHECKING:
     from core.flows import queries
     from core.flows.context import Context
     from core.records.evaluation_page import Evaluation, Grader
-    from core.records.run_page import RunRow
+    from core.records.run_page import RunRow, RunsOfSession, SessionRow
     from core.records.verification import Verification
     from core.statistics.agreement import Agreement
 
@@ -55,6 +56,48 @@ RunItem = TypedDict(
     },
 )
 RunItem.__doc__ = "A run of a list."
+
+
+class SessionItem(TypedDict):
+    """A session of a list: its runs in the view, and their outcomes.
+
+    ``tokens`` and ``cost_pico`` (10⁻¹² dollars) are sums over the ``runs_with_tokens`` and ``runs_with_cost``.
+    ``model`` and ``channel`` are None where its runs have several.
+    """
+
+    session: str
+    runs: int
+    started_at: Moment | None
+    ended_at: Moment | None
+    observed: int
+    unfinished: int
+    tokens: int | None
+    runs_with_tokens: int
+    cost_pico: int | None
+    runs_with_cost: int
+    model: str | None
+    channel: str | None
+
+
+class SessionArm(TypedDict):
+    """An arm of a session: prompts with it in full, and runs that referenced it."""
+
+    arm: str
+    prompts: int
+    referenced: int
+
+
+class SessionDocument(TypedDict):
+    """A session with its first runs in order, and the arms in them, the most referenced first.
+
+    ``transcripts`` are the kept messages by a run's uid, as far as the caller may read texts; None where they were
+    not asked for.
+    """
+
+    session: SessionItem
+    runs: list[RunItem]
+    arms: list[SessionArm]
+    transcripts: Mapping[str, tuple[Message, ...]] | None
 
 
 class EvaluationItem(TypedDict):
@@ -215,6 +258,37 @@ def runs(context: Context, answer: Sequence[RunRow]) -> list[RunItem]:  # noqa: 
         }
         for row in answer
     ]
+
+
+def sessions(context: Context, answer: Sequence[SessionRow]) -> list[SessionItem]:  # noqa: ARG001
+    """Return the sessions of a list, with the field names that people use."""
+    return [
+        {
+            "session": row.session,
+            "runs": row.n_runs,
+            "started_at": iso(row.first_ms),
+            "ended_at": iso(row.last_ms),
+            "observed": row.n_observed,
+            "unfinished": row.n_unfinished,
+            "tokens": row.tokens if row.n_tokens else None,
+            "runs_with_tokens": row.n_tokens,
+            "cost_pico": row.cost_pico if row.n_costs else None,
+            "runs_with_cost": row.n_costs,
+            "model": row.model if row.n_models == 1 else None,
+            "channel": row.channel if row.n_channels == 1 else None,
+        }
+        for row in answer
+    ]
+
+
+def session(context: Context, answer: RunsOfSession) -> SessionDocument:
+    """Return one session, with the field names that people use."""
+    return {
+        "session": sessions(context, [answer.row])[0],
+        "runs": runs(context, answer.rows),
+        "arms": [{"arm": arm, "prompts": n_in, "referenced": n_used} for arm, n_in, n_used in answer.arms],
+        "transcripts": answer.transcripts,
+    }
 
 
 def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[EvaluationItem]:  # noqa: ARG001

@@ -75,8 +75,17 @@ from core.records.parameters import Compared, ExportFormat
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
-from core.records.run_page import RunRow
-from core.records.run_query import ALL_RUNS, ArmQuery, ChangeQuery, Dates, RewardQuery, RunQuery, RunSide
+from core.records.run_page import RunRow, RunsOfSession, SessionRow
+from core.records.run_query import (
+    ALL_RUNS,
+    ArmQuery,
+    ChangeQuery,
+    Dates,
+    RewardQuery,
+    RunQuery,
+    RunSide,
+    SessionQuery,
+)
 from core.records.run_story import RunStory
 from core.records.search import SearchAnswer, SearchKind
 from core.records.selection import Selection
@@ -795,6 +804,24 @@ class LearnerProtocol(Protocol):
         ['r2']
         """
         return self._tuple("runs", RunRow, limit=limit, **_known(RunQuery, query, "runs"))
+
+    def sessions(self, limit: int = 50, **query: Unpack[SessionQuery]) -> RowTuple[SessionRow]:
+        """Return the sessions with runs that pass the filters, the latest first."""
+        return self._tuple("sessions", SessionRow, limit=limit, **_known(SessionQuery, query, "sessions"))
+
+    def session(self, name: str, *, limit: int = 200, texts: bool = False) -> RunsOfSession:
+        """Return a session with its runs in order; raises `NotFound`.
+
+        ``texts`` includes the kept messages of the runs whose texts the caller may read.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/sessions.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"], session="chat-1")
+        ...     [(one.session, one.n_runs) for one in learner.sessions()], learner.session("chat-1").arms
+        ([('chat-1', 1)], (('tool:fs:Read', 1, 1),))
+        """
+        return self._call("session", RunsOfSession, name=name, limit=limit, texts=texts)
 
     def compare_sides(
         self, a: RunSide = ALL_RUNS, b: RunSide = ALL_RUNS, *, limit: int = 50

@@ -281,6 +281,20 @@ VERBS: Final = (
         document="core.doors.story:document",
     ),
     Verb(
+        name="sessions",
+        action="read",
+        flow="core.flows.queries.runs:sessions",
+        example={"model": "gpt-4.1", "limit": 10},
+        document="core.doors.documents:sessions",
+    ),
+    Verb(
+        name="session",
+        action="read",
+        flow="core.flows.queries.runs:session",
+        example={"name": "chat-3004"},
+        document="core.doors.documents:session",
+    ),
+    Verb(
         name="rollouts",
         action="read",
         flow="core.flows.rollouts:rollouts",

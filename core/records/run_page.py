@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from core.records.run import RunClass, Status
+from core.records.transcript import Message
 from core.records.verdict import Outcome
 
 Direction = Literal["older", "newer"]
@@ -77,3 +80,31 @@ class SessionRow(NamedTuple):
     n_channels: int
     model: str | None
     n_models: int
+
+
+class SessionCursor(NamedTuple):
+    """The place of a session in a list, the latest first; ``last_ms`` None = unknown, which comes last."""
+
+    last_ms: int | None
+    session: str
+
+
+class SessionPage(NamedTuple):
+    """Sessions, the latest first. ``onward`` is where the next page starts, None at the end."""
+
+    rows: tuple[SessionRow, ...]
+    onward: SessionCursor | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOfSession:
+    """A session with its first runs in order, and their arms: id, prompts with it, runs that referenced it.
+
+    ``transcripts`` are the kept messages by a run's uid, of the runs whose texts the caller may read; None where they
+    were not asked for.
+    """
+
+    row: SessionRow
+    rows: tuple[RunRow, ...]
+    arms: tuple[tuple[str, int, int], ...]
+    transcripts: Mapping[str, tuple[Message, ...]] | None = None

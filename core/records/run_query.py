@@ -62,6 +62,22 @@ class RunQuery(TypedDict, total=False):
     ]
 
 
+class SessionQuery(TypedDict, total=False):
+    """Filters of the list of sessions, by their runs; None = any."""
+
+    model: Annotated[Names, Meta(description="Only runs of this model, or of these, count.")]
+    channel: Annotated[Names, Meta(description="Only runs of this channel, or of these, count.")]
+    span: Annotated[
+        Span | None,
+        Meta(description="Only runs of the days before the newest one, or of the dates named, count."),
+    ]
+    from_: Annotated[str | None, Meta(description="Only runs from this day or full hour on count, UTC.")]
+    to: Annotated[
+        str | None,
+        Meta(description="Only runs up to this day, inclusive, or before this full hour count, UTC."),
+    ]
+
+
 class RunSide(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=lambda name: name.rstrip("_")
 ):

@@ -8,8 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import streamlit as st
 
-from core.flows.queries import RunsOfSession
-from core.records.run_page import SessionRow
+from core.records.run_page import RunsOfSession, SessionRow
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from core.errors import NotFound
 from core.flows import queries
 from core.flows.learn import record
 from core.records.arm import Arm
@@ -88,6 +89,7 @@ def test_a_view_without_sessions_says_so(open_page: Open, database: Path) -> Non
 def test_a_view_chooses_the_runs(database: Path) -> None:
     recorded(database, "chat-1", "chat-2", "chat-1")
     context = context_at(database)
-    assert [one.n_runs for one in queries.sessions(context, View(until_ms=NOON_MS + 60_000))] == [1]
-    assert queries.sessions(context, View(models=("small",))) == ()
-    assert queries.session(context, "chat-9") is None
+    assert [one.n_runs for one in queries.sessions_in(context, View(until_ms=NOON_MS + 60_000))] == [1]
+    assert queries.sessions_in(context, View(models=("small",))) == ()
+    with pytest.raises(NotFound, match="There is no session 'chat-9'"):
+        queries.session(context, "chat-9")

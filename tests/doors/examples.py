@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from core.doors.verbs import Verb
 from core.flows import learn
 from core.flows.bridges import add_sender
@@ -24,6 +26,7 @@ from tests.formats.builders import lines
 
 ARM = "tool:web:search"
 RUN = "request-1"
+SESSION = "chat-3004"
 LAYER = "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 FILE = "runs.jsonl"
 TABLE = "rewards.csv"
@@ -33,7 +36,7 @@ def example_world(folder: Path) -> Context:
     """A run, a reward that stands, one that is undone, a queue, a member, a token, a webhook; and a file."""
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
-    learn.record(context, run_of(RUN, inventory=prompt, calls=["search"]))
+    learn.record(context, replace(run_of(RUN, inventory=prompt, calls=["search"]), session=SESSION))
     reward(context, ARM, 0.5)
     undo(context, reward(context, ARM, 0.5).id)
     add_queue(context, "Week 12")

@@ -42,7 +42,7 @@ from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics.savings import Savings
 from tests.conftest import ROOT
-from tests.doors.examples import ARM, FILE, RUN, example_world
+from tests.doors.examples import ARM, FILE, RUN, SESSION, example_world
 from tests.doors.http.test_served import served
 from tests.flows.world import START_MS, context_at
 
@@ -94,6 +94,8 @@ ANSWERS: dict[str, Operation] = {
     ),
     "run": lambda one: one.run(RUN),
     "why": lambda one: one.why("c1"),
+    "sessions": lambda one: one.sessions(3, model=None),
+    "session": lambda one: one.session(SESSION, limit=5, texts=True),
     "compare_sides": lambda one: one.compare_sides(RunSide(run="c1"), RunSide(), limit=3),
     "runs": lambda one: one.runs(3),
     "posteriors": lambda one: one.posteriors(View(types=("tool",))),

@@ -20,7 +20,7 @@ from core.flows.context import Context
 from core.flows.reward import reward
 from core.permissions import Action, may
 from core.records.actor import Actor, Grant, Role, Scope
-from tests.doors.examples import ARM, LAYER, RUN, example_world
+from tests.doors.examples import ARM, LAYER, RUN, SESSION, example_world
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "qortex_learning_select": {"candidates": [{"id": ARM}]},
@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},
     "versions": {"arm": ARM},
+    "session": {"session": SESSION, "limit": 5},
     "compare_sides": {"a": {"class": ["baseline", "selected"]}, "b": {"run": RUN}, "limit": 2},
     "carried": {},
     "search": {"words": "request-1"},

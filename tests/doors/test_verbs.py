@@ -145,6 +145,8 @@ FIELDS: Mapping[str, str] = {
     "evaluations": "wanted limit from to since",
     "agreement": "wanted",
     "versions": "arm",
+    "sessions": "limit model channel span from to",
+    "session": "name limit texts",
     "compare_sides": "a b limit",
     "carried": "limit",
     "search": "words kinds limit",

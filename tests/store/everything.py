@@ -94,7 +94,7 @@ from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
 from core.records.run import Inventory, Run
-from core.records.run_page import Cursor, Direction
+from core.records.run_page import Cursor, Direction, SessionCursor
 from core.records.run_query import RunSide, rewards_of
 from core.records.times import iso
 from core.records.token import secret_of
@@ -627,6 +627,9 @@ def repair_and_read(context: Context, folder: Path) -> None:
     preview = queries.preview_repair(context, [A, B], since)
     assert queries.evidence(context, [A, B], START_MS).arms
     assert queries.compare_sides(context, RunSide(span="7 days"), RunSide(session="none")).arms
+    latest = queries.listed_sessions(context, limit=1).onward
+    assert latest is None or queries.session(context, latest.session, texts=True).rows
+    assert queries.listed_sessions(context, after=SessionCursor(None, "z"), limit=5).onward is None
     answer = repair(context, arms=[A, B], since=since, key="repaired")
     assert answer == repair(context, arms=[A, B], since=since, key="repaired")
     assert (preview.n, preview.n_corrected) == (answer.observation_count, answer.corrected)

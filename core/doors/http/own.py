@@ -42,8 +42,8 @@ from core.records.episode_page import EpisodeCursor, EpisodeRow
 from core.records.observation import MAX_REQUEST_KEY_CHARS
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.reset import Target
-from core.records.run_page import Cursor
-from core.records.run_query import Dates, RunQuery, side_words
+from core.records.run_page import Cursor, SessionCursor
+from core.records.run_query import Dates, RunQuery, SessionQuery, side_words
 from core.version import __version__
 
 ROOT: Final = "/api/v1"
@@ -327,6 +327,12 @@ def _runs(context: Context, cursor: list[Any] | None, limit: int, filters: Mappi
     return ListPage(documents.runs(context, page.rows), page.onward)
 
 
+def _sessions(context: Context, cursor: list[Any] | None, limit: int, filters: Mapping[str, Any]) -> ListPage:
+    after = None if cursor is None else SessionCursor(*cursor)
+    page = queries.listed_sessions(context, after=after, limit=limit, **cast("SessionQuery", filters))
+    return ListPage(documents.sessions(context, page.rows), page.onward)
+
+
 def _episodes(context: Context, cursor: list[Any] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
     after = None if cursor is None else EpisodeCursor(*cursor)
     page = queries.episode_list(context, cursor=after, limit=limit, **query)
@@ -393,6 +399,14 @@ def _search(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, *_SEARCHED)
     fields = {name: call.query[name] for name in ("words", "limit") if name in call.query}
     request = operation.decode({**fields, "kinds": kinds}, strict=False)
+    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
+
+
+def _session(context: Context, call: HttpCall) -> HttpAnswer:
+    """Return one session; its messages are asked for by name."""
+    check_fields(call, *_OF_SESSION)
+    operation = verb("session")
+    request = operation.decode({**call.query, "name": call.path_values["session"]}, strict=False)
     return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
 
 
@@ -687,6 +701,13 @@ _SEARCHED: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_compo
 _SIDES: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_components(
     [verb("compare_sides").input]
 )[1][verb("compare_sides").input.__name__]["properties"]
+_OF_SESSION: Final[Mapping[str, Mapping[str, object]]] = {
+    name: field
+    for name, field in msgspec.json.schema_components([verb("session").input])[1][
+        verb("session").input.__name__
+    ]["properties"].items()
+    if name != "name"
+}
 _COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
     **{
         f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
@@ -722,6 +743,12 @@ ROWS: Final = (
         RouteText(id="compare_sides", answer=verb("compare_sides"), tagged=True, query=_COMPARED),
     ),
     _look("runs/{uid}", "run", {"name": "uid"}),
+    _row(
+        "GET",
+        "sessions/{session}",
+        _session,
+        RouteText(id="get_session", answer=verb("session"), tagged=True, query=_OF_SESSION),
+    ),
     _list("environments/{environment}/findings", _findings, verb("lint")),
     _row(
         "GET",
@@ -740,6 +767,12 @@ ROWS: Final = (
     _list("posteriors", _by_arm("posteriors"), verb("posteriors"), filters="posteriors"),
     _list("arms", _by_arm("arms"), verb("arms"), filters="arms"),
     _look("arms/{arm}/versions", "versions", {"arm": "arm"}),
+    _list(
+        "sessions",
+        _filtered("sessions", _sessions, (int, type(None)), str),
+        verb("sessions"),
+        filters="sessions",
+    ),
     _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs"), filters="runs"),
     _list(
         "evaluations", _filtered("evaluations", _evaluations, int), verb("evaluations"), filters="evaluations"

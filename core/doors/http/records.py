@@ -33,12 +33,13 @@ BYTES: Final = "application/octet-stream"
 _REPORTS: Final = (
     *("settings", "posteriors", "judgements", "arms", "runs", "evaluations", "agreement", "acts", "ledger"),
     *("savings", "status", "episodes", "lint", "carried"),
-    *("search", "compare_sides"),
+    *("search", "compare_sides", "sessions"),
 )
 _IN_PATH: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "compare": ("environments/{environment}/models", {"environment": "environment"}),
     "episode": ("episodes/{episode}", {"uid": "episode"}),
     "run": ("runs/{uid}", {"name": "uid"}),
+    "session": ("sessions/{session}", {"name": "session"}),
     "versions": ("arms/{arm}/versions", {"arm": "arm"}),
 }
 """Paths of reports with required fields, and those fields, by the path's names."""

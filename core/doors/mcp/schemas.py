@@ -167,6 +167,7 @@ LISTS: Final[Mapping[str, str]] = {
     "arms": "arms",
     "posteriors": "posteriors",
     "runs": "runs",
+    "sessions": "sessions",
     "ledger": "ledger",
     "acts": "acts",
     "evaluations": "evaluations",
@@ -193,6 +194,13 @@ ROWS: Final = _own(
         "description": "; ".join(f"{name}: {', '.join(filters_of(name))}" for name in LISTS),
     },
     limit=_integer(10) | {"minimum": 1, "maximum": 1_000, "description": "How many."},
+)
+_OF_SESSION: Final = _filters("session")
+SESSION: Final = _own(
+    ("session",),
+    session=_OF_SESSION["name"],
+    limit=_OF_SESSION["limit"] | {"default": 50},
+    texts=_OF_SESSION["texts"],
 )
 SIDES: Final = _own(
     (),

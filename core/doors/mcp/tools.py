@@ -25,6 +25,7 @@ from core.doors.mcp.schemas import (
     ROWS,
     RUNS,
     SEARCH,
+    SESSION,
     SIDES,
     UNDO,
     VERSIONS,
@@ -236,11 +237,16 @@ def _object(
 
 
 _ten_runs: Final = _verb("runs", {name: name for name in RUNS["properties"] if name != "learner"})
+_one_session: Final = _object(_verb("session", {"session": "name", "limit": "limit", "texts": "texts"}))
 _undone: Final = _object(_verb("undo", {"id": "act_id"}))
 
 
 def _runs(service: Service, actor: Actor, arguments: Arguments) -> Document:
     return {"runs": _ten_runs(service, actor, {"limit": 10, **arguments})}
+
+
+def _session(service: Service, actor: Actor, arguments: Arguments) -> Document:
+    return _one_session(service, actor, {"limit": 50, **arguments})
 
 
 def _rows(service: Service, actor: Actor, arguments: Arguments) -> Document:
@@ -400,6 +406,16 @@ _TABLE: Final = (
         "belief that they alone come to. They show whether usefulness changed with the text.",
         VERSIONS,
         _object(_verb("versions", {"arm": "arm"})),
+        _plainly,
+    ),
+    AgentTool(
+        "session",
+        "read",
+        "reads",
+        "One session: its runs in order, and the arms in their prompts, the most used first. Kept messages come only "
+        "with texts, and only to callers who may read them. The tool rows lists sessions.",
+        SESSION,
+        _session,
         _plainly,
     ),
     AgentTool(

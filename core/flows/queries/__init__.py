@@ -91,15 +91,15 @@ from core.flows.queries.previews import (
 from core.flows.queries.quality import LayersView, layers
 from core.flows.queries.run import run, transcript
 from core.flows.queries.runs import (
-    SESSION_RUNS,
     SESSIONS,
-    RunsOfSession,
     RunsView,
     listed_runs,
+    listed_sessions,
     runs,
     runs_view,
     session,
     sessions,
+    sessions_in,
 )
 from core.flows.queries.savings import MonthSaved, months, savings
 from core.flows.queries.search import search

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Unpack
+from typing import Annotated, Final, Unpack, cast
 
 import numpy as np
 from msgspec import Meta
 
 from core.columns import Ints
+from core.errors import NotFound
 from core.flows.context import Context
-from core.records.run_page import Cursor, Direction, RunPage, RunRow, SessionRow
-from core.records.run_query import RunQuery, RunScope, scope_of
+from core.records.run_page import (
+    Cursor,
+    Direction,
+    RunPage,
+    RunRow,
+    RunsOfSession,
+    SessionCursor,
+    SessionPage,
+    SessionRow,
+)
+from core.records.run_query import RunQuery, RunScope, SessionQuery, scope_of
+from core.records.transcript import Message
 from core.records.view import RunFilter, View
 from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
@@ -25,14 +37,14 @@ from core.store.reads.run_pages import (
 )
 from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
 from core.store.reads.since import marked_runs, position_of
+from core.store.review import is_open_item
+from core.store.texts import read_transcript
 from core.store.transaction import Snapshot
 
 PAGE_RUNS: Final = 50
 """Runs per page. The table and the heat map show the same runs."""
 SESSIONS: Final = 200
 """Sessions in a list; a view with a narrower span shows others."""
-SESSION_RUNS: Final = 200
-"""Runs of a session that are shown."""
 ROWS_AT_MOST: Final = 24
 """Maximum number of arms in a heat map. At 15 px per row, more would not fit on a screen."""
 
@@ -47,15 +59,6 @@ class RunsView:
     page: RunPage
     n_runs: int | None
     cells: Heatmap
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunsOfSession:
-    """A session with its first runs in order, and their arms: id, prompts with it, runs that referenced it."""
-
-    row: SessionRow
-    rows: tuple[RunRow, ...]
-    arms: tuple[tuple[str, int, int], ...]
 
 
 def runs(
@@ -96,26 +99,77 @@ def _page(snapshot: Snapshot, scope: RunScope, cursor: Cursor | None, limit: int
     return RunPage(rows=marked_runs(snapshot, rows), onward=None, n_looked_at=len(rows), cut_short=False)
 
 
-def sessions(context: Context, view: View = View(), *, limit: int = SESSIONS) -> tuple[SessionRow, ...]:  # noqa: B008
-    """List the sessions with runs in a view, the latest first."""
+def sessions(
+    context: Context,
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of sessions.")] = 50,
+    **query: Unpack[SessionQuery],
+) -> tuple[SessionRow, ...]:
+    """List the sessions with runs that pass the filters, the latest first."""
+    return listed_sessions(context, limit=limit, **query).rows
+
+
+def listed_sessions(
+    context: Context, *, after: SessionCursor | None = None, limit: int, **query: Unpack[SessionQuery]
+) -> SessionPage:
+    """Return sessions beyond a cursor, the latest first."""
+    with context.reading() as snapshot:
+        view = _scope(snapshot, cast("RunQuery", query)).view
+        rows = session_rows(snapshot, view, limit=limit, after=after)
+        last = SessionCursor(rows[-1].last_ms, rows[-1].session) if len(rows) == limit else None
+        return SessionPage(rows, last)
+
+
+def sessions_in(context: Context, view: View, *, limit: int = SESSIONS) -> tuple[SessionRow, ...]:
+    """Return the sessions with runs in a view, the latest first."""
     with context.reading() as snapshot:
         return session_rows(snapshot, view, limit=limit)
 
 
-def session(context: Context, name: str) -> RunsOfSession | None:
-    """Return the runs of a session in order, and the part of arms in them; None for an unknown one."""
+def session(
+    context: Context,
+    name: Annotated[str, Meta(description="The session's name.")],
+    *,
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="Maximum number of runs.")] = 200,
+    texts: Annotated[
+        bool, Meta(description="Include the kept messages of the runs whose texts the caller may read.")
+    ] = False,
+) -> RunsOfSession:
+    """Show a session: its runs in order, and the part of arms in them.
+
+    Raises `NotFound` where no active run names it.
+    """
     with context.reading() as snapshot:
         rows = session_rows(snapshot, View(), limit=1, session=name)
         if not rows:
-            return None
-        page = run_page(snapshot, RunFilter(), View(), direction="newer", limit=SESSION_RUNS, session=name)
+            raise NotFound(
+                f"There is no session {name[:80]!r} in learner {context.learner!r}.",
+                next_step="Use a name that armscope sessions lists.",
+            )
+        page = run_page(snapshot, RunFilter(), View(), direction="newer", limit=limit, session=name)
         arms = arms_in_runs(snapshot, tuple(row.run_no for row in page.rows))
         counts = zip(arms.keys, arms.n_in.tolist(), arms.n_used.tolist(), strict=True)
+        in_order = tuple(reversed(page.rows))
         return RunsOfSession(
             row=rows[0],
-            rows=tuple(reversed(page.rows)),
+            rows=in_order,
             arms=tuple(sorted(counts, key=lambda one: (-one[2], -one[1], one[0]))),
+            transcripts=_transcripts(context, snapshot, in_order) if texts else None,
         )
+
+
+def _transcripts(
+    context: Context, snapshot: Snapshot, rows: Sequence[RunRow]
+) -> dict[str, tuple[Message, ...]]:
+    """Return the kept messages of runs; a reviewer reads those of runs to be judged, each by itself."""
+    transcripts = dict[str, tuple[Message, ...]]()
+    for row in rows:
+        if snapshot.shows_texts or (
+            context.may("judge") and is_open_item(snapshot, context.actor.name, row.run_no)
+        ):
+            messages = read_transcript(snapshot, row.run_no)
+            if messages is not None:
+                transcripts[row.uid] = messages
+    return transcripts
 
 
 def runs_view(

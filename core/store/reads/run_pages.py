@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from core.columns import UNKNOWN
 from core.records.judged import INCLUDED, NAMED
 from core.records.limits import LAST_MS
-from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, SessionRow
+from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, SessionCursor, SessionRow
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
@@ -328,18 +328,30 @@ def _places(
     )
 
 
+_LATEST: Final = f"coalesce(max(at_ms), {UNKNOWN})"
+
+
 def session_rows(
-    snapshot: Snapshot, view: View, *, limit: int, session: str | None = None
+    snapshot: Snapshot,
+    view: View,
+    *,
+    limit: int,
+    session: str | None = None,
+    after: SessionCursor | None = None,
 ) -> tuple[SessionRow, ...]:
-    """Return the sessions with runs in a view, the latest first; or the one of a name."""
+    """Return the sessions with runs in a view, the latest first; those after a cursor, or the one of a name."""
     fits, values = matching(RunFilter(), view, session)
+    beyond = ""
+    if after is not None:
+        last_ms = UNKNOWN if after.last_ms is None else after.last_ms
+        beyond = f" HAVING {_LATEST} < ? OR ({_LATEST} = ? AND session > ?)"
+        values = [*values, last_ms, last_ms, after.session]
     rows = snapshot.connection.rows(
         "SELECT session, count(*), min(at_ms), max(at_ms), sum(CASE WHEN outcome = 'observed' THEN 1 ELSE 0 END),"
         " sum(CASE WHEN status <> 'completed' THEN 1 ELSE 0 END), coalesce(sum(tokens), 0), count(tokens),"
         " coalesce(sum(bill_pico), 0), count(bill_pico), max(channel), count(DISTINCT channel), max(model),"
         " count(DISTINCT model) FROM run WHERE learner_id = ? AND session IS NOT NULL AND session <> ''"
-        f" AND revision <= ? AND {fits} GROUP BY session"
-        " ORDER BY coalesce(max(at_ms), -1) DESC, session LIMIT ?",
+        f" AND revision <= ? AND {fits} GROUP BY session{beyond} ORDER BY {_LATEST} DESC, session LIMIT ?",
         [snapshot.learner_id, snapshot.revision, *values, limit],
     )
     return tuple(

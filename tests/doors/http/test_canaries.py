@@ -104,7 +104,13 @@ _ACTS: Final = (
     (
         "runs",
         {
-            **{"kind": "run", "uid": "r1", "arms": [ARM, "skill:canary:main"], "calls": ["canaryarm"]},
+            **{
+                "kind": "run",
+                "uid": "r1",
+                "session": "s1",
+                "arms": [ARM, "skill:canary:main"],
+                "calls": ["canaryarm"],
+            },
             **{"prompt": "canaryasked", "reply": "canaryanswered with the canary skill: canarymatched"},
         },
     ),
@@ -116,7 +122,14 @@ _ACTS: Final = (
 
 def _looked_at() -> list[str]:
     """Every address that only looks, and those of the other doors."""
-    places = {"name": "agents", "uid": "r1", "arm": ARM, "environment": "sums", "episode": "sums%2F1"}
+    places = {
+        "name": "agents",
+        "uid": "r1",
+        "arm": ARM,
+        "environment": "sums",
+        "episode": "sums%2F1",
+        "session": "s1",
+    }
     own = [route.path.format(**places) for route in ROUTES if route.methods == ("GET",)]
     exports = [f"{AT}/export?format={form}" for form in EXPORT_FORMATS]
     openclaw = [
@@ -130,6 +143,7 @@ def _looked_at() -> list[str]:
             "timeseries?metric=tokens&window=1d",
         )
     ]
+    own.append(f"{AT}/sessions/s1?texts=true")
     return [*own, *exports, *openclaw, "/v1/learning/agents/posteriors", "/v1/learning/agents/metrics"]
 
 

@@ -21,7 +21,7 @@ from core.flows.context import Context
 from core.flows.undo import undo
 from core.records.actor import Actor
 from core.store.schema import HEAD
-from tests.doors.examples import ARM, RUN
+from tests.doors.examples import ARM, RUN, SESSION
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import Asked
 from tests.engine import kept_in
@@ -55,11 +55,12 @@ PAID: Mapping[str, tuple[str, Mapping[str, object]]] = {
         f"sides?a.run={RUN}&b.class=baseline&b.class=imported",
         {"a": {"run": RUN}, "b": {"class": ["baseline", "imported"]}},
     ),
+    "session": (f"sessions/{SESSION}?limit=5&texts=true", {"name": SESSION, "limit": 5, "texts": True}),
     "versions": (f"arms/{quote(ARM, safe='')}/versions", {"arm": ARM}),
 }
 """What is told of episodes: the route, and what its verb is asked with."""
 LOOKS = ("status", "traces", "rollouts", "settings", "agreement", "carried")
-LISTS = ("posteriors", "arms", "runs", "evaluations", "acts", "audit")
+LISTS = ("posteriors", "arms", "runs", "sessions", "evaluations", "acts", "audit")
 
 
 def sent_once(context: Context, tmp_path: Path, name: str) -> tuple[Any, Any]:
@@ -125,7 +126,8 @@ def test_environments_are_told_by_name_page_by_page(context: Context, asking: As
 
 @pytest.mark.parametrize("name", LISTS)
 def test_pages_of_a_list_are_the_whole_list(name: str, context: Context, asking: Asking) -> None:
-    learn.record_all(context, [run_of(f"r{n}", at_ms=None if n % 3 else 1_790_000_000_000) for n in range(9)])
+    made = [run_of(f"r{n}", at_ms=None if n % 3 else 1_790_000_000_000) for n in range(9)]
+    learn.record_all(context, [msgspec.structs.replace(run, session=f"s{n}") for n, run in enumerate(made)])
     whole = asking.get(f"{AT}/{name}?limit=1000").document
     assert whole["next"] is None
     found, cursor = [], ""

@@ -16,8 +16,19 @@ if TYPE_CHECKING:
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Start": ("demo", "import", "with", "hook", "serve", "help"),
     "See": (
-        *("status", "inventory", "savings", "posteriors", "arms", "versions", "runs", "run", "ledger"),
-        *("compare", "episodes", "search", "report"),
+        *(
+            "status",
+            "inventory",
+            "savings",
+            "posteriors",
+            "arms",
+            "versions",
+            "runs",
+            "run",
+            "sessions",
+            "session",
+        ),
+        *("ledger", "compare", "episodes", "search", "report"),
     ),
     "Correct": ("reward", "note", "repair", "reset", "undo", "settings", "prune"),
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric"),
