@@ -6,12 +6,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.learn import record_all
 from core.records.run_query import RunSide
+from core.records.view import View
+from dashboard import wording
 from dashboard.widgets import address
-from tests.dashboard.conftest import Open, texts
+from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import NOON_MS, keys, runs, world
 
 ARMS = keys(5)
@@ -94,6 +97,57 @@ def test_it_shows_something_for_any_address(
     page = open_page("compare", **parameters)
     assert not page.exception
     assert page.title[0].value
+
+
+def bill(page: AppTest) -> dict[str, list[str]]:
+    """Rows of the small table by their heads."""
+    (table,) = page.table
+    heads, a, b = (table.value[name].tolist() for name in table.value.columns)
+    return {head: [one, other] for head, one, other in zip(heads, a, b, strict=True)}
+
+
+def test_the_bill_has_the_savings_of_both_sides_or_what_is_missing(open_page: Open, database: Path) -> None:
+    context = world(database, ARMS, 400)
+    cells = bill(open_page("compare", compare_by="Models", model_a="large", model_b="mini"))["tokens saved"]
+    for cell, model in zip(cells, ("large", "mini"), strict=True):
+        shown = queries.savings(context, View(models=(model,))).overall.shown
+        assert shown.value is not None
+        assert shown.limits is not None
+        limits = wording.percent_interval(*shown.limits)
+        assert cell == f"{wording.percent(shown.value / 100)} ({limits})"
+    single = bill(open_page("compare", compare_by="Runs", run_a="run-3", run_b="run-5"))["tokens saved"]
+    assert single == ["a single run has no baseline"] * 2
+
+
+def test_without_baseline_runs_no_saving_is_named(open_page: Open, database: Path) -> None:
+    record_all(world(database, ARMS, 0), runs(ARMS, 200, classes=("selected",)))
+    cells = bill(open_page("compare", compare_by="Models", model_a="large", model_b="mini"))["tokens saved"]
+    assert cells == ["No baseline runs yet"] * 2
+
+
+def test_pages_of_arms_are_the_flow_s_order(open_page: Open, database: Path) -> None:
+    context = world(database, keys(120), 8)
+    answer = queries.compare_sides(context, RunSide(model="large"), RunSide(model="mini"), limit=1_000)
+    page = open_page("compare", compare_by="Models", model_a="large", model_b="mini")
+    ids = list(page.dataframe[0].value["id"])
+    assert len(ids) == 50
+    for _ in range(2):
+        next(one for one in page.button if one.label == "More arms").click()
+        page.run()
+        ids += list(page.dataframe[0].value["id"])
+    assert ids == [one.arm for one in answer.arms]
+    assert next(one for one in page.button if one.label == "More arms").disabled
+    next(one for one in page.button if one.label == "First arms").click()
+    page.run()
+    assert list(page.dataframe[0].value["id"]) == ids[:50]
+
+
+@pytest.mark.parametrize("start", ["-1", "7", "100000000000", "x", "50"])
+def test_a_position_beyond_the_arms_is_the_first_page(open_page: Open, database: Path, start: str) -> None:
+    world(database, ARMS, 8)
+    page = open_page("compare", compare_by="Models", model_a="large", model_b="mini", arms_from=start)
+    check(page)
+    assert len(page.dataframe[0].value) == len(ARMS)
 
 
 def test_an_empty_learner_and_one_model_say_what_is_missing(open_page: Open, database: Path) -> None:
