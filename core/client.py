@@ -81,6 +81,7 @@ _REPORTS: Final[Mapping[str, str]] = {
     "compare": "records/environments/{environment}/models",
     "episode": "records/episodes/{uid}",
     "run": "records/runs/{name}",
+    "session": "records/sessions/{name}",
     "versions": "records/arms/{arm}/versions",
 }
 """Routes of reports with fields in the path; any other is ``records/NAME``."""
