@@ -53,6 +53,39 @@ _CUT_OFF: Final = """
 """
 
 
+_WITHOUT_CSV: Final = """
+() => {
+  const small = [...document.querySelectorAll('[data-testid=stTable]')].filter(one => one.querySelector('table'));
+  const none = small.filter(one => !one.querySelector('button.armscope-csv[aria-label^="Download as CSV"]'));
+  const big = [...document.querySelectorAll('[data-testid=stDataFrame]')].filter(one => {
+    const around = one.closest('[data-testid=stElementContainer]');
+    const lazy = around?.parentElement.querySelector('[data-testid=stDownloadButton]');
+    return !lazy && !around?.querySelector('button[aria-label^="Download as CSV"]');
+  });
+  return [...none, ...big].map(one => one.textContent.slice(0, 80));
+}
+"""
+
+
+def without_csv(page: Page) -> list[str]:
+    """Tables, small and big, that offer no CSV."""
+    texts: list[str] = page.evaluate(_WITHOUT_CSV)
+    return texts
+
+
+def loose(page: Page) -> list[str]:
+    """Charts in which a drag does more than select days."""
+    texts: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll('.js-plotly-plot')].filter(one => {
+          const layout = one._fullLayout;
+          const axes = Object.keys(layout).filter(name => /^[xy]axis/.test(name));
+          return layout.dragmode === 'zoom' || axes.some(name => !layout[name].fixedrange)
+            || (layout.dragmode === 'select' && layout.selectdirection !== 'h');
+        }).map(one => one.textContent.slice(0, 80))"""
+    )
+    return texts
+
+
 def open_page(visit: Visit, name: str, **more: str) -> Visit:
     """Come to a page where it shows something."""
     return visit.come_to(name, **ADDRESSES[name], **more)

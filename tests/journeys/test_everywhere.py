@@ -1,4 +1,4 @@
-"""Every page in every look: nothing for axe, nothing cut off, nothing wider than its window, a silent console."""
+"""Every page in every look: axe, cut texts, width, CSV of each table, fixed charts, a silent console."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
-from tests.journeys.everywhere import ADDRESSES, cut_off, open_page
+from tests.journeys.everywhere import ADDRESSES, cut_off, loose, open_page, without_csv
 from tests.journeys.server import Served, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import run_lines
@@ -71,6 +71,8 @@ def nothing_is_wrong(visit: Visit, name: str) -> None:
     assert (name, findings(visit.page)) == (name, [])
     assert (name, cut_off(visit.page)) == (name, [])
     assert (name, visit.too_wide()) == (name, [])
+    assert (name, without_csv(visit.page)) == (name, [])
+    assert (name, loose(visit.page)) == (name, [])
     visit.check()
 
 
