@@ -18,8 +18,14 @@ from msgspec import Meta
 from core.flows.context import Context
 from core.flows.new_file import new_file
 from core.flows.training_counts import TrainingCounts
-from core.formats.kairos import TrainingRow, preference_jsonl, reward_jsonl, sft_jsonl, trace_jsonl
-from core.formats.kairos_table import reward_csv
+from core.formats.kairos import (
+    TrainingRow,
+    preference_jsonl,
+    reward_csv,
+    reward_jsonl,
+    sft_jsonl,
+    trace_jsonl,
+)
 from core.records.evaluation import Grade, Thresholds
 from core.records.layer import LayerUri
 from core.records.parameters import completed

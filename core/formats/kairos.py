@@ -1,8 +1,9 @@
 """KAIROS's ``reward`` call and its training exports, bytes ↔ evaluations.
 
 ``reward_jsonl`` has every rewarded pair, ``sft_jsonl`` those good enough to fine-tune on. ``preference_jsonl`` has a
-chosen and a rejected answer, ``trace_jsonl`` the pairs as they are. Each is a function from rows to lines without
-line ends. The bytes equal JSON as JavaScript writes it, with members in KAIROS's order.
+chosen and a rejected answer, ``trace_jsonl`` the pairs as they are, and ``reward_csv`` is a table for spreadsheets.
+Each is a function from rows to lines without line ends. The bytes equal JSON as JavaScript writes it, with members in
+KAIROS's order.
 
 Consequences of a reward (signed score, label, grader, flags, blockers) are computed from its record and the
 thresholds in force at each write, and ignored at each read. Scores are written as they were sent. A missing one is
@@ -23,13 +24,11 @@ from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, Inva
 from core.evaluate import known_grade
 from core.formats.moments import utc_ms_of
 from core.formats.strict import UNDECODABLE, check, reason
+from core.records.cells import csv_line
 from core.records.evaluation import (
     EVALUATION_OUTCOMES,
-    Blocker,
     EvaluationOutcome,
     Grade,
-    GraderKind,
-    Label,
     Thresholds,
 )
 from core.records.javascript import number, rewritten
@@ -51,19 +50,35 @@ _WRITTEN_ALIKE: Final = 1e-5
 # The reward call
 
 
-class RewardInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A ``reward`` call as it was sent; None = left out, which is not "".
+class _Judged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A judgement, without its consequences; None = not sent, which is not ""."""
+
+    outcome: EvaluationOutcome
+    score: Share | None = None
+    feedback: str | None = None
+    rater: str | None = None
+    rubric_version: str | None = None
+    llm_model_id: str | None = None
+
+    def graded(self, thresholds: Thresholds = _THRESHOLDS) -> Grade:
+        """The grade."""
+        return known_grade(
+            self.outcome,
+            self.score,
+            self.rater,
+            self.llm_model_id,
+            self.rubric_version,
+            thresholds=thresholds,
+        )
+
+
+class RewardInput(_Judged, frozen=True, kw_only=True, gc=False):
+    """A ``reward`` call as it was sent.
 
     >>> read_reward(b'{"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "failure"}').score
     """
 
     layer: LayerUri
-    outcome: EvaluationOutcome
-    score: float | None = None
-    feedback: str | None = None
-    rater: str | None = None
-    rubric_version: str | None = None
-    llm_model_id: str | None = None
 
 
 def read_reward(body: bytes) -> RewardInput:
@@ -161,30 +176,6 @@ def _got(value: Mapping[str, object], name: str) -> str:
     return shown(value[name]) if name in value else "none"
 
 
-class _Row(msgspec.Struct, gc=False):
-    uri: str
-    outcome: EvaluationOutcome
-    score: _Score
-    feedback: str | None
-    rater: str | None
-    rubric_version: str | None
-    llm_model_id: str | None
-    grader_kind: GraderKind
-    evaluation_label: Label
-    exportable_for_sft: bool
-    exportable_for_preference: bool
-    sft_blockers: tuple[Blocker, ...]
-    preference_blockers: tuple[Blocker, ...]
-    rated_at: str | None
-
-
-class _Answer(msgspec.Struct, gc=False):
-    results: tuple[_Row, ...]
-    total_rated: int = 1
-    total_failed: int = 0
-    next_call: None = None
-
-
 def reward_output(reward: RewardInput, graded: Grade, at_ms: int) -> bytes:
     """The answer to a ``reward`` call that was recorded at ``at_ms`` (UTC milliseconds).
 
@@ -194,23 +185,10 @@ def reward_output(reward: RewardInput, graded: Grade, at_ms: int) -> bytes:
     >>> answer[-57:]
     b'00Z"}],"total_rated":1,"total_failed":0,"next_call":null}'
     """
-    row = _Row(
-        reward.layer.raw,
-        reward.outcome,
-        _plain(graded.normalized_score),
-        reward.feedback,
-        reward.rater,
-        reward.rubric_version,
-        reward.llm_model_id,
-        graded.grader_kind,
-        graded.label,
-        graded.exportable_for_sft,
-        graded.exportable_for_preference,
-        graded.sft_blockers,
-        graded.preference_blockers,
-        _time(at_ms),
-    )
-    return _encode(_Answer((row,)))
+    members = dict(zip(_RECORD, _values(reward, graded, at_ms, None), strict=True))
+    row = {name: value for name, value in members.items() if name not in {"signed_score", "quality_bonus"}}
+    results = [{"uri": reward.layer.raw, **row, "score": _plain(graded.normalized_score)}]
+    return _encode({"results": results, "total_rated": 1, "total_failed": 0, "next_call": None})
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,30 +221,10 @@ def refusal(error: ArmscopeError) -> Refusal:
 # Training rows
 
 
-class Reward(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An evaluation as training rows carry it, without its consequences.
+class Reward(_Judged, frozen=True, kw_only=True, gc=False):
+    """An evaluation as training rows carry it, without its consequences; ``rated_at_ms`` None = unknown."""
 
-    ``score`` is from 0 to 1, None = not sent; ``rated_at_ms`` in UTC milliseconds, None = unknown.
-    """
-
-    outcome: EvaluationOutcome
-    score: float | None = None
-    feedback: str | None = None
-    rater: str | None = None
-    rubric_version: str | None = None
-    llm_model_id: str | None = None
     rated_at_ms: int | None = None
-
-    def graded(self, thresholds: Thresholds = _THRESHOLDS) -> Grade:
-        """The grade."""
-        return known_grade(
-            self.outcome,
-            self.score,
-            self.rater,
-            self.llm_model_id,
-            self.rubric_version,
-            thresholds=thresholds,
-        )
 
 
 class TrainingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -304,98 +262,78 @@ class _Response(msgspec.Struct, gc=False):
     raw_solution: _Written = msgspec.UNSET
 
 
-class _FilledInstruction(msgspec.Struct, gc=False):
-    activation_query: msgspec.Raw = _NULL
-    tensor_in: _Written = msgspec.UNSET
-    layer_instructions: _Written = msgspec.UNSET
+class _FilledInstruction(_Instruction, gc=False):
+    activation_query: _Written = _NULL
 
 
-class _FilledResponse(msgspec.Struct, gc=False):
-    tensor_out: msgspec.Raw = _NULL
-    trace: msgspec.Raw = _NULL
-    raw_solution: msgspec.Raw = _NULL
+class _FilledResponse(_Response, gc=False):
+    tensor_out: _Written = _NULL
+    trace: _Written = _NULL
+    raw_solution: _Written = _NULL
 
 
-class _Record(msgspec.Struct, gc=False):
-    """A reward as KAIROS stores it with an execution; missing values are left out."""
-
-    outcome: EvaluationOutcome
-    score: _Score | msgspec.UnsetType
-    signed_score: _Score
-    quality_bonus: _Score
-    feedback: str | msgspec.UnsetType
-    rater: str | msgspec.UnsetType
-    rubric_version: str | msgspec.UnsetType
-    llm_model_id: str | msgspec.UnsetType
-    grader_kind: GraderKind
-    evaluation_label: Label
-    exportable_for_sft: bool
-    exportable_for_preference: bool
-    sft_blockers: tuple[Blocker, ...]
-    preference_blockers: tuple[Blocker, ...]
-    rated_at: str | msgspec.UnsetType
-
-
-class _Item(msgspec.Struct, gc=False):
-    """A reward in ``reward_jsonl``: every member is there."""
-
-    outcome: EvaluationOutcome
-    score: _Score | None
-    signed_score: _Score
-    quality_bonus: _Score
-    feedback: str | None
-    rater: str | None
-    llm_model_id: str | None
-    rubric_version: str | None
-    grader_kind: GraderKind
-    evaluation_label: Label
-    exportable_for_sft: bool
-    exportable_for_preference: bool
-    sft_blockers: tuple[Blocker, ...]
-    preference_blockers: tuple[Blocker, ...]
-    rated_at: str | None
+_RECORD: Final = (
+    "outcome",
+    "score",
+    "signed_score",
+    "quality_bonus",
+    "feedback",
+    "rater",
+    "rubric_version",
+    "llm_model_id",
+    "grader_kind",
+    "evaluation_label",
+    "exportable_for_sft",
+    "exportable_for_preference",
+    "sft_blockers",
+    "preference_blockers",
+    "rated_at",
+)
+"""Members of a reward as KAIROS stores it with an execution; missing values are left out."""
+_ITEM: Final = (*_RECORD[:6], "llm_model_id", "rubric_version", *_RECORD[8:])
+"""Members of a reward in ``reward_jsonl``: every one is there."""
+_CELLS: Final = (
+    "execution_id",
+    "adapter_uri",
+    "layer_uri",
+    "layer_index",
+    "timestamp",
+    "instruction",
+    "response",
+    "outcome",
+    "score",
+    "signed_score",
+    "evaluation_label",
+    "grader_kind",
+    "rater",
+    "llm_model_id",
+    "rubric_version",
+    "feedback",
+    "exportable_for_sft",
+    "exportable_for_preference",
+    "sft_blockers",
+    "preference_blockers",
+    "rated_at",
+)
+"""Columns of the table for spreadsheets."""
 
 
 class _Origin(msgspec.Struct, gc=False):
+    """Where a row comes from, in the members of the exports."""
+
     execution_id: str
     adapter_uri: str
     layer_uri: str
-    layer_index: int
-    timestamp: str | None
+    layer_index: Count
+    timestamp: str | None = None
 
 
-class _Rewarded(msgspec.Struct, gc=False):
-    instruction: _FilledInstruction
-    response: _FilledResponse
-    reward: _Item
-    metadata: _Origin
-
-
-class _Source(msgspec.Struct, gc=False):
-    adapter_uri: str
-    layer_uri: str
-    layer_index: int
-
-
-class _Preference(msgspec.Struct, gc=False):
-    prompt: str
-    chosen: str
-    rejected: str
-    metadata: _Source
-
-
-class _Trace(msgspec.Struct, gc=False):
-    id: str
-    execution_id: str
-    adapter_uri: str
-    layer_uri: str
-    layer_index: int
-    timestamp: str | None
-    instruction: msgspec.Raw
-    response: msgspec.Raw
-    reward: _Record | msgspec.UnsetType
-
-
+_Record: Final = msgspec.defstruct("_Record", _RECORD, gc=False)
+_Item: Final = msgspec.defstruct("_Item", _ITEM, gc=False)
+_Rewarded: Final = msgspec.defstruct("_Rewarded", ("instruction", "response", "reward", "metadata"), gc=False)
+_Trace: Final = msgspec.defstruct(
+    "_Trace", ("id", *_Origin.__struct_fields__, "instruction", "response", "reward"), gc=False
+)
 _SAMPLE: Final = (
     b'{"messages":[{"role":"user","content":%b},{"role":"assistant","content":%b}],"metadata":%b}}'
 )
@@ -417,20 +355,14 @@ def reward_jsonl(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOL
     """
     for row in rows:
         if row.reward is not None:
-            yield _encode(
-                _Rewarded(
-                    _FILLED_INSTRUCTION.decode(row.instruction),
-                    _FILLED_RESPONSE.decode(row.response),
-                    _item(row.reward, row.reward.graded(thresholds)),
-                    _Origin(
-                        row.execution,
-                        row.adapter_uri,
-                        canonical_uri(row.layer_uri),
-                        row.layer_index,
-                        _time(row.at_ms),
-                    ),
-                )
+            values = _values(row.reward, row.reward.graded(thresholds), row.reward.rated_at_ms, None)
+            line = _Rewarded(
+                _FILLED_INSTRUCTION.decode(row.instruction),
+                _FILLED_RESPONSE.decode(row.response),
+                _Item(*values[:6], values[7], values[6], *values[8:]),
+                _origin(row, canonical_uri(row.layer_uri)),
             )
+            yield _encode(line)
 
 
 def sft_jsonl(
@@ -515,19 +447,48 @@ def trace_jsonl(
     """
     for row in rows:
         reward = row.reward if include_reward else None
-        yield _encode(
-            _Trace(
-                f"{row.execution}:{row.layer_index}",
-                row.execution,
-                row.adapter_uri,
-                row.layer_uri,
-                row.layer_index,
-                _time(row.at_ms),
-                msgspec.Raw(row.instruction),
-                msgspec.Raw(row.response),
-                msgspec.UNSET if reward is None else _record(reward, reward.graded(thresholds)),
-            )
+        line = _Trace(
+            f"{row.execution}:{row.layer_index}",
+            row.execution,
+            row.adapter_uri,
+            row.layer_uri,
+            row.layer_index,
+            _time(row.at_ms),
+            msgspec.Raw(row.instruction),
+            msgspec.Raw(row.response),
+            msgspec.UNSET if reward is None else _record(reward, reward.graded(thresholds)),
         )
+        yield _encode(line)
+
+
+def reward_csv(rows: Iterable[TrainingRow], thresholds: Thresholds = _THRESHOLDS) -> Iterator[bytes]:
+    """Heads, then a line for every row with a reward, without ends of lines.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it; numbers stay numbers, texts that
+    hold one (``-0.5``) too.
+
+    >>> row = TrainingRow(
+    ...     execution="e1", adapter_uri="a", layer_uri="l", layer_index=1, at_ms=0, instruction="{}", response="{}",
+    ...     reward=Reward(outcome="failure", score=0.5, rater="=cmd()"))
+    >>> list(reward_csv([row]))[1].decode().split(",")[8:13]
+    ['0.5', '-0.5', 'rejected', 'human', "'=cmd()"]
+    """
+    yield csv_line(_CELLS).removesuffix("\n").encode()
+    for row in rows:
+        if row.reward is None:
+            continue
+        graded = row.reward.graded(thresholds)
+        cells = {
+            **msgspec.structs.asdict(_origin(row, canonical_uri(row.layer_uri))),
+            "instruction": row.instruction,
+            "response": row.response,
+            **dict(zip(_RECORD, _values(row.reward, graded, row.reward.rated_at_ms, None), strict=True)),
+            "score": row.reward.score,
+            "signed_score": graded.signed_score,
+            "sft_blockers": " ".join(graded.sft_blockers),
+            "preference_blockers": " ".join(graded.preference_blockers),
+        }
+        yield csv_line([cells[name] for name in _CELLS]).removesuffix("\n").encode()
 
 
 @lru_cache(maxsize=4096)
@@ -561,48 +522,40 @@ def _stated(row: TrainingRow) -> float:
 
 
 def _preference(chosen: TrainingRow, rejected: TrainingRow) -> bytes:
-    source = _Source(chosen.adapter_uri, canonical_uri(chosen.layer_uri), chosen.layer_index)
-    return _encode(_Preference(chosen.instruction, chosen.response, rejected.response, source))
+    pair = {"prompt": chosen.instruction, "chosen": chosen.response, "rejected": rejected.response}
+    source = _source(chosen.adapter_uri, canonical_uri(chosen.layer_uri), chosen.layer_index)
+    return _encode({**pair, "metadata": msgspec.Raw(source + b"}")})
 
 
-def _item(reward: Reward, graded: Grade) -> _Item:
-    return _Item(
+def _origin(row: TrainingRow, layer_uri: str) -> _Origin:
+    return _Origin(row.execution, row.adapter_uri, layer_uri, row.layer_index, _time(row.at_ms))
+
+
+def _values(
+    reward: _Judged, graded: Grade, rated_at_ms: int | None, missing: msgspec.UnsetType | None
+) -> tuple[object, ...]:
+    """Return the values of a reward with its consequences, in the order of a record."""
+    return (
         reward.outcome,
-        None if reward.score is None else _plain(reward.score),
+        missing if reward.score is None else _plain(reward.score),
         _plain(graded.signed_score),
         _plain(graded.quality_bonus),
-        reward.feedback,
-        reward.rater,
-        reward.llm_model_id,
-        reward.rubric_version,
+        missing if reward.feedback is None else reward.feedback,
+        missing if reward.rater is None else reward.rater,
+        missing if reward.rubric_version is None else reward.rubric_version,
+        missing if reward.llm_model_id is None else reward.llm_model_id,
         graded.grader_kind,
         graded.label,
         graded.exportable_for_sft,
         graded.exportable_for_preference,
         graded.sft_blockers,
         graded.preference_blockers,
-        _time(reward.rated_at_ms),
+        missing if rated_at_ms is None or rated_at_ms < 0 else _time(rated_at_ms),
     )
 
 
-def _record(reward: Reward, graded: Grade) -> _Record:
-    return _Record(
-        reward.outcome,
-        msgspec.UNSET if reward.score is None else _plain(reward.score),
-        _plain(graded.signed_score),
-        _plain(graded.quality_bonus),
-        _or_unset(reward.feedback),
-        _or_unset(reward.rater),
-        _or_unset(reward.rubric_version),
-        _or_unset(reward.llm_model_id),
-        graded.grader_kind,
-        graded.label,
-        graded.exportable_for_sft,
-        graded.exportable_for_preference,
-        graded.sft_blockers,
-        graded.preference_blockers,
-        _or_unset(_time(reward.rated_at_ms)),
-    )
+def _record(reward: Reward, graded: Grade) -> msgspec.Struct:
+    return _Record(*_values(reward, graded, reward.rated_at_ms, msgspec.UNSET))
 
 
 def _reward_members(reward: Reward, thresholds: Thresholds) -> bytes:
@@ -637,7 +590,8 @@ def _sampled(  # noqa: PLR0917 - what is remembered by
 @lru_cache(maxsize=4096)
 def _source(adapter_uri: str, layer_uri: str, layer_index: int) -> bytes:
     """Return a sample's source without its end."""
-    return _encode(_Source(adapter_uri, layer_uri, layer_index)).removesuffix(b"}")
+    source = {"adapter_uri": adapter_uri, "layer_uri": layer_uri, "layer_index": layer_index}
+    return _encode(source).removesuffix(b"}")
 
 
 def _plain(score: float) -> _Score:
@@ -647,10 +601,6 @@ def _plain(score: float) -> _Score:
     if score in {-1, 0, 1}:
         return int(score)
     return score if abs(score) >= _WRITTEN_ALIKE else msgspec.Raw(number(score).encode())
-
-
-def _or_unset(text: str | None) -> str | msgspec.UnsetType:
-    return msgspec.UNSET if text is None else text
 
 
 def _time(at_ms: int | None) -> str | None:
@@ -671,25 +621,11 @@ def _hour(hour: int) -> str:
 # Reading training rows back
 
 
-class _RewardRead(msgspec.Struct, gc=False):
-    outcome: EvaluationOutcome
-    score: Share | None = None
-    feedback: str | None = None
-    rater: str | None = None
-    rubric_version: str | None = None
-    llm_model_id: str | None = None
+class _RewardRead(_Judged, frozen=True, kw_only=True, gc=False):
     rated_at: str | None = None
 
 
-class _RowOrigin(msgspec.Struct, gc=False):
-    execution_id: str
-    adapter_uri: str
-    layer_uri: str
-    layer_index: Count
-    timestamp: str | None = None
-
-
-class _TraceLine(_RowOrigin, gc=False, kw_only=True):
+class _TraceLine(_Origin, gc=False, kw_only=True):
     instruction: dict[str, msgspec.Raw]
     response: dict[str, msgspec.Raw]
     reward: _RewardRead | None = None
@@ -699,7 +635,7 @@ class _RewardLine(msgspec.Struct, gc=False):
     instruction: dict[str, msgspec.Raw]
     response: dict[str, msgspec.Raw]
     reward: _RewardRead
-    metadata: _RowOrigin
+    metadata: _Origin
 
 
 _TRACE_LINE: Final = msgspec.json.Decoder(_TraceLine)
@@ -740,7 +676,7 @@ def read_rewarded(line: bytes) -> TrainingRow:
     return _row(line_read.metadata, instruction, response, line_read.reward)
 
 
-def _row(origin: _RowOrigin, instruction: str, response: str, reward: _RewardRead | None) -> TrainingRow:
+def _row(origin: _Origin, instruction: str, response: str, reward: _RewardRead | None) -> TrainingRow:
     return TrainingRow(
         execution=storable("execution_id", origin.execution_id),
         adapter_uri=storable("adapter_uri", origin.adapter_uri),

@@ -75,7 +75,7 @@ def test_a_training_format_is_a_file_and_its_name(tmp_path: Path) -> None:
     copy.insert(
         "core/flows/training.py",
         "from core.formats.pairs import pairs_jsonl\n",
-        after="from core.formats.kairos_table import reward_csv\n",
+        after="preference_jsonl, reward_csv, reward_jsonl, sft_jsonl, trace_jsonl\n",
     )
     copy.insert(
         "core/doors/cli/exports.py", '            "pairs_jsonl",\n', after='            "reward_csv",\n'
