@@ -21,17 +21,17 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.formats import verifiers_traces
-from core.formats.chat import Message, Record, ToolCall, read
+from core.formats.chat import Message, Record, Requested, ToolCall, read
 from core.formats.entries import Entry, Limits, Progress, Remark
-from core.formats.identity import named
 from core.formats.reading import Format, Head, Reading
+from core.formats.identity import named
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check
 from core.formats.tools import DeclaredLists
 from core.records.counts import number_of
 from core.records.episode import Episode, Part
 from core.records.limits import MAX_LABEL_CHARS
-from core.records.run import Call, Inventory
+from core.records.run import Inventory
 
 NAME: Final = "verifiers"
 
@@ -47,18 +47,21 @@ _CALLS: Final = re.compile(r"_calls$")
 class _Message(Message):
     """A message whose calls are objects, texts that hold one each, or one text that holds all."""
 
-    tool_calls: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]  # read by `calls`, and nothing else
+    tool_calls: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]  # only `requested` reads it
 
     @property
-    def calls(self) -> list[Call]:
-        raw = bytes(self.tool_calls)
-        listed = _TEXT.decode(raw).encode() if raw.startswith(b'"') else raw
-        calls = [_call(bytes(one)) for one in _LISTED.decode(listed) or ()]
+    def requested(self) -> list[Requested]:
+        calls = [_CALL.decode(_opened(bytes(one))).requested for one in self._listed]
         return [call for call in calls if call is not None]
 
+    @property
+    def _listed(self) -> list[msgspec.Raw]:
+        return _LISTED.decode(_opened(bytes(self.tool_calls))) or []
 
-def _call(raw: bytes) -> Call | None:
-    return _CALL.decode(_TEXT.decode(raw) if raw.startswith(b'"') else raw).call
+
+def _opened(raw: bytes) -> bytes:
+    """Return the JSON that a text holds, else the JSON itself."""
+    return _TEXT.decode(raw).encode() if raw.startswith(b'"') else raw
 
 
 class _Info(msgspec.Struct):
@@ -167,7 +170,7 @@ class _Results:
         line = _LINE.decode(raw)
         prompt, completion = (_messages(one) for one in (line.prompt, line.completion))
         for message in completion:
-            _ = message.calls  # which are read here, where a line that can't be is left out
+            _ = message.requested  # which are read here, where a line that can't be is left out
         environment = named(self.metadata.env_id) or named(self.metadata.env)
         return Record(
             messages=[*(one for one in prompt if one.role == "user"), *completion],

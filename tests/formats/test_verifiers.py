@@ -57,6 +57,16 @@ def results(
     return path
 
 
+def test_a_transcript_that_is_kept_has_the_calls_with_their_results(tmp_path: Path) -> None:
+    with open_sources([results(tmp_path, [rollout()])], keeps_texts=True) as opened:
+        (run,) = runs(opened.sources[0].entries())
+    assert [(one.kind, one.name, one.result) for one in run.messages] == [
+        ("user", "", None),
+        ("call", "search", "found"),
+        ("agent", "", None),
+    ]
+
+
 def test_a_line_is_a_run_and_its_episode(tmp_path: Path) -> None:
     row = rollout(7, 0.5, judge_reward=0.5, search_calls=1.0, total_tool_calls=1.0, generation_ms=3.5)
     path = results(tmp_path, [row], {"env_id": "wiki", "model": "large"})
