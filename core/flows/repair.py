@@ -10,7 +10,7 @@ from msgspec import Meta
 from core.errors import InvalidInput, NotApplicable
 from core.flows.context import Context
 from core.flows.requests import repeated, unknown_arm
-from core.formats.moments import utc_ms_of
+from core.formats.scalars import utc_ms_of
 from core.records.answers import RepairAnswer
 from core.records.arm import check_key
 from core.records.limits import LAST_MS, shown

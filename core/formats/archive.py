@@ -1,19 +1,23 @@
-"""A zip of JSON documents → its entries, one at a time: bounded, never written anywhere.
+"""A zip or a tar → its files, one at a time: bounded, never written anywhere.
 
-Names in a zip are only compared and sorted, never used as paths. What an archive claims of itself is not
-believed: its directory, each entry and all entries together have limits, which are counted while reading.
+Names in an archive are only compared and sorted, never used as paths. What it claims of itself is not believed: its
+directory, each entry and all entries together have limits, which are counted while reading. The library's own reader
+of a tar takes an extended header of any length into memory, so only its check of a header is used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
 import struct
+import tarfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final, Protocol, Self
 
 from core.errors import UnreadableSource
 from core.formats.entries import MIB, Limits, Progress
@@ -25,6 +29,9 @@ _DIRECTORY_BYTES: Final = 8 * MIB
 """About 100,000 entries; the directory is read at once and each entry of it takes ten times its size."""
 _READ_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
+_BLOCK: Final = 512
+_MAX_NAME_BYTES: Final = 64 << 10
+_PAX_PATH: Final = re.compile(rb"(?:^|\n)\d+ path=([^\n]*)\n")
 _BROKEN: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -148,3 +155,78 @@ class _Disk(io.FileIO):
         if size is not None and size > _DIRECTORY_BYTES:
             raise zipfile.BadZipFile(f"its directory is larger than {_DIRECTORY_BYTES // MIB} MiB")
         return super().read(-1 if size is None else size) or b""
+
+
+class Stream(Protocol):
+    """Input of a tar reader, front to back."""
+
+    def read(self, n_bytes: int, /) -> bytes: ...
+
+
+def is_tar(start: bytes) -> bool:
+    """Return whether bytes begin with a tar's header; its checksum must match, so no text passes for one."""
+    return _header(start[:_BLOCK]) is not None
+
+
+class Member:
+    """A regular file of a tar, readable until the next one is asked for."""
+
+    def __init__(self, name: str, size_bytes: int, stream: Stream) -> None:
+        self.name = name
+        self._left = size_bytes
+        self._stream = stream
+
+    def read(self, n_bytes: int) -> bytes:
+        piece = self._stream.read(min(n_bytes, self._left))
+        self._left -= len(piece)
+        return piece
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the tar reached the end of what was read of it."""
+        return not self._left
+
+
+def members(stream: Stream) -> Iterator[Member]:
+    """The regular files of a tar; links, folders and devices are passed over. It ends where no header follows."""
+    name: str | None = None
+    while (header := _header(stream.read(_BLOCK))) is not None:
+        size = max(header.size, 0)
+        if header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
+            name = _pax_name(header, _taken(stream, size)) or name
+            continue
+        if header.isreg():
+            member = Member(name or header.name, size, stream)
+            yield member
+            _pass(member)
+        else:
+            _pass(Member("", size, stream))
+        stream.read(-size % _BLOCK)
+        name = None
+
+
+def _header(block: bytes) -> tarfile.TarInfo | None:
+    try:
+        return tarfile.TarInfo.frombuf(block, "utf-8", "replace")
+    except tarfile.HeaderError:
+        return None
+
+
+def _taken(stream: Stream, size: int) -> bytes:
+    """Return the other file that a header names, if its name has a valid length."""
+    content = stream.read(min(size, _MAX_NAME_BYTES))
+    _pass(Member("", size - len(content), stream))
+    stream.read(-size % _BLOCK)
+    return content
+
+
+def _pax_name(header: tarfile.TarInfo, content: bytes) -> str | None:
+    if header.type == tarfile.GNUTYPE_LONGNAME:
+        return content.rstrip(b"\0").decode(errors="replace")
+    match = _PAX_PATH.search(content)
+    return None if match is None else match[1].decode(errors="replace")
+
+
+def _pass(member: Member) -> None:
+    while member.read(MIB):
+        pass

@@ -1,23 +1,31 @@
-"""Our own format: JSON lines, loss-free, in and out; the topic *import* of the guide describes every field.
+"""Our own format: JSON lines, loss-free, in and out; the guide's topic *import* describes every field.
 
 Unknown fields are refused, because they may be misspelt. Absent ones mean "unknown" or the default. The order of
 lines is the order of learning.
+
+``armscope export --manifest`` writes the lines into a zip with their manifest. They are held against it before any is
+read: a zip that was changed on its way is refused as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, get_args
 
 import msgspec
 
 from core.errors import InvalidInput, UnreadableSource
-from core.formats.bundle import is_bundle, unpacked
+from core.formats.archive import Archive
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
-from core.formats.strict import UNDECODABLE, Flaw
-from core.records.arm import Arm, Prior
+from core.formats.scalars import utc_ms_of
+from core.formats.stream import Damage
+from core.formats.strict import Flaw, decoded
+from core.records.arm import Arm
 from core.records.bill import Spent
 from core.records.evidence import Reference
 from core.records.ledger_lines import (
@@ -27,24 +35,21 @@ from core.records.ledger_lines import (
     LedgerLine,
     RunLine,
 )
-from core.records.limits import Count, Duration, Label, Millis, Tokens, shown
+from core.records.limits import Count, Duration, Label, Millis, shown
 from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
 from core.records.selection import Selection
 from core.records.verdict import Outcome
 
 NAME: Final = "armscope"
+MANIFEST: Final = "manifest.json"
+LINES: Final = "export.jsonl"
 
 _MAX_KNOWN: Final = 4096
 _NO_ARMS: Final = msgspec.Raw(b"")
 
 
-class _Arm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    key: str
-    label: str | None = None
-    token_cost: Tokens | None = None
-    content: str | None = None
-    prior: Prior | None = None
-    version: str | None = None
+class _Arm(Arm, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An arm as a line has it, checked as one."""
 
 
 class _Run(
@@ -97,6 +102,15 @@ class _Run(
     revision: Count | None = None
 
 
+class _File(msgspec.Struct):
+    name: str
+    sha256: str
+
+
+class _Manifest(msgspec.Struct):
+    files: tuple[_File, ...]
+
+
 class _Version(msgspec.Struct):
     armscope: int
 
@@ -105,7 +119,13 @@ _LINE: Final = msgspec.json.Decoder(ContentLine | _Run)
 _RUN: Final = msgspec.json.Decoder(_Run)
 _ARMS: Final = msgspec.json.Decoder(list[str | _Arm])
 _VERSION: Final = msgspec.json.Decoder(_Version)
+_MANIFEST: Final = msgspec.json.Decoder(_Manifest)
 _ENCODER: Final = msgspec.json.Encoder()
+_OF_ARM: Final = Arm.__struct_fields__
+_OF_RUN: Final = tuple(name for name in Run.__struct_fields__ if name in _Run.__struct_fields__)
+"""Fields of a line that are fields of its run, too; its arms, calls and time are written in another way."""
+_NOT_OF_RUN: Final = tuple({*_Run.__struct_fields__}.difference(Run.__struct_fields__))
+_OF_OUTCOME: Final = tuple(name for name in RunLine.__struct_fields__ if name != "run")
 
 
 # --- in ---------------------------------------------------------------------------------------------------
@@ -121,7 +141,7 @@ _REQUIRED: Final[dict[bytes, frozenset[str]]] = {
 
 
 def _claims(head: Head) -> bool:
-    return is_bundle(head) or "armscope" in head.keys or any(_is_ours(line) for line in head.lines)
+    return _is_bundle(head) or "armscope" in head.keys or any(_is_ours(line) for line in head.lines)
 
 
 def _is_ours(line: Mapping[str, msgspec.Raw]) -> bool:
@@ -131,10 +151,49 @@ def _is_ours(line: Mapping[str, msgspec.Raw]) -> bool:
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     if reading.shape == "archive":
-        with unpacked(reading, progress) as lines:
+        with _unpacked(reading, progress) as lines:
             yield from _read_lines(lines, None)
     else:
         yield from _read_lines(reading, progress)
+
+
+def _is_bundle(head: Head) -> bool:
+    """Is it a zip with our lines and a manifest?"""
+    return head.shape == "archive" and {MANIFEST, LINES} <= head.keys
+
+
+@contextmanager
+def _unpacked(reading: Reading, progress: Progress | None) -> Iterator[Reading]:
+    """The lines of the zip as a file of their own, which is gone afterwards.
+
+    Raises
+    ------
+    UnreadableSource
+        The lines aren't the ones that the manifest names, or either of them is damaged.
+    """
+    with TemporaryDirectory(prefix="armscope-") as folder:
+        lines = Path(folder) / LINES
+        with (
+            reading.report_errors(),
+            Archive(reading.path, reading.file, reading.limits, progress) as archive,
+            lines.open("wb") as target,
+        ):
+            expected = _expected_hash(archive.read(MANIFEST))
+            copied = archive.copy(LINES, target)
+        if expected is None or isinstance(copied, Damage) or copied != expected:
+            raise UnreadableSource(
+                f"An export's lines must be the ones that its manifest names, but these aren't ({reading.file}).",
+                next_step="Copy the zip again from where it came; nothing of it was read.",
+            )
+        yield replace(reading, path=lines, shape="lines")
+
+
+def _expected_hash(manifest: bytes | Damage) -> str | None:
+    """The hash that the lines should have."""
+    if isinstance(manifest, Damage):
+        return None
+    named = decoded(_MANIFEST, manifest) or _Manifest(())
+    return next((file.sha256 for file in named.files if file.name == LINES), None)
 
 
 def _read_lines(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
@@ -151,13 +210,10 @@ def _read_lines(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 
 def _refuse_newer_version(raw: bytes, file: str) -> None:
-    try:
-        version = _VERSION.decode(raw).armscope
-    except UNDECODABLE:
-        return
-    if version != LINES_VERSION:
+    line = decoded(_VERSION, raw)
+    if line is not None and line.armscope != LINES_VERSION:
         raise UnreadableSource(
-            f"An armscope file must be of version {LINES_VERSION}, got {version} ({file}).",
+            f"An armscope file must be of version {LINES_VERSION}, got {line.armscope} ({file}).",
             next_step="Import it with the version of armscope that wrote it, or a later one.",
         )
 
@@ -182,14 +238,7 @@ class _Inventories:
 
     def _arm(self, arm: str | _Arm) -> Arm:
         if isinstance(arm, _Arm):
-            return Arm(
-                key=arm.key,
-                label=arm.label,
-                token_cost=arm.token_cost,
-                content=arm.content,
-                prior=arm.prior,
-                version=arm.version,
-            )
+            return Arm(**{name: getattr(arm, name) for name in _OF_ARM})
         known = self._arms.get(arm)
         if known is None:
             _make_room(self._arms)
@@ -239,53 +288,18 @@ def _run_entry(line: _Run, inventories: _Inventories) -> Run | RunLine:
         return run
     if line.references:
         _check_references(line.references, run.inventory)
-    return RunLine(
-        run=run,
-        outcome=line.outcome,
-        phase=line.phase,
-        references=line.references,
-        n_calls=line.n_calls,
-        n_real_calls=line.n_real_calls,
-        revision=line.revision,
-    )
+    return RunLine(run=run, **{name: getattr(line, name) for name in _OF_OUTCOME})
 
 
 def _run(line: _Run, inventory: Inventory) -> Run:
-    ended_at_ms, naive_time = line.ended_at_ms, line.naive_time
+    fields = msgspec.structs.asdict(line)
+    for name in _NOT_OF_RUN:
+        del fields[name]
+    fields["calls"] = tuple([Call(name=call) if isinstance(call, str) else call for call in line.calls])
     if line.ended_at is not None:
-        ended_at_ms, naive_time = _ended(line.ended_at)
-    return Run(
-        uid=line.uid,
-        inventory=inventory,
-        format=line.format,
-        unit=line.unit,
-        source=line.source,
-        rank=line.rank,
-        session=line.session,
-        ended_at_ms=ended_at_ms,
-        naive_time=naive_time,
-        provider=line.provider,
-        model=line.model,
-        channel=line.channel,
-        run_class=line.run_class,
-        status=line.status,
-        usage=line.usage,
-        duration_ms=line.duration_ms,
-        prompt_chars=line.prompt_chars,
-        reward=line.reward,
-        calls=tuple([Call(name=call) if isinstance(call, str) else call for call in line.calls]),
-        texts=line.texts,
-        loaded=line.loaded,
-        excluded=line.excluded,
-        referenced=line.referenced,
-        not_offered=line.not_offered,
-        unobserved=line.unobserved,
-        empty=line.empty,
-        selection=line.selection,
-        bill=line.bill,
-        prompt=line.prompt,
-        reply=line.reply,
-    )
+        fields["ended_at_ms"], fields["naive_time"] = _ended(line.ended_at)
+    fields["inventory"] = inventory
+    return Run(**fields)
 
 
 def _ended(text: str) -> tuple[int, bool]:
@@ -327,50 +341,18 @@ def _written(line: LedgerLine | Run) -> ContentLine | _Run | dict[str, object]:
     if not isinstance(line, RunLine):
         return line
     written = _written_run(line.run)
-    written.outcome = line.outcome
-    written.phase = line.phase
-    written.references = line.references
-    written.n_calls = line.n_calls
-    written.n_real_calls = line.n_real_calls
-    written.revision = line.revision
+    for name in _OF_OUTCOME:
+        setattr(written, name, getattr(line, name))
     return written
 
 
 def _written_run(run: Run) -> _Run:
-    return _Run(
-        uid=run.uid,
-        arms=_written_arms(run.inventory.arms),
-        named=_written_arms(run.inventory.named) if run.inventory.named else _NO_ARMS,
-        loaded=run.loaded,
-        excluded=run.excluded,
-        calls=tuple([call if call.metadata else call.name for call in run.calls]),
-        texts=run.texts,
-        referenced=run.referenced,
-        not_offered=run.not_offered,
-        unobserved=run.unobserved,
-        inventory=run.inventory.kind,
-        run_class=run.run_class,
-        status=run.status,
-        ended_at_ms=run.ended_at_ms,
-        naive_time=run.naive_time,
-        usage=run.usage,
-        duration_ms=run.duration_ms,
-        prompt_chars=run.prompt_chars,
-        reward=run.reward,
-        provider=run.provider,
-        model=run.model,
-        channel=run.channel,
-        session=run.session,
-        format=run.format,
-        unit=run.unit,
-        source=run.source,
-        rank=run.rank,
-        empty=run.empty,
-        selection=run.selection,
-        bill=run.bill,
-        prompt=run.prompt,
-        reply=run.reply,
-    )
+    fields = {name: getattr(run, name) for name in _OF_RUN}
+    fields["arms"] = _written_arms(run.inventory.arms)
+    fields["named"] = _written_arms(run.inventory.named) if run.inventory.named else _NO_ARMS
+    fields["calls"] = tuple([call if call.metadata else call.name for call in run.calls])
+    fields["inventory"] = run.inventory.kind
+    return _Run(**fields)
 
 
 def _written_arms(arms: Sequence[Arm]) -> msgspec.Raw:
@@ -378,14 +360,7 @@ def _written_arms(arms: Sequence[Arm]) -> msgspec.Raw:
 
 
 def _written_arm(arm: Arm) -> str | _Arm:
-    written = _Arm(
-        key=arm.key,
-        label=arm.label,
-        token_cost=arm.token_cost,
-        content=arm.content,
-        prior=arm.prior,
-        version=arm.version,
-    )
+    written = _Arm(**{name: getattr(arm, name) for name in _OF_ARM})
     return arm.key if written == _Arm(key=arm.key) else written
 
 

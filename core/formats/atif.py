@@ -21,10 +21,9 @@ import msgspec
 from core.errors import UnreadableSource
 from core.formats.chat import Message, Part, Record, ToolCall, read
 from core.formats.entries import Entry, Limits, Progress
-from core.formats.identity import named, plain
-from core.formats.moments import utc_ms_of
+from core.formats.prompts import split, usage_of
 from core.formats.reading import Format, Head, Reading
-from core.formats.steps import split, usage_of
+from core.formats.scalars import named, plain, utc_ms_of
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, Flaw, check
 from core.formats.tools import DeclaredLists

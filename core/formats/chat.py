@@ -16,8 +16,8 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Outside, Progress, Rejected
-from core.formats.moments import utc_ms_of
 from core.formats.reading import Head, Piece, Reading, first_keys
+from core.formats.scalars import utc_ms_of
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.bill import Spent

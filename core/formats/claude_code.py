@@ -25,7 +25,7 @@ that a person typed, in its own run already. ``removedNames`` take a tool out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,17 +33,17 @@ from typing import Final
 
 import msgspec
 
-from core.formats.by_name import ByName, Offer
 from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.identity import digest_of, plain
+from core.formats.prompts import Parts, Prompt
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
-from core.formats.sessions import Prompt, Session, read_named
-from core.formats.strict import UNDECODABLE
-from core.formats.sub_agents import Response, SubAgents, alone
+from core.formats.scalars import digest_of, plain
+from core.formats.sessions import Session, lines_of, read_named
+from core.formats.strict import decoded
+from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown, may_be_call
 from core.records.bill import Owner, Spent
 from core.records.limits import Label, Millis, Tokens
-from core.records.run import Inventory, Run, Usage
+from core.records.run import Run
 
 NAME: Final = "claude-code"
 
@@ -81,12 +81,12 @@ class _Usage(msgspec.Struct, gc=False):
     @property
     def split(self) -> _Written:
         """The cache writes by lifetime; empty for a member of another shape."""
-        if not self.cache_creation:
-            return _NOT_SPLIT
-        try:
-            return _LIFETIMES.decode(self.cache_creation) or _NOT_SPLIT
-        except UNDECODABLE:
-            return _NOT_SPLIT
+        return decoded(_LIFETIMES, self.cache_creation) or _NOT_SPLIT
+
+    @property
+    def parts(self) -> Parts:
+        cached, stored = self.cache_read_input_tokens or 0, self.cache_creation_input_tokens or 0
+        return self.input_tokens or 0, self.output_tokens or 0, cached, stored, 0
 
     def spent(self, model: str | None, owner: Owner) -> Spent:
         """Return the disjoint counts; cache writes without a lifetime count as five minutes."""
@@ -107,7 +107,6 @@ class _Usage(msgspec.Struct, gc=False):
         )
 
 
-_NOTHING_OFFERED: Final = Offer()
 _NOT_SPLIT: Final = _Written()
 _LIFETIMES: Final = msgspec.json.Decoder(_Written | None)
 
@@ -230,12 +229,6 @@ class _Loaded(msgspec.Struct):
     command: str | None = None
 
 
-class _Kind(msgspec.Struct, gc=False):
-    type: str
-
-
-_LINE: Final = msgspec.json.Decoder(_Line)
-_KIND: Final = msgspec.json.Decoder(_Kind)
 _CALLS: Final = msgspec.json.Decoder(list[_CallLine] | _CallLine)
 _LISTINGS: Final = msgspec.json.Decoder(_Listing)
 _QUEUE: Final = msgspec.json.Decoder(_Queued)
@@ -328,47 +321,11 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         yield alone(reading.file)
 
 
-def _decode(raw: bytes) -> _Line | None:
-    """The line; None = a whole line of a type that is not read, which may have any other shape."""
-    try:
-        return _LINE.decode(raw)
-    except UNDECODABLE:
-        if _is_of_no_interest(raw):
-            return None
-        raise
-
-
-def _is_of_no_interest(raw: bytes) -> bool:
-    try:
-        return _KIND.decode(raw).type not in _READ
-    except UNDECODABLE:
-        return False
+_decode: Final = lines_of(_Line, _READ)
 
 
 def _identity(line: _Line, raw: bytes) -> str:
     return plain(line.uuid) or digest_of(raw.strip())
-
-
-@dataclass(slots=True)
-class _Prompt(Prompt):
-    """A prompt with the usages of its responses."""
-
-    usages: dict[str, tuple[str | None, _Usage]] = field(default_factory=dict)
-
-    @property
-    def spent(self) -> Iterable[Spent]:
-        return [usage.spent(model, "agent") for model, usage in self.usages.values()]
-
-    @property
-    def usage(self) -> Usage | None:
-        read = written = cached = long_cached = 0
-        for _, part in self.usages.values():
-            read += part.input_tokens or 0
-            written += part.output_tokens or 0
-            cached += part.cache_read_input_tokens or 0
-            long_cached += part.cache_creation_input_tokens or 0
-        usage = Usage(input=read, output=written, cache_read=cached, cache_write=long_cached)
-        return None if usage.tokens is None else usage
 
 
 @dataclass
@@ -383,16 +340,12 @@ class _Sidechains:
 
 
 @dataclass
-class _Session(Session[_Prompt, _Line]):
+class _Session(Session[_Line]):
     format_name = NAME
 
     first: str | None = None
     sidechains: _Sidechains = field(default_factory=_Sidechains)
-    _open: _Prompt | None = None
-    _by_name: ByName = field(default_factory=ByName)
-    _call_ids: set[str] = field(default_factory=set)
-    _owners: dict[str, _Prompt] = field(default_factory=dict)
-    _agents: SubAgents[_Prompt] = field(default_factory=SubAgents)
+    _open: Prompt | None = None
 
     def add(self, line: _Line, raw: bytes) -> None:
         if line.is_sidechain:
@@ -424,7 +377,6 @@ class _Session(Session[_Prompt, _Line]):
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         yield from self._read_sub_agents(reading)
-        self._agents.charge(self.prompts, self._owners.__contains__)
         yield from super().entries(reading)
 
     @property
@@ -436,16 +388,9 @@ class _Session(Session[_Prompt, _Line]):
     def name(self) -> str | None:
         return plain(self.id)
 
-    def inventories(self, reading: Reading) -> Callable[[_Prompt], Inventory]:
-        whole = super().inventories(reading)
-        if not self._by_name.has_lists or not self.prompts:
-            return whole
-        in_full = whole(self.prompts[0])
-        return lambda prompt: self._by_name.inventory(in_full, prompt.offer or _NOTHING_OFFERED)
-
-    def _begin(self, identity: str) -> _Prompt:
-        self._open = _Prompt(identity, offer=self._by_name.begin())
-        self.prompts.append(self._open)
+    def begin(self, identity: str, request: str | None = None, at: str | float | None = None) -> Prompt:
+        self._open = super().begin(identity, request, at)
+        self._open.offer = self.by_name.begin()
         return self._open
 
     def _add_user(self, line: _Line, raw: bytes) -> None:
@@ -455,7 +400,7 @@ class _Session(Session[_Prompt, _Line]):
                 if block.type == "tool_result":
                     self.add_output(_text(block.tool_use_id), block.content)
         if len(blocks) == 1 and blocks[0].type == "tool_result":  # most lines are of this kind
-            self._touch(line)
+            self.touch(line.timestamp)
             return
         text = "\n".join([block.text for block in blocks if block.type == "text" and block.text])
         for block in blocks:
@@ -465,25 +410,22 @@ class _Session(Session[_Prompt, _Line]):
             self._open.status = "aborted"
             self._open.last_time = line.timestamp
         if "tool_result" in [block.type for block in blocks]:
-            self._touch(line)
+            self.touch(line.timestamp)
         elif not (line.is_meta or line.is_compact_summary):
             self._add_prompt(line, raw, text)
 
     def _add_prompt(self, line: _Line, raw: bytes, text: str) -> None:
         if text.strip() and not text.startswith(_NOT_PROMPTS):
             for command in _COMMAND.findall(text) if text.startswith(_COMMANDS) else ():
-                self._by_name.add_load(command)
-            opened = self._begin(_identity(line, raw))
-            opened.last_time, opened.request = line.timestamp, text
+                self.by_name.add_load(command)
+            self.begin(_identity(line, raw), text, line.timestamp)
 
     def _add_queued(self, line: _Line, raw: bytes) -> None:
         """Add a command that waited; a person's prompt is a fact like a line of the user."""
-        try:
-            queued = _QUEUE.decode(line.attachment)
-        except UNDECODABLE:
+        queued = decoded(_QUEUE, line.attachment)
+        if queued is None:
             self.unknown.line("queued_command")
-            return
-        if not queued.is_prompt:
+        if queued is None or not queued.is_prompt:
             return
         self.n_facts += 1
         self.note_time(line.timestamp)
@@ -497,21 +439,19 @@ class _Session(Session[_Prompt, _Line]):
         if message.model == _SYNTHETIC:
             self._add_failure(line)
             return
-        run = self._open or self._begin(_identity(line, raw))
+        run = self._open or self.begin(_identity(line, raw))
         run.n_replies += 1
         run.model = message.model or run.model
         if run.status == "error":
             run.status = "completed"
-        if line.timestamp is not None:
-            run.last_time = line.timestamp
+        self.touch(line.timestamp)
         if message.usage is not None:
-            response = message.id or _identity(line, raw)
-            self._owners.setdefault(response, run).usages[response] = (message.model, message.usage)
+            self.use(run, message.id or _identity(line, raw), message.model, message.usage)
         self._add_blocks(run, message)
         if line.tool_use:
             self._add_calls(run, line.tool_use)
 
-    def _add_blocks(self, run: _Prompt, message: _Message) -> None:
+    def _add_blocks(self, run: Prompt, message: _Message) -> None:
         for block in message.blocks:
             if block.type == "text":
                 if block.text:
@@ -532,12 +472,12 @@ class _Session(Session[_Prompt, _Line]):
             self.n_facts += 1
             self.note_time(line.timestamp)
             self.first = self.first or _identity(line, raw)
-            run = self._open or self._begin(_identity(line, raw))
+            run = self._open or self.begin(_identity(line, raw))
             run.n_replies += 1
             self._add_calls(run, line.tool_use or msgspec.Raw(raw))
-            self._touch(line)
+            self.touch(line.timestamp)
         elif line.type == "tool_result":
-            self._touch(line)
+            self.touch(line.timestamp)
         elif line.type == "attachment":
             if any(mark in bytes(line.attachment) for mark in _LISTS):
                 self._add_listing(line)
@@ -548,11 +488,8 @@ class _Session(Session[_Prompt, _Line]):
             if may_be_call(line.type) and self._open is not None:
                 self._open.n_foreign += 1
 
-    def _add_calls(self, run: _Prompt, raw: msgspec.Raw) -> None:
-        try:
-            calls = _CALLS.decode(raw)
-        except UNDECODABLE:
-            calls = []
+    def _add_calls(self, run: Prompt, raw: msgspec.Raw) -> None:
+        calls = decoded(_CALLS, raw) or []
         for call in calls if isinstance(calls, list) else [calls]:
             name = call.tool_name or call.name
             if name:
@@ -561,28 +498,24 @@ class _Session(Session[_Prompt, _Line]):
                 self.unknown.field("tool_use")
                 run.n_foreign += 1
 
-    def _add_call(self, run: _Prompt, name: str, identity: str | None, arguments: msgspec.Raw) -> None:
-        if identity is not None:
-            n_before = len(self._call_ids)
-            self._call_ids.add(identity)
-            if len(self._call_ids) == n_before:
-                return
-        self.add_call(run, name, arguments, identity)
-        self._by_name.add_call(name)
+    def _add_call(self, run: Prompt, name: str, identity: str | None, arguments: msgspec.Raw) -> None:
+        if not self.add_call(run, name, arguments, identity):
+            return
+        self.by_name.add_call(name)
         if name in _LOADS and (skill := _loaded(arguments)):
-            self._by_name.add_load(skill, run.offer)
+            self.by_name.add_load(skill, run.offer)
         if name in _STARTS and identity is not None:
-            self._agents.add_call(identity, run, _task_of(arguments))
+            self.agents.add_call(identity, run, (decoded(_TASKS, arguments) or _Task()).prompt)
 
     def _add_sub_agent(
-        self, line: _Line, raw: bytes, open_run: _Prompt | None, named: str | None = None
+        self, line: _Line, raw: bytes, open_run: Prompt | None, named: str | None = None
     ) -> None:
         """Add a line of a sub-agent: its task, a response, or the result of one that it started itself."""
         identity = named or _text(line.agent_id)
         if identity:
-            one = self._agents.at(identity, open_run)
+            one = self.agents.at(identity, open_run)
         else:
-            one = self._agents.line_of(line.uuid, line.parent_uuid, open_run)
+            one = self.agents.line_of(line.uuid, line.parent_uuid, open_run)
         one.began = one.began or line.timestamp
         message = line.message or _NO_MESSAGE
         if line.type == "user" and not one.asked:
@@ -601,21 +534,15 @@ class _Session(Session[_Prompt, _Line]):
         """Add a notice of a sub-agent's progress, which repeats a line of the sub-agent."""
         if _PROGRESS not in bytes(line.data):
             return
-        try:
-            notice = _NOTICES.decode(line.data)
-        except UNDECODABLE:
-            return  # a notice of another shape holds no tokens that can be read
-        if notice.message is not None and notice.agent_id:
+        notice = decoded(_NOTICES, line.data)
+        if notice is not None and notice.message is not None and notice.agent_id:
             self._add_sub_agent(notice.message, bytes(line.data), self._open, notice.agent_id)
             if call := _text(line.parent_tool_use):
-                self._agents.link(notice.agent_id, call)
+                self.agents.link(notice.agent_id, call)
 
     def _add_result(self, line: _Line, by: str | None) -> None:
         """Add the result of a call that started a sub-agent; ``by`` is the sub-agent that made the call."""
-        try:
-            result = _RESULTS.decode(line.tool_use_result)
-        except UNDECODABLE:
-            return  # results of other tools have any shape
+        result = decoded(_RESULTS, line.tool_use_result) or _Result()  # results of other tools have any shape
         agent = result.agent_id
         if agent is None and result.total_tokens is None:
             return
@@ -624,13 +551,13 @@ class _Session(Session[_Prompt, _Line]):
         if by:
             key = agent or called
             if key is not None:
-                self._agents.add_nested(key, by)
+                self.agents.add_nested(key, by)
         else:
             key = called or agent
             if agent is not None and called is not None:
-                self._agents.link(agent, called)
+                self.agents.link(agent, called)
         if key is not None:
-            self._agents.add_result(key, result.total_tokens)
+            self.agents.add_result(key, result.total_tokens)
 
     def _read_sub_agents(self, reading: Reading) -> Iterator[Rejected]:
         """Read the sub-agents' own files: those of this session, and those that its results name.
@@ -639,7 +566,7 @@ class _Session(Session[_Prompt, _Line]):
         """
         files = reading.sub_agents
         read: set[Path] = set()
-        wanted = [self.id, *self._agents.unread] if self.prompts else []
+        wanted = [self.id, *self.agents.unread] if self.prompts else []
         while wanted:
             found = {path: file for key in wanted for path, file in files.of(key or "") if path not in read}
             for path, file in found.items():
@@ -651,57 +578,41 @@ class _Session(Session[_Prompt, _Line]):
                             yield line
                     elif line is not None and line.is_sidechain:
                         self._add_sub_agent(line, raw, None)
-            wanted = list(self._agents.unread) if found else []
+            wanted = list(self.agents.unread) if found else []
 
     def _add_listing(self, line: _Line) -> None:
         """Add a list of names on offer. It is a fact: a reading without it is a shorter one."""
-        try:
-            listing = _LISTINGS.decode(line.attachment)
-        except UNDECODABLE:
+        listing = decoded(_LISTINGS, line.attachment)
+        if listing is None:
             self.unknown.line("attachment")
             return
         self.n_facts += 1
         if listing.type == "skill_listing":
-            self._by_name.add_skills(listing.names, listing.content)
+            self.by_name.add_skills(listing.names, listing.content)
         elif listing.type == "deferred_tools_delta":
-            self._by_name.add_tools(listing.added_names, listing.added_lines)
-            self._by_name.remove_tools(listing.removed_names)
+            self.by_name.add_tools(listing.added_names, listing.added_lines)
+            self.by_name.remove_tools(listing.removed_names)
         if self._open is not None and self._open.offer is not None:
-            self._by_name.update(self._open.offer, has_begun=self._open.n_replies > 0)
+            self.by_name.update(self._open.offer, has_begun=self._open.n_replies > 0)
 
     def _add_failure(self, line: _Line) -> None:
         """The program says that the model could not be reached; a later reply makes up for it."""
         if line.is_api_error_message and self._open is not None:
             self._open.status = "error"
-            self._touch(line)
+            self.touch(line.timestamp)
 
     def _add_notice(self, line: _Line) -> None:
         if line.subtype == "turn_duration" and line.duration_ms is not None and self._open is not None:
             before = self._open.duration_ms or 0
             self._open.duration_ms = before + round(line.duration_ms)
-            self._touch(line)
-
-    def _touch(self, line: _Line) -> None:
-        """A run ends with its last reply, tool result or notice, not with what the person did later."""
-        if self._open is not None and line.timestamp is not None:
-            self._open.last_time = line.timestamp
+            self.touch(line.timestamp)
 
 
 def _loaded(arguments: msgspec.Raw) -> str:
     """Return the skill or command that a call loads."""
-    try:
-        loaded = _LOADED.decode(arguments)
-    except UNDECODABLE:
-        return ""
+    loaded = decoded(_LOADED, arguments) or _Loaded()
     words = (loaded.skill or loaded.command or "").split()
     return words[0].removeprefix("/") if words else ""
-
-
-def _task_of(arguments: msgspec.Raw) -> str:
-    try:
-        return _TASKS.decode(arguments).prompt
-    except UNDECODABLE:
-        return ""
 
 
 def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
@@ -717,10 +628,7 @@ def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
 
 def _text(raw: msgspec.Raw) -> str:
     """Return a text, empty for a member that is none."""
-    try:
-        return _TEXT.decode(raw) if raw else ""
-    except UNDECODABLE:
-        return ""
+    return decoded(_TEXT, raw) or ""
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read, sort=_sort)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,18 +23,15 @@ from typing import Final
 
 import msgspec
 
-from core.formats.by_name import ByName, Offer
 from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.identity import plain
-from core.formats.moments import utc_ms_of
+from core.formats.prompts import split
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
-from core.formats.sessions import read_segments
-from core.formats.steps import Steps, Turn, split
-from core.formats.strict import UNDECODABLE
+from core.formats.scalars import plain, utc_ms_of
+from core.formats.sessions import Steps, read_segments
+from core.formats.strict import decoded
 from core.formats.sub_agents import Response, alone
-from core.formats.unknown import Unknown
 from core.records.limits import Label, Millis, Tokens
-from core.records.run import Inventory, Run, Status
+from core.records.run import Run, Status
 
 NAME: Final = "codex-cli"
 
@@ -128,15 +125,10 @@ class _Payload(msgspec.Struct):
     @property
     def text(self) -> str:
         """The text of a message, an item's or an event's."""
-        try:
-            content = _CONTENT.decode(self.content or self.message or b"null")
-        except UNDECODABLE:
-            return ""
-        return (
-            content
-            if isinstance(content, str)
-            else "\n".join([part.text for part in content or () if part.text])
-        )
+        content = decoded(_CONTENT, self.content or self.message)
+        if isinstance(content, str):
+            return content
+        return "\n".join([part.text for part in content or () if part.text])
 
     @property
     def called(self) -> str:
@@ -163,16 +155,14 @@ class _Line(msgspec.Struct):
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
 _PAYLOAD: Final = msgspec.json.Decoder(_Payload)
-_TOOLS: Final = msgspec.json.Decoder(list[_Tool] | None)
+_TOOLS: Final = msgspec.json.Decoder(list[_Tool])
 _CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
 _SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
 
 
 def _spawner(source: msgspec.Raw) -> str | None:
-    try:
-        parent = _SOURCE.decode(source)["subagent"]["thread_spawn"]["parent_thread_id"]
-    except (*UNDECODABLE, KeyError):
-        return None
+    spawned = (decoded(_SOURCE, source) or {}).get("subagent", {}).get("thread_spawn", {})
+    parent = spawned.get("parent_thread_id")
     return parent if isinstance(parent, str) else None
 
 
@@ -219,11 +209,7 @@ def _begins_turn(line: _Line, session: str | None, began: str | None) -> bool:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    return read_segments(reading, progress, _decode, _begin, _Headers().id_of)
-
-
-def _begin(unknown: Unknown) -> _Session:
-    return _Session(unknown=unknown)
+    return read_segments(reading, progress, _decode, _Session, _Headers().id_of)
 
 
 @dataclass
@@ -241,7 +227,6 @@ class _Session(Steps[_Line]):
     model: str | None = None
     turn_id: str | None = None
     n_in_turn: Counter[str] = field(default_factory=Counter)
-    by_name: ByName = field(default_factory=ByName)
 
     def add(self, line: _Line, raw: bytes) -> None:  # noqa: ARG002 - the line has all of it
         one, at = line.payload or _Payload(), line.timestamp
@@ -271,6 +256,9 @@ class _Session(Steps[_Line]):
         self._read_sub_agents(reading)
         for prompt in self.prompts:
             prompt.provider = self.provider
+            prompt.offer = self.by_name.begin()
+            for call in prompt.calls:
+                self.by_name.add_call(call.name)
         yield from super().entries(reading)
 
     def _add_header(self, one: _Payload, at: str | None) -> None:
@@ -281,25 +269,13 @@ class _Session(Steps[_Line]):
             self._add_tools(one.dynamic_tools)
 
     def _add_tools(self, listed: msgspec.Raw) -> None:
-        try:
-            tools = _TOOLS.decode(listed) or [] if listed else []
-        except UNDECODABLE:
+        tools = decoded(_TOOLS, listed or b"[]")
+        if tools is None:
             self.unknown.field("dynamic_tools")
             return
         deferred = [tool.called for tool in tools if tool.defer_loading]
         self.n_facts += bool(deferred)  # a reading without them is a shorter one
         self.by_name.add_tools(deferred)
-
-    def inventories(self, reading: Reading) -> Callable[[Turn], Inventory]:
-        whole = super().inventories(reading)
-        if not self.by_name.has_lists or not self.prompts:
-            return whole
-        in_full = whole(self.prompts[0])
-        for prompt in self.prompts:
-            prompt.offer = self.by_name.begin()
-            for call in prompt.calls:
-                self.by_name.add_call(call.name)
-        return lambda prompt: self.by_name.inventory(in_full, prompt.offer or Offer())
 
     def _add_total(self, total: _Counts, at: str | None) -> None:
         counts, self.base = total.since(self.base), total
@@ -358,7 +334,6 @@ class _Session(Steps[_Line]):
             if not own:
                 break
             paths = [pair for child in own for pair in reading.sub_agents.of(child.id or "")]
-        self.agents.charge(self.prompts, lambda _: False)
 
     def _charge(self, child: _Session) -> None:
         agent = self.agents.at(child.id or "", None)
@@ -386,11 +361,8 @@ def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
     header = next(
         (line["payload"] for line in head.lines if _kind(line) == "session_meta" and "payload" in line), None
     )
-    if header is None:
-        return
-    try:
-        one = _PAYLOAD.decode(header)
-    except UNDECODABLE:
+    one = decoded(_PAYLOAD, header or b"")
+    if one is None:
         return  # what is wrong with it is named where it is read
     if b'"subagent"' in bytes(one.source):
         sub_agents.add(path, file, *one.parents)

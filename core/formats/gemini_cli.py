@@ -12,24 +12,23 @@ its prompts are not the user's and its calls not the agent's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.identity import digest_of, plain
-from core.formats.moments import utc_ms_of
+from core.formats.entries import Rejected, Skipped
+from core.formats.prompts import Counts
 from core.formats.reading import Format, Head, Reading
-from core.formats.sessions import Prompt, Session, read_named
-from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.scalars import digest_of, plain, utc_ms_of
+from core.formats.sessions import Session, read_named
+from core.formats.strict import UNDECODABLE, Flaw, decoded
 from core.formats.sub_agents import alone
-from core.formats.unknown import Unknown
-from core.records.bill import Spent, containing
 from core.records.limits import Label, Tokens
-from core.records.run import Run, Status, Usage
+from core.records.run import Run, Status
 
 NAME: Final = "gemini-cli"
 
@@ -47,20 +46,8 @@ class _Tokens(msgspec.Struct):
     total: Tokens | None = None
 
     @property
-    def sum(self) -> int:
-        """The file's total; without one all that is not part of another count."""
-        parts = (self.input, self.output, self.thoughts, self.tool)
-        return self.total or sum(part or 0 for part in parts)
-
-    def spent(self, model: str | None) -> Spent:
-        return containing(
-            model=model,
-            owner="agent",
-            input=(self.input or 0) + (self.tool or 0),
-            cached=self.cached or 0,
-            output=(self.output or 0) + (self.thoughts or 0),
-            total=self.total or 0,
-        )
+    def counts(self) -> Counts:
+        return Counts(self.input, self.output, self.cached, self.thoughts, self.tool, self.total)
 
 
 class _Call(msgspec.Struct):
@@ -138,10 +125,6 @@ def _claims(head: Head) -> bool:
     return marks <= head.keys or any(marks <= line.keys() for line in head.lines)
 
 
-def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    return read_named(reading, progress, _decode, _begin)
-
-
 def _decode(raw: bytes) -> _Piece:
     piece = _PIECE.decode(raw)
     if piece == _NOTHING and raw.strip() == b"{}":
@@ -149,46 +132,8 @@ def _decode(raw: bytes) -> _Piece:
     return piece
 
 
-def _begin(unknown: Unknown) -> _Session:
-    return _Session(unknown=unknown)
-
-
-@dataclass(slots=True)
-class _Prompt(Prompt):
-    tokens: list[_Tokens] = field(default_factory=list)
-    models: list[str | None] = field(default_factory=list)
-
-    def add(self, message: _Message) -> None:
-        self.n_replies += 1
-        self.status = "completed"
-        self.model = message.model or self.model
-        self.last_time = message.timestamp or self.last_time
-        if message.tokens is not None:
-            self.tokens.append(message.tokens)
-            self.models.append(message.model)
-
-    def fail(self, message: _Message, status: Status) -> None:
-        """The program says that the prompt came to nothing; a later reply makes up for it."""
-        self.status = status
-        self.last_time = message.timestamp or self.last_time
-
-    @property
-    def spent(self) -> Iterable[Spent]:
-        return [tokens.spent(model) for tokens, model in zip(self.tokens, self.models, strict=True)]
-
-    @property
-    def usage(self) -> Usage | None:
-        usage = Usage(
-            input=sum(tokens.input or 0 for tokens in self.tokens),
-            output=sum(tokens.output or 0 for tokens in self.tokens),
-            cache_read=sum(tokens.cached or 0 for tokens in self.tokens),
-            total=sum(tokens.sum for tokens in self.tokens) or None,
-        )
-        return None if usage.tokens is None else usage
-
-
 @dataclass
-class _Session(Session[_Prompt, _Piece]):
+class _Session(Session[_Piece]):
     """The messages of a session, each in its last version and at its first place."""
 
     format_name = NAME
@@ -196,7 +141,6 @@ class _Session(Session[_Prompt, _Piece]):
     kind: str | None = None
     _is_listed: bool = False
     _longest: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    _call_ids: set[str] = field(default_factory=set)
 
     def add(self, line: _Piece, raw: bytes) -> None:
         if line.type is not None:
@@ -244,7 +188,7 @@ class _Session(Session[_Prompt, _Piece]):
         self.n_facts += 1
         if message.type == "user":
             if message.text.strip():
-                self.prompts.append(_Prompt(identity, request=message.text, last_time=message.timestamp))
+                self.begin(identity, message.text, message.timestamp)
         elif message.type == "gemini":
             self._add_reply(identity, message)
         elif message.type == "error":
@@ -256,48 +200,41 @@ class _Session(Session[_Prompt, _Piece]):
 
     def _add_reply(self, identity: str, message: _Message) -> None:
         """A reply before the first prompt makes a run of its own."""
-        if not self.prompts:
-            self.prompts.append(_Prompt(identity))
-        calls = [call for call in message.tool_calls or () if self._is_new(call)]
+        run = self.prompts[-1] if self.prompts else self.begin(identity)
+        run.n_replies += 1
+        run.status = "completed"
+        run.model = message.model or run.model
+        self.touch(message.timestamp or None)
         # A message grows in place, so the content shows which of two copies of a file is the longer.
-        self.n_facts += len(calls) + (message.tokens is not None)
-        run = self.prompts[-1]
-        run.add(message)
+        if message.tokens is not None:
+            self.n_facts += 1
+            self.use(run, identity, message.model, message.tokens.counts)
         if text := message.text:
             self.add_text(run, text)
-        for call in calls:
-            self.add_call(run, call.name, call.args, call.id)
-            self.add_output(call.id, call.result)
+        for call in message.tool_calls or ():
+            if self.add_call(run, call.name, call.args, call.id):
+                self.n_facts += 1
+                self.add_output(call.id, call.result)
         for part in message.parts if not message.tool_calls else ():
             if isinstance(part, _Part) and part.function_call:
                 run.n_foreign += self.unknown.block("functionCall")
 
     def _fail(self, message: _Message, status: Status) -> None:
+        """The program says that the prompt came to nothing; a later reply makes up for it."""
         if self.prompts:
-            self.prompts[-1].fail(message, status)
-
-    def _is_new(self, call: _Call) -> bool:
-        if call.id is None:
-            return True
-        is_new = call.id not in self._call_ids
-        self._call_ids.add(call.id)
-        return is_new
+            self.prompts[-1].status = status
+            self.touch(message.timestamp or None)
 
 
 def _identity(message: msgspec.Raw) -> str | None:
     """Return the id of a message; None where it is no text, or the message is no object."""
-    try:
-        return _IDENTIFIED.decode(message).id
-    except UNDECODABLE:
-        return None
+    return (decoded(_IDENTIFIED, message) or _Identified()).id
 
 
 def _n_facts(raw: bytes) -> int:
     """Return the size of a message's content; 0 for an unreadable one."""
-    try:
-        return _MESSAGE.decode(raw).n_facts
-    except UNDECODABLE:
-        return 0
+    message = decoded(_MESSAGE, raw)
+    return 0 if message is None else message.n_facts
 
 
 def _by_time(messages: list[tuple[str, _Message]]) -> list[tuple[str, _Message]]:
@@ -313,4 +250,6 @@ def _by_time(messages: list[tuple[str, _Message]]) -> list[tuple[str, _Message]]
     return [messages[index] for index in sorted(range(len(messages)), key=times.__getitem__)]
 
 
-FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)
+FORMAT: Final = Format(
+    name=NAME, units=("prompt",), claims=_claims, read=partial(read_named, decode=_decode, begin=_Session)
+)

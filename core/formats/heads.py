@@ -13,12 +13,11 @@ from typing import Final
 import msgspec
 
 from core.errors import UnreadableSource
-from core.formats.archive import ZIP_MAGIC, names_in
+from core.formats.archive import ZIP_MAGIC, is_tar, names_in
 from core.formats.entries import Limits
 from core.formats.reading import Head, first_keys
 from core.formats.stream import BOM, COMPRESSED, Bytes
 from core.formats.strict import UNDECODABLE
-from core.formats.tar import is_tar
 from core.formats.values import whole
 
 _MAX_LINES: Final = 64

@@ -19,15 +19,16 @@ from core.errors import UnreadableSource
 from core.formats.archive import Archive
 from core.formats.chat import Message, Part, Pieces, Record, read
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.identity import named, plain
+from core.formats.prompts import Parts, summed
 from core.formats.reading import Format, Head, Piece, Reading
+from core.formats.scalars import named, plain
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import DeclaredLists
 from core.records.arm import Arm
 from core.records.bill import Spent, disjoint, merged
 from core.records.limits import Label, Tokens
-from core.records.run import Inventory, Status, Usage
+from core.records.run import Inventory, Status
 
 NAME: Final = "inspect-ai"
 
@@ -50,25 +51,19 @@ class _Usage(msgspec.Struct):
     input_tokens_cache_write: Tokens | None = None
 
     @property
-    def total(self) -> int:
+    def parts(self) -> Parts:
         parts = (
-            self.input_tokens,
-            self.output_tokens,
-            self.input_tokens_cache_read,
-            self.input_tokens_cache_write,
-        )
-        return self.total_tokens or sum(part or 0 for part in parts)
-
-    def spent(self, model: str) -> Spent:
-        """Return the disjoint counts; whether the input contains the cached tokens shows in the total."""
-        row = disjoint(
             self.input_tokens or 0,
             self.output_tokens or 0,
             self.input_tokens_cache_read or 0,
             self.input_tokens_cache_write or 0,
-            self.total,
         )
-        return Spent(model=model, total=self.total) if row is None else replace(row, model=model)
+        return (*parts, self.total_tokens or sum(parts))
+
+    def spent(self, model: str) -> Spent:
+        """Return the disjoint counts; whether the input contains the cached tokens shows in the total."""
+        row = disjoint(*self.parts)
+        return Spent(model=model, total=self.parts[-1]) if row is None else replace(row, model=model)
 
 
 class _Event(msgspec.Struct):
@@ -202,7 +197,7 @@ class _Samples:
             reward=_reward(sample),
             environment=named(evaluation.task),
             task=named(sample.id),
-            usage=_usage(sample),
+            usage=summed(usage.parts for usage in (sample.model_usage or {}).values()),
             spent=merged(usage.spent(model) for model, usage in (sample.model_usage or {}).items()),
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=sample.completed_at or _last_time(sample),
@@ -256,19 +251,6 @@ def _reward(sample: _Sample) -> float | None:
     except msgspec.ValidationError:  # grades by name, or none
         return None
     return _GRADES.get(value) if isinstance(value, str) else float(value)
-
-
-def _usage(sample: _Sample) -> Usage | None:
-    """All models' tokens; whether a provider's input contains the cached ones shows only in its total."""
-    usages = list((sample.model_usage or {}).values())
-    total = Usage(
-        input=sum(usage.input_tokens or 0 for usage in usages),
-        output=sum(usage.output_tokens or 0 for usage in usages),
-        cache_read=sum(usage.input_tokens_cache_read or 0 for usage in usages),
-        cache_write=sum(usage.input_tokens_cache_write or 0 for usage in usages),
-        total=sum(usage.total for usage in usages) or None,
-    )
-    return None if total.tokens is None else total
 
 
 def _last_time(sample: _Sample) -> str | None:

@@ -22,7 +22,7 @@ import orjson
 
 from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
 from core.evaluate import known_grade
-from core.formats.moments import utc_ms_of
+from core.formats.scalars import utc_ms_of
 from core.formats.strict import UNDECODABLE, check, reason
 from core.records.cells import csv_line
 from core.records.evaluation import (

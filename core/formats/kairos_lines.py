@@ -17,9 +17,9 @@ import msgspec
 
 from core.errors import InvalidEvaluation
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.identity import digest_of
 from core.formats.kairos import Reward, read_rewarded, read_trace
 from core.formats.reading import Format, Head, Reading
+from core.formats.scalars import digest_of
 from core.formats.strict import Flaw
 from core.records.evaluation_lines import (
     CONTENT_PREFIX,

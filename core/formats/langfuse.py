@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
+from core.formats.scalars import utc_ms_of
 from core.formats.spans import Span, attributes_of
 from core.formats.strict import UNDECODABLE
 from core.formats.traced import Step, Tokens, Traced

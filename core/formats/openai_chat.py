@@ -13,6 +13,7 @@ import msgspec
 
 from core.formats.chat import Message, Record, lists_messages, read
 from core.formats.entries import Entry, Progress
+from core.formats.prompts import summed
 from core.formats.reading import Format, Head, Reading
 from core.formats.tools import DeclaredLists
 from core.records.limits import Label
@@ -38,14 +39,14 @@ class _Usage(msgspec.Struct):
     def usage(self) -> Usage | None:
         details = self.prompt_tokens_details
         cached = 0 if details is None else details.cached_tokens or 0
-        usage = Usage(
-            input=max((self.prompt_tokens or 0) - cached, 0) or self.input_tokens or 0,
-            output=self.completion_tokens or self.output_tokens or 0,
-            cache_read=cached or self.cache_read_input_tokens or 0,
-            cache_write=self.cache_creation_input_tokens or 0,
-            total=self.total_tokens or None,  # zero everywhere means unknown
+        parts = (
+            max((self.prompt_tokens or 0) - cached, 0) or self.input_tokens or 0,
+            self.completion_tokens or self.output_tokens or 0,
+            cached or self.cache_read_input_tokens or 0,
+            self.cache_creation_input_tokens or 0,
+            self.total_tokens or 0,  # zero everywhere means unknown
         )
-        return None if usage.tokens is None else usage
+        return summed([parts])
 
 
 class _Chat(msgspec.Struct):

@@ -15,9 +15,9 @@ import msgspec
 
 from core.formats.carried import Belief, beyond, carried
 from core.formats.entries import Entry, Progress, Rejected, Stated
-from core.formats.identity import digest_of, plain
-from core.formats.moments import utc_ms_of
+from core.formats.prompts import summed
 from core.formats.reading import Format, Head, Reading
+from core.formats.scalars import digest_of, millis, plain, utc_ms_of
 from core.formats.strict import UNDECODABLE, Flaw
 from core.records.arm import Arm, check_key
 from core.records.ledger_lines import LearnerLine
@@ -190,7 +190,7 @@ def _run(raw: bytes) -> Run:
         run_class=_CLASSES[trace.is_baseline],
         status=_status(trace),
         usage=_usage(trace.usage),
-        duration_ms=None if trace.duration_ms is None else _millis(trace.duration_ms),
+        duration_ms=None if trace.duration_ms is None else millis(trace.duration_ms),
         prompt_chars=trace.system_prompt_chars,
         excluded=tuple([arm.arm_id for arm in arms if not arm.included]),
         referenced=tuple([arm.arm_id for arm in arms if arm.included and arm.referenced]),
@@ -221,20 +221,9 @@ def _status(trace: _Trace) -> Status:
 def _usage(reported: _Usage | None) -> Usage | None:
     if reported is None:
         return None
-    usage = Usage(
-        input=reported.input or 0,
-        output=reported.output or 0,
-        cache_read=reported.cache_read or 0,
-        cache_write=reported.cache_write or 0,
-        total=reported.total or reported.total_tokens or None,
-    )
-    return None if usage.tokens is None else usage
-
-
-def _millis(duration: float) -> int:
-    if not 0 <= duration <= 10**12:
-        raise Flaw("has a duration that is no duration")
-    return round(duration)
+    parts = (reported.input, reported.output, reported.cache_read, reported.cache_write)
+    read, written, cached, stored = (part or 0 for part in parts)
+    return summed([(read, written, cached, stored, reported.total or reported.total_tokens or 0)])
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read, takes_tools=False)

@@ -18,6 +18,7 @@ import msgspec
 from core.errors import InvalidArm, UnreadableSource
 from core.formats.entries import Rejected
 from core.formats.reading import Reading
+from core.formats.scalars import millis
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, Flaw, check, reason
 from core.records.arm import Arm, file_key, skill_key, tool_key
@@ -172,17 +173,11 @@ def _report(meta: _Meta) -> Report:
     return Report(
         inventory=None if prompt is None else _inventory(prompt),
         prompt_chars=chars,
-        duration_ms=None if meta.duration_ms is None else _millis(meta.duration_ms),
+        duration_ms=None if meta.duration_ms is None else millis(meta.duration_ms),
         is_aborted=meta.aborted is True,
         provider=agent.provider,
         model=agent.model,
     )
-
-
-def _millis(duration: float) -> int:
-    if not 0 <= duration <= 10**12:
-        raise Flaw("has a duration that is no duration")
-    return round(duration)
 
 
 def _inventory(prompt: _PromptReport) -> Inventory | None:

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from core.formats.moments import utc_ms_of
 from core.formats.openclaw_learning import ArmState, BaselineRuns, Config, Summary
+from core.formats.scalars import utc_ms_of
 from core.records.times import instant
 
 _SHOWN: Final = 5

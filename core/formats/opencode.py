@@ -21,11 +21,11 @@ import msgspec
 
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.heads import head_of
-from core.formats.identity import plain
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
+from core.formats.scalars import plain
+from core.formats.sessions import Steps
 from core.formats.sqlite_file import MAGIC, opened, tables_in
-from core.formats.steps import Steps
-from core.formats.strict import UNDECODABLE, check
+from core.formats.strict import UNDECODABLE, check, decoded
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent
@@ -192,10 +192,7 @@ def _tokens_of(message: _Message) -> list[_Tokens]:
 
 
 def _child_of(state: _State) -> str | None:
-    try:
-        return _METADATA.decode(state.metadata).session_id if state.metadata else None
-    except UNDECODABLE:
-        return None
+    return (decoded(_METADATA, state.metadata) or _Metadata()).session_id
 
 
 def _claims(head: Head) -> bool:
@@ -305,7 +302,6 @@ def _charge(session: _Session, identity: str, own: _Source, stack: ExitStack) ->
                 session.charge(child, source.messages(child))
                 if source.parents[child] not in {None, identity}:
                     session.agents.add_nested(child, source.parents[child] or "")
-    session.agents.charge(session.prompts, lambda _: False)
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read, sort=_sort)

@@ -18,9 +18,9 @@ Without a report the inventory is the set of called tools, and texts are not hel
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -28,15 +28,14 @@ from msgspec.structs import replace
 
 from core.formats.chat import identity_of
 from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.identity import digest_of, plain
 from core.formats.openclaw_report import Report, report_beside
+from core.formats.prompts import Parts, Prompt
 from core.formats.reading import Format, Head, Reading
-from core.formats.sessions import Prompt, Session, read_segments
-from core.formats.strict import UNDECODABLE, Flaw
-from core.formats.unknown import Unknown
-from core.records.bill import Spent, disjoint
+from core.formats.scalars import digest_of, plain
+from core.formats.sessions import Session, lines_of, read_segments, role_of
+from core.records.bill import Owner, Spent, disjoint
 from core.records.limits import Label, Tokens
-from core.records.run import Call, Inventory, Run, Status, Usage
+from core.records.run import Call, Run, Status
 
 NAME: Final = "pi-session"
 
@@ -59,17 +58,21 @@ class _Usage(msgspec.Struct, rename="camel"):
     hour_write: Tokens | None = msgspec.field(default=None, name="cacheWrite1h")
     total_tokens: Tokens | None = None
 
-    def spent(self, model: str | None) -> Spent:
-        """Return the disjoint counts; a total with another split has none."""
+    @property
+    def parts(self) -> Parts:
         parts = (self.input or 0, self.output or 0, self.cache_read or 0, self.cache_write or 0)
-        row = disjoint(*parts, self.total_tokens or sum(parts))
+        return (*parts, self.total_tokens or sum(parts))
+
+    def spent(self, model: str | None, owner: Owner) -> Spent:
+        """Return the disjoint counts; a total with another split has none."""
+        row = disjoint(*self.parts)
         if row is None:
-            return Spent(model=model, total=self.total_tokens or 0)
+            return Spent(model=model, owner=owner, total=self.total_tokens or 0)
         if self.hour_write is None:
-            return replace(row, model=model)
+            return replace(row, model=model, owner=owner)
         hour = min(self.hour_write, row.cache_write_5m)
         five = row.cache_write_5m - hour
-        return replace(row, model=model, cache_write_5m=five, cache_write_1h=hour, assumed=False)
+        return replace(row, model=model, owner=owner, cache_write_5m=five, cache_write_1h=hour, assumed=False)
 
 
 class _Message(msgspec.Struct, rename="camel"):
@@ -111,18 +114,6 @@ class _Line(msgspec.Struct, rename="camel"):
         return self.parent_id
 
 
-class _Role(msgspec.Struct):
-    role: str
-
-
-class _Kind(msgspec.Struct):
-    type: str
-    message: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_LINE: Final = msgspec.json.Decoder(_Line)
-_ROLE: Final = msgspec.json.Decoder(_Role)
-_KIND: Final = msgspec.json.Decoder(_Kind)
 _READ_TYPES: Final = frozenset(("session", "model_change", "message"))
 _PASSED_OVER: Final = frozenset(
     (
@@ -141,6 +132,7 @@ _OTHER_ROLES: Final = frozenset(
     ("bashExecution", "custom", "hookMessage", "branchSummary", "compactionSummary", "system")
 )
 _OTHER_BLOCKS: Final = frozenset(("text", "thinking", "image", "toolCall"))
+_decode: Final = lines_of(_Line, _READ_TYPES, _READ_ROLES)
 
 
 def _claims(head: Head) -> bool:
@@ -155,10 +147,7 @@ def _is_message(line: dict[str, msgspec.Raw]) -> bool:
     """A session cut off at its beginning still has these; Claude Code's lines have a type for each role."""
     if bytes(line.get("type", b"")) != b'"message"' or "timestamp" not in line:
         return False
-    try:
-        return bool(_ROLE.decode(bytes(line.get("message", b"null"))).role)
-    except UNDECODABLE:
-        return False
+    return bool(role_of(line.get("message", b"null")))
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
@@ -175,9 +164,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         )
     inventory = reading.supplied if report is None else report.inventory
 
-    def begin(unknown: Unknown) -> _Session:
-        return _Session(unknown=unknown, inventory=inventory, report=report)
-
+    begin = partial(_Session, inventory=inventory, report=report)
     yield from read_segments(reading, progress, _decode, begin, _header_of)
 
 
@@ -186,87 +173,20 @@ def _n_sessions(reading: Reading) -> int:
     return len({_header_of(line) for line in lines} - {None})
 
 
-def _decode(raw: bytes) -> _Line | None:
-    """The line; None = a whole line of a type or role that is not read, which may have any other shape."""
-    try:
-        line = _LINE.decode(raw)
-    except UNDECODABLE:
-        if _is_of_no_interest(raw):
-            return None
-        raise
-    if line.message is None and line.type == "message":
-        raise Flaw("has no message")
-    return line
-
-
-def _is_of_no_interest(raw: bytes) -> bool:
-    try:
-        line = _KIND.decode(raw)
-        return line.type not in _READ_TYPES or (
-            line.type == "message" and _ROLE.decode(line.message).role not in _READ_ROLES
-        )
-    except UNDECODABLE:
-        return False
-
-
 def _header_of(line: _Line) -> str | None:
     return f"{plain(line.id) or 'session'}/{_time(line)}" if line.type == "session" else None
 
 
-@dataclass(slots=True)
-class _Prompt(Prompt):
-    n_input: int = 0
-    n_output: int = 0
-    n_cache_read: int = 0
-    n_cache_write: int = 0
-    n_total: int = 0
-    rows: list[Spent] = field(default_factory=list)
-    last_text: str | None = None
-
-    @property
-    def reply(self) -> str | None:
-        """The agent's last message; other texts are not held where no detector needs them."""
-        return self.last_text
-
-    @property
-    def spent(self) -> Iterable[Spent]:
-        return self.rows
-
-    def add_usage(self, usage: _Usage, model: str | None) -> None:
-        self.rows.append(usage.spent(model))
-        parts = (usage.input or 0, usage.output or 0, usage.cache_read or 0, usage.cache_write or 0)
-        self.n_input += parts[0]
-        self.n_output += parts[1]
-        self.n_cache_read += parts[2]
-        self.n_cache_write += parts[3]
-        self.n_total += usage.total_tokens or sum(parts)
-
-    @property
-    def usage(self) -> Usage | None:
-        """All zero means unknown."""
-        if not self.n_total:
-            return None
-        return Usage(
-            input=self.n_input,
-            output=self.n_output,
-            cache_read=self.n_cache_read,
-            cache_write=self.n_cache_write,
-            total=self.n_total,
-        )
-
-
 @dataclass
-class _Session(Session[_Prompt, _Line]):
-    """``report`` is the session's own; ``inventory`` None = what it calls."""
+class _Session(Session[_Line]):
+    """``report`` is the session's own."""
 
     format_name = NAME
+    has_call_ids = False
 
-    inventory: Inventory | None = None
     report: Report | None = None
-    header: str | None = None
     provider: str | None = None
     model: str | None = None
-    _entry_ids: set[bytes] = field(default_factory=set)
     _plain_calls: dict[str, Call] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -292,20 +212,12 @@ class _Session(Session[_Prompt, _Line]):
             self._end(self.prompts[-1], self.report)
         yield from super().entries(reading)
 
-    def inventories(self, reading: Reading) -> Callable[[_Prompt], Inventory]:
-        inventory = self.inventory
-        return super().inventories(reading) if inventory is None else lambda _: inventory
-
-    @property
-    def source(self) -> str:
-        return self.header or f"session/{self.prompts[0].identity}"
-
     @property
     def rank(self) -> int:
         # The same lines with a report say more than without.
         return 2 * self.n_facts + (self.report is not None)
 
-    def _end(self, last: _Prompt, report: Report) -> None:
+    def _end(self, last: Prompt, report: Report) -> None:
         """Return the report's result of the last request, which it describes."""
         self.prompt_chars = report.prompt_chars
         last.provider = last.provider or report.provider
@@ -315,13 +227,12 @@ class _Session(Session[_Prompt, _Line]):
             last.status = "aborted"
 
     def _add_model(self, line: _Line) -> None:
-        if line.type == "session" and self.header is None:
-            self.header = _header_of(line)
+        self.id = self.id or _header_of(line)
         self.provider = line.provider or self.provider
         self.model = line.model_id or self.model
 
     def _add_message(self, line: _Line, message: _Message, raw: bytes) -> None:
-        if self._stood_before(line, raw):
+        if self.is_known(f"{line.timestamp}\n{line.id}".encode() + (b"" if line.id else raw.strip())):
             return
         self.n_facts += 1
         self.note_time(_sortable(line.timestamp))
@@ -329,21 +240,13 @@ class _Session(Session[_Prompt, _Line]):
             self._add_reply(line, message)
         elif message.role == "toolResult":
             self.add_output(identity_of(message.tool_call_id), msgspec.json.encode(message.text))
-            self._touch(line)
+            self.touch(line.timestamp)
         elif message.text.strip():
-            opened = self._open(line, message)
-            opened.last_time, opened.request = line.timestamp, message.text
+            self._open(line, message, message.text)
 
-    def _stood_before(self, line: _Line, raw: bytes) -> bool:
-        entry = f"{line.timestamp}\n{line.id}".encode() + (b"" if line.id else raw.strip())
-        digest = hashlib.blake2b(entry, digest_size=12).digest()
-        is_repeated = digest in self._entry_ids
-        self._entry_ids.add(digest)
-        return is_repeated
-
-    def _open(self, line: _Line, message: _Message) -> _Prompt:
-        opened = _Prompt(_identity(line, message), provider=self.provider, model=self.model)
-        self.prompts.append(opened)
+    def _open(self, line: _Line, message: _Message, request: str | None = None) -> Prompt:
+        opened = self.begin(_identity(line, message), request, line.timestamp)
+        opened.provider, opened.model = self.provider, self.model
         return opened
 
     def _add_reply(self, line: _Line, message: _Message) -> None:
@@ -352,9 +255,9 @@ class _Session(Session[_Prompt, _Line]):
         run.provider = message.provider or run.provider
         run.model = message.model or run.model
         run.status = _STOPPED.get(message.stop_reason, "completed")
-        self._touch(line)
+        self.touch(line.timestamp)
         if message.usage is not None:
-            run.add_usage(message.usage, message.model or run.model)
+            self.use(run, f"{len(self.owners)}", message.model or run.model, message.usage)
         run.last_text = message.text or run.last_text
         for block in message.blocks:
             if block.type == "toolCall" and block.name:
@@ -368,16 +271,11 @@ class _Session(Session[_Prompt, _Line]):
             self.unknown.field("tool_calls")
             run.n_foreign += 1
 
-    def _add_call(self, run: _Prompt, name: str, block: _Block) -> None:
+    def _add_call(self, run: Prompt, name: str, block: _Block) -> None:
         if self.reads_text or self.keeps_texts:
             self.add_call(run, name, block.arguments, identity_of(block.id))
         else:
             run.calls.append(self._plain_calls.setdefault(name, Call(name=name)))
-
-    def _touch(self, line: _Line) -> None:
-        """A run ends with its last reply or tool result."""
-        if self.prompts and line.timestamp is not None:
-            self.prompts[-1].last_time = line.timestamp
 
 
 def _identity(line: _Line, message: _Message) -> str:

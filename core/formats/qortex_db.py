@@ -13,8 +13,8 @@ from typing import Final
 from core.errors import InvalidInput
 from core.formats.carried import Belief, beyond, carried
 from core.formats.entries import Entry, Progress, Rejected, Remark
-from core.formats.moments import utc_ms_of
 from core.formats.reading import Format, Head, Reading
+from core.formats.scalars import utc_ms_of
 from core.formats.sqlite_file import MAGIC, opened
 from core.formats.strict import UNDECODABLE, Flaw, reason
 

@@ -10,25 +10,20 @@ of called tools.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from core.formats.chat import identity_of
-from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.identity import digest_of, plain
-from core.formats.reading import Format, Head, Reading
-from core.formats.sessions import Prompt, Session, read_named
-from core.formats.strict import UNDECODABLE
-from core.formats.sub_agents import Response, SubAgents
-from core.formats.unknown import Unknown
-from core.records.bill import Owner, Spent, containing
+from core.formats.prompts import Counts
+from core.formats.reading import Format, Head
+from core.formats.scalars import digest_of, plain
+from core.formats.sessions import Session, lines_of, read_named
+from core.formats.strict import decoded
+from core.formats.sub_agents import Response
 from core.records.limits import Label, Tokens
-from core.records.run import Run, Usage
 
 NAME: Final = "qwen-code"
 
@@ -46,13 +41,6 @@ class _Answer(msgspec.Struct):
 
     id: msgspec.Raw = msgspec.Raw(b"")
     response: msgspec.Raw = msgspec.Raw(b"")
-
-
-def _answer_of(raw: msgspec.Raw) -> _Answer:
-    try:
-        return msgspec.json.decode(raw, type=_Answer) if raw else _Answer()
-    except UNDECODABLE:
-        return _Answer()
 
 
 class _Part(msgspec.Struct, rename="camel"):
@@ -90,23 +78,14 @@ class _Usage(msgspec.Struct, rename="camel"):
     total_token_count: Tokens | None = None
 
     @property
-    def sum(self) -> int:
-        parts = (
+    def counts(self) -> Counts:
+        return Counts(
             self.prompt_token_count,
             self.candidates_token_count,
+            self.cached_content_token_count,
             self.thoughts_token_count,
             self.tool_use_prompt_token_count,
-        )
-        return self.total_token_count or sum(part or 0 for part in parts)
-
-    def spent(self, model: str | None, owner: Owner) -> Spent:
-        return containing(
-            model=model,
-            owner=owner,
-            input=(self.prompt_token_count or 0) + (self.tool_use_prompt_token_count or 0),
-            cached=self.cached_content_token_count or 0,
-            output=(self.candidates_token_count or 0) + (self.thoughts_token_count or 0),
-            total=self.total_token_count or 0,
+            self.total_token_count,
         )
 
 
@@ -122,10 +101,6 @@ class _Line(msgspec.Struct, rename="camel"):
     usage_metadata: _Usage | None = None
 
 
-class _Kind(msgspec.Struct):
-    type: str
-
-
 class _Parts(msgspec.Struct):
     parts: list[msgspec.Raw]
 
@@ -134,13 +109,13 @@ class _MessageOf(msgspec.Struct):
     message: _Parts
 
 
-_LINE: Final = msgspec.json.Decoder(_Line)
 _MESSAGE_OF: Final = msgspec.json.Decoder(_MessageOf)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_KIND: Final = msgspec.json.Decoder(_Kind)
 _PARTS: Final = msgspec.json.Decoder(_Parts)
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
 _READ: Final = frozenset(("user", "assistant", "tool_result"))
 _NO_MESSAGE: Final = _Message()
+_decode: Final = lines_of(_Line, _READ)
 
 
 def _claims(head: Head) -> bool:
@@ -151,35 +126,8 @@ def _is_ours(line: dict[str, msgspec.Raw]) -> bool:
     """Claude Code's lines look the same but for their message."""
     if not {"sessionId", "uuid", "type", "message"} <= line.keys():
         return False
-    try:
-        return bool(_PARTS.decode(line["message"]).parts)
-    except UNDECODABLE:
-        return False
-
-
-def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    return read_named(reading, progress, _decode, _begin)
-
-
-def _begin(unknown: Unknown) -> _Session:
-    return _Session(unknown=unknown)
-
-
-def _decode(raw: bytes) -> _Line | None:
-    """The line; None = a whole line of a type that is not read, which may have any other shape."""
-    try:
-        return _LINE.decode(raw)
-    except UNDECODABLE:
-        if _is_of_no_interest(raw):
-            return None
-        raise
-
-
-def _is_of_no_interest(raw: bytes) -> bool:
-    try:
-        return _KIND.decode(raw).type not in _READ
-    except UNDECODABLE:
-        return False
+    message = decoded(_PARTS, line["message"])
+    return message is not None and bool(message.parts)
 
 
 def _kind_of(raw: bytes, index: int) -> str:
@@ -192,37 +140,13 @@ def _identity(line: _Line, raw: bytes) -> str:
     return plain(line.uuid) or digest_of(raw.strip())
 
 
-@dataclass(slots=True)
-class _Prompt(Prompt):
-    usages: dict[str, tuple[str | None, _Usage]] = field(default_factory=dict)
-
-    @property
-    def spent(self) -> Iterable[Spent]:
-        return [usage.spent(model, "agent") for model, usage in self.usages.values()]
-
-    @property
-    def usage(self) -> Usage | None:
-        usages = [usage for _, usage in self.usages.values()]
-        usage = Usage(
-            input=sum(one.prompt_token_count or 0 for one in usages),
-            output=sum(one.candidates_token_count or 0 for one in usages),
-            cache_read=sum(one.cached_content_token_count or 0 for one in usages),
-            total=sum(one.sum for one in usages) or None,
-        )
-        return None if usage.tokens is None else usage
-
-
 @dataclass
-class _Session(Session[_Prompt, _Line]):
+class _Session(Session[_Line]):
     format_name = NAME
-
-    _stood: set[bytes] = field(default_factory=set)
-    _call_ids: set[str] = field(default_factory=set)
-    _agents: SubAgents[_Prompt] = field(default_factory=SubAgents)
 
     def add(self, line: _Line, raw: bytes) -> None:
         self.is_repeated(line.uuid, line.parent_uuid)
-        if self._stood_before(raw):
+        if self.is_known(raw.strip()):  # another line of the same message is more of it
             return
         if line.is_sidechain:
             self._add_sub_agent(line, raw)
@@ -238,9 +162,9 @@ class _Session(Session[_Prompt, _Line]):
             self._add_reply(line, message, raw)
         elif line.type == "tool_result" or any(part.function_response for part in message.parts):
             for part in message.parts if self.keeps_texts else ():
-                answer = _answer_of(part.function_response)
+                answer = decoded(_ANSWER, part.function_response) or _Answer()
                 self.add_output(identity_of(answer.id), answer.response)
-            self._touch(line)
+            self.touch(line.timestamp)
         else:
             self._add_prompt(line, message, raw)
 
@@ -252,45 +176,33 @@ class _Session(Session[_Prompt, _Line]):
     def name(self) -> str | None:
         return plain(self.id)
 
-    def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
-        self._agents.charge(self.prompts, lambda _: False)
-        yield from super().entries(reading)
-
     def _add_sub_agent(self, line: _Line, raw: bytes) -> None:
         open_run = self.prompts[-1] if self.prompts else None
-        one = self._agents.line_of(line.uuid, line.parent_uuid, open_run)
+        one = self.agents.line_of(line.uuid, line.parent_uuid, open_run)
         one.began = one.began or line.timestamp
         usage = line.usage_metadata
         if line.type == "assistant" and usage is not None:
-            spent = partial(usage.spent, line.model, "sub-agent")
+            spent = partial(usage.counts.spent, line.model, "sub-agent")
             written = usage.candidates_token_count or 0
             one.add(_identity(line, raw), Response(spent, written, line.timestamp, open_run))
-
-    def _stood_before(self, raw: bytes) -> bool:
-        """Return whether the line is a repeat; another line of the same message is more of it."""
-        n_stood = len(self._stood)
-        self._stood.add(hashlib.blake2b(raw.strip(), digest_size=12).digest())
-        return len(self._stood) == n_stood
 
     def _add_prompt(self, line: _Line, message: _Message, raw: bytes) -> None:
         texts = [part.spoken for part in message.parts if not part.spoken.startswith(_HOOK_CONTEXT)]
         if "".join(texts).strip():
             request = "\n".join(part for part in texts if part)
-            self.prompts.append(_Prompt(_identity(line, raw), request=request, last_time=line.timestamp))
+            self.begin(_identity(line, raw), request, line.timestamp)
 
     def _add_reply(self, line: _Line, message: _Message, raw: bytes) -> None:
         """A reply before the first prompt makes a run of its own."""
-        if not self.prompts:
-            self.prompts.append(_Prompt(_identity(line, raw)))
-        run = self.prompts[-1]
+        run = self.prompts[-1] if self.prompts else self.begin(_identity(line, raw))
         run.n_replies += 1
         run.model = line.model or run.model
-        self._touch(line)
+        self.touch(line.timestamp)
         if line.usage_metadata is not None:
-            run.usages[_identity(line, raw)] = (line.model, line.usage_metadata)
+            self.use(run, _identity(line, raw), line.model, line.usage_metadata.counts)
         for index, part in enumerate(message.parts):
             if part.function_call is not None:
-                self._add_call(run, part.function_call)
+                self.add_call(run, part.function_call.name, part.function_call.args, part.function_call.id)
             elif part.spoken:
                 self.add_text(run, part.spoken)
             elif not part.is_known:
@@ -299,17 +211,7 @@ class _Session(Session[_Prompt, _Line]):
             self.unknown.field("tool_calls" if message.tool_calls else "content")
             run.n_foreign += 1
 
-    def _add_call(self, run: _Prompt, call: _Function) -> None:
-        if call.id is not None:
-            n_before = len(self._call_ids)
-            self._call_ids.add(call.id)
-            if len(self._call_ids) == n_before:
-                return
-        self.add_call(run, call.name, call.args, call.id)
 
-    def _touch(self, line: _Line) -> None:
-        if self.prompts and line.timestamp is not None:
-            self.prompts[-1].last_time = line.timestamp
-
-
-FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)
+FORMAT: Final = Format(
+    name=NAME, units=("prompt",), claims=_claims, read=partial(read_named, decode=_decode, begin=_Session)
+)

@@ -11,116 +11,229 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from heapq import heapify, heappop, heappush
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from core.errors import InvalidInput
-from core.formats.by_name import Offer
+from core.formats.by_name import ByName, Offer
 from core.formats.chat import argument_text, metadata, output_text
 from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
-from core.formats.line_order import Line, Order, in_order
-from core.formats.moments import utc_ms_of
+from core.formats.prompts import Prompt, Reported
 from core.formats.reading import Reading
+from core.formats.scalars import utc_ms_of
+from core.formats.strict import UNDECODABLE, Flaw, decoded
+from core.formats.sub_agents import SubAgents
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
-from core.records.bill import Spent, heaviest, merged
-from core.records.limits import MAX_TOKENS
-from core.records.run import Call, Inventory, Run, Status, Usage, beyond
-from core.records.transcript import Message, Talk
+from core.records.bill import heaviest
+from core.records.run import Call, Inventory, Run, Status, beyond
+from core.records.transcript import Message
 
 _LINES_HELD: Final = 50_000
 """So many lines of several sessions are held at once; of more it is found out first where each session ends."""
 
 
-@dataclass(slots=True)
-class Prompt(ABC):
-    """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood, ``asked`` is
-    what the person wrote. ``offer`` is what it had by name, in formats that say so.
-    """
-
-    identity: str
-    request: str | None = None
-    status: Status = "completed"
-    provider: str | None = None
-    model: str | None = None
-    n_replies: int = 0
-    n_foreign: int = 0
-    last_time: str | float | None = None
-    duration_ms: int | None = None
-    calls: list[Call] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    by_sub_agents: list[Callable[[], Spent]] = field(default_factory=list)
-    offer: Offer | None = None
-    talk: Talk = field(default_factory=Talk)
+class Line(Protocol):
+    """A line that may say which line it follows, and when it was written."""
 
     @property
-    def reply(self) -> str | None:
-        """The agent's last message."""
-        return self.texts[-1] if self.texts else None
-
+    def uuid(self) -> str | None: ...
     @property
-    @abstractmethod
-    def usage(self) -> Usage | None:
-        """The usage of its replies, where they report it."""
-
+    def parent_uuid(self) -> str | None: ...
     @property
-    def spent(self) -> Iterable[Spent]:
-        """The disjoint counts of each reply with its model, where they report them."""
-        return ()
+    def timestamp(self) -> str | float | None: ...
 
 
 K = TypeVar("K")
-P = TypeVar("P", bound=Prompt)
 L = TypeVar("L", bound=Line)
 
 
+class _Role(msgspec.Struct):
+    role: str
+
+
+class _Kind(msgspec.Struct):
+    type: str
+    message: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_KIND: Final = msgspec.json.Decoder(_Kind)
+_ROLE: Final = msgspec.json.Decoder(_Role)
+_NO_OFFER: Final = Offer()
+
+
+def role_of(message: bytes | msgspec.Raw) -> str | None:
+    """Return the role of a message; None without one."""
+    held = decoded(_ROLE, message)
+    return None if held is None else held.role
+
+
+def lines_of(
+    kind: type[L], types: frozenset[str], roles: frozenset[str] | None = None
+) -> Callable[[bytes], L | None]:
+    """Return the decoder of a format's lines.
+
+    It gives None for a whole line of a type that is not read, which may have any other shape. With ``roles`` the same
+    holds for messages of another role, and a line of type ``message`` must have one.
+    """
+    decoder = msgspec.json.Decoder(kind)
+
+    def is_of_no_interest(raw: bytes) -> bool:
+        line = decoded(_KIND, raw)
+        if line is None:
+            return False
+        if line.type not in types:
+            return True
+        return bool(roles) and line.type == "message" and role_of(line.message) not in {None, *(roles or ())}
+
+    def decode(raw: bytes) -> L | None:
+        try:
+            return decoder.decode(raw)
+        except UNDECODABLE:
+            if is_of_no_interest(raw):
+                return None
+            raise
+
+    def decode_message(raw: bytes) -> L | None:
+        line = decode(raw)
+        if getattr(line, "type", "") == "message" and getattr(line, "message", None) is None:
+            raise Flaw("has no message")
+        return line
+
+    return decode if roles is None else decode_message
+
+
 @dataclass
-class Session(Order, ABC, Generic[P, L]):
+class Order:
+    """Check whether lines are in the order of writing.
+
+    A line must follow its predecessor. Lines without predecessors must be in order of time.
+    """
+
+    _ids: set[str] = field(default_factory=set)
+    _awaited: set[str] = field(default_factory=set)
+    _latest: str = ""
+    _is_overtaken: bool = False
+    _is_falling: bool = False
+    _is_linked: bool = False
+
+    def is_repeated(self, identity: str | None, followed: str | None) -> bool:
+        """Return whether a line with this id came before, and record its predecessor."""
+        ids = self._ids
+        if followed is not None:
+            self._is_linked = True
+            if followed not in ids:
+                self._awaited.add(followed)
+        if identity is None:
+            return False
+        n_before = len(ids)
+        ids.add(identity)
+        if self._awaited and identity in self._awaited:
+            self._is_overtaken = True
+        return len(ids) == n_before
+
+    def note_time(self, timestamp: str | None) -> None:
+        """Take in when a line was written."""
+        if timestamp is not None:
+            self._is_falling |= timestamp < self._latest
+            self._latest = timestamp
+
+    @property
+    def is_broken(self) -> bool:
+        return self._is_overtaken or (self._is_falling and not self._is_linked)
+
+    def is_mixed_with(self, other: Order) -> bool:
+        """Return whether lines of both follow each other; without predecessors, whether some are out of order."""
+        if self._is_linked or other._is_linked:
+            return not self._awaited.isdisjoint(other._ids) or not other._awaited.isdisjoint(self._ids)
+        return self._is_falling or other._is_falling
+
+
+@dataclass
+class Session(Order, ABC, Generic[L]):
     """The lines of one session, and its runs; each format defines how. ``n_facts`` counts what was read."""
 
     format_name: ClassVar[str]
+    has_call_ids: ClassVar[bool] = True
+    """An id names one call of the session, so that the same id again is the same call."""
 
     unknown: Unknown = field(default_factory=Unknown)
     id: str | None = None
     number: int = 0
     n_bytes: int = 0
     n_facts: int = 0
-    prompts: list[P] = field(default_factory=list)
+    prompts: list[Prompt] = field(default_factory=list)
     prompt_chars: int | None = None
     keeps_texts: bool = False
-    _talks: dict[str, Talk] = field(default_factory=dict, init=False)
+    inventory: Inventory | None = None
+    """Its own list of tools; None = what a person supplied, or what it calls."""
+    by_name: ByName = field(default_factory=ByName)
+    agents: SubAgents = field(default_factory=SubAgents)
+    owners: dict[str, Prompt] = field(default_factory=dict)
+    """The run of each response with a usage."""
+    _call_ids: set[str] = field(default_factory=set)
+    _entries: set[bytes] = field(default_factory=set)
+    _waiting: dict[str, Prompt] = field(default_factory=dict)
 
     @abstractmethod
     def add(self, line: L, raw: bytes) -> None:
         """Add a line with its ``number``."""
 
-    def add_text(self, prompt: P, text: str) -> None:
+    def is_known(self, entry: bytes) -> bool:
+        """Return whether this was there before."""
+        n_before = len(self._entries)
+        self._entries.add(blake2b(entry, digest_size=12).digest())
+        return len(self._entries) == n_before
+
+    def begin(self, identity: str, request: str | None = None, at: str | float | None = None) -> Prompt:
+        """Open a run, with a prompt of the person."""
+        self.prompts.append(Prompt(identity, request=request, last_time=at))
+        return self.prompts[-1]
+
+    def touch(self, at: str | float | None) -> None:
+        """Note the time of a reply, result or notice: a run ends there, not with what the person did later."""
+        if self.prompts and at is not None:
+            self.prompts[-1].last_time = at
+
+    def use(self, run: Prompt, response: str, model: str | None, usage: Reported) -> None:
+        """Add a usage; the last one of a response counts, in the run that had the first."""
+        self.owners.setdefault(response, run).used[response] = (model, usage)
+
+    def add_text(self, prompt: Prompt, text: str) -> None:
         """Add a text of the agent to a run."""
         prompt.texts.append(text)
         if self.keeps_texts:
             prompt.talk.add("agent", text)
 
     def add_call(
-        self, prompt: P, name: str, arguments: bytes | msgspec.Raw, identity: str | None = None
-    ) -> None:
-        """Add a call to a run; ``identity`` is how its result names it."""
+        self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None = None
+    ) -> bool:
+        """Add a call to a run, and return whether it is new; ``identity`` is how its result names it."""
+        if identity is not None and self.has_call_ids:
+            n_before = len(self._call_ids)
+            self._call_ids.add(identity)
+            if len(self._call_ids) == n_before:
+                return False
         prompt.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
         if self.keeps_texts:
             prompt.talk.call(name, argument_text(bytes(arguments)), identity)
             if identity:
-                self._talks[identity] = prompt.talk
+                self._waiting[identity] = prompt
+        return True
 
     def add_output(self, identity: str | None, output: bytes | msgspec.Raw) -> None:
         """Add the result of a call to the run that made it."""
-        talk = self._talks.get(identity or "")
-        if talk is not None and output:
-            talk.result(output_text(output), identity)
+        prompt = self._waiting.get(identity or "")
+        if prompt is not None and output:
+            prompt.talk.result(output_text(output), identity)
 
     @property
-    @abstractmethod
     def source(self) -> str:
         """The source that its runs name."""
+        return self.id or f"session/{self.prompts[0].identity}"
 
     @property
     def name(self) -> str | None:
@@ -137,34 +250,35 @@ class Session(Order, ABC, Generic[P, L]):
         A run with calls of unknown kinds only is left out, because it would pass for conversation. If that holds for
         all calls of the session, the session is left out.
         """
+        self.agents.charge(self.prompts, self.owners.__contains__)
         n_foreign = sum(prompt.n_foreign for prompt in self.prompts)
         if n_foreign and not any(prompt.calls for prompt in self.prompts):
             yield self._refused(reading, n_foreign)
             return
-        inventory_of = self.inventories(reading)
+        whole = self.inventory or reading.supplied
+        if whole is None:
+            whole = inferred({call.name for prompt in self.prompts for call in prompt.calls})
         for prompt in self.prompts:
             if prompt.n_foreign and not prompt.calls:
                 yield self._refused(reading, prompt.n_foreign)
                 continue
             try:
-                yield self._run(prompt, inventory_of(prompt))
+                yield self._run(prompt, self.inventory_of(prompt, whole))
             except InvalidInput as error:  # counts that no run can have, once they are added up
                 yield Rejected(file=reading.file, line=None, reason=error.problem)
 
-    def inventories(self, reading: Reading) -> Callable[[P], Inventory]:
-        """The inventory of each prompt."""
-        whole = reading.supplied
-        if whole is None:
-            whole = inferred({call.name for prompt in self.prompts for call in prompt.calls})
-        return lambda _: whole
+    def inventory_of(self, prompt: Prompt, whole: Inventory) -> Inventory:
+        """Return the inventory of a run; ``whole`` is the session's without any list of names."""
+        if not self.by_name.has_lists:
+            return whole
+        return self.by_name.inventory(whole, prompt.offer or _NO_OFFER)
 
     def _refused(self, reading: Reading, n_foreign: int) -> Rejected:
         return Rejected(file=reading.file, line=None, reason=self.unknown.no_call_is_known(n_foreign))
 
-    def _run(self, prompt: P, inventory: Inventory) -> Run:
+    def _run(self, prompt: Prompt, inventory: Inventory) -> Run:
         ended_at_ms, is_naive = utc_ms_of(prompt.last_time)
-        usage = prompt.usage
-        spent = merged(prompt.spent) + _by_sub_agents(prompt)  # sorted: the agent's rows come first
+        usage, spent = prompt.usage, prompt.spent
         model = heaviest(spent) or prompt.model
         return Run(
             uid=f"{self.format_name}/prompt/{prompt.identity}",
@@ -192,19 +306,63 @@ class Session(Order, ABC, Generic[P, L]):
             messages=self._messages(prompt),
         )
 
-    def _messages(self, prompt: P) -> tuple[Message, ...]:
+    def _messages(self, prompt: Prompt) -> tuple[Message, ...]:
         messages = prompt.talk.messages
         if not messages or not prompt.request:
             return messages
         return (Message(kind="user", text=prompt.request), *messages)
 
 
-def _by_sub_agents(prompt: Prompt) -> tuple[Spent, ...]:
-    """Return the tokens of a run's sub-agents; counts that no bill can have are a lower bound."""
-    try:
-        return merged(make() for make in prompt.by_sub_agents)
-    except InvalidInput:
-        return (Spent(owner="sub-agent", total=MAX_TOKENS),)
+@dataclass
+class Steps(Session[L], ABC, Generic[L]):
+    """A session whose format translates its lines into these steps: each is a fact, and belongs to the open run."""
+
+    _made: dict[str, tuple[Prompt, int]] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        return self.id or self.prompts[0].identity
+
+    def open(self, identity: str, request: str, at: str | float | None) -> None:
+        """Open a run with a prompt of the person."""
+        self.n_facts += 1
+        self.begin(identity, request, at)
+
+    def turn(self, at: str | float | None, *, is_reply: bool = False) -> Prompt:
+        """Return the open run, at a step of this time; a step before the first prompt opens one."""
+        self.n_facts += 1
+        turn = self.prompts[-1] if self.prompts else self.begin(f"{self.id or 'session'}/0")
+        turn.last_time = at or turn.last_time
+        if is_reply:
+            turn.n_replies += 1
+            turn.status = "completed"
+        return turn
+
+    def say(self, text: str, at: str | float | None) -> None:
+        """Add a text of the agent."""
+        turn = self.turn(at, is_reply=True)
+        if text:
+            self.add_text(turn, text)
+
+    def call(self, name: str, identity: str | None, arguments: msgspec.Raw, at: str | float | None) -> None:
+        """Add a call; one whose id is known is the same, and the later name is the better one."""
+        known = self._made.get(identity or "")
+        if known is not None:
+            turn, place = known
+            turn.calls[place] = Call(name=name, metadata=turn.calls[place].metadata)
+            turn.talk.rename(name, identity)
+            return
+        turn = self.turn(at, is_reply=True)
+        self.add_call(turn, name, arguments, identity or None)
+        if identity:
+            self._made[identity] = (turn, len(turn.calls) - 1)
+
+    def end(self, status: Status, at: str | float | None, duration_ms: float | None = None) -> None:
+        """Add how the open run ended."""
+        turn = self.turn(at)
+        turn.status = status
+        if duration_ms is not None:
+            turn.duration_ms = round(duration_ms)
 
 
 class NamedLine(Line, Protocol):
@@ -221,7 +379,7 @@ def read_named(
     reading: Reading,
     progress: Progress | None,
     decode: Callable[[bytes], N | None],
-    begin: Callable[[Unknown], Session[P, N]],
+    begin: Callable[..., Session[N]],
 ) -> Iterator[Entry]:
     """Runs of a file whose lines name their session; ``decode`` gives None for lines that are of no interest."""
     yield from _Named(reading, begin, decode).entries(progress)
@@ -231,7 +389,7 @@ def read_segments(
     reading: Reading,
     progress: Progress | None,
     decode: Callable[[bytes], L | None],
-    begin: Callable[[Unknown], Session[P, L]],
+    begin: Callable[..., Session[L]],
     header_of: Callable[[L], str | None],
 ) -> Iterator[Entry]:
     """Yield the runs of a file whose sessions go from one header to the next.
@@ -242,13 +400,13 @@ def read_segments(
 
 
 @dataclass
-class _Sessions(ABC, Generic[K, P, L]):
+class _Sessions(ABC, Generic[K, L]):
     """The sessions of one file, each handed out when it is over; those out of order are read again at the end."""
 
     reading: Reading
-    begin: Callable[[Unknown], Session[P, L]]
+    begin: Callable[..., Session[L]]
     unknown: Unknown = field(default_factory=Unknown, init=False)
-    open: dict[K, Session[P, L]] = field(default_factory=dict, init=False)
+    open: dict[K, Session[L]] = field(default_factory=dict, init=False)
     disordered: dict[K, int] = field(default_factory=dict, init=False)
 
     @abstractmethod
@@ -263,7 +421,7 @@ class _Sessions(ABC, Generic[K, P, L]):
         """Yield remarks that precede the sessions that are still open."""
 
     def entries(self, progress: Progress | None) -> Iterator[Entry]:
-        current: Session[P, L] | None = None
+        current: Session[L] | None = None
         latest: K | None = None
         for number, key, raw, line in self.lines(progress):
             if isinstance(line, Rejected):
@@ -283,9 +441,9 @@ class _Sessions(ABC, Generic[K, P, L]):
         yield from self._put_in_order()
         yield from self.unknown.remarks(self.reading.file)
 
-    def begun(self, key: K, unknown: Unknown) -> Session[P, L]:  # noqa: ARG002 - not all keys say something
+    def begun(self, key: K, unknown: Unknown) -> Session[L]:  # noqa: ARG002 - not all keys say something
         """A session of which nothing has been read."""
-        return self.begin(unknown)
+        return self.begin(unknown=unknown)
 
     def _handed_out(self, keys: Iterable[K]) -> Iterator[Entry]:
         for key in keys:
@@ -323,7 +481,7 @@ class _Sessions(ABC, Generic[K, P, L]):
 
 
 @dataclass
-class _Named(_Sessions[str | None, P, N]):
+class _Named(_Sessions[str | None, N]):
     """By the id in their lines; a line without one is of the session that was named last, else of the next."""
 
     decode: Callable[[bytes], N | None]
@@ -355,14 +513,14 @@ class _Named(_Sessions[str | None, P, N]):
         ends = self._ends
         return [one for one in self.open if one != key and ends.get(one, number) < number]
 
-    def begun(self, key: str | None, unknown: Unknown) -> Session[P, N]:
-        session = self.begin(unknown)
+    def begun(self, key: str | None, unknown: Unknown) -> Session[N]:
+        session = self.begin(unknown=unknown)
         session.id = key
         return session
 
 
 @dataclass
-class _Segments(_Sessions[int, P, L]):
+class _Segments(_Sessions[int, L]):
     """Segments by number; 0 precedes the first header."""
 
     decode: Callable[[bytes], L | None]
@@ -400,6 +558,35 @@ class _Segments(_Sessions[int, P, L]):
         """Return the lines in order; the header comes first at any time."""
         headers = [one for one in lines if self.header_of(one[0]) is not None]
         return (*headers, *in_order([one for one in lines if self.header_of(one[0]) is None]))
+
+
+def in_order(lines: list[tuple[L, bytes]]) -> Iterator[tuple[L, bytes]]:
+    """Return the lines in the order of writing: each after its predecessor, else by time, else as they are."""
+    places: dict[str, int] = {}
+    for position, (line, _) in enumerate(lines):
+        if line.uuid is not None:
+            places.setdefault(line.uuid, position)
+    followers: dict[int, list[int]] = {}
+    waiting: list[tuple[int, int]] = []
+    at = 0
+    for position, (line, _) in enumerate(lines):
+        before = places.get(line.parent_uuid or "")
+        at = at if (at_ms := utc_ms_of(line.timestamp)[0]) is None else at_ms
+        if before is None or before == position:
+            waiting.append((at, position))
+        else:
+            followers.setdefault(before, []).append(position)
+    heapify(waiting)
+    is_left = [True] * len(lines)
+    while waiting:
+        since, position = heappop(waiting)
+        is_left[position] = False
+        yield lines[position]
+        for follower in followers.pop(position, ()):
+            at_ms, _ = utc_ms_of(lines[follower][0].timestamp)
+            heappush(waiting, (since if at_ms is None else at_ms, follower))
+    # They follow each other in a ring.
+    yield from (line for line, left in zip(lines, is_left, strict=True) if left)
 
 
 def _batches(sizes: dict[K, int], most: int) -> Iterator[frozenset[K]]:

@@ -13,14 +13,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from types import TracebackType
-from typing import IO, Final, NamedTuple, Protocol, Self
+from typing import IO, Final, NamedTuple, Self
 
 from core.errors import UnreadableSource
-from core.formats.archive import ZIP_MAGIC, Archive
+from core.formats.archive import ZIP_MAGIC, Archive, Stream, members
 from core.formats.entries import MIB, Limits
 from core.formats.heads import is_binary
 from core.formats.stream import Bytes, Damage
-from core.formats.tar import members
 
 STANDARD_INPUT: Final = "standard input"
 _ENDINGS: Final = (".openclaw.txt.gz", ".openclaw.txt", ".jsonl.gz", ".jsonl")
@@ -36,10 +35,6 @@ class Spooled(NamedTuple):
 
     path: Path
     file: str
-
-
-class _Stream(Protocol):
-    def read(self, n_bytes: int, /) -> bytes: ...
 
 
 class Spool:
@@ -143,13 +138,13 @@ class Spool:
                     raise self._broken(file, f"has an entry that {copied.reason} ({name[:60]!a})")
                 yield Spooled(target_path, f"{file}/{shown_name(name)}")
 
-    def _put(self, content: _Stream, name: str) -> Spooled:
+    def _put(self, content: Stream, name: str) -> Spooled:
         path = self.path_for(name)
         with path.open("wb") as target:
             self._copy(content, target, name)
         return Spooled(path, name)
 
-    def _copy(self, content: _Stream, target: IO[bytes], file: str, n_bytes: int = 0) -> None:
+    def _copy(self, content: Stream, target: IO[bytes], file: str, n_bytes: int = 0) -> None:
         while piece := content.read(MIB):
             n_bytes += len(piece)
             if n_bytes > self._limits.inflated_bytes:

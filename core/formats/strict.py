@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
 import orjson
 
 from core.errors import ArmscopeError, InvalidInput
+
+T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 4 << 20
 MAX_DEPTH: Final = 64
@@ -35,6 +37,18 @@ class Flaw(ValueError):
 
 UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArmscopeError, Flaw)
 """All that decoding a hostile line may raise."""
+
+
+def decoded(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> T | None:
+    """Return a part of a line that may have any shape; None for another shape than the decoder's, or no part.
+
+    >>> decoded(msgspec.json.Decoder(int), b"7"), decoded(msgspec.json.Decoder(int), b'"7"')
+    (7, None)
+    """
+    try:
+        return decoder.decode(raw) if raw else None
+    except UNDECODABLE:
+        return None
 
 
 def check(raw: bytes, max_depth: int) -> None:

@@ -13,14 +13,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from core.formats.entries import Skipped
-from core.formats.moments import utc_ms_of
-from core.formats.sessions import Prompt
+from core.formats.prompts import Prompt
+from core.formats.scalars import utc_ms_of
 from core.records.bill import Spent
-
-P = TypeVar("P", bound=Prompt)
 
 
 def alone(file: str) -> Skipped:
@@ -32,7 +30,7 @@ def alone(file: str) -> Skipped:
     )
 
 
-class Response(NamedTuple, Generic[P]):
+class Response(NamedTuple):
     """A sub-agent's response. ``open_run`` is the run that was open at its line.
 
     ``spent`` makes its counts when the run is made, because counts out of range are that run's matter. Of two forms
@@ -42,20 +40,20 @@ class Response(NamedTuple, Generic[P]):
     spent: Callable[[], Spent]
     written: int
     at: str | float | None
-    open_run: P | None
+    open_run: Prompt | None
 
 
 @dataclass(slots=True)
-class SubAgent(Generic[P]):
+class SubAgent:
     """A sub-agent: its task, its first time, the run that was open then, and the sub-agent that started it."""
 
-    open_run: P | None = None
+    open_run: Prompt | None = None
     asked: str | None = None
     began: str | None = None
     parent: str | None = None
-    responses: dict[str, Response[P]] = field(default_factory=dict)
+    responses: dict[str, Response] = field(default_factory=dict)
 
-    def add(self, key: str, response: Response[P]) -> None:
+    def add(self, key: str, response: Response) -> None:
         """Add a response, or a later form of it."""
         known = self.responses.get(key)
         if known is None or response.written >= known.written:
@@ -63,17 +61,17 @@ class SubAgent(Generic[P]):
 
 
 @dataclass
-class SubAgents(Generic[P]):
+class SubAgents:
     """The sub-agents of one session by their ids, with the calls that started them."""
 
-    by_id: dict[str, SubAgent[P]] = field(default_factory=dict)
-    _run_of_call: dict[str, P] = field(default_factory=dict)
+    by_id: dict[str, SubAgent] = field(default_factory=dict)
+    _run_of_call: dict[str, Prompt] = field(default_factory=dict)
     _calls_with: dict[str, list[str]] = field(default_factory=dict)
     _calls_of: dict[str, list[str]] = field(default_factory=dict)
     _totals: dict[str, int] = field(default_factory=dict)
     _before: dict[str, str | None] = field(default_factory=dict)
 
-    def add_call(self, call_id: str, run: P, task: str) -> None:
+    def add_call(self, call_id: str, run: Prompt, task: str) -> None:
         """Record a call that starts a sub-agent on a task."""
         self._run_of_call[call_id] = run
         self._calls_with.setdefault(_folded(task), []).append(call_id)
@@ -94,14 +92,14 @@ class SubAgents(Generic[P]):
         if agent != parent:
             self.at(agent, None).parent = parent
 
-    def at(self, agent: str, open_run: P | None) -> SubAgent[P]:
+    def at(self, agent: str, open_run: Prompt | None) -> SubAgent:
         """Return a sub-agent, a new one at its first line."""
         known = self.by_id.get(agent)
         if known is None:
             known = self.by_id[agent] = SubAgent(open_run=open_run)
         return known
 
-    def line_of(self, uuid: str | None, parent: str | None, open_run: P | None) -> SubAgent[P]:
+    def line_of(self, uuid: str | None, parent: str | None, open_run: Prompt | None) -> SubAgent:
         """Return the sub-agent of a line that names none: the lines that follow each other are one sub-agent."""
         key = uuid or parent or ""
         self._before.setdefault(key, parent)
@@ -113,9 +111,9 @@ class SubAgents(Generic[P]):
         known = {agent for agent, one in self.by_id.items() if one.responses}
         return sorted(self._calls_of.keys() - known)
 
-    def charge(self, runs: Sequence[P], is_own: Callable[[str], bool]) -> None:
+    def charge(self, runs: Sequence[Prompt], is_own: Callable[[str], bool]) -> None:
         """Give each run the tokens of its sub-agents; ``is_own``: the agent itself gave this response."""
-        if not runs:
+        if not runs or not (self.by_id or self._totals):
             return
         timeline = _Timeline(runs)
         self._join_lines()
@@ -140,7 +138,7 @@ class SubAgents(Generic[P]):
         for key, total in self._totals.items():
             self._charge_total(key, total, runs)
 
-    def _charge_total(self, key: str, total: int, runs: Sequence[P]) -> None:
+    def _charge_total(self, key: str, total: int, runs: Sequence[Prompt]) -> None:
         known = self._run_of_call.get(key)
         run = known if known is not None else (self._runs_of(key) or [runs[-1]])[0]
         run.by_sub_agents.append(lambda: Spent(owner="sub-agent", total=total))
@@ -170,7 +168,7 @@ class SubAgents(Generic[P]):
             key = before
         return min(seen)
 
-    def _link_by_task(self, agents: Iterable[str], timeline: _Timeline[P]) -> None:
+    def _link_by_task(self, agents: Iterable[str], timeline: _Timeline) -> None:
         """Link each sub-agent without a known call to a free call on its task, one of the run at its time if any."""
         taken = {call for calls in self._calls_of.values() for call in calls}
         free: dict[str, dict[int, list[str]]] = {}
@@ -189,7 +187,7 @@ class SubAgents(Generic[P]):
             if not by_run[at]:
                 del by_run[at]
 
-    def _runs_of(self, agent: str) -> list[P]:
+    def _runs_of(self, agent: str) -> list[Prompt]:
         """Return the runs that started a sub-agent, in order: by its calls, or by those of its parents."""
         seen: set[str] = set()
         at: str | None = agent
@@ -203,22 +201,22 @@ class SubAgents(Generic[P]):
         return []
 
 
-class _Timeline(Generic[P]):
+class _Timeline:
     """Runs of a session in order, with the latest end up to each."""
 
-    def __init__(self, runs: Sequence[P]) -> None:
+    def __init__(self, runs: Sequence[Prompt]) -> None:
         self.runs = runs
         ends = (utc_ms_of(run.last_time)[0] for run in runs)
         self._latest_ms = list(accumulate((-1 if end is None else end for end in ends), max))
 
-    def at(self, time: str | float | None) -> P | None:
+    def at(self, time: str | float | None) -> Prompt | None:
         """Return the first run that had not ended at a time, else None."""
         at_ms, _ = utc_ms_of(time)
         place = len(self.runs) if at_ms is None else bisect_left(self._latest_ms, at_ms)
         return self.runs[place] if place < len(self.runs) else None
 
 
-def _run_of(response: Response[P], own: Sequence[P], timeline: _Timeline[P]) -> P:
+def _run_of(response: Response, own: Sequence[Prompt], timeline: _Timeline) -> Prompt:
     """Return the run of a response: of those that started its sub-agent, else of all, by its line or by its time."""
     if len(own) == 1:
         return own[0]

@@ -21,8 +21,9 @@ import msgspec
 
 from core.formats.chat import Message, Record, lists_messages, read
 from core.formats.entries import Entry, Progress
-from core.formats.identity import digest_of
+from core.formats.prompts import summed
 from core.formats.reading import Format, Head, Reading
+from core.formats.scalars import digest_of
 from core.formats.strict import Flaw
 from core.records.limits import Label, Tokens
 from core.records.run import Status, Usage
@@ -145,10 +146,8 @@ def _model(file: _File, info: _Info) -> str | None:
 
 
 def _usage(stats: _Stats | None) -> Usage | None:
-    if stats is None:
-        return None
-    usage = Usage(input=stats.tokens_sent or 0, output=stats.tokens_received or 0)
-    return None if usage.tokens is None else usage
+    stats = stats or _Stats()
+    return summed([(stats.tokens_sent or 0, stats.tokens_received or 0, 0, 0, 0)])
 
 
 def _status(exit_status: str | None) -> Status:

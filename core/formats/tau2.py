@@ -21,8 +21,9 @@ import msgspec
 from core.errors import UnreadableSource
 from core.formats.chat import Message, Record, ToolCall, read
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.identity import named, plain
+from core.formats.prompts import summed
 from core.formats.reading import Format, Head, Piece, Reading
+from core.formats.scalars import named, plain
 from core.formats.stream import Bytes, Damage
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.tools import inventory_of
@@ -238,14 +239,8 @@ def _status(reason: str | None) -> Status:
 
 
 def _usage(messages: list[_Message]) -> Usage | None:
-    usages = [
-        message.usage for message in messages if message.role == "assistant" and message.usage is not None
-    ]
-    total = Usage(
-        input=sum(usage.prompt_tokens or 0 for usage in usages),
-        output=sum(usage.completion_tokens or 0 for usage in usages),
-    )
-    return None if total.tokens is None else total
+    usages = [one.usage for one in messages if one.role == "assistant" and one.usage is not None]
+    return summed((usage.prompt_tokens or 0, usage.completion_tokens or 0, 0, 0, 0) for usage in usages)
 
 
 def _declared(info: _Info) -> Inventory | None:

@@ -26,7 +26,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from core.formats.identity import plain
+from core.formats.prompts import summed
+from core.formats.scalars import plain
 from core.formats.spans import (
     Span,
     SpanCall,
@@ -304,15 +305,7 @@ class Traced:
         return merged(tokens.spent(model) for model, tokens in self._innermost())
 
     def usage(self) -> Usage | None:
-        innermost = [tokens for _, tokens in self._innermost()]
-        usage = Usage(
-            input=sum(one.input for one in innermost),
-            output=sum(one.output for one in innermost),
-            cache_read=sum(one.cache_read for one in innermost),
-            cache_write=sum(one.cache_write for one in innermost),
-            total=sum(one.total for one in innermost) or None,
-        )
-        return None if usage.tokens is None else usage
+        return summed(tokens[:5] for _, tokens in self._innermost())
 
     def duration_ms(self, ended_at_ms: int | None) -> int | None:
         known = [one.started_ms for one in self.steps if one.started_ms is not None]

@@ -24,7 +24,7 @@ from core.formats import verifiers_traces
 from core.formats.chat import Message, Record, Requested, ToolCall, read
 from core.formats.entries import Entry, Limits, Progress, Remark
 from core.formats.reading import Format, Head, Reading
-from core.formats.identity import named
+from core.formats.scalars import named
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check
 from core.formats.tools import DeclaredLists

@@ -15,11 +15,11 @@ import msgspec
 
 from core.formats.chat import Message, Record
 from core.formats.entries import Progress
-from core.formats.identity import named, plain
+from core.formats.prompts import usage_of
 from core.formats.reading import Piece, Reading
-from core.formats.steps import usage_of
+from core.formats.scalars import named, plain
 from core.formats.stream import Damage
-from core.formats.strict import UNDECODABLE
+from core.formats.strict import decoded
 from core.formats.tools import DeclaredLists
 from core.records.bill import Spent, heaviest, merged
 from core.records.episode import Part
@@ -155,13 +155,9 @@ def separated(reading: Reading, progress: Progress | None) -> Iterator[Piece]:
         if isinstance(piece, Damage) or (b'"nodes"' not in piece and b'"traces"' not in piece):
             yield number, piece
             continue
-        try:
-            line = _LINE.decode(piece)
-        except UNDECODABLE:
-            yield number, piece  # what is wrong with it is named where it is read
-            continue
-        if line.traces is None and not line.nodes:
-            yield number, piece
+        line = decoded(_LINE, piece)
+        if line is None or (line.traces is None and not line.nodes):
+            yield number, piece  # what may be wrong with it is named where it is read
         else:
             for trace in line.traces or [msgspec.Raw(piece)]:
                 yield number, msgspec.json.encode({"trace": trace, "env": line.env.id})

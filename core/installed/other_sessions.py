@@ -15,8 +15,8 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.formats.entries import Limits
-from core.formats.moments import utc_ms_of
 from core.formats.reading import Reading
+from core.formats.scalars import utc_ms_of
 from core.formats.sqlite_file import opened
 from core.installed.files import clean
 from core.installed.sessions import UNREADABLE, Definition, NamedUse, SessionReader, SessionUse, use_key

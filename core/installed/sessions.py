@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from core.formats.by_name import listed_names
-from core.formats.moments import utc_ms_of
+from core.formats.scalars import utc_ms_of
 from core.installed.files import clean
 
 AGENT: Final = "Claude Code"

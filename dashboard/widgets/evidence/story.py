@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from core.flows.queries import MAX_EVIDENCE_ARMS, ChangeEvidence, Hit
-from core.formats.moments import utc_ms_of
+from core.formats.scalars import utc_ms_of
 from dashboard import pages, queries, sentences, wording
 from dashboard.figures.evidence import evidence_rows
 from dashboard.reading import pictured_once, reading

@@ -1,0 +1,141 @@
+"""Runs of a session while its lines are read, with the token counts of their replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from core.errors import InvalidInput
+from core.formats.by_name import Offer
+from core.records.bill import Owner, Spent, containing, merged
+from core.records.limits import MAX_TOKENS
+from core.records.run import Call, Status, Usage
+from core.records.transcript import Talk
+
+Parts = tuple[int, int, int, int, int]
+"""Input, output, cache read, cache write, and the total; 0 = not in the file."""
+
+
+class Reported(Protocol):
+    """The usage of one reply, as its file has it."""
+
+    @property
+    def parts(self) -> Parts: ...
+    def spent(self, model: str | None, owner: Owner) -> Spent:
+        """Return the disjoint counts."""
+        ...
+
+
+class Counts(NamedTuple):
+    """A usage whose input contains the cached tokens, in the words of Gemini's API."""
+
+    input: int | None
+    output: int | None
+    cached: int | None
+    thoughts: int | None
+    tool: int | None
+    total: int | None
+
+    @property
+    def parts(self) -> Parts:
+        """The counts; without the file's total the sum of all that is not part of another count."""
+        whole = self.total or sum(one or 0 for one in (self.input, self.output, self.thoughts, self.tool))
+        return self.input or 0, self.output or 0, self.cached or 0, 0, whole
+
+    def spent(self, model: str | None, owner: Owner) -> Spent:
+        """Return the disjoint counts: results of tools are input, thoughts are output."""
+        return containing(
+            model=model,
+            owner=owner,
+            input=(self.input or 0) + (self.tool or 0),
+            cached=self.cached or 0,
+            output=(self.output or 0) + (self.thoughts or 0),
+            total=self.total or 0,
+        )
+
+
+@dataclass(slots=True)
+class Prompt:
+    """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood.
+
+    ``request`` is what the person wrote. ``used`` has each reply's usage with its model, ``rows`` the counts that are
+    disjoint already. ``offer`` is what it had by name, in formats that say so.
+    """
+
+    identity: str
+    request: str | None = None
+    status: Status = "completed"
+    provider: str | None = None
+    model: str | None = None
+    n_replies: int = 0
+    n_foreign: int = 0
+    last_time: str | float | None = None
+    last_text: str | None = None
+    duration_ms: int | None = None
+    calls: list[Call] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    used: dict[str, tuple[str | None, Reported]] = field(default_factory=dict)
+    rows: list[Spent] = field(default_factory=list)
+    by_sub_agents: list[Callable[[], Spent]] = field(default_factory=list)
+    offer: Offer | None = None
+    talk: Talk = field(default_factory=Talk)
+
+    @property
+    def reply(self) -> str | None:
+        """The agent's last message; a format that does not hold texts notes only that."""
+        return self.last_text or (self.texts[-1] if self.texts else None)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage of its replies, where they report it."""
+        return usage_of(self.rows) if self.rows else summed(one.parts for _, one in self.used.values())
+
+    @property
+    def spent(self) -> tuple[Spent, ...]:
+        """The disjoint counts by model: the agent's, then its sub-agents', of which what no bill can have is a lower
+        bound.
+        """
+        own = merged((*self.rows, *(one.spent(model, "agent") for model, one in self.used.values())))
+        try:
+            return own + merged(make() for make in self.by_sub_agents)
+        except InvalidInput:
+            return (*own, Spent(owner="sub-agent", total=MAX_TOKENS))
+
+
+def summed(parts: Iterable[Parts]) -> Usage | None:
+    """Return the usage that these add up to, None for nothing.
+
+    >>> summed([(10, 5, 0, 0, 15), (1, 0, 0, 0, 0)])
+    Usage(input=11, output=5, cache_read=0, cache_write=0, total=15)
+    """
+    read, written, cached, stored, total = map(sum, zip((0, 0, 0, 0, 0), *parts, strict=True))
+    usage = Usage(input=read, output=written, cache_read=cached, cache_write=stored, total=total or None)
+    return None if usage.tokens is None else usage
+
+
+def usage_of(rows: Iterable[Spent]) -> Usage | None:
+    """Return the sum of disjoint counts, None for nothing."""
+    return summed(
+        (row.input, row.output, row.cache_read, row.cache_write_5m, row.tokens + row.total) for row in rows
+    )
+
+
+def split(model: str | None, owner: Owner, counts: tuple[int, int, int, int]) -> Spent:
+    """Return the disjoint counts of input that contains tokens read from a cache and written to one, and of output.
+
+    >>> split("m", "agent", (100, 70, 10, 5)).input, split(None, "agent", (1, 2, 0, 5)).total
+    (20, 6)
+    """
+    read, cached, written, output = counts
+    if cached + written > read:
+        return Spent(model=model, owner=owner, total=read + output)
+    return Spent(
+        model=model,
+        owner=owner,
+        input=read - cached - written,
+        cache_read=cached,
+        cache_write_5m=written,
+        output=output,
+        assumed=written > 0,
+    )
