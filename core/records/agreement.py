@@ -18,7 +18,10 @@ NoAgreement = Literal["no_pairs", "no_variation", "few_items"]
 """Why there is no alpha: no item has two judgements, all that are paired say the same; or no interval of it."""
 
 
-Reliability = Literal["reliable", "tentative", "not reliable"]
+Reliability = Literal[
+    "reliable", "tentative", "too uncertain to judge", "low", "possibly by chance", "worse than chance"
+]
+"""Word for an agreement, by both ends of its interval (`Agreement.word`)."""
 
 
 RELIABLE: Final = 0.8
@@ -50,12 +53,19 @@ class Agreement:
 
     @property
     def word(self) -> Reliability | None:
-        """Reliability by the lower end, so that few items never look sure; None without an interval."""
-        if self.lower is None:
+        """Reliability by the lower end, so that few items never look sure; None without an interval.
+
+        Below `TENTATIVE` the upper end says whether it is low, or whether more items could show that it is not.
+        """
+        if self.lower is None or self.upper is None:
             return None
-        if self.lower >= RELIABLE:
-            return "reliable"
-        return "tentative" if self.lower >= TENTATIVE else "not reliable"
+        if self.lower >= TENTATIVE:
+            return "reliable" if self.lower >= RELIABLE else "tentative"
+        if self.upper >= TENTATIVE:
+            return "too uncertain to judge"
+        if self.lower > 0:
+            return "low"
+        return "possibly by chance" if self.upper >= 0 else "worse than chance"
 
 
 @dataclass(frozen=True, kw_only=True)

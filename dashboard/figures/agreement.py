@@ -21,7 +21,7 @@ from dashboard.wording import Words
 _STEP: Final = 0.25
 _ROOM_PX: Final = 10
 _ZONES: Final = (
-    (-1.0, TENTATIVE, "not reliable"),
+    (-1.0, TENTATIVE, "low"),
     (TENTATIVE, RELIABLE, "tentative"),
     (RELIABLE, 1.0, "reliable"),
 )

@@ -22,11 +22,14 @@ from dashboard.widgets.words import as_table, both_ends, muted, paragraphs, sect
 from dashboard.wording import Markdown, Words
 
 _HOW: Final = (
-    "**Krippendorff’s alpha** is 1 where all say the same and 0 where they agree no more than by chance; below 0 "
-    "they contradict each other. It allows for things that only some have judged. The words go by the lower end of "
-    "the 95% bootstrap interval, so that few judgements never sound sure: reliable from 0.80 on, tentative from 0.67 "
-    "on. A failure’s score counts below 0. A **weight** is what the agreement with the others suggests that a "
-    "judgement should weigh: none where it may be chance, unknown (–) where too little is shared to say."
+    "**Krippendorff’s alpha** is 1 where all say the same and 0 where they agree no more than by chance. Below 0 "
+    "they contradict each other. It allows for things that only some have judged. A failure’s score counts below 0."
+    "\n\n**The words** go by the 95% bootstrap interval, so that few judgements never sound sure. The agreement is "
+    "reliable if all of the interval is at 0.80 or more, and tentative from 0.67 on. It is low if all of the "
+    "interval is below 0.67. It is possibly by chance if that interval also contains 0, and worse than chance if all "
+    "of it is below 0. Else it is too uncertain to judge, until two have judged more of the same items."
+    "\n\n**A weight** is what the agreement with the others suggests that a judgement should weigh: none where it "
+    "may be chance, unknown (–) where too little is shared to say."
 )
 _LAYER_WIDTHS: Final = {
     "layer": 130,

@@ -81,11 +81,28 @@ def test_it_is_not_needlessly_wide() -> None:
 
 
 def test_few_items_that_agree_are_not_called_reliable() -> None:
-    for n_items, word in ((9, None), (10, "not reliable"), (14, "tentative"), (40, "reliable")):
+    for n_items, word in ((9, None), (10, "too uncertain to judge"), (14, "tentative"), (40, "reliable")):
         item = np.repeat(np.arange(n_items), 3)
         found = agreement(item, (item % 2).astype(np.int64), "nominal", seed=1)
         assert (found.alpha, found.word) == (1.0, word)
     assert found.upper == 1
+
+
+def test_four_ways_of_not_being_reliable_have_four_words() -> None:
+    """Raters who guess, who contradict each other, who know little, and who judged too few items together."""
+    rng = np.random.default_rng(41)
+    guessing = outcomes(rng, 400, share=0.5, know=0.0)
+    opposed = np.repeat(np.arange(40), 2), np.tile(np.array([0, 1], dtype=np.int64), 40)
+    knowing_little = outcomes(rng, 400, share=0.5, know=0.6)
+    few = outcomes(np.random.default_rng(41), 20, share=0.5, know=0.8)
+    for (item, value), word in (
+        ((guessing.item, guessing.value), "possibly by chance"),
+        (opposed, "worse than chance"),
+        ((knowing_little.item, knowing_little.value), "low"),
+        ((few.item, few.value), "too uncertain to judge"),
+    ):
+        found = agreement(item, value, "nominal", seed=1)
+        assert found.word == word, (found.lower, found.upper)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
