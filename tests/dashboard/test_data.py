@@ -206,7 +206,7 @@ def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Ope
     )
     assert any("**1 row** of 3 evaluations" in text for text in texts(page))
     assert any("2 below the thresholds" in text for text in texts(page))
-    blockers = next(table.value for table in page.dataframe if "blocker" in table.value)
+    blockers = next(table.value for table in page.dataframe if "kept out because" in table.value)
     assert list(blockers["fine-tuning"]) == ["2", "0"]
     page.button(key="drop training").click().run()
     assert not made.path.exists()

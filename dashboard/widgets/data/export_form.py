@@ -49,7 +49,7 @@ def form() -> None:
 def _download(ready: downloads.ReadyExport) -> None:
     manifest = ready.answer.manifest
     st.markdown(
-        f"**{wording.size(ready.answer.size_bytes)}**, revision {wording.count(manifest.revision)}: "
+        f"**{wording.size(ready.answer.size_bytes)}**: "
         f"{wording.things(manifest.runs, 'run')}, {wording.things(manifest.arms, 'arm')}, "
         f"{wording.things(manifest.rewards, 'reward')}.{moved_on(manifest.revision)}"
     )
@@ -80,4 +80,4 @@ def _files(manifest: Manifest) -> None:
         "SHA-256": [one.sha256 for one in manifest.files],
     }
     as_table(rows, alt="Files of the export with their hashes")
-    st.markdown(small("In the zip: whose, when, counts, revision, settings, and these hashes."))
+    st.markdown(small("The zip also has the learner, the time, the counts, the settings, and these hashes."))

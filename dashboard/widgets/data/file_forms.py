@@ -1,4 +1,4 @@
-"""Shared parts of the forms that create files: the format, the revision note and the save button."""
+"""Shared parts of the forms that create files: the format, the note about later changes and the save button."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def chosen_format(
 def moved_on(revision: int) -> Markdown:
     """Return the note about a file of this revision; none for the present one."""
     since = reading().frame.revision - revision
-    return Markdown(f" The data have moved on by {wording.things(since, 'revision')} since." if since else "")
+    return Markdown(
+        f" {wording.things(since, 'change')} came since; they are not in the file." if since else ""
+    )
 
 
 def save(label: Markdown, path: Path, key: str, type: Literal["primary", "secondary"] = "primary") -> None:

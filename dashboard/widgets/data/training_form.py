@@ -11,6 +11,7 @@ from core.records.limits import MAX_LABEL_CHARS
 from core.records.training import Pairing, TrainingFormat, TrainingManifest, TrainingQuery
 from dashboard import downloads, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences.judging import BLOCKER_WORDS
 from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import in_use
 from dashboard.widgets.results import refusal
@@ -142,8 +143,8 @@ def _several(label: Markdown, known: Sequence[str], key: str, what: str = "") ->
 def _download(ready: downloads.ReadyTraining) -> None:
     manifest = ready.answer.manifest
     st.markdown(
-        f"**{wording.things(manifest.rows, 'row')}** of {wording.things(manifest.evaluations, 'evaluation')}, "
-        f"revision {wording.count(manifest.revision)}: {wording.count(manifest.split.train)} to train on, "
+        f"**{wording.things(manifest.rows, 'row')}** of {wording.things(manifest.evaluations, 'evaluation')}: "
+        f"{wording.count(manifest.split.train)} to train on, "
         f"{wording.count(manifest.split.test)} to test with.{moved_on(manifest.revision)}"
     )
     _in_the_way(manifest)
@@ -175,7 +176,7 @@ def _in_the_way(manifest: TrainingManifest) -> None:
     blockers = manifest.sft_blockers | manifest.preference_blockers
     if blockers:
         rows: dict[str, list[str]] = {
-            "blocker": [str(name) for name in blockers],
+            "kept out because": [BLOCKER_WORDS[name] for name in blockers],
             "fine-tuning": [wording.count(manifest.sft_blockers.get(name, 0)) for name in blockers],
             "preference": [wording.count(manifest.preference_blockers.get(name, 0)) for name in blockers],
         }

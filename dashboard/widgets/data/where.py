@@ -1,4 +1,4 @@
-"""Path, size and schema of the store, its verification and a backup."""
+"""Path and size of the store, its versions, its verification and a backup."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ _WHERE: Final = ("It is on this machine only.", "A server keeps it.")
 
 
 def facts() -> None:
-    """Show path, size and schema; results of the buttons appear at the top of the page."""
+    """Show path and size; results of the buttons appear at the top of the page."""
     frame, location = reading().frame, queries.database()
     st.code(location.file, language=None, wrap_lines=True)
     st.markdown(
         small(
-            f"{wording.size(location.size_bytes)}, schema {wording.literal(location.schema)}, "
-            f"revision {wording.count(frame.revision)}, "
-            f"{wording.things(len(frame.learners), 'learner')}. {_WHERE['://' in location.file]}"
+            f"{wording.size(location.size_bytes)}, {wording.things(len(frame.learners), 'learner')}. "
+            f"{_WHERE['://' in location.file]}"
         )
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -42,6 +41,13 @@ def facts() -> None:
             if behind is not None:
                 with behind:
                     _backup()
+        behind = lazy_popover("Versions", key="versions of data")
+        if behind is not None:
+            behind.markdown(
+                f"**Layout of the tables: {wording.literal(location.schema)}.** A newer armscope may need "
+                "`armscope upgrade`.\n\n"
+                f"**Changes so far: {wording.count(frame.revision)}.** Each write to the learner adds 1."
+            )
     result("verify")
     result("backup")
 
