@@ -26,7 +26,7 @@ from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402
 from dashboard.open_files import DRAWING  # noqa: E402
 from dashboard.pages import FLEET  # noqa: E402
-from dashboard.reading import Reading, begin, context_of, unspoken  # noqa: E402
+from dashboard.reading import Reading, begin, context_of, under_own_name, unspoken  # noqa: E402
 from dashboard.widgets import address, navigation, results  # noqa: E402
 from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
 from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
@@ -100,9 +100,9 @@ def _arrived() -> tuple[Context, Frame, str]:
             raise
     else:
         if learner == first.learner:
-            return mine, first, unspoken(mine)
+            return under_own_name(mine), first, unspoken(mine)
     there = context_of(learner)
-    return there, queries.frame_of(there), unspoken(mine)
+    return under_own_name(there), queries.frame_of(there), unspoken(mine)
 
 
 def _standing(context: Context, frame: Frame, behind: PopoverContainer | None, page: str) -> None:
@@ -116,14 +116,11 @@ def _standing(context: Context, frame: Frame, behind: PopoverContainer | None, p
 
 
 def _footer(context: Context, frame: Frame) -> None:
-    """Show where the data are, their span, the detection mode, and the time zone."""
+    """Show where the data are, and the time zone."""
     located = context.store.location
     location = wording.literal(located.short if isinstance(located, Server) else frame.database)
-    revision = wording.count(frame.revision)
     read = "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."
-    facts = (
-        f"Data in {location}, revision {revision}.{read} Detection: {frame.settings.mode}. All times are UTC."
-    )
+    facts = f"Data in {location}.{read} All times are UTC."
     st.space("small")
     with both_ends():
         st.markdown(small(facts), width="content")

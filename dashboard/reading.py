@@ -16,6 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from core.doors import logs
 from core.errors import Denied, StoreError
 from core.flows import queries
+from core.flows.browsers import actor_of_browser
 from core.flows.context import Context, default_learner, open_context
 from core.flows.names import learner_names
 from core.permissions import Action
@@ -128,6 +129,11 @@ def context_of(learner: str | None = None) -> Context:
         if learner is None and not mine.may("read"):
             mine = mine.of(_own_learner(mine))
     return mine if learner is None else mine.of(learner)
+
+
+def under_own_name(context: Context) -> Context:
+    """Return the context under the name of this browser, if an operator confirmed it in this learner."""
+    return replace(context, actor=actor_of_browser(context, context.actor))
 
 
 def _own_learner(context: Context) -> str:

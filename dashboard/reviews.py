@@ -12,8 +12,10 @@ from itertools import count
 from typing import Literal
 
 from core.errors import ArmscopeError
+from core.flows import browsers as flow_browsers
 from core.flows import bulk, choose, queries, queues, review, rubrics
 from core.flows.context import Context
+from core.records.browser import BrowserAnswer, BrowserRow
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import (
     BatchAnswer,
@@ -103,6 +105,16 @@ def assign(queue: str, items: Sequence[int], to: str | None) -> int:
 def checks(queue: str) -> tuple[RaterChecks, ...]:
     """Return the results of raters on control items and repeats."""
     return queues.rater_checks(reading().context, queue)
+
+
+def browsers() -> tuple[BrowserRow, ...]:
+    """Return the browsers that judge under a name of their own; holds change by themselves."""
+    return flow_browsers.browsers(reading().context)
+
+
+def confirm_browser(browser: str) -> BrowserAnswer:
+    """Confirm the name of a browser."""
+    return flow_browsers.confirm_browser(acting(), browser)
 
 
 def known_rubrics() -> tuple[RubricRow, ...]:

@@ -123,6 +123,7 @@ class EvaluationItem(TypedDict):
     arms: int
     by: str
     claimed_by: str | None
+    browser: str | None
     rated_at: Moment | None
     revision: int
     mark: str | None
@@ -315,6 +316,7 @@ def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[Evaluati
             "arms": one.arms,
             "by": one.actor,
             "claimed_by": one.claimed_by,
+            "browser": one.browser,
             "rated_at": iso(one.at_ms),
             "revision": one.revision,
             "mark": one.mark,

@@ -55,6 +55,7 @@ from core.records.arm_summary import ArmVersions, JudgedArm
 from core.records.audit import AuditEntry
 from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer, RunRewardRule
 from core.records.bill import Spent, heaviest, merged
+from core.records.browser import BrowserAnswer, BrowserRow
 from core.records.candidate import tool_candidate
 from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
 from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
@@ -744,6 +745,10 @@ class LearnerProtocol(Protocol):
             key=key,
         )
 
+    def confirm_browser(self, browser: str) -> BrowserAnswer:
+        """Confirm the name of a browser, so that it counts as a rater of its own."""
+        return self._call("confirm_browser", BrowserAnswer, browser=browser)
+
     def undo(self, act_id: str | None) -> UndoAnswer:
         """Undo a reward, reset, import, setting, note or undo."""
         return self._call("undo", UndoAnswer, act_id=act_id)
@@ -849,6 +854,10 @@ class LearnerProtocol(Protocol):
         """Return the latest evaluations, newest first, each with its grade by the active thresholds."""
         known = _known(Dates, query, "evaluations")
         return self._tuple("evaluations", Evaluation, wanted=wanted, limit=limit, **known)
+
+    def browsers(self) -> RowTuple[BrowserRow]:
+        """Return the browsers that judge under a name of their own, without sign-in."""
+        return self._tuple("browsers", BrowserRow)
 
     def agreement(self, wanted: EvaluationFilter = ANY_EVALUATION) -> AgreementReport:
         """Return how far graders agree on outcome, label and score: Krippendorff's alpha with intervals."""

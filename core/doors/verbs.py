@@ -539,6 +539,18 @@ VERBS: Final = (
         document="core.doors.documents:act",
     ),
     Verb(
+        name="browsers",
+        action="read",
+        flow="core.flows.browsers:browsers",
+    ),
+    Verb(
+        name="confirm_browser",
+        action="queue",
+        flow="core.flows.browsers:confirm_browser",
+        example={"browser": "kim 3f2a91"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
         name="undo",
         action="undo_own",
         flow="core.flows.undo:undo",

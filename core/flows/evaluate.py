@@ -20,6 +20,7 @@ from core.flows.placing import ResolvedOrder, resolve_orders
 from core.flows.requests import in_rounds, repeated_of
 from core.records.actor import Actor
 from core.records.arm import MICRO
+from core.records.browser import named_browser
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationAnswer, EvaluationOrder, JudgingOptions, evaluation_payload
 from core.records.layer import LayerUri
@@ -129,8 +130,8 @@ def evaluate_all(context: Context, orders: Sequence[EvaluationOrder]) -> list[Ev
 def evaluated(
     txn: Transaction, orders: Sequence[EvaluationOrder], new_layers: Callable[[Actor, int], None] = unlimited
 ) -> list[EvaluationAnswer]:
-    """Record evaluations inside an open transaction. The rater of a signed-in actor is the actor."""
-    if txn.actor.member:
+    """Record evaluations inside an open transaction. The rater is the actor, if one signed in or uses a browser."""
+    if txn.actor.member or txn.actor.browser:
         orders = [msgspec.structs.replace(order, rater=txn.actor.name) for order in orders]
     if len(orders) == 1:
         answers = [_answered(txn, orders, [0])[0]]
@@ -187,6 +188,7 @@ def _judgements(
 ) -> list[Judgement]:
     """Return the evaluations of orders. A judged arm gets full credit; arms of a run share it by the setting."""
     settings, claimed_by, actor = txn.settings, txn.actor.token_name, txn.actor.name
+    browser = named_browser(txn.actor)
     sharing = SHARING[settings.evaluation_credit]
     runs = {about.run_no for about in placed if sharing and about.run_no and not about.arm_no}
     sharers = arms_of_runs(txn, runs, sharing) if runs else {}
@@ -218,6 +220,7 @@ def _judgements(
             actor=actor,
             at_ms=txn.now_ms,
             claimed_by=claimed_by,
+            browser=None if order.model else browser,
         )
         for order, about in zip(orders, placed, strict=True)
     ]

@@ -33,6 +33,8 @@ def highest(roles: frozenset[Role]) -> str:
 
 IN_BROWSER: Final = " · "
 """Separator of the name of an actor and that of a browser, in the name of a holder."""
+NOT_SIGNED_IN: Final = ", not signed in"
+"""End of a holder's name that no operator confirmed."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +49,8 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
     ``role`` holds in every learner; None: the actor has only what ``grants`` say. ``token`` is the number of the
     token that acts, 0 where it is a person; ``member`` that of the person who signed in, 0 on the machine itself.
-    ``browser`` names the browser where sign-in is off: it holds items of review, and nothing else.
+    ``browser`` is the browser where sign-in is off, with the name that it gave itself: it holds items of review.
+    ``person`` is the machine's user where an operator confirmed that name; ``name`` is then the browser's own.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     token: int = 0
     member: int = 0
     browser: str = ""
+    person: str = ""
 
     def __post_init__(self) -> None:
         storable("An actor's name", self.name)
@@ -82,8 +86,13 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
         >>> Actor(name="mara").holder, Actor(name="mara", browser="kim 3f2a").holder
         ('mara', 'mara · kim 3f2a, not signed in')
+        >>> Actor(name="kim", browser="kim 3f2a", person="mara").holder
+        'kim · kim 3f2a'
         """
-        return f"{self.name}{IN_BROWSER}{self.browser}, not signed in" if self.browser else self.name
+        if not self.browser:
+            return self.name
+        shown = self.browser if " " in self.browser else f"a browser {self.browser}"
+        return f"{self.name}{IN_BROWSER}{shown}{'' if self.person else NOT_SIGNED_IN}"
 
     def roles(self, learner: str | None) -> frozenset[Role]:
         """Every role that holds in a learner; None: those that hold in all of them.

@@ -8,6 +8,7 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.records.arm import MICRO, check_key
+from core.records.browser import MAX_BROWSER_CHARS, check_browser_name
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import (
     MAX_NAME_CHARS,
@@ -170,6 +171,35 @@ class RubricLine(
         check_storable(by=self.by)
 
 
+class BrowserLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="browser",
+):
+    """An operator's confirmation of the name that a browser gave itself.
+
+    >>> BrowserLine(id="b1", browser="3f2a91", named="kim").undone
+    False
+    """
+
+    id: str
+    browser: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_BROWSER_CHARS)]
+    named: str
+    by: str | None = None
+    at_ms: Millis | None = None
+    revision: Count | None = None
+    undone: bool = False
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        check_browser_name(self.named)
+        check_storable(browser=self.browser, by=self.by)
+
+
 class Credit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The weight of a judgement for one arm in millionths, before raters share it."""
 
@@ -190,7 +220,8 @@ class EvaluationLine(
     tag="evaluation",
 ):
     """A judgement. ``mover`` and ``credit`` follow from the settings at its time. ``claimed_by`` is the token that
-    named the rater.
+    named the rater. Without sign-in, ``browser`` is where it was made, ``named`` the name that the browser
+    gave itself, and ``person`` the machine's user.
 
     >>> EvaluationLine(id="e1", run="request-1", outcome="success", rater="mara").undone
     False
@@ -215,10 +246,25 @@ class EvaluationLine(
     key: str | None = None
     undone: bool = False
     claimed_by: str | None = None
+    browser: str | None = None
+    named: str | None = None
+    person: str | None = None
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        check_storable(by=self.by, claimed_by=self.claimed_by)
+        check_storable(
+            by=self.by,
+            claimed_by=self.claimed_by,
+            browser=self.browser,
+            named=self.named,
+            person=self.person,
+        )
+        if len({bool(self.browser), bool(self.named), bool(self.person)}) > 1:
+            raise InvalidInput(
+                f"browser, named and person of an evaluation must come together, got {shown(self.browser)}, "
+                f"{shown(self.named)} and {shown(self.person)}.",
+                next_step="Give all three, or none.",
+            )
         check_feedback(self.feedback)
         check_request_key(self.key)
         self.order()

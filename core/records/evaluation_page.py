@@ -95,7 +95,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     ``score`` is as sent; 0 is not None. ``feedback`` None = none, or hidden from this caller. A name is None where
     none was sent. ``arms`` counts the arms that it moves now. ``actor`` recorded it; ``claimed_by`` is the token that
-    named the rater. ``revision`` changed it last; a list with ``since`` goes on from its ``mark``.
+    named the rater. ``browser`` is a browser without sign-in whose own name no operator confirmed: the rater is
+    the machine's user. ``revision`` changed it last; a list with ``since`` goes on from its ``mark``.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     at_ms: int
     claimed_by: str | None = None
+    browser: str | None = None
     revision: int = 0
     mark: str | None = None
 

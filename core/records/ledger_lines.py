@@ -15,7 +15,14 @@ from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
 from core.records.episode import Episode, ScaleLine
 from core.records.episode_credit import CreditLine
-from core.records.evaluation_lines import ChoiceLine, EvaluationLine, ExecutionLine, LayerLine, RubricLine
+from core.records.evaluation_lines import (
+    BrowserLine,
+    ChoiceLine,
+    EvaluationLine,
+    ExecutionLine,
+    LayerLine,
+    RubricLine,
+)
 from core.records.evidence import Reference
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
@@ -343,6 +350,7 @@ FactLine = (
     | RepairLine
     | NoteLine
     | RubricLine
+    | BrowserLine
     | EvaluationLine
     | ChoiceLine
     | QueueLine

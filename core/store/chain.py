@@ -63,6 +63,8 @@ ENCODINGS: Final[Mapping[int, Mapping[str, str]]] = {
             " feedback claimed_by mover supersedes actor at_ms import_no revision"
         ),
         "credit": "evaluation_no arm_no weight_micro",
+        "judged_in": "evaluation_no browser named person",
+        "browser": "browser_no uid browser named actor at_ms import_no revision",
         "choice": (
             "choice_no uid layer_no first_no second_no chosen rater rubric feedback actor at_ms import_no"
             " revision"

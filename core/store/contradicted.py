@@ -344,6 +344,10 @@ _SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         " WHERE learner_id = ? AND evaluation_no IN ({})",
         ("outcome", "score", "rater", "model", "rubric"),
     ),
+    "browser": (
+        "SELECT browser_no, named || ' ' || browser FROM browser WHERE learner_id = ? AND browser_no IN ({})",
+        ("browser",),
+    ),
     "choice": (
         "SELECT c.choice_no, l.uid, f.uid, s.uid, c.chosen FROM choice c"
         " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"

@@ -34,7 +34,7 @@ REMEMBER: Final = insert_into("erased", "learner_id", "digest", "at_ms") + " ON 
 _LEFT: Final = "left"
 """Kind of the rows that name what is left of a version; no name becomes a number of it."""
 _TASK: Final = re.compile(r"erased-task-\d+")
-_NAMES: Final = ("by", "rater")
+_NAMES: Final = ("by", "rater", "named", "person")
 
 
 class Erased:

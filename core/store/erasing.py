@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from core.errors import NotFound, UnknownExecution, UnknownRun
+from core.records.actor import IN_BROWSER
 from core.records.kept_texts import execution_uid
 from core.records.line_texts import LEFT_OUT
 from core.store.caches import CHUNK, mark_runs
@@ -113,6 +114,10 @@ REACHED: Final[Mapping[str, Reached]] = {
     "scale.actor": "name",
     "episode_credit.actor": "name",
     "machine.actor": "name",
+    "browser.actor": "name",
+    "browser.named": "name",
+    "judged_in.named": "name",
+    "judged_in.person": "name",
     # answers and logs: the words in them go, persons become numbers
     "reply.answer": "JSON",
     "audit.detail": "JSON",
@@ -148,6 +153,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("observation.uid", "observation.kind", "adapter.uri", "adapter.name", "adapter.version"),
             *("layer.uid", "layer.label", "layer.task", "layer.type", "layer.domain", "layer.tags"),
             *("rubric.uid", "rubric.version", "evaluation.uid", "evaluation.model"),
+            *("browser.uid", "browser.browser", "judged_in.browser"),
             *("evaluation.rubric", "evaluation.outcome", "evaluation.mover", "choice.uid", "choice.chosen"),
             *("choice.rubric", "model_history.model", "review_queue.uid", "review_queue.rubric"),
             *("review_item.control", "review_aside.uid", "review_aside.queue", "erased.digest", "note.uid"),
@@ -742,11 +748,23 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
                 f'UPDATE "{table}" SET {column} = ?{marking(table)} WHERE learner_id = ? AND {column} = ?',
                 [number, *txn.marks(table), txn.learner_id, name],
             )
+        _drop_holds(txn, name)
         counts.update(_rename_in_words(txn, name, number))
         _fold(txn, number)
 
     txn.rewrite(rename)
     return +counts
+
+
+def _drop_holds(txn: Transaction, name: str) -> None:
+    """End the holds of browsers that a person's name is in; it is no value of its own there."""
+    holders = txn.connection.rows(
+        "SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?", [txn.learner_id]
+    )
+    txn.connection.many(
+        "DELETE FROM review_hold WHERE learner_id = ? AND actor = ?",
+        [(txn.learner_id, one) for (one,) in holders if IN_BROWSER in one and _whole(name).search(one)],
+    )
 
 
 def _count(txn: Transaction, table: str, column: str, name: str) -> int:

@@ -16,6 +16,7 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.evaluate import grade
+from core.records.browser import Named
 from core.records.evaluation import EvaluationOutcome, Grade
 from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
 from core.records.judged import INCLUDED
@@ -24,6 +25,7 @@ from core.records.ledger_lines import PlacedLine
 from core.records.quality import Rated
 from core.records.reward import not_in_prompt
 from core.records.times import iso
+from core.store.browsers import note_browsers, raters_behind
 from core.store.crediting import credit_again, credit_first
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
@@ -103,6 +105,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str = ""
     claimed_by: str = ""
     """The token that named the rater; "": the actor is the rater."""
+    browser: Named | None = None
+    """Without sign-in: the browser, if it gave itself a name."""
     run_revision: int = 0
     """Revision of the run, if it is known to be active and to include all arms of ``credit``."""
 
@@ -158,6 +162,9 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
         for number, one in zip(numbers, judgements, strict=True)
         for arm_no, weight in sorted(one.credit.items())
     )
+    browsers = [(number, one.browser) for number, one in zip(numbers, judgements, strict=True) if one.browser]
+    if browsers:
+        note_browsers(txn, browsers)
     if run_nos:
         txn.connection.insert("credit", _CREDIT, txn.learner_id, chain.from_iterable(credits))
     if not import_no:  # an import has named its subjects
@@ -398,8 +405,9 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     for row in snapshot.connection.each(
         "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS since, e.evaluation_no,"
         " e.uid, l.uid, x.uid, r.uid, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome, e.score, e.feedback,"
-        " e.mover, e.actor, e.at_ms, e.revision, e.undone, p.key, e.claimed_by"
+        " e.mover, e.actor, e.at_ms, e.revision, e.undone, p.key, e.claimed_by, j.browser, j.named, j.person"
         " FROM evaluation e"
+        " LEFT JOIN judged_in j ON j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
         " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no AND e.layer_no > 0"
         " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
@@ -415,7 +423,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
     number, uid, layer, execution, run, arm, rater, model, rubric, blank, *rest = row
-    outcome, score, feedback, mover, actor, at_ms, revision, undone, key, claimed_by = rest
+    outcome, score, feedback, mover, actor, at_ms, revision, undone, key, claimed_by, *browser = rest
     assert isinstance(number, int) and isinstance(blank, int)  # noqa: S101, PT018 - narrows for the type checker
     return msgspec.convert(
         {
@@ -441,6 +449,7 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
             "undone": bool(undone),
             "key": key,
             "claimed_by": claimed_by or None,
+            **dict(zip(Named._fields, browser, strict=True)),
         },
         EvaluationLine,
     )
@@ -494,8 +503,14 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
         uid=line.id,
         claimed_by=line.claimed_by or txn.actor.token_name,
+        browser=_browser_of(line),
     )
     return add_evaluations(txn, [one], import_no=import_no)[0].number
+
+
+def _browser_of(line: EvaluationLine) -> Named | None:
+    """Return the browser that a line names."""
+    return Named(line.browser, line.named or "", line.person or "") if line.browser else None
 
 
 def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
@@ -533,12 +548,14 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
     if layer_no is None or execution is None:
         return None
     execution_no, run_no = execution.execution_no, execution.run_no
-    who = (line.rater or "", line.model or "", line.rubric or "")
-    claimants = claimants_of(txn)
+    raters = raters_behind(txn, line.rater or "")
+    whom = [
+        (rater, line.model or "", line.rubric or "", token) for rater in raters for token in claimants_of(txn)
+    ]
     places = {(layer_no, execution_no), (0, execution_no), (layer_no, 0), (0, 0)}
     for index in sorted(places, reverse=True):
         for of_run in sorted({run_no, 0}, reverse=True):
-            keys = [(*index, of_run, 0, *who, token) for token in claimants] if index[1] or of_run else []
+            keys = [(*index, of_run, 0, *who) for who in whom] if index[1] or of_run else []
             counting = _counting_of(txn, keys)
             for key in keys:
                 match = _alike(txn, counting.get(key, 0), line)

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from core.records.episode import Scale, ScaleLine
 from core.records.episode_credit import CreditLine
-from core.records.evaluation_lines import ChoiceLine, EvaluationLine, RubricLine
+from core.records.evaluation_lines import BrowserLine, ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, RepairLine, ResetLine, RewardLine
 from core.records.note import note_payload
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.rubric import Rubric
 from core.store import tables
+from core.store.browsers import browser_lines, read_browser, settle_browsers
 from core.store.choices import choice_again, choice_lines, read_choice
 from core.store.environments import read_scale, scale_lines, settle_scales
 from core.store.episode_credits import credit_lines, read_credit, settle_credits
@@ -162,6 +163,14 @@ _ALL: Final = (
         line=RubricLine(id="elsewhere/rubric-1", rubric=Rubric(version="v1", title="Answers")),
         lines=rubric_lines,
         read=read_rubric,
+    ),
+    Exchanged(
+        table="browser",
+        example="browser-1",
+        settled=settle_browsers,
+        line=BrowserLine(id="elsewhere/browser-1", browser="3f2a91", named="kim"),
+        lines=browser_lines,
+        read=read_browser,
     ),
     Exchanged(
         table="evaluation",

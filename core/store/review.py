@@ -20,6 +20,7 @@ import msgspec
 from core.records.actor import IN_BROWSER, Actor
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import DRAFT_MS, HOLD_MINUTES, SKIP_RATERS, Draft, Holder, ItemState, Progress
+from core.store.browsers import RATER
 from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Item, Placed, Queue, items_of, skips_of_queue
 from core.store.tables import insert_into
@@ -34,7 +35,7 @@ _SINCE: Final = (  # a clock that was set back changes nothing here; imported ro
     "((e.import_no = 0 AND e.revision > ?) OR ((e.import_no <> 0 OR ? <> 0) AND e.at_ms >= ?))"
 )
 _JUDGED: Final = (
-    "SELECT i.item_no, e.rater, e.evaluation_no, e.outcome, e.score, e.at_ms FROM review_item i"
+    f"SELECT i.item_no, {RATER}, e.evaluation_no, e.outcome, e.score, e.at_ms FROM review_item i"
     " CROSS JOIN evaluation e {by} WHERE i.learner_id = ? AND i.review_queue_no = ? AND {kind} AND {same}"
     f" AND {_COUNTING} AND e.model = '' AND e.rater <> '' AND e.claimed_by = '' AND e.rubric = ?"
     f" AND {_SINCE}"

@@ -61,6 +61,7 @@ NUMBERED: Final = (
     "episode_credit",
     "link",
     "repair",
+    "browser",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -523,6 +524,29 @@ credit = _clustered(
     _key("evaluation_no"),
     _key("arm_no"),
     _int("weight_micro"),
+)
+
+judged_in = _clustered(
+    "judged_in",  # the named browser of a judgement without sign-in
+    _bulk_learner(),
+    _key("evaluation_no"),
+    _text("browser"),
+    _text("named"),  # the name that it gave itself
+    _text("person"),  # the machine's user
+)
+
+browser = _acts(
+    "browser",  # names of browsers that an operator confirmed
+    _text("uid"),
+    _text("browser"),
+    _text("named"),
+    _text("actor"),
+    _int("at_ms"),
+    _int("import_no"),
+    _int("revision"),
+    _int("standing"),
+    Index("ix_browser_browser", "learner_id", "browser"),
+    act="browser",
 )
 
 choice = _acts(

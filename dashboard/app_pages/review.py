@@ -12,7 +12,7 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.review import last, making, many, modes, naming, open_item, pairs, queue
+from dashboard.widgets.review import browsers, last, making, many, modes, naming, open_item, pairs, queue
 from dashboard.widgets.review.evidence import evidence
 from dashboard.widgets.review.judgement import judgement, rubric
 from dashboard.widgets.words import both_ends, gray, muted, sentence
@@ -45,6 +45,8 @@ def page() -> None:
             making.new_queue()
         with right, panel("Who judges"):
             making.people(rows)
+        with panel("Browsers without sign-in", still="the queues still work"):
+            browsers.browsers()
 
 
 def one_by_one(rows: Sequence[QueueRow]) -> None:

@@ -71,6 +71,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "assign": ("assigned", "batch of items", "batches of items"),
     "scale": ("declared", "scale", "scales"),
     "credit": ("credited", "episode", "episodes"),
+    "browser": ("confirmed", "name of a browser", "names of browsers"),
     "create": ("created", "arm or learner", "arms or learners"),
 }
 
@@ -129,6 +130,8 @@ def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0
             return f"declared that {foreign(str(detail.get('environment')))} pays {foreign(ends)}"
         case "credit":
             return _credited(detail, foreign)
+        case "browser":
+            return f"confirmed the name of browser {foreign(str(detail.get('browser')), is_key=True)}"
         case "aside":
             return Words("set an item of a queue aside")
         case "assign":

@@ -31,6 +31,7 @@ STATE_WORDS: Final[dict[EvaluationState, str]] = {
 }
 UNNAMED: Final = "not named"
 NO_RUBRIC: Final = "no rubric"
+_BROWSER_CHARS: Final = 10
 
 
 def grader_name(one: Grader) -> str:
@@ -39,6 +40,15 @@ def grader_name(one: Grader) -> str:
         return UNNAMED
     name = one.name if one.name.strip() else "a blank name"
     return f"{name} (model)" if one.kind == "model" else name
+
+
+def rater_name(one: Evaluation) -> str:
+    """Return who judged, as plain text, short enough for a cell: a browser by its own name, marked until an operator
+    confirms it.
+    """
+    if one.browser is None:
+        return grader_name(one.grader)
+    return f"{wording.cut_middle(one.browser.rpartition(' ')[0], _BROWSER_CHARS)}, not signed in"
 
 
 def rubric_name(version: str) -> str:

@@ -30,12 +30,12 @@ def own_name() -> str:
 
 
 def label() -> str:
-    """Return a browser's own name, and a part of its identity that no other has; empty without cookies."""
+    """Return a browser's own name, if any, and an id that no other has; empty without cookies."""
     known = st.context.cookies.get(BROWSER_COOKIE)
     if not isinstance(known, str) or not known:
         return ""
     digest = hashlib.blake2b(known.encode(), digest_size=3).hexdigest()
-    return f"{own_name() or 'a browser'} {digest}"
+    return f"{own_name()} {digest}".strip()
 
 
 def _cleaned(name: str) -> str:
@@ -43,4 +43,4 @@ def _cleaned(name: str) -> str:
     >>> _cleaned(" Kim\x00 "), _cleaned("x" * 50) == "x" * 40
     ('Kim', True)
     """
-    return "".join(char for char in name if char.isprintable()).strip()[:MAX_NAME]
+    return "".join(char for char in name if char.isprintable()).strip()[:MAX_NAME].strip()

@@ -18,24 +18,26 @@ from dashboard.reading import cached_figure, reading
 from dashboard.sentences import judging
 from dashboard.widgets.opening import fresh, open_clicked_run
 from dashboard.widgets.paging import paging
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
 from dashboard.widgets.way_back import way_back
-from dashboard.widgets.words import muted, section
+from dashboard.widgets.words import muted, section, small
 from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
 WIDTHS: Final = {
     "judged, UTC": 106,
     "run": 68,
-    "what": 200,
+    "what": 176,
     "outcome": 68,
     "score": 52,
     "label": 64,
-    "by": 110,
+    "by": 146,
     "rubric": 70,
     "not in training because": 190,
-    "feedback": 96,
+    "feedback": 110,
 }
+FEEDBACK_CHARS: Final = 18
 _RIGHT: Final = frozenset({"score"})
 
 
@@ -53,6 +55,7 @@ def listed(
     section(title, note or "the latest first; undone ones stay, without effect")
     if page.rows:
         _table(page.rows, name)
+        _feedback(page.rows, name)
     else:
         muted(nothing if before is None else "No older ones.")
     onward = None if page.onward is None else str(page.onward)
@@ -115,18 +118,45 @@ def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:
         "outcome": [one.outcome for one in rows],
         "score": [wording.MISSING if one.score is None else f"{one.score:g}" for one in rows],
         "label": [one.label for one in rows],
-        "by": [wording.plain(judging.grader_name(one.grader)) for one in rows],
+        "by": [wording.plain(judging.rater_name(one)) for one in rows],
         "rubric": [wording.plain(judging.rubric_name(one.rubric or "")) for one in rows],
         "not in training because": [
             judging.STATE_WORDS[one.state] or judging.blocked_by(one) for one in rows
         ],
     }
     if any(one.feedback for one in rows):
-        cells["feedback"] = [wording.plain(one.feedback or wording.MISSING) for one in rows]
+        cells["feedback"] = [_cut(wording.plain(one.feedback or wording.MISSING)) for one in rows]
     acts = [way_back(one) or "" for one in rows]
     if any(acts):
         cells["act"] = acts
     return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})
+
+
+def _cut(feedback: str) -> str:
+    """Return the beginning that fits the column; all of it is behind the button.
+
+    >>> _cut("Too long"), _cut("Too long an answer for this question")
+    ('Too long', 'Too long an answe…')
+    """
+    return feedback if len(feedback) <= FEEDBACK_CHARS else f"{feedback[: FEEDBACK_CHARS - 1].rstrip()}…"
+
+
+def _feedback(rows: Sequence[Evaluation], name: str) -> None:
+    """Show the feedback of these rows in full, behind a button; nothing where there is none."""
+    written = [one for one in rows if one.feedback]
+    if not written:
+        return
+    n = wording.things(len(written), "remark")
+    behind = lazy_popover(f"Feedback in full: {n}", key=f"{name} feedback", icon=":material/notes:")
+    if behind is None:
+        return
+    year = reading().frame.last_at_ms
+    with behind:
+        for one in written:
+            run = f", run {wording.count(one.run_no)}" if one.run_no is not None else ""
+            who = wording.literal(wording.plain(judging.rater_name(one)))
+            st.markdown(small(f"{wording.minute(one.at_ms, year_of_ms=year)}{run}, by {who}"))
+            st.text(wording.plain(one.feedback or ""))
 
 
 def _take_back(clicked: str, rows: Sequence[Evaluation]) -> None:

@@ -87,6 +87,26 @@ def test_every_cell_of_the_table_fits_its_column(database: Path) -> None:
     for subject in (Subject(run="r", arm=long), Subject(layer=LAYER[-36:], execution=LAYER[-36:])):
         words = judging.judged(msgspec.structs.replace(one, subject=subject))
         assert px(words) <= evaluation_table.WIDTHS["what"]
+    stranger = msgspec.structs.replace(one, browser="Bartholomew of Bologna 3f2a91")
+    assert judging.rater_name(stranger) == "Bart…logna, not signed in"
+    assert px(judging.rater_name(stranger)) <= evaluation_table.WIDTHS["by"]
+    assert px("x" * evaluation_table.FEEDBACK_CHARS) <= evaluation_table.WIDTHS["feedback"]
+
+
+def test_long_feedback_is_cut_in_its_cell_and_whole_behind_the_button(
+    open_page: Open, database: Path
+) -> None:
+    context = judged(database, ["mara"])
+    said = "The answer names a table that was dropped last week, so nobody could use it."
+    evaluate(context, "run-1", "failure", rater="mara", rubric="v1", feedback=said)
+    page = open_page("evaluations")
+    table = next(frame.value for frame in page.dataframe if "feedback" in frame.value)
+    assert table["feedback"][0] == "The answer names…"
+    assert not any(said in text for text in texts(page))
+    page.session_state["evaluations feedback"] = True
+    page.run()
+    check(page)
+    assert any(one.value == said for one in page.text)
 
 
 def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:
@@ -116,9 +136,9 @@ def test_a_panel_is_told_in_words_and_figures_and_who_parts_by_name(open_page: O
     context = judged(database, ["mara", "kim", "bob", "lee"], careless="lee")
     page = open_page("evaluations")
     seen = queries.agreement(context)
-    assert seen.outcome.word == "not reliable"
+    assert seen.outcome.word == "low"
     assert "four rater" in title(page)
-    assert "not reliable" in title(page)
+    assert "their agreement is :color[low]" in title(page)
     assert any(
         "**lee says success more often than the others**: 100% against" in text for text in texts(page)
     )

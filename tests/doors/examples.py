@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,10 +15,12 @@ from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.members import add_member
 from core.flows.queues import add_queue
+from core.flows.review import next_item
 from core.flows.reward import reward
 from core.flows.tokens import create_token
 from core.flows.undo import undo
 from core.flows.webhooks import add_webhook
+from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.evaluation import EvaluationOutcome
 from core.records.run import Inventory
@@ -33,7 +36,7 @@ TABLE = "rewards.csv"
 
 
 def example_world(folder: Path) -> Context:
-    """A run, a reward that stands, one that is undone, a queue, a member, a token, a webhook; and a file."""
+    """A run, two rewards, one of them undone, a queue, a browser, a member, a token, a webhook; and a file."""
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
     learn.record(context, replace(run_of(RUN, inventory=prompt, calls=["search"]), session=SESSION))
@@ -41,6 +44,7 @@ def example_world(folder: Path) -> Context:
     undo(context, reward(context, ARM, 0.5).id)
     add_queue(context, "Week 12")
     judge(context)
+    next_item(replace(context, actor=Actor(name="mara", browser="kim 3f2a91")), "queue-1")
     add_member(context, "https://id.example.com", "u-1", "ann", role="operator", learner="default")
     create_token(context, "old", ("read",))
     add_webhook(context, "https://hooks.example/old")

@@ -86,6 +86,8 @@ ANSWERS: dict[str, Operation] = {
     "note": lambda one: one.note(ARM, "slow"),
     "repair": lambda one: one.repair(arms=[ARM], since="2020-01-31", reason="detector broken"),
     "reset": lambda one: one.reset(arms=[ARM], reason="detector repaired"),
+    "confirm_browser": lambda one: one.confirm_browser("kim 3f2a91"),
+    "browsers": lambda one: one.browsers(),
     "undo": lambda one: one.undo("reset-1"),
     "redo": lambda one: one.redo("reset-1"),
     "change": lambda one: one.change("k", 2),

@@ -19,6 +19,7 @@ from core.doors.verbs import VERBS, Verb
 from core.errors import Denied, UnknownExecution
 from core.flows import (
     alerts,
+    browsers,
     bulk,
     choose,
     export,
@@ -77,6 +78,7 @@ A = ARM
 CALLED = b'{"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "success"}'
 EXPORTED = b'{"all_adapters": true, "format": "trace_jsonl"}'
 QUEUE = "queue-1"
+BROWSER = Actor(name="mara", browser="kim 3f2a91")
 
 TABLE: dict[Action, set[Role]] = {
     "read": {"viewer", "reviewer", "operator", "read", "review", "operate"},
@@ -174,6 +176,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.inclusion": ("read", lambda context, _: queries.inclusion(context)),
     "queries.rewards": ("read", lambda context, _: queries.rewards(context)),
     "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
+    "browsers.actor_of_browser": ("read", lambda context, _: browsers.actor_of_browser(context, BROWSER)),
     "queries.repairs": ("read", lambda context, _: queries.repairs(context)),
     "queries.resets": ("read", lambda context, _: queries.resets(context)),
     "queries.changes": ("read", lambda context, _: queries.changes(context)),

@@ -26,6 +26,7 @@ from core.flows import alerts, maintenance, queries
 from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
 from core.flows.bridges import add_sender, members_behind, remove_sender, senders
+from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
 from core.flows.copy import copy
@@ -479,6 +480,7 @@ def review(folder: Path) -> None:
     add_queue(desk.context, "L", QueueAsks(about="layer"))
     judge_all(ann, "queue-2")
     rubrics(ann)
+    name_browsers(desk.context)
     pair = next_pair(ann, layer=LAYER)
     assert pair is not None
     choose(ann, pair.layer, pair.first, pair.second, "equal")
@@ -500,6 +502,20 @@ def review_item(context: Context) -> None:
     with context.reading() as snapshot:
         hidden_subjects(snapshot, context.actor.name)
     release(context, QUEUE, given.item.item)
+
+
+def name_browsers(context: Context) -> None:
+    """A browser that holds an item, and one that judged under its own name, confirmed and not."""
+    for browser in ("zoe 000001", "kim 3f2a91"):
+        page = replace(context, actor=Actor(name="ann", browser=browser))
+        next_item(page, "queue-2")
+        evaluate(page, "r5", "success", rubric="v1")
+        act = confirm_browser(context, browser)
+        actor_of_browser(page, page.actor)
+        undo_and_redo(context, act.id)
+        evaluate(replace(page, actor=actor_of_browser(page, page.actor)), "r6", "failure", rubric="v1")
+    browsers(context)
+    undo(context, act.id)
 
 
 def undo_and_redo(context: Context, act: str | None) -> None:

@@ -46,6 +46,9 @@ MARKS: dict[str, Marks] = {
     "bridge_sender": Marks(
         "learner_id channel sender member_no by at_ms",
     ),
+    "browser": Marks(
+        "learner_id browser_no uid browser named actor at_ms import_no revision standing undone",
+    ),
     "choice": Marks(
         (
             "learner_id choice_no uid layer_no first_no second_no chosen rater rubric feedback actor "
@@ -117,6 +120,9 @@ MARKS: dict[str, Marks] = {
     "import": Marks(
         "learner_id import_no actor summary at_ms revision undone",
     ),
+    "judged_in": Marks(
+        "learner_id evaluation_no browser named person",
+    ),
     "layer": Marks(
         "learner_id layer_no uid adapter_no layer_index label task type domain tags bare standing",
     ),
@@ -132,7 +138,7 @@ MARKS: dict[str, Marks] = {
             "next_review_queue_no next_review_aside_no next_member_no next_token_no next_offer_no "
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
             "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
-            "staged_import_no staged_revision staged_parts next_repair_no"
+            "staged_import_no staged_revision staged_parts next_repair_no next_browser_no"
         ),
         "token staged_sum",
     ),

@@ -267,6 +267,9 @@ _BACK_TO_0021 = (
     "DROP TABLE retraction",
     "DROP TABLE repair",
     "ALTER TABLE learner DROP COLUMN next_repair_no",
+    "DROP TABLE judged_in",
+    "DROP TABLE browser",
+    "ALTER TABLE learner DROP COLUMN next_browser_no",
     *(f"DROP VIEW {view.name}" for view in VIEWS),
     *(
         f"ALTER TABLE {table} DROP COLUMN {name}"

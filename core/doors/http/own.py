@@ -849,6 +849,7 @@ ROWS: Final = (
     _act("rewards:together", "reward_batch"),
     _act("notes", "note"),
     _act("evaluations", "evaluate"),
+    _act("browsers", "confirm_browser"),
     _act("repairs", "repair"),
     _row(
         "POST",

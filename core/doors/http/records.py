@@ -33,7 +33,7 @@ BYTES: Final = "application/octet-stream"
 _REPORTS: Final = (
     *("settings", "posteriors", "judgements", "arms", "runs", "evaluations", "agreement", "acts", "ledger"),
     *("savings", "status", "episodes", "lint", "carried"),
-    *("search", "compare_sides", "sessions"),
+    *("search", "compare_sides", "sessions", "browsers"),
 )
 _IN_PATH: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "compare": ("environments/{environment}/models", {"environment": "environment"}),

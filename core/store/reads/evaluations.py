@@ -26,6 +26,7 @@ from core.records.evaluation_page import (
 )
 from core.records.javascript import WHITE_SPACE, trimmed
 from core.records.judging import Subject
+from core.store.browsers import RATER, UNCONFIRMED
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN
 from core.store.reads.arms import arm_number
@@ -40,7 +41,7 @@ Condition = tuple[str, list[Any]]
 """SQL that begins with AND, and its values."""
 
 _STANDING: Final = f" WHERE e.learner_id = ? AND e.{ACTIVE}"
-_GRADER: Final = "CASE WHEN e.model <> '' THEN e.model ELSE e.rater END"
+_GRADER: Final = f"CASE WHEN e.model <> '' THEN e.model ELSE {RATER} END"
 _KIND: Final = "CASE WHEN e.model <> '' THEN 'model' WHEN e.rater <> '' THEN 'human' ELSE 'unknown' END"
 _SCORE: Final = "coalesce(e.score, CASE WHEN e.outcome = 'success' THEN 1.0 ELSE 0.0 END)"
 _LABEL: Final = (
@@ -56,9 +57,9 @@ _MOST_COUNTED: Final = 10
 _NO_SCORE: Final = -1.0
 """None was given: numbers alone become an array twice as fast as numbers and None."""
 _ROWS: Final = (
-    "SELECT e.evaluation_no, l.uid, x.uid, r.uid, r.run_no, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome,"
+    f"SELECT e.evaluation_no, l.uid, x.uid, r.uid, r.run_no, a.key, {RATER}, e.model, e.rubric, e.blank, e.outcome,"
     " e.score, e.feedback, e.supersedes, e.counts, CASE WHEN e.standing = 0 THEN 1 ELSE e.undone END, e.actor,"
-    " e.at_ms, e.claimed_by, e.changed FROM evaluation e"
+    f" e.at_ms, e.claimed_by, e.changed, {UNCONFIRMED} FROM evaluation e"
     " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no AND e.layer_no > 0"
     " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
     " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
@@ -66,7 +67,7 @@ _ROWS: Final = (
     f"{_STANDING}"
 )
 _COLUMNS: Final = (
-    "SELECT e.layer_no, e.execution_no, e.run_no, e.arm_no, e.rater, e.model, e.rubric,"
+    f"SELECT e.layer_no, e.execution_no, e.run_no, e.arm_no, {RATER}, e.model, e.rubric,"
     f" CASE WHEN e.outcome = 'success' THEN 1 ELSE 0 END, coalesce(e.score, {_NO_SCORE}),"
     " CASE WHEN e.claimed_by <> '' THEN 1 ELSE 0 END"
     f" FROM evaluation e{_STANDING}"
@@ -131,7 +132,7 @@ def evaluation_columns(
 def evaluated_names(facts: Facts) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
     """Return every grader and rubric version of active evaluations, in order."""
     rows = facts.connection.rows(
-        f"SELECT DISTINCT rater, model, rubric FROM evaluation WHERE learner_id = ? AND {ACTIVE}",
+        f"SELECT DISTINCT {RATER}, e.model, e.rubric FROM evaluation e WHERE e.learner_id = ? AND e.{ACTIVE}",
         [facts.learner_id],
     )
     graders = {grader_of(rater, model) for rater, model, _ in rows}
@@ -227,7 +228,7 @@ def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
 
 def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
     number, layer, execution, run, run_no, arm, rater, model, rubric, blank, *rest = row
-    outcome, score, feedback, supersedes, counts, undone, actor, at_ms, claimed_by, changed = rest
+    outcome, score, feedback, supersedes, counts, undone, actor, at_ms, claimed_by, changed, browser = rest
     rated = grade(
         outcome, score, rater=rater, model=model, rubric=rubric, thresholds=facts.settings.thresholds
     )
@@ -252,6 +253,7 @@ def _evaluation(facts: Facts, row: Row, n_arms: int) -> Evaluation:
         actor=actor,
         at_ms=at_ms,
         claimed_by=claimed_by or None,
+        browser=browser,
         revision=changed,
     )
 

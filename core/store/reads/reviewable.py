@@ -15,6 +15,7 @@ from core.records.judging import Subject
 from core.records.review import ItemText, QueueAsks
 from core.records.run_page import Direction
 from core.records.view import RunFilter, View
+from core.store.browsers import RATER
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
 from core.store.queues import Placed
@@ -66,7 +67,7 @@ class _Judged(NamedTuple):
 
 
 _RATERS: Final = (  # who is named by nothing is one person
-    "count(*), count(DISTINCT CASE WHEN model = '' THEN rater END),"
+    f"count(*), count(DISTINCT CASE WHEN e.model = '' THEN {RATER} END),"
     " sum(CASE WHEN outcome = 'success' THEN 1 ELSE 0 END),"
     " sum(CASE WHEN outcome = 'success' THEN coalesce(score, 1.0) ELSE 0.0 END)"
 )
@@ -193,9 +194,9 @@ def _candidate(
 def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Judged]:
     """Return the counted judgements of runs (arm 0) and of arms in them."""
     rows = snapshot.connection.rows_in(
-        f"SELECT run_no, arm_no, {_RATERS} FROM evaluation {EVALUATIONS_BY_RUN}"
-        " WHERE learner_id = ? AND counts = 1 AND layer_no = 0 AND execution_no = 0"
-        " AND run_no <> 0 AND run_no IN ({}) GROUP BY run_no, arm_no",
+        f"SELECT e.run_no, e.arm_no, {_RATERS} FROM evaluation e {EVALUATIONS_BY_RUN}"
+        " WHERE e.learner_id = ? AND e.counts = 1 AND e.layer_no = 0 AND e.execution_no = 0"
+        " AND e.run_no <> 0 AND e.run_no IN ({}) GROUP BY e.run_no, e.arm_no",
         [snapshot.learner_id],
         run_nos,
     )
@@ -204,8 +205,8 @@ def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int],
 
 def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Judged]:
     rows = snapshot.connection.each(
-        f"SELECT layer_no, execution_no, {_RATERS} FROM evaluation WHERE learner_id = ?"
-        " AND counts = 1 AND execution_no <> 0 AND arm_no = 0 GROUP BY layer_no, execution_no",
+        f"SELECT e.layer_no, e.execution_no, {_RATERS} FROM evaluation e WHERE e.learner_id = ?"
+        " AND e.counts = 1 AND e.execution_no <> 0 AND e.arm_no = 0 GROUP BY e.layer_no, e.execution_no",
         [snapshot.learner_id],
     )
     return {(row[0], row[1]): _Judged(*row[2:]) for row in rows}

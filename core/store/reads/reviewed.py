@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.records.judging import Subject
 from core.records.review import MyJudgement, Suggestion
+from core.store.browsers import RATER
 from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY
 from core.store.queues import Placed
 from core.store.transaction import Facts
@@ -18,7 +19,7 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
         " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
-        f" WHERE e.learner_id = ? AND e.rater = ? AND e.model = '' AND e.{ACTIVE}"
+        f" WHERE e.learner_id = ? AND {RATER} = ? AND e.model = '' AND e.{ACTIVE}"
         " ORDER BY e.evaluation_no DESC LIMIT ?",
         [facts.learner_id, rater, limit],
     )

@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from core.records.evaluation import EvaluationOutcome
+from core.store.browsers import RATER
 from core.store.engine.words import ACTIVE, EXECUTIONS_BY_RUN
 from core.store.reads.hidden import leaving_out
 from core.store.transaction import Snapshot
@@ -29,7 +30,9 @@ _WORTH_READING: Final = 2
 _MOST_KNOWN: Final = 4_096
 _Row = tuple[Any, ...]
 
-_VERDICT: Final = "e.outcome, e.score, e.feedback, e.rater, e.model, e.rubric, e.blank, e.at_ms, e.claimed_by"
+_VERDICT: Final = (
+    f"e.outcome, e.score, e.feedback, {RATER}, e.model, e.rubric, e.blank, e.at_ms, e.claimed_by"
+)
 _UNSAID: Final[_Row] = ("success", None, None, "", "", "", 0, 0, "")
 _PAIR: Final = (
     "SELECT p.execution_no, p.layer_no, x.adapter_no, x.uid, coalesce(x.session, r.session), x.at_ms, p.layer_index,"
@@ -295,7 +298,7 @@ def _conditions(
         unless, left_out = leaving_out("e.evaluation_no", snapshot.hidden)
         conditions.append(unless.removeprefix(" AND "))
         values += left_out
-    for name, names in (("e.rater", training_filter.raters), ("e.rubric", training_filter.rubrics)):
+    for name, names in ((RATER, training_filter.raters), ("e.rubric", training_filter.rubrics)):
         if is_judged and names:
             conditions.append(f"{name} IN ({_marks(names)})")
             values += names

@@ -336,6 +336,7 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "credits:preview": {"uid": "sums/1", "rule": "equal"},
         "notes": NOTE,
         "evaluations": {"subject": RUN, "outcome": "success"},
+        "browsers": {"browser": "kim 3f2a91"},
         "repairs": {"arms": [ARM], "since": "2026-01-31"},
         "repairs:preview": {"arms": [ARM], "since": "2026-01-31"},
         "resets": {},

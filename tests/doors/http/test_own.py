@@ -36,6 +36,7 @@ ACTS: Mapping[str, str] = {
     "reward_batch": "rewards:together",
     "evaluate": "evaluations",
     "note": "notes",
+    "confirm_browser": "browsers",
     "repair": "repairs",
     "reset": "resets",
     "record_step": "steps",

@@ -1,0 +1,206 @@
+"""Browsers without sign-in: who judged in them, and the names that an operator confirmed.
+
+A judgement counts as one of the machine's user, and as one of the browser's own name once an operator has confirmed
+it. Both are read when they are asked for, so a confirmation and its undo hold for earlier judgements too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from core.records.actor import Actor
+from core.records.browser import BrowserRow, Named, holding_browser
+from core.records.evaluation_lines import BrowserLine
+from core.records.ledger_lines import PlacedLine
+from core.store.engine.words import ACTIVE
+from core.store.tables import insert_into
+from core.store.transaction import Facts, Snapshot, Transaction
+
+_OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
+_IS_CONFIRMED: Final = (
+    "EXISTS (SELECT 1 FROM browser b WHERE b.learner_id = j.learner_id AND b.browser = j.browser"
+    f" AND b.named = j.named AND b.{ACTIVE} AND b.undone = 0)"
+)
+RATER: Final = f"coalesce((SELECT CASE WHEN {_IS_CONFIRMED} THEN j.named ELSE j.person END{_OF}), e.rater)"
+"""The rater of an ``evaluation e``, as it counts now."""
+UNCONFIRMED: Final = f"(SELECT j.named || ' ' || j.browser{_OF} AND NOT {_IS_CONFIRMED})"
+"""The name and id of the browser of an ``evaluation e``; NULL: confirmed, or there is none."""
+_ADD: Final = insert_into(
+    "browser",
+    "learner_id",
+    "browser_no",
+    "uid",
+    "browser",
+    "named",
+    "actor",
+    "at_ms",
+    "import_no",
+    "revision",
+    "standing",
+    "undone",
+)
+
+
+def note_browsers(txn: Transaction, browsers: Sequence[tuple[int, Named]]) -> None:
+    """Record the browsers of new evaluations, by number."""
+    values = [value for number, one in browsers for value in (number, *one)]
+    txn.connection.insert("judged_in", ("evaluation_no", *Named._fields), txn.learner_id, values)
+
+
+def confirmation_of(facts: Facts, browser: str, named: str) -> int | None:
+    """Return the number of the active confirmation of a browser's name."""
+    row = facts.connection.row(
+        f"SELECT browser_no FROM browser WHERE learner_id = ? AND browser = ? AND named = ? AND {ACTIVE}"
+        " AND undone = 0 ORDER BY browser_no LIMIT 1",
+        [facts.learner_id, browser, named],
+    )
+    return None if row is None else int(row[0])
+
+
+def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:
+    """Return the names under which judgements of a rater may be stored, the own one first."""
+    rows = facts.connection.rows(
+        "SELECT DISTINCT named, person FROM judged_in WHERE learner_id = ? AND (named = ? OR person = ?)"
+        " ORDER BY named, person",
+        [facts.learner_id, rater, rater],
+    )
+    return tuple(dict.fromkeys((rater, *(name for row in rows for name in row))))
+
+
+def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:
+    """Return every named browser, those that wait for an operator first, then by name."""
+    counted: dict[Named, tuple[int, int | None]] = {
+        Named(*key): (int(n), last_ms)
+        for *key, n, last_ms in facts.connection.rows(
+            "SELECT j.browser, j.named, j.person, sum(e.counts), max(e.at_ms) FROM judged_in j JOIN evaluation e"
+            " ON e.learner_id = j.learner_id AND e.evaluation_no = j.evaluation_no"
+            " WHERE j.learner_id = ? GROUP BY j.browser, j.named, j.person",
+            [facts.learner_id],
+        )
+    }
+    for (holder,) in facts.connection.rows(
+        "SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?", [facts.learner_id]
+    ):
+        one = holding_browser(holder)
+        if one is not None:
+            counted.setdefault(one, (0, None))
+    confirmed: dict[tuple[str, str], tuple[int, str, int]] = {
+        (browser, named): (number, actor, at_ms)
+        for number, browser, named, actor, at_ms in facts.connection.rows(
+            f"SELECT browser_no, browser, named, actor, at_ms FROM browser WHERE learner_id = ? AND {ACTIVE}"
+            " AND undone = 0 ORDER BY browser_no DESC",
+            [facts.learner_id],
+        )
+    }
+    persons = {(one.browser, one.named) for one in counted}
+    alone = {Named(*key, ""): (0, None) for key in confirmed.keys() - persons}
+    rows = [
+        _row(one, n, last_ms, confirmed.get((one.browser, one.named)))
+        for one, (n, last_ms) in (counted | alone).items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.id is not None, row.name.casefold(), row.browser)))
+
+
+def _row(one: Named, n: int, last_ms: int | None, known: tuple[int, str, int] | None) -> BrowserRow:
+    number, by, at_ms = known or (0, None, None)
+    return BrowserRow(
+        browser=one.label,
+        name=one.named,
+        person=one.person,
+        id=f"browser-{number}" if number else None,
+        by=by,
+        at_ms=at_ms,
+        n_judged=n,
+        last_ms=last_ms,
+    )
+
+
+def add_browser(
+    txn: Transaction,
+    browser: str,
+    named: str,
+    *,
+    actor: str,
+    at_ms: int,
+    uid: str = "",
+    import_no: int = 0,
+) -> int:
+    """Append a confirmation; return its number."""
+    txn.note_news()
+    number = txn.number("browser")
+    txn.connection.run(
+        _ADD, [txn.learner_id, number, uid, browser, named, actor, at_ms, import_no, txn.revision, 1, 0]
+    )
+    settle_browsers(txn, [number])
+    return number
+
+
+def settle_browsers(txn: Transaction, numbers: Sequence[int]) -> None:
+    """Mark the evaluations of these browsers as changed, and keep their holds: they may have another rater."""
+    txn.connection.many(
+        "UPDATE evaluation SET changed = ? WHERE learner_id = ? AND evaluation_no IN (SELECT j.evaluation_no"
+        " FROM judged_in j JOIN browser b ON b.learner_id = j.learner_id AND b.browser = j.browser"
+        " AND b.named = j.named WHERE j.learner_id = ? AND b.browser_no = ?)",
+        [(txn.revision, txn.learner_id, txn.learner_id, number) for number in numbers],
+    )
+    rows = txn.connection.rows_in(
+        "SELECT DISTINCT browser, named FROM browser WHERE learner_id = ? AND browser_no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
+    for browser, named in rows:
+        _keep_holds(txn, browser, named)
+
+
+def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
+    """Hand the holds of a browser to its confirmed name; without a confirmation they end."""
+    own = Actor(name=named, browser=f"{named} {browser}", person=named).holder
+    if confirmation_of(txn, browser, named) is None:
+        txn.connection.run(
+            "DELETE FROM review_hold WHERE learner_id = ? AND actor = ?", [txn.learner_id, own]
+        )
+        return
+    holders = txn.connection.rows(
+        "SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?", [txn.learner_id]
+    )
+    txn.connection.many(
+        "UPDATE review_hold SET actor = ? WHERE learner_id = ? AND actor = ?",
+        [
+            (own, txn.learner_id, holder)
+            for (holder,) in holders
+            if (one := holding_browser(holder)) is not None and (one.browser, one.named) == (browser, named)
+        ],
+    )
+
+
+def browser_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Return active and undone confirmations as lines."""
+    for number, uid, browser, named, actor, at_ms, revision, undone in snapshot.connection.rows(
+        "SELECT browser_no, uid, browser, named, actor, at_ms, revision, undone FROM browser"
+        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, browser_no",
+        [snapshot.learner_id],
+    ):
+        line = BrowserLine(
+            id=uid or f"{snapshot.origin}/browser-{number}",
+            browser=browser,
+            named=named,
+            by=actor,
+            at_ms=at_ms,
+            revision=revision,
+            undone=bool(undone),
+        )
+        yield revision, line
+
+
+def read_browser(txn: Transaction, line: BrowserLine, import_no: int) -> int:
+    """Append an imported confirmation; return its number."""
+    return add_browser(
+        txn,
+        line.browser,
+        line.named,
+        actor=line.by or txn.actor.name,
+        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
+        uid=line.id,
+        import_no=import_no,
+    )
