@@ -43,10 +43,11 @@ def page() -> None:
         left, right = st.columns(2, gap="large")
         with left, panel("A new queue"):
             making.new_queue()
-        with right, panel("Who judges"):
-            making.people(rows)
-        with panel("Browsers without sign-in", still="the queues still work"):
-            browsers.browsers()
+        with right:
+            with panel("Who judges"):
+                making.people(rows)
+            with panel("Browsers without sign-in", still="the queues still work"):
+                browsers.browsers()
 
 
 def one_by_one(rows: Sequence[QueueRow]) -> None:
