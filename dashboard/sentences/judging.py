@@ -31,7 +31,7 @@ STATE_WORDS: Final[dict[EvaluationState, str]] = {
 }
 UNNAMED: Final = "not named"
 NO_RUBRIC: Final = "no rubric"
-_BROWSER_CHARS: Final = 10
+_BROWSER_CHARS: Final = 7
 
 
 def grader_name(one: Grader) -> str:

@@ -26,18 +26,18 @@ from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}
 WIDTHS: Final = {
-    "judged, UTC": 106,
+    "judged, UTC": 98,
     "run": 68,
-    "what": 176,
+    "what": 200,
     "outcome": 68,
     "score": 52,
     "label": 64,
-    "by": 146,
+    "by": 132,
     "rubric": 70,
     "not in training because": 190,
     "feedback": 110,
 }
-FEEDBACK_CHARS: Final = 18
+FEEDBACK_CHARS: Final = 15
 _RIGHT: Final = frozenset({"score"})
 
 
@@ -136,7 +136,7 @@ def _cut(feedback: str) -> str:
     """Return the beginning that fits the column; all of it is behind the button.
 
     >>> _cut("Too long"), _cut("Too long an answer for this question")
-    ('Too long', 'Too long an answe…')
+    ('Too long', 'Too long an an…')
     """
     return feedback if len(feedback) <= FEEDBACK_CHARS else f"{feedback[: FEEDBACK_CHARS - 1].rstrip()}…"
 

@@ -26,7 +26,7 @@ from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.review import QueueAsks
-from tests.flows.reviewers import QUEUE, Desk, desk_at, executed, judge_all
+from tests.flows.reviewers import LAYER, QUEUE, Desk, desk_at, executed, judge_all
 from tests.flows.world import context_at
 
 KIM, LEE = "kim 3f2a91", "lee 99aa00"
@@ -216,6 +216,13 @@ def test_training_rows_name_the_rater_that_counts_and_are_known_again(desk: Desk
     for name in ("before.jsonl", "after.jsonl"):
         import_files(desk.context, [tmp_path / name])
     assert len(queries.evaluations(desk.context)) == 1
+
+
+def test_a_layer_was_judged_last_by_the_rater_that_counts(desk: Desk) -> None:
+    evaluate(here(desk.context, KIM), f"kairos://layer/{LAYER}", "success", create=True)
+    assert [one.rater for one in queries.layers(desk.context).judged] == ["ann"]
+    confirm_browser(desk.context, KIM)
+    assert [one.rater for one in queries.layers(desk.context).judged] == ["kim"]
 
 
 def test_erasing_a_person_reaches_the_name_of_a_browser(desk: Desk, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.records.layer_quality import BareLayer, JudgedLayer
+from core.store.browsers import RATER
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
 from core.store.quality import heads_of
@@ -68,8 +69,8 @@ def _uids(facts: Facts, layer_nos: Sequence[int]) -> dict[int, str]:
 def _rated(facts: Facts, numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
     """Return times and authors of evaluations."""
     rows = facts.connection.rows_in(
-        "SELECT evaluation_no, at_ms, CASE WHEN model <> '' THEN model ELSE rater END FROM evaluation"
-        " WHERE learner_id = ? AND evaluation_no IN ({})",
+        f"SELECT e.evaluation_no, e.at_ms, CASE WHEN e.model <> '' THEN e.model ELSE {RATER} END FROM evaluation e"
+        " WHERE e.learner_id = ? AND e.evaluation_no IN ({})",
         [facts.learner_id],
         sorted(set(numbers)),
     )
