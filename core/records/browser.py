@@ -13,7 +13,7 @@ from core.records.member import check_member_name
 MAX_BROWSER_CHARS: Final = 40
 
 
-class Named(NamedTuple):
+class NamedBrowser(NamedTuple):
     """A browser with the name that it gave itself, and the user of the machine."""
 
     browser: str
@@ -67,27 +67,27 @@ def check_browser_name(name: str) -> str:
     return check_member_name(name)
 
 
-def named_browser(actor: Actor) -> Named | None:
+def named_browser(actor: Actor) -> NamedBrowser | None:
     """Return the actor's browser; None without one, or if it gave itself no name.
 
     >>> named_browser(Actor(name="mara", browser="kim 3f2a"))
-    Named(browser='3f2a', named='kim', person='mara')
+    NamedBrowser(browser='3f2a', named='kim', person='mara')
     >>> named_browser(Actor(name="mara", browser="3f2a")), named_browser(Actor(name="mara"))
     (None, None)
     """
     named, _, browser = actor.browser.rpartition(" ")
-    return Named(browser, named, actor.person or actor.name) if named else None
+    return NamedBrowser(browser, named, actor.person or actor.name) if named else None
 
 
-def holding_browser(holder: str) -> Named | None:
+def holding_browser(holder: str) -> NamedBrowser | None:
     """Return the browser that a holder's name is of, if no operator had confirmed it.
 
     >>> holding_browser("mara · kim 3f2a, not signed in")
-    Named(browser='3f2a', named='kim', person='mara')
+    NamedBrowser(browser='3f2a', named='kim', person='mara')
     >>> holding_browser("mara") is holding_browser("mara · a browser 3f2a, not signed in") is None
     True
     """
     person, separator, label = holder.removesuffix(NOT_SIGNED_IN).partition(IN_BROWSER)
     named, _, browser = label.rpartition(" ")
     is_one = separator and named not in {"", "a browser"} and holder.endswith(NOT_SIGNED_IN)
-    return Named(browser, named, person) if is_one else None
+    return NamedBrowser(browser, named, person) if is_one else None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from core.records.actor import Actor
-from core.records.browser import BrowserRow, Named, holding_browser
+from core.records.browser import BrowserRow, NamedBrowser, holding_browser
 from core.records.evaluation_lines import BrowserLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
@@ -42,10 +42,10 @@ _ADD: Final = insert_into(
 )
 
 
-def note_browsers(txn: Transaction, browsers: Sequence[tuple[int, Named]]) -> None:
+def note_browsers(txn: Transaction, browsers: Sequence[tuple[int, NamedBrowser]]) -> None:
     """Record the browsers of new evaluations, by number."""
     values = [value for number, one in browsers for value in (number, *one)]
-    txn.connection.insert("judged_in", ("evaluation_no", *Named._fields), txn.learner_id, values)
+    txn.connection.insert("judged_in", ("evaluation_no", *NamedBrowser._fields), txn.learner_id, values)
 
 
 def confirmation_of(facts: Facts, browser: str, named: str) -> int | None:
@@ -70,8 +70,8 @@ def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:
 
 def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:
     """Return every named browser, those that wait for an operator first, then by name."""
-    counted: dict[Named, tuple[int, int | None]] = {
-        Named(*key): (int(n), last_ms)
+    counted: dict[NamedBrowser, tuple[int, int | None]] = {
+        NamedBrowser(*key): (int(n), last_ms)
         for *key, n, last_ms in facts.connection.rows(
             "SELECT j.browser, j.named, j.person, sum(e.counts), max(e.at_ms) FROM judged_in j JOIN evaluation e"
             " ON e.learner_id = j.learner_id AND e.evaluation_no = j.evaluation_no"
@@ -94,7 +94,7 @@ def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:
         )
     }
     persons = {(one.browser, one.named) for one in counted}
-    alone = {Named(*key, ""): (0, None) for key in confirmed.keys() - persons}
+    alone = {NamedBrowser(*key, ""): (0, None) for key in confirmed.keys() - persons}
     rows = [
         _row(one, n, last_ms, confirmed.get((one.browser, one.named)))
         for one, (n, last_ms) in (counted | alone).items()
@@ -102,7 +102,7 @@ def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:
     return tuple(sorted(rows, key=lambda row: (row.id is not None, row.name.casefold(), row.browser)))
 
 
-def _row(one: Named, n: int, last_ms: int | None, known: tuple[int, str, int] | None) -> BrowserRow:
+def _row(one: NamedBrowser, n: int, last_ms: int | None, known: tuple[int, str, int] | None) -> BrowserRow:
     number, by, at_ms = known or (0, None, None)
     return BrowserRow(
         browser=one.label,

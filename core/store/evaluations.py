@@ -16,7 +16,7 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.evaluate import grade
-from core.records.browser import Named
+from core.records.browser import NamedBrowser
 from core.records.evaluation import EvaluationOutcome, Grade
 from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
 from core.records.judged import INCLUDED
@@ -105,7 +105,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str = ""
     claimed_by: str = ""
     """The token that named the rater; "": the actor is the rater."""
-    browser: Named | None = None
+    browser: NamedBrowser | None = None
     """Without sign-in: the browser, if it gave itself a name."""
     run_revision: int = 0
     """Revision of the run, if it is known to be active and to include all arms of ``credit``."""
@@ -449,7 +449,7 @@ def _line(snapshot: Snapshot, row: Sequence[object]) -> EvaluationLine:
             "undone": bool(undone),
             "key": key,
             "claimed_by": claimed_by or None,
-            **dict(zip(Named._fields, browser, strict=True)),
+            **dict(zip(NamedBrowser._fields, browser, strict=True)),
         },
         EvaluationLine,
     )
@@ -508,9 +508,9 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
     return add_evaluations(txn, [one], import_no=import_no)[0].number
 
 
-def _browser_of(line: EvaluationLine) -> Named | None:
+def _browser_of(line: EvaluationLine) -> NamedBrowser | None:
     """Return the browser that a line names."""
-    return Named(line.browser, line.named or "", line.person or "") if line.browser else None
+    return NamedBrowser(line.browser, line.named or "", line.person or "") if line.browser else None
 
 
 def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
