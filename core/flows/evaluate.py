@@ -26,8 +26,9 @@ from core.records.judging import EvaluationAnswer, EvaluationOrder, JudgingOptio
 from core.records.layer import LayerUri
 from core.records.learner import LearnerSettings
 from core.records.times import iso
+from core.store.compacted import compacted_runs
 from core.store.evaluations import Added, Judgement, add_evaluations, answered
-from core.store.reads import find_run
+from core.store.reads import find_run, missing_run
 from core.store.reads.subjects import arms_of_runs, near_uids
 from core.store.replies import keep_replies, replies_of, reply_to
 from core.store.rubrics import standing_versions
@@ -102,6 +103,8 @@ def _named(context: Context, subject: str, *, is_run: bool) -> tuple[str | None,
             return None, subject, None
         if subject_no(snapshot, "layer", subject) is not None:
             return subject, None, None
+        if compacted_runs(snapshot, [subject]):
+            raise missing_run(snapshot, subject)
         raise UnknownRun(
             f"There is no run, execution or layer {subject[:80]!r} in learner {snapshot.name!r}."
             f"{_suggestions(snapshot, subject)}",

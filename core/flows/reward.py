@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from core.errors import Conflict, NotApplicable, UnknownRun
+from core.errors import Conflict, NotApplicable
 from core.flows.context import Context
 from core.flows.requests import OR_MAKE_IT, in_rounds, repeated_of, unknown_arm
 from core.records.arm import MICRO, Arm
@@ -26,6 +26,7 @@ from core.store.reads import (
     find_runs,
     flags_of,
     listed_rows,
+    missing_run,
     newest_about,
 )
 from core.store.replies import Reply, keep_replies, replies_of, reply_to
@@ -216,10 +217,7 @@ def active_run(txn: Facts, name: str) -> RunMatch:
 def active_run_of(txn: Facts, run: RunMatch | None, name: str) -> RunMatch:
     """Return the run if it is active; raises `UnknownRun`."""
     if run is None or not run.standing:
-        raise UnknownRun(
-            f"There is no run {name[:80]!r} in learner {txn.name!r}.",
-            next_step="Use a uid or number that armscope runs lists.",
-        )
+        raise missing_run(txn, name)
     return run
 
 

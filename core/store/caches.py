@@ -20,9 +20,10 @@ from core.columns import DECLARED_COIN, HELD_COIN, UNKNOWN
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, RETRACTED
 from core.records.times import DAY_HOURS, HOUR_MS
+from core.store.compacted import compacted_rollups, newest_compacted
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN, GREATEST
-from core.store.rollup import USAGE_SUMS, Rollup, RunFacts, UsageHour, hour_of, prob_micro
+from core.store.rollup import USAGE_SUMS, Rollup, RunFacts, UsageHour, hour_of, merged, prob_micro
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice
 
@@ -193,6 +194,14 @@ SUM_OF_ARM: Final = ", ".join(f"sum({name})" for name in ARM_SUMS)
 _NOTHING: Final = (0,) * len(ARM_SUMS)
 HOUR_KEY: Final = ("hour", "arm_no", "epoch")
 DAY_KEY: Final = ("arm_no", "epoch", "day")
+
+
+@contextmanager
+def shifting_compacted(txn: Transaction, since: int) -> Iterator[None]:
+    """Update the caches with the change that the block makes to the epochs of runs compacted after a revision."""
+    before = merged(compacted_rollups(txn, since))
+    yield
+    apply(txn, merged(compacted_rollups(txn, since)).minus(before))
 
 
 @contextmanager
@@ -406,6 +415,8 @@ def newest_observations(facts: Facts, arm_nos: Sequence[int]) -> dict[int, int]:
             at_ms = rollup.last.get((arm_no, facts.epochs.current(arm_no)))
             if at_ms is not None:
                 newest[arm_no] = at_ms
+    for arm_no, at_ms in newest_compacted(facts, {*arm_nos}, hours).items():
+        newest[arm_no] = max(at_ms, newest.get(arm_no, at_ms))
     return newest
 
 

@@ -19,6 +19,7 @@ from core.records.verification import Difference
 from core.store.arms import descriptions
 from core.store.bills import wrong_bills
 from core.store.caches import ARM_SUMS, CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
+from core.store.compacted import compacted_rollups, unlike_compactions
 from core.store.contradicted import (
     unknown_numbers,
     unlike_digests,
@@ -69,6 +70,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
         ("learner", _settings(snapshot)),
         ("hold", (Difference("hold", *map(_shown, one)) for one in unlike_holds(snapshot))),
         ("undone", _acts(snapshot)),
+        ("compaction", (Difference("compaction", *map(_shown, one)) for one in unlike_compactions(snapshot))),
         ("outcome", _flags(snapshot)),
         ("outcome", _retracted(snapshot)),
         ("observation", _weighed(snapshot)),
@@ -185,6 +187,7 @@ def _rollups(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Rollu
         "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0", [snapshot.learner_id]
     )
     yield rollup_facts(snapshot, (), [number for (number,) in loose])
+    yield from compacted_rollups(snapshot)
 
 
 def _compare(

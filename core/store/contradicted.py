@@ -170,7 +170,7 @@ _PARENTS: Final[Mapping[str, str]] = {
         f"{name}_no": name
         for name in (
             *("adapter", "layer", "execution", "evaluation", "episode", "episode_credit", "environment"),
-            *("reset", "repair", "review_queue"),
+            *("reset", "repair", "review_queue", "compaction"),
         )
     },
     "first_no": "execution",

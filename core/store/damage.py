@@ -209,6 +209,14 @@ _TO_COME: Final = (
 """Except arms of an import in progress."""
 
 
+_COMPACTED: Final = " AND NOT EXISTS (SELECT 1 FROM compaction s WHERE s.learner_id = c.learner_id)"
+"""Except closed offers of runs that were compacted."""
+
+
+def _exempt(table: str, parent: str) -> str:
+    return _TO_COME if parent == "arm" else _COMPACTED if table == "offer" else ""
+
+
 def _dangling(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
     """Rows about a run or an arm that there isn't: the tables with the most rows name no parents."""
     for parent in ("run", "arm"):
@@ -218,7 +226,7 @@ def _dangling(snapshot: Snapshot, table: Table) -> Iterator[Difference]:
         for learner_id, number in snapshot.connection.rows(
             f'SELECT c.learner_id, c.{key} FROM "{table.name}" c LEFT JOIN {parent} p'
             f" ON p.learner_id = c.learner_id AND p.{key} = c.{key}"
-            f" WHERE c.{key} <> 0 AND p.{key} IS NULL{_TO_COME if parent == 'arm' else ''} LIMIT 100"
+            f" WHERE c.{key} <> 0 AND p.{key} IS NULL{_exempt(table.name, parent)} LIMIT 100"
         ):
             yield Difference(table.name, f"learner {learner_id}", f"{parent} {number}", "one that there is")
 

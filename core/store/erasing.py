@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from core.errors import NotFound, UnknownExecution, UnknownRun
+from core.errors import NotFound, UnknownExecution
 from core.records.actor import IN_BROWSER
 from core.records.kept_texts import execution_uid
 from core.records.line_texts import LEFT_OUT
@@ -23,7 +23,7 @@ from core.store.contradicted import contents
 from core.store.episodes import drop_tasks
 from core.store.erased import REMEMBER, Erased, Remembered, new_key
 from core.store.quality import fold_again
-from core.store.reads.runs import named_run
+from core.store.reads.runs import missing_run, named_run
 from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
 from core.store.step_texts import drop_step_texts
@@ -164,6 +164,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("rollout.uid", "rollout.said", "machine.name", "machine.content"),
             *("learner.chain_key", "learner.chain_sum", "learner.chain_head", "learner.staged_sum"),
             *("learner.chain_held", "learner.chain_at", "link.sum", "link.head"),
+            *("compaction.digest", "compaction.sums"),
             "rollout_message.rollout",
             *("scale.uid", "scale.base", "episode.format", "episode.split"),
             *(
@@ -262,10 +263,7 @@ def scope_of_run(txn: Transaction, name: str) -> Scope:
     """A run, by uid or number, with its executions and its session's name; raises `UnknownRun`."""
     row = named_run(txn, name, "run_no, uid, session")
     if row is None:
-        raise UnknownRun(
-            f"There is no run {name[:80]!r} in learner {txn.name!r}.",
-            next_step="Use a uid or number that armscope runs lists; nothing was erased.",
-        )
+        raise missing_run(txn, name, "Use a uid or number that armscope runs lists; nothing was erased.")
     run_no, uid, session = row
     sessions = (session,) if session else ()
     return Scope({run_no: uid}, _executions_of(txn, [run_no]), sessions, episodes=_episodes_of(txn, [run_no]))

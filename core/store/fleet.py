@@ -49,6 +49,10 @@ _LAST: Final = (
 """Query for the end of the last run: days lead to the hour, and the hour to the run. Each table names the learners,
 or a cluster would ask all servers.
 """
+_COMPACTED: Final = (
+    "SELECT learner_id, max(last_ms) FROM compaction WHERE learner_id IN ({}) GROUP BY learner_id"
+)
+"""Query for the end of the last compacted run."""
 _ARMS: Final = (
     "SELECT a.learner_id, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
     f" AND p.arm_no = a.arm_no WHERE a.learner_id IN ({{}}) AND {LISTED} GROUP BY a.learner_id"
@@ -150,6 +154,7 @@ def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int,
         return {number: rest for number, *rest in connection.rows_in(sql, [], learner_ids)}
 
     days, last, arms = by_learner(_DAYS), by_learner(_LAST), by_learner(_ARMS)
+    compacted = by_learner(_COMPACTED)
     compared: dict[int, list[Compared]] = {}
     for number, n_baseline, baseline, n_selected, selected in connection.rows_in(_COMPARED, [], learner_ids):
         compared.setdefault(number, []).append((n_baseline, baseline, n_selected, selected))
@@ -162,7 +167,7 @@ def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int,
             revision=revision,
             n_runs=int(n_runs),
             n_arms=arms.get(number, (0,))[0],
-            last_at_ms=last.get(number, (None,))[0],
+            last_at_ms=max((*last.get(number, ()), *compacted.get(number, ())), default=None),
             pause_days=pause_days,
             compared=compared.get(number, ()),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from core.store.compacted import compacted_sources
 from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
@@ -47,12 +48,13 @@ def begin_import(txn: Transaction, number: int | None = None) -> int:
 
 
 def reopen_import(txn: Transaction, act: str) -> Reopened | None:
-    """An import that goes on; None if there is none of that id, or it was undone."""
+    """An import that goes on; None if there is none of that id, it was undone, or it lost runs to a compaction."""
     kind, _, number = act.partition("-")
     if kind != "import" or not number.isdecimal():
         return None
     row = txn.connection.row(
-        "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no = ? AND undone = 0",
+        "SELECT i.import_no, i.summary FROM import i WHERE i.learner_id = ?1 AND i.import_no = ? AND i.undone = 0"
+        " AND NOT EXISTS (SELECT 1 FROM compacted_import c WHERE c.learner_id = ?1 AND c.import_no = i.import_no)",
         [txn.learner_id, int(number)],
     )
     return None if row is None else Reopened(int(row[0]), row[1].encode())
@@ -67,7 +69,7 @@ def finish_import(txn: Transaction, number: int, summary: str) -> None:
 
 
 def present(facts: Facts, sources: Sequence[str]) -> set[str]:
-    """Return those sources (``format/unit/identity``) with an active run, in full or by turn."""
+    """Return those sources (``format/unit/identity``) with an active or compacted run, in full or by turn."""
     sources_present = set()
     for source in sources:
         row = facts.connection.row(
@@ -78,7 +80,7 @@ def present(facts: Facts, sources: Sequence[str]) -> set[str]:
         )
         if row is not None:
             sources_present.add(source)
-    return sources_present
+    return sources_present | compacted_sources(facts, sources)
 
 
 # Machines

@@ -14,11 +14,13 @@ from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from core.errors import UnreadableSource
 from core.records.arm import Arm
 from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.ledger_lines import PlacedLine, RepairLine
 from core.records.repair import Repair
 from core.store.caches import automatic, shifting
+from core.store.compacted import compacted_runs, refuse_compacted_span
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, RUNS_BY_UID
 from core.store.provenance import standings
@@ -78,7 +80,11 @@ class ObservedSpan(NamedTuple):
 
 
 def observed_in(facts: Facts, arm_nos: Sequence[int], since_ms: int, until_ms: int) -> ObservedSpan:
-    """Return what runs and agents observed of arms from a time until before another."""
+    """Return what runs and agents observed of arms from a time until before another.
+
+    Raises `NotApplicable` where compacted runs observed some of it.
+    """
+    refuse_compacted_span(facts, {*arm_nos}, since_ms, until_ms)
     outcomes = facts.connection.rows_in(
         _IN_SPAN, [facts.learner_id, since_ms, until_ms, facts.revision], sorted(arm_nos)
     )
@@ -287,6 +293,11 @@ def read_repair(txn: Transaction, line: RepairLine, import_no: int) -> int:
             sorted(line.outcomes),
         )
     )
+    if gone := compacted_runs(txn, line.outcomes.keys() - runs.keys()):
+        raise UnreadableSource(
+            f"Repair {line.id[:60]!r} names run {min(gone)[:60]!r}, which compact has deleted here.",
+            next_step="Repair the source before its runs are compacted.",
+        )
     observed = [
         AutomaticObservation._make(
             (runs[run], numbers[key], 0, *automatic(REFERENCED * int(mark)), 1, 0, True)

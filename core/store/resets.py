@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from core.records.arm import Arm
 from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
-from core.store.caches import restate, shifting
+from core.store.caches import restate, shifting, shifting_compacted
 from core.store.engine.words import ACTIVE
 from core.store.transaction import Snapshot, Transaction, rebase
 
@@ -67,7 +67,7 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
             "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [txn.learner_id, number]
         )
     ]
-    with shifting(txn, *_facts_after(txn, since, arm_nos)):
+    with shifting(txn, *_facts_after(txn, since, arm_nos)), shifting_compacted(txn, since):
         yield
         txn.forget()
     restate(txn, arm_nos)

@@ -15,6 +15,7 @@ from core.records.kept_texts import StoredTexts, pair_of
 from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
 from core.store.chain import columns_of
+from core.store.compacted import compacted_runs
 from core.store.engine.words import RUNS_BY_UID
 from core.store.erased import REMEMBER
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
@@ -80,6 +81,7 @@ def _add_distinct(
     indexes: list[int],
     import_no: int,
 ) -> dict[int, Recorded]:
+    results, indexes = _compacted(txn, batch, versions, indexes, import_no)
     uids = [batch[index].run.uid for index in indexes]
     known = _known(txn, uids)
     staged = {uid: run for uid, run in known.items() if run.revision > txn.revision}
@@ -88,7 +90,7 @@ def _add_distinct(
         known = _known(txn, uids)
     fresh = [index for index in indexes if batch[index].run.uid not in known]
     _insert(txn, [(batch[index], versions[index]) for index in fresh], import_no)
-    results: dict[int, Recorded] = dict.fromkeys(fresh, "new")
+    results |= dict.fromkeys(fresh, "new")
     _put_transcripts(txn, {uid: versions[index] for uid, index in zip(uids, indexes, strict=True)})
     if known:
         again = {index: known[batch[index].run.uid] for index in indexes if batch[index].run.uid in known}
@@ -102,6 +104,40 @@ def _add_distinct(
             import_no,
         )
     return results
+
+
+def _compacted(
+    txn: Transaction,
+    batch: Sequence[Judged],
+    versions: Sequence[_Telling],
+    indexes: list[int],
+    import_no: int,
+) -> tuple[dict[int, Recorded], list[int]]:
+    """Return the results of runs that were compacted, and the indexes of the others.
+
+    A compacted run is known and changes no more. ``txn.n_not_grown`` counts those with other content.
+    """
+    if not txn.is_compacted:
+        return {}, indexes
+    compacted = compacted_runs(txn, {batch[index].run.uid for index in indexes})
+    results: dict[int, Recorded] = {}
+    for index in indexes:
+        run = compacted.get(uid := batch[index].run.uid)
+        if run is None:
+            continue
+        if versions[index].trace != run.trace:
+            if import_no == 0:
+                raise _cannot_grow(uid, run.compaction_no)
+            txn.n_not_grown += 1
+        results[index] = "duplicate"
+    return results, [index for index in indexes if index not in results]
+
+
+def _cannot_grow(uid: str, compaction_no: int) -> Conflict:
+    return Conflict(
+        f"Run {uid!r} was recorded with other content, and compaction {compaction_no} has deleted it.",
+        next_step="Give every request a uid of its own; a compacted run can't be extended.",
+    )
 
 
 def _put_transcripts(txn: Transaction, versions: Mapping[str, _Telling]) -> None:

@@ -62,6 +62,7 @@ NUMBERED: Final = (
     "link",
     "repair",
     "browser",
+    "compaction",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -1070,6 +1071,37 @@ link = _clustered(
     _int("at_ms"),
     Column("sum", LargeBinary, nullable=False),
     Column("head", LargeBinary, nullable=False),
+)
+
+compaction = _clustered(
+    "compaction",  # sums of active runs whose rows were deleted; never changed
+    _bulk_learner(),
+    _key("compaction_no"),
+    _int("revision"),
+    _int("at_ms"),
+    _int("until_ms"),  # the runs ended before it
+    _maybe_int("first_ms"),  # ends of the first and the last of them with an answer; NULL: there is none
+    _maybe_int("last_ms"),
+    _int("n_runs"),
+    Column("digest", LargeBinary, nullable=False),  # of the facts that were deleted
+    Column("sums", LargeBinary, nullable=False),  # `core.store.compacted.Sums`
+)
+
+compacted = _clustered(
+    "compacted",  # digests of the uids of deleted runs, and of their sources
+    _bulk_learner(),
+    _key("uid_high"),
+    _key("uid_low"),
+    _int("compaction_no"),
+    _int("trace"),  # digest of the run's content; 0: a source
+)
+
+compacted_import = _clustered(
+    "compacted_import",  # imports that lost runs, and how many
+    _learner(),
+    _key("import_no"),
+    _key("compaction_no"),
+    _int("n_runs"),
 )
 
 # What belongs to the installation: only learner 0 has rows, and no export of a learner has any of them.

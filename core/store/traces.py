@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from core.errors import StoreBusy
 from core.records.times import DAY_MS
+from core.store.compacted import compacted_runs
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -24,6 +25,7 @@ LIFETIME_MS: Final = DAY_MS
 LISTED_MS: Final = 7 * DAY_MS
 """So long a trace is listed that became a run without its root, or none."""
 _ROW_BYTES: Final = 200
+_LONGEST: Final = 1 << 62
 _ADD: Final = (
     insert_into(
         "trace",
@@ -167,12 +169,13 @@ def spans_of(facts: Facts, uid: str) -> list[bytes]:
 
 
 def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
-    """Return the ranks of known runs."""
-    return dict(
+    """Return the ranks of known runs; a compacted one is as long as can be, because it grows no more."""
+    ranks: dict[str, int] = dict(
         facts.connection.rows_in(
             "SELECT uid, rank FROM run WHERE learner_id = ? AND uid IN ({})", [facts.learner_id], uids
         )
     )
+    return ranks | dict.fromkeys(compacted_runs(facts, [uid for uid in uids if uid not in ranks]), _LONGEST)
 
 
 def note_settled(txn: Transaction, settled: Sequence[tuple[str, int, str]]) -> None:

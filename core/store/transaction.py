@@ -223,7 +223,7 @@ class Staged(NamedTuple):
     parts: int
 
 
-_NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1)
+_NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1)
 
 
 class Snapshot:
@@ -231,6 +231,9 @@ class Snapshot:
 
     A learner that only an unsettled import is making has no revision yet.
     """
+
+    is_compacted = False
+    """Rows of old runs were deleted; their sums are left."""
 
     def __init__(self, connection: Connection, name: str, number: int | None = None) -> None:
         """``number``: what the learner went by the last time, which may be another's by now."""
@@ -240,9 +243,18 @@ class Snapshot:
         row = None if number is None else self._row_by_number(number)
         if row is None and (number := number_of(connection, name)) is not None:
             row = self._row_by_number(number)
-        self.learner_id, settings, *staged, self.origin, self.revision, token, head, next_link = (
-            row or _NOBODY
-        )
+        (
+            self.learner_id,
+            settings,
+            *staged,
+            self.origin,
+            self.revision,
+            token,
+            head,
+            next_link,
+            next_compaction,
+        ) = row or _NOBODY
+        self.is_compacted = next_compaction > 1
         self.head = shown_head(next_link - 1, head)
         """Head of the learner's chain, None without a link."""
         self.staged = Staged(*staged)
@@ -259,7 +271,8 @@ class Snapshot:
     def _row_by_number(self, number: int) -> Row | None:
         return self.connection.row(
             "SELECT learner_id, settings, staged_import_no, staged_revision, staged_parts, origin, revision, token,"
-            " chain_head, next_link_no FROM learner WHERE learner_id = ? AND name = ? AND revision > 0",
+            " chain_head, next_link_no, next_compaction_no FROM learner"
+            " WHERE learner_id = ? AND name = ? AND revision > 0",
             [number, self.name],
         )
 
@@ -287,6 +300,8 @@ class Transaction:
     _FIRST = 1
     segment: int | None = None
     """In a part of an import: between which of the resets that it tells; see `core.store.staging`."""
+    n_not_grown = 0
+    """Compacted runs that this write read again with other content."""
     newest: dict[tuple[int, int], int]
     """In a part of an import: time of the newest counted observation of an arm in a stretch."""
 
@@ -377,6 +392,11 @@ class Transaction:
     def erased(self) -> Erased:
         """Digests of erased content, which must not return."""
         return Erased.of(self.connection, self.learner_id)
+
+    @property
+    def is_compacted(self) -> bool:
+        """True if rows of old runs were deleted, in this write too."""
+        return self._next["compaction"] > 1
 
     @cached_property
     def was_empty(self) -> bool:

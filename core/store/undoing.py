@@ -11,6 +11,7 @@ from core.errors import NotApplicable, UnknownAct
 from core.records.batch import MAX_BATCH
 from core.store.arms import recompute_arms, recompute_descriptions
 from core.store.caches import shifting
+from core.store.compacted import refuse_compacted_import
 from core.store.episodes import episodes_of_import, recompute_episodes
 from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
@@ -190,6 +191,8 @@ def standing_undos(txn: Transaction, act: Act) -> list[Act]:
 
 def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     """Undo or redo a fact with all its consequences."""
+    if fact is FACTS["import"]:
+        refuse_compacted_import(txn, number)
     row = txn.connection.row(
         f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
         [txn.learner_id, number],

@@ -136,7 +136,23 @@ class Machine(RuleBasedStateMachine):
                 record(self.context, run)
             return
         record(self.context, run)
-        tell(self.model, [(uid, rank)], [], import_no=0, revision=queries.revision(self.context).revision)
+        self._tell(self.model, [(uid, rank)], [], import_no=0)
+
+    def _tell(
+        self,
+        model: Model,
+        told: list[tuple[str, int]],
+        named: list[Words],
+        *,
+        import_no: int,
+        revision: int | None = None,
+    ) -> None:
+        """Let a model know what was told, at the learner's revision or another."""
+        now = queries.revision(self.context).revision if revision is None else revision
+        tell(model, told, named, import_no=import_no, revision=now)
+
+    def _can_go_on(self, act: str) -> bool:
+        return not self.undos.is_undone(act)
 
     @precondition(lambda self: self.model.tellings)
     @rule(data=st.data(), more=st.integers(1, 2))
@@ -154,13 +170,13 @@ class Machine(RuleBasedStateMachine):
         file = self.place / f"{self.n_files}.jsonl"
         file.write_bytes(b"".join([*map(arm_line, named), *(line_of(uid, rank) for uid, rank in told)]))
         latest = next(reversed(self.imports), None) if goes_on else None
-        goes_on = latest is not None and not self.undos.is_undone(latest)
+        goes_on = latest is not None and self._can_go_on(latest)
         revision = queries.revision(self.context).revision
         act = import_files(self.context, [file], continuing=latest).id
         if queries.revision(self.context).revision == revision:
             assert act == (latest if goes_on else None), "what changes nothing makes no act"
             told_more = deepcopy(self.model)
-            tell(
+            self._tell(
                 told_more,
                 told,
                 named,
@@ -173,7 +189,7 @@ class Machine(RuleBasedStateMachine):
         assert act is not None
         assert (act == latest) == goes_on
         number = self.imports[act] = int(act.removeprefix("import-"))
-        tell(self.model, told, named, import_no=number, revision=queries.revision(self.context).revision)
+        self._tell(self.model, told, named, import_no=number)
         return multiple() if act == latest else act
 
     # Rewards
@@ -387,11 +403,15 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         verification = queries.verify(self.context)
-        check_views(self.context)
-        self._read_its_export()
+        self._check_copies()
         self.context.store.close()
         self.folder.cleanup()
         assert verification.clean, verification.differences
+
+    def _check_copies(self) -> None:
+        """Views and an export say the same as the learner."""
+        check_views(self.context)
+        self._read_its_export()
 
     def _read_its_export(self) -> None:
         """A learner that reads what this one writes says the same of every arm."""

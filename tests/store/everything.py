@@ -102,9 +102,11 @@ from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
 from core.store import reads
+from core.store.compacting import old_runs
 from core.store.damage import quick_check
 from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
+from core.store.imports import present
 from core.store.quality import quality_of
 from core.store.reads import sessions
 from core.store.reads.arm_story import unversioned_counts
@@ -133,6 +135,7 @@ from tests.formats.builders import lines, put
 from tests.formats.test_otlp import AGENT, TRACE, reply, span
 from tests.formats.test_qortex_db import database as qortex
 from tests.formats.test_qortex_db import state
+from tests.store.compacting import compact_until
 from tests.store.worlds import lines_file, run_line, told_context
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
@@ -156,6 +159,7 @@ def ask_everything(folder: Path) -> None:
     trace(folder)
     rollout(folder)
     lose_a_row(folder)
+    compact(folder)
     look_after(context, folder)
 
 
@@ -216,6 +220,34 @@ def do(context: Context, folder: Path) -> None:
     with pytest.raises(UnknownLearner):
         record(replace(nobody, is_named=False), run_of("whose"))
     nobody.store.close()
+
+
+def compact(folder: Path) -> None:
+    """Runs of an import before and after a reset, compacted; what needs them is asked again."""
+    context = context_at(folder / "compacted.db")
+    file = lines_file(
+        folder / "old.jsonl", *(run_line(f"f/turn/{number}", session="s") for number in range(3))
+    )
+    told = import_files(context, [file])
+    again = reset(context, arms=[A])
+    record(context, run_of("kept", at_ms=START_MS))
+    reward(context, A, 0.5, run="kept")
+    with context.reading() as snapshot:
+        assert old_runs(snapshot, LAST_MS).n_referenced == 1
+    assert compact_until(context, LAST_MS) == 3
+    import_files(context, [file], continuing=told.id)
+    undo_and_redo(context, again.id)
+    with pytest.raises(NotApplicable):
+        undo(context, str(told.id))
+    with pytest.raises(NotApplicable):
+        repair(context, arms=[A], since=iso(START_MS) or "")
+    with pytest.raises(UnknownRun, match="deleted by compact"):
+        reward(context, A, 0.5, run="f/turn/0")
+    with context.reading() as snapshot:
+        assert reads.totals(snapshot).first_at_ms == START_MS
+        assert present(snapshot, ["f/turn/0", "f/episode/0"]) == {"f/turn/0"}
+    assert queries.verify(context).clean
+    context.store.close()
 
 
 def offer_and_hear(context: Context) -> None:

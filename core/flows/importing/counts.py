@@ -111,6 +111,12 @@ class ImportCounts:
         self.ignored.append(RejectedLine(file=file.file, line=None, reason=file.reason))
         self.next_steps[file.reason] = file.next_step
 
+    def _not_grown(self) -> list[str]:
+        n = self.counts["not_grown"]
+        return [
+            f"{n:,} known runs have other content here. Compact has deleted them, so they stay as they were."
+        ][:n]
+
     def answer(self, number: int | None, sources: Sequence[Source]) -> ImportAnswer:
         """Return the answer of the import with this number; None = nothing was new."""
         counts = self.counts
@@ -141,7 +147,7 @@ class ImportCounts:
             unread=unread_of(self.ignored, self.next_steps),
             differences=tuple(self.differences),
             differences_count=counts["differences"],
-            notes=tuple(self.remarks),
+            notes=(*self.remarks, *self._not_grown()),
             heads=tuple(self.heads),
             hint="Some records have no user text and so no turns: read them with --unit episode."
             if self.no_user_text

@@ -50,6 +50,8 @@ class RunWriter:
         for judged, status in zip(batch, add_runs(txn, batch, import_no=import_no), strict=True):
             self.counts.run(judged, status)
             self.n_new += status == "new"
+        self.counts.counts["not_grown"] += txn.n_not_grown
+        txn.n_not_grown = 0
 
     def _admitted(self, txn: Transaction, read: Sequence[ReadRun]) -> list[ReadRun]:
         """Return the runs whose sources do not exist in another unit."""

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import Meta
 
 from core.columns import UNKNOWN
-from core.errors import UnknownRun
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.guidance import guidance
@@ -27,7 +26,7 @@ from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
 from core.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.store.episodes import episodes_of_run
-from core.store.reads import observations
+from core.store.reads import missing_run, observations
 from core.store.reads.run_pages import run_page
 from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_cursor, tellings
 from core.store.review import is_open_item
@@ -46,10 +45,7 @@ def run(context: Context, name: Annotated[str, Meta(description="The run's uid o
     with context.reading() as snapshot:
         position = run_cursor(snapshot, name)
         if position is None:
-            raise UnknownRun(
-                f"There is no run {name[:80]!r} in learner {context.learner!r}.",
-                next_step="Use a uid or number that armscope runs lists.",
-            )
+            raise missing_run(snapshot, name)
         _open_texts(context, snapshot, position.run_no)
         return _story(context, snapshot, position)
 

@@ -8,7 +8,6 @@ from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
 
-from core.errors import UnknownRun
 from core.flows.context import Context
 from core.records.estimate import Estimate
 from core.records.observation import SOURCE_OF, SOURCES, Source
@@ -28,7 +27,7 @@ from core.store.reads.compared import (
     run_sums,
 )
 from core.store.reads.ledger import KindSum
-from core.store.reads.runs import find_run
+from core.store.reads.runs import find_run, missing_run
 from core.store.transaction import Snapshot
 
 _FEWEST: Final = 10
@@ -55,8 +54,8 @@ def compare_sides(
     Shifts are of present epochs. Rewards about no run belong to a side that is a span of time.
     """
     with context.reading() as snapshot:
-        left = _read(snapshot, _chosen(context, snapshot, a))
-        right = left if a == b else _read(snapshot, _chosen(context, snapshot, b))
+        left = _read(snapshot, _chosen(snapshot, a))
+        right = left if a == b else _read(snapshot, _chosen(snapshot, b))
         numbers = {number for one in (left, right) for number in (*one.arms, *one.ledger)}
         named = named_arms(snapshot, sorted(numbers))
     n_a, n_b = max(left.runs.n_runs, 1), max(right.runs.n_runs, 1)
@@ -77,16 +76,13 @@ def compare_sides(
     )
 
 
-def _chosen(context: Context, snapshot: Snapshot, side: RunSide) -> SideFilter:
+def _chosen(snapshot: Snapshot, side: RunSide) -> SideFilter:
     scope = side_of(side, lambda: reads.last_run_ms(snapshot))
     if side.run is None:
         return SideFilter(scope.filters, scope.view, scope.session)
     run = find_run(snapshot, side.run)
     if run is None:
-        raise UnknownRun(
-            f"There is no run {side.run[:80]!r} in learner {context.learner!r}.",
-            next_step="Use a uid or number that armscope runs lists.",
-        )
+        raise missing_run(snapshot, side.run)
     return SideFilter(scope.filters, scope.view, scope.session, run.run_no)
 
 

@@ -53,6 +53,7 @@ from core.store.reads.runs import (
     find_runs,
     flags_of,
     included_arms,
+    missing_run,
     numbered_runs,
     outcome_of,
     run_count,

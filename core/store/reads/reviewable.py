@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.errors import UnknownRun
 from core.records.judged import INCLUDED, OBSERVATION, REFERENCED
 from core.records.judging import Subject
 from core.records.review import ItemText, QueueAsks
@@ -21,7 +20,7 @@ from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
 from core.store.queues import Placed
 from core.store.reads.arms import arm_number
 from core.store.reads.run_pages import run_numbers
-from core.store.reads.runs import find_run
+from core.store.reads.runs import find_run, missing_run
 from core.store.transaction import Facts, Snapshot
 
 LOOKED_AT_MOST: Final = 20_000
@@ -97,10 +96,7 @@ def _runs(snapshot: Snapshot, asks: QueueAsks) -> Iterator[tuple[int, int | None
 def _named(snapshot: Snapshot, name: str) -> tuple[int, int | None]:
     run = find_run(snapshot, name)
     if run is None or not run.standing:
-        raise UnknownRun(
-            f"There is no run {name[:80]!r} in learner {snapshot.name!r}.",
-            next_step="Use a uid or number that armscope runs lists.",
-        )
+        raise missing_run(snapshot, name)
     return run.run_no, run.at_ms
 
 

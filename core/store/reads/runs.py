@@ -8,8 +8,11 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from core.errors import UnknownRun
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
+from core.records.times import iso
+from core.store.compacted import compacted_runs
 from core.store.engine import Row
 from core.store.engine.words import RUNS_BY_UID
 from core.store.tables import beyond
@@ -77,6 +80,24 @@ def named_run(facts: Facts, name: str, columns: str, condition: str = "1 = 1") -
         lambda: None if number is None else facts.connection.row(sql.replace("{}", "run_no"), [*key, number]),
     )
     return by_number if by_uid is None else by_uid
+
+
+def missing_run(
+    facts: Facts, name: str, next_step: str = "Use a uid or number that armscope runs lists."
+) -> UnknownRun:
+    """Return the error for a run that is not there; it says when the run was compacted."""
+    run = compacted_runs(facts, [name]).get(name)
+    if run is None:
+        return UnknownRun(f"There is no run {name[:80]!r} in learner {facts.name!r}.", next_step=next_step)
+    row = facts.connection.row(
+        "SELECT at_ms FROM compaction WHERE learner_id = ? AND compaction_no = ?",
+        [facts.learner_id, run.compaction_no],
+    )
+    return UnknownRun(
+        f"Run {name[:80]!r} was deleted by compact on {iso(row[0] if row else None)}; its sums count, and nothing"
+        " else is left of it.",
+        next_step=next_step,
+    )
 
 
 def _number(name: str) -> int | None:

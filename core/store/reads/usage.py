@@ -11,6 +11,7 @@ from core.columns import UNKNOWN, DayCounts, Ints, MixDays, UsageColumns
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import View
+from core.store.compacted import compacted_ends
 from core.store.engine.words import ACTIVE
 from core.store.reads.arrays import ints
 from core.store.rollup import USAGE_SUMS, joined
@@ -177,7 +178,8 @@ def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
         f" AND {ACTIVE} AND outcome <> 'empty' ORDER BY at_ms {order} LIMIT 1",
         [*[snapshot.learner_id] * 3, snapshot.revision],
     )
-    return None if row is None else int(row[0])
+    ends = compacted_ends(snapshot) if row is None else (int(row[0]), *compacted_ends(snapshot))
+    return (min if order == "ASC" else max)(ends, default=None)
 
 
 def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:

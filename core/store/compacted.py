@@ -1,0 +1,321 @@
+"""Compacted runs: the sums that are left of deleted runs, and the digests of their uids.
+
+`core.store.compacting` deletes the runs. Their sums are kept by arm, segment and hour. A segment lies between two
+resets, active or undone, of any arm. So a reset can be undone and redone: each segment joins the epoch that its facts
+would be in. All sums come from the detector, because runs with rewards of people, graders or episodes stay.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.errors import NotApplicable
+from core.records.arm import MICRO
+from core.records.times import HOUR_MS, iso
+from core.store.engine import Connection
+from core.store.rollup import USAGE_SUMS, Rollup
+from core.store.transaction import Epochs, Facts
+
+Columns = list[list[int]]
+Kind = tuple[str, str, str, str, str, int]
+"""Class, model, channel, status, outcome, and baseline probability in millionths, as of `rollup.UsageHour`."""
+
+_LEVEL: Final = 9
+_KEYS: Final = 3
+"""Columns of an arm's row that are its key: arm, segment, hour."""
+_SIGN: Final = 1 << 63
+_UIDS: Final = (
+    "SELECT uid_high, uid_low, compaction_no, trace FROM compacted WHERE learner_id = ? AND uid_high IN ({})"
+)
+_SUMS: Final = "SELECT sums FROM compaction WHERE learner_id = ?"
+_LOCKED: Final = (
+    "SELECT sum(c.n_runs), max(k.at_ms) FROM compacted_import c JOIN compaction k"
+    " ON k.learner_id = c.learner_id AND k.compaction_no = c.compaction_no"
+    " WHERE c.learner_id = ? AND c.import_no = ?"
+)
+
+
+class SessionUsage(NamedTuple):
+    """Usage of a kind of run in a session: runs, those with known tokens, these tokens, those timed, their time."""
+
+    kind: Kind
+    session_key: int
+    n: int
+    n_known: int
+    tokens: int
+    n_timed: int
+    duration_ms: int
+
+
+class Sums(msgspec.Struct, frozen=True, array_like=True):
+    """Sums of the runs of one compaction, by column.
+
+    ``arms``: arm, segment, hour, inclusions, pulls, successes, runs by name, of these those that loaded it.
+    ``newest``: arm, segment, time of the newest counted observation. ``kinds``: the kinds of runs. ``usage``: hour,
+    number of the kind, bucket, and the sums of a usage row. ``sessions``: number of the kind, and the other fields of
+    `SessionUsage`.
+    """
+
+    arms: Columns
+    newest: Columns
+    kinds: list[Kind]
+    usage: Columns
+    sessions: Columns
+
+    @classmethod
+    def of(cls, rollup: Rollup, sessions: Iterable[SessionUsage]) -> Sums:
+        """Return the sums of a rollup whose epochs are segments."""
+        used = sorted(rollup.usage)
+        counted = list(sessions)
+        kinds = sorted({key[1:7] for key in used})
+        numbers = {kind: number for number, kind in enumerate(kinds)}
+        arms = sorted(
+            ((arm_no, segment, hour), sums) for (hour, arm_no, segment), sums in rollup.arms.items()
+        )
+        return cls(
+            arms=_turned([(*key, *_counts(sums)) for key, sums in arms], _KEYS + 5),
+            newest=_turned([(*key, rollup.last[key]) for key in sorted(rollup.last)], 3),
+            kinds=kinds,
+            usage=_turned(
+                [(key[0], numbers[key[1:7]], key[7], *rollup.usage[key]) for key in used], 3 + len(USAGE_SUMS)
+            ),
+            sessions=_turned(sorted((numbers[one.kind], *one[1:]) for one in counted), 7),
+        )
+
+    @classmethod
+    def unpacked(cls, stored: bytes) -> Sums:
+        """Return stored sums."""
+        one = _DECODER.decode(zlib.decompress(stored))
+        return msgspec.structs.replace(
+            one, arms=[*(_summed(key) for key in one.arms[:_KEYS]), *one.arms[_KEYS:]]
+        )
+
+    def packed(self) -> bytes:
+        """Return the sums as they are stored: keys as differences, because those of neighbours are small."""
+        arms = [*(_differences(key) for key in self.arms[:_KEYS]), *self.arms[_KEYS:]]
+        return zlib.compress(_ENCODER.encode(msgspec.structs.replace(self, arms=arms)), _LEVEL)
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs, by the usage."""
+        return sum(self.usage[3])
+
+    @property
+    def n_in_sessions(self) -> int:
+        """Number of runs, by the sessions."""
+        return sum(self.sessions[2])
+
+    def rollup(self, epochs: Epochs) -> Rollup:
+        """Return the rollup of the runs, in the epochs of now."""
+        rollup = Rollup()
+        epochs.load(self.arms[0])
+        for arm_no, segment, hour, n_in, pulls, successes, named, loaded in zip(*self.arms, strict=True):
+            amounts = (n_in, pulls, 0, successes * MICRO, (pulls - successes) * MICRO, named, loaded)
+            rollup.add((hour, arm_no, epochs.of(arm_no, segment + 1)), *amounts)
+        for arm_no, segment, at_ms in zip(*self.newest, strict=True):
+            rollup.saw(arm_no, epochs.of(arm_no, segment + 1), at_ms)
+        for hour, kind, bucket, *sums in zip(*self.usage, strict=True):
+            rollup.usage[(hour, *self.kinds[kind], bucket)] = sums
+        return rollup
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Sums)
+
+
+def _turned(rows: Sequence[Sequence[int]], width: int) -> Columns:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+
+def _differences(column: Sequence[int]) -> list[int]:
+    return [*column[:1], *(later - earlier for earlier, later in pairwise(column))]
+
+
+def _summed(column: Sequence[int]) -> list[int]:
+    return list(accumulate(column))
+
+
+def _counts(sums: Sequence[int]) -> tuple[int, ...]:
+    """Return the counts of an arm's sums; raises `ValueError` for sums that are not the detector's alone."""
+    n_in, pulls, part, success, failure, named, loaded = sums
+    successes, rest = divmod(success, MICRO)
+    if rest or part or failure != (pulls - successes) * MICRO:
+        raise ValueError(f"Sums of the detector must be whole pulls, got {sums}.")
+    return n_in, pulls, successes, named, loaded
+
+
+class Segments(Epochs):
+    """Segments in the role of epochs: the number of one is the revision of the latest reset of any arm before it.
+
+    Resets count with every revision that one of their sources gives them.
+    """
+
+    def __init__(self, connection: Connection, learner_id: int) -> None:
+        self._revisions = sorted(
+            revision
+            for (revision,) in connection.rows(
+                "SELECT revision FROM reset WHERE learner_id = ?1"
+                " UNION SELECT revision FROM provenance WHERE learner_id = ?1 AND kind = 'reset'",
+                [learner_id],
+            )
+        )
+
+    def load(self, arm_nos: Iterable[int]) -> None:
+        """There is nothing to read."""
+
+    def of(self, arm_no: int, revision: int) -> int:  # noqa: ARG002 - it is the same for all arms
+        """Return the segment of a revision."""
+        index = bisect_left(self._revisions, revision)
+        return self._revisions[index - 1] if index else 0
+
+
+# Sums
+
+
+def compacted_ends(facts: Facts) -> tuple[int, ...]:
+    """Return the ends of the first and the last compacted run that was answered; nothing where there is none."""
+    if not facts.is_compacted:
+        return ()
+    row = facts.connection.row(
+        "SELECT min(first_ms), max(last_ms) FROM compaction WHERE learner_id = ?", [facts.learner_id]
+    )
+    return () if row is None or row[0] is None else (int(row[0]), int(row[1]))
+
+
+def compacted_rollups(facts: Facts, since: int = 0) -> Iterator[Rollup]:
+    """Yield the rollups of compactions after a revision."""
+    if not facts.is_compacted:
+        return
+    for (sums,) in facts.connection.rows(
+        f"{_SUMS} AND revision > ? AND revision <= ?", [facts.learner_id, since, facts.revision]
+    ):
+        yield Sums.unpacked(sums).rollup(facts.epochs)
+
+
+def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[int]) -> dict[int, int]:
+    """Return the time of each arm's newest observation in its present epoch, of compactions that reach some hours."""
+    newest: dict[int, int] = {}
+    if not facts.is_compacted or not hours:
+        return newest
+    for (sums,) in facts.connection.rows(
+        f"{_SUMS} AND first_ms < ? AND last_ms >= ?",
+        [facts.learner_id, (max(hours) + 1) * HOUR_MS, min(hours) * HOUR_MS],
+    ):
+        for (arm_no, epoch), at_ms in Sums.unpacked(sums).rollup(facts.epochs).last.items():
+            if arm_no in arm_nos and epoch == facts.epochs.current(arm_no):
+                newest[arm_no] = max(at_ms, newest.get(arm_no, at_ms))
+    return newest
+
+
+def unlike_compactions(facts: Facts) -> Iterator[tuple[str, object, object]]:
+    """Return compactions whose parts differ in the number of runs: the number, the stored one, those of the parts."""
+    if not facts.is_compacted:
+        return
+    uids: dict[int, int] = dict(
+        facts.connection.rows(
+            "SELECT compaction_no, count(*) FROM compacted WHERE learner_id = ? AND trace <> 0"
+            " GROUP BY compaction_no",
+            [facts.learner_id],
+        )
+    )
+    for number, n_runs, stored in facts.connection.rows(
+        "SELECT compaction_no, n_runs, sums FROM compaction WHERE learner_id = ?", [facts.learner_id]
+    ):
+        sums = Sums.unpacked(stored)
+        parts = sums.n_runs, sums.n_in_sessions, uids.pop(number, 0)
+        if {*parts} != {n_runs}:
+            yield str(number), n_runs, parts
+    for number, n_uids in uids.items():
+        yield str(number), "nothing", n_uids
+
+
+# Uids
+
+
+def uid_key(uid: str, *, is_source: bool = False) -> tuple[int, int]:
+    """Return the 128-bit digest of a run's uid, or of a source's, as two numbers."""
+    data = uid.encode("utf-8", "surrogatepass")
+    digest = int.from_bytes(
+        blake2b(data, digest_size=16, person=b"source" if is_source else b"run").digest(), "big"
+    )
+    return (digest >> 64) - _SIGN, (digest & (1 << 64) - 1) - _SIGN
+
+
+def sources_of(uid: str) -> Iterator[str]:
+    """Yield the uid's beginnings that may name its source: ``format/unit/identity`` and longer ones.
+
+    >>> list(sources_of("pi/turn/a/b/0"))
+    ['pi/turn/a', 'pi/turn/a/b']
+    """
+    parts = uid.split("/")
+    yield from ("/".join(parts[:end]) for end in range(3, len(parts)))
+
+
+class CompactedRun(NamedTuple):
+    """A deleted run: its compaction, and the digest of its content."""
+
+    compaction_no: int
+    trace: int
+
+
+def compacted_runs(facts: Facts, uids: Collection[str]) -> dict[str, CompactedRun]:
+    """Return those of the runs, by uid, that were compacted."""
+    return _compacted(facts, {uid_key(uid): uid for uid in uids})
+
+
+def compacted_sources(facts: Facts, sources: Collection[str]) -> set[str]:
+    """Return those of the sources that a compacted run came from, or is."""
+    begun = _compacted(facts, {uid_key(one, is_source=True): one for one in sources})
+    return {*begun, *compacted_runs(facts, sources)}
+
+
+def _compacted(facts: Facts, keys: dict[tuple[int, int], str]) -> dict[str, CompactedRun]:
+    if not facts.is_compacted or not keys:
+        return {}
+    rows = facts.connection.rows_in(_UIDS, [facts.learner_id], sorted({high for high, _ in keys}))
+    return {keys[high, low]: CompactedRun(*rest) for high, low, *rest in rows if (high, low) in keys}
+
+
+# Refusals
+
+
+def refuse_compacted_import(facts: Facts, import_no: int) -> None:
+    """Raise `NotApplicable` for an import that lost runs to a compaction."""
+    if not facts.is_compacted:
+        return
+    row = facts.connection.row(_LOCKED, [facts.learner_id, import_no])
+    if row is not None and row[0]:
+        raise NotApplicable(
+            f"import-{import_no} must have all its runs to be undone or redone, but compact deleted {row[0]:,} of"
+            f" them on {iso(row[1])}; nothing was changed.",
+            next_step="Restore a backup from before the compaction into another file, and undo it there.",
+        )
+
+
+def refuse_compacted_span(facts: Facts, arm_nos: Collection[int], since_ms: int, until_ms: int) -> None:
+    """Raise `NotApplicable` for a span in which compacted runs observed some of the arms."""
+    if not facts.is_compacted:
+        return
+    since, until = since_ms // HOUR_MS, -(-until_ms // HOUR_MS)
+    for number, at_ms, last_ms, sums in facts.connection.rows(
+        "SELECT compaction_no, at_ms, last_ms, sums FROM compaction WHERE learner_id = ? AND first_ms < ?"
+        " AND last_ms >= ? ORDER BY compaction_no",
+        [facts.learner_id, until_ms, since_ms],
+    ):
+        arms = Sums.unpacked(sums).arms
+        if any(
+            arm_no in arm_nos and pulls and since <= hour < until
+            for arm_no, _, hour, _, pulls, *_ in zip(*arms, strict=True)
+        ):
+            raise NotApplicable(
+                f"The span of a repair must have all its runs, but compaction {number} deleted runs of it on"
+                f" {iso(at_ms)}; nothing was taken back.",
+                next_step=f"Begin the span after {iso(last_ms)}, the end of the last deleted run.",
+            )

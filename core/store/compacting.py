@@ -1,0 +1,239 @@
+"""Compacting: rows of old runs are deleted; their sums and digests of their uids stay (`core.store.compacted`).
+
+It is the one act that deletes facts. Each piece is one transaction, so writers wait for one piece at most. The caches
+do not change, because they equal the sums. The chain loses the deleted facts and gets the compaction, which has their
+digest. So an older backup proves which runs were compacted.
+
+A run stays if anything else is about it: a reward, evaluation, execution, episode, repair, item of a queue, or an
+offer that waits. So do runs of an undone import, and runs of unknown time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import chain
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.records.times import iso
+from core.store.caches import coin_of, rollup_facts
+from core.store.chain import Row
+from core.store.compacted import Kind, Segments, SessionUsage, Sums, sources_of, uid_key
+from core.store.engine.words import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN, EXECUTIONS_BY_RUN
+from core.store.provenance import tellings_of
+from core.store.staging import spoil
+from core.store.tables import insert_into
+from core.store.text_index import drop_indexed
+from core.store.texts import drop_transcripts
+from core.store.transaction import Facts, Transaction
+from core.store.version import BESIDE, session_key
+
+PIECE: Final = 1_000
+"""Runs of one transaction."""
+_DIGEST_BYTES: Final = 32
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_OLD: Final = (
+    f"SELECT at_ms, run_no FROM run {BY_TIME} WHERE learner_id = ? AND revision <= ? AND at_ms < ?"
+    f" AND {ACTIVE} AND (at_ms, run_no) > (?, ?) ORDER BY at_ms, run_no LIMIT ?"
+)
+_ABOUT: Final = (
+    f"SELECT run_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
+    f"SELECT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
+    f"SELECT run_no FROM execution {EXECUTIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
+    "SELECT run_no FROM episode_run WHERE learner_id = ? AND run_no IN ({})",
+    "SELECT run_no FROM retraction WHERE learner_id = ? AND run_no IN ({})",
+    "SELECT run_no FROM review_item WHERE learner_id = ? AND run_no IN ({})",
+    "SELECT run_no FROM offer WHERE learner_id = ? AND choice <> '' AND run_no IN ({})",
+    "SELECT run_no FROM staged_provenance WHERE learner_id = ? AND run_no IN ({})",
+)
+"""Queries of the runs that rows of other tables are about."""
+_USED: Final = (
+    "SELECT run_no, class, model, channel, status, outcome, choice, import_no, session, tokens, duration_ms, at_ms,"
+    " uid, trace FROM run WHERE learner_id = ? AND run_no IN ({})"
+)
+_IMPORTS: Final = (
+    "SELECT DISTINCT import_no FROM run WHERE learner_id = ? AND run_no IN ({})",
+    "SELECT DISTINCT import_no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+)
+_COMPACTION: Final = insert_into(
+    *(
+        "compaction",
+        "learner_id",
+        "compaction_no",
+        "revision",
+        "at_ms",
+        "until_ms",
+        "first_ms",
+        "last_ms",
+        "n_runs",
+    ),
+    *("digest", "sums"),
+)
+_IMPORT: Final = insert_into("compacted_import", "learner_id", "import_no", "compaction_no", "n_runs")
+_UID: Final = ("uid_high", "uid_low", "compaction_no", "trace")
+
+Position = tuple[int, int]
+"""End and number of a run: runs are compacted in this order."""
+BEGIN: Final[Position] = (-(1 << 62), 0)
+
+
+class Piece(NamedTuple):
+    """One step: the last run that was looked at (None: there is no more), and numbers of deleted and other runs."""
+
+    after: Position | None
+    n_compacted: int
+    n_referenced: int
+
+
+class OldRuns(NamedTuple):
+    """Runs that ended before a time: those to be compacted, and those that stay, as other facts refer to them.
+
+    ``n_imports`` brought runs of the first kind.
+    """
+
+    n_free: int
+    n_referenced: int
+    n_imports: int
+
+
+def old_runs(facts: Facts, until_ms: int) -> OldRuns:
+    """Return how many runs `compact_piece` would delete, and how many it would keep."""
+    n_free, n_referenced, after = 0, 0, BEGIN
+    imports: set[int] = set()
+    while page := _page(facts, until_ms, after):
+        free = _free(facts, page)
+        n_free, n_referenced, after = n_free + len(free), n_referenced + len(page) - len(free), page[-1]
+        for query in _IMPORTS:
+            imports.update(no for (no,) in facts.connection.rows_in(query, [facts.learner_id], free))
+    return OldRuns(n_free, n_referenced, len(imports - {0}))
+
+
+def compact_piece(txn: Transaction, until_ms: int, after: Position) -> Piece:
+    """Delete the next runs that ended before a time, and keep their sums; the caller goes on from ``after``."""
+    n_referenced = 0
+    while page := _page(txn, until_ms, after):
+        after, free = page[-1], _free(txn, page)
+        n_referenced += len(page) - len(free)
+        if free:
+            spoil(txn)
+            _compact(txn, free, until_ms)
+            return Piece(after, len(free), n_referenced)
+    return Piece(None, 0, n_referenced)
+
+
+def _page(facts: Facts, until_ms: int, after: Position) -> list[Position]:
+    rows = facts.connection.rows(_OLD, [facts.learner_id, facts.revision, until_ms, *after, PIECE])
+    return [(at_ms, run_no) for at_ms, run_no in rows]
+
+
+def _free(facts: Facts, page: Sequence[Position]) -> list[int]:
+    """Return those runs that no row of another table is about."""
+    run_nos = sorted(run_no for _, run_no in page)
+    about = {
+        run_no
+        for query in _ABOUT
+        for (run_no,) in facts.connection.rows_in(query, [facts.learner_id], run_nos)
+    }
+    return [run_no for run_no in run_nos if run_no not in about]
+
+
+def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> None:
+    number = txn.number("compaction")
+    deleted = sorted(tellings_of(txn, run_nos, 0))
+    used = txn.connection.rows_in(_USED, [txn.learner_id], run_nos)
+    sums = _sums(txn, run_nos, used)
+    ended = [at_ms for *_, outcome, _, _, _, _, _, at_ms, _, _ in used if outcome != "empty"]
+    txn.connection.run(
+        _COMPACTION,
+        [
+            *(txn.learner_id, number, txn.revision, txn.now_ms, until_ms),
+            *(min(ended, default=None), max(ended, default=None), len(run_nos)),
+            *(digest_of(deleted), sums.packed()),
+        ],
+    )
+    _note_uids(txn, {uid: trace for *_, uid, trace in used}, number)
+    n_runs = Counter(import_no for _, _, import_no, *_ in deleted if import_no)
+    txn.connection.many(_IMPORT, [(txn.learner_id, one, number, n) for one, n in sorted(n_runs.items())])
+    _delete(txn, run_nos, deleted)
+    txn.audit("compact", None, {"runs": len(run_nos), "until": iso(until_ms)})
+
+
+def digest_of(deleted: Sequence[Row]) -> bytes:
+    """Return the digest of the facts of deleted runs, as the chain has them: one per run and source, sorted."""
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for fact in deleted:
+        digest.update(_ENCODE(fact))
+    return digest.digest()
+
+
+def _sums(txn: Transaction, run_nos: Sequence[int], used: Sequence[Row]) -> Sums:
+    epochs, txn.epochs = txn.epochs, Segments(txn.connection, txn.learner_id)
+    try:
+        rollup = rollup_facts(txn, run_nos)
+    finally:
+        txn.epochs = epochs
+    return Sums.of(rollup, _session_usage(used))
+
+
+def _session_usage(used: Sequence[Row]) -> list[SessionUsage]:
+    sums: dict[tuple[Kind, int], list[int]] = defaultdict(lambda: [0] * 5)
+    for (
+        run_no,
+        run_class,
+        model,
+        channel,
+        status,
+        outcome,
+        choice,
+        import_no,
+        session,
+        tokens,
+        duration,
+        *_,
+    ) in used:
+        prob, _ = coin_of(choice, import_no)
+        kind = (run_class, model or "", channel or "", status, outcome, prob)
+        key = session_key(run_no, "selected", session, choice)  # of every class
+        row = sums[kind, key or 0]
+        row[0] += 1
+        row[1] += tokens is not None
+        row[2] += tokens or 0
+        row[3] += duration is not None
+        row[4] += duration or 0
+    return [SessionUsage(kind, key, *row) for (kind, key), row in sums.items()]
+
+
+def _note_uids(txn: Transaction, traces: dict[str, int], number: int) -> None:
+    """Store the digests of uids and of their sources; some of the sources may be known."""
+    sources = {uid_key(one, is_source=True) for uid in traces for one in sources_of(uid)}
+    known = {
+        (high, low)
+        for high, low in txn.connection.rows_in(
+            "SELECT uid_high, uid_low FROM compacted WHERE learner_id = ? AND uid_high IN ({})",
+            [txn.learner_id],
+            sorted({high for high, _ in sources}),
+        )
+    }
+    rows = dict.fromkeys(sources - known, (number, 0)) | {
+        uid_key(uid): (number, trace) for uid, trace in traces.items()
+    }
+    flat = chain.from_iterable((*key, *rows[key]) for key in sorted(rows))
+    txn.connection.insert("compacted", _UID, txn.learner_id, flat)
+
+
+def _delete(txn: Transaction, run_nos: Sequence[int], deleted: Sequence[Row]) -> None:
+    if drop_transcripts(txn, run_nos):
+        drop_indexed(txn.connection, txn.learner_id, "run", run_nos)
+    txn.connection.run_in(
+        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
+        [txn.learner_id],
+        run_nos,
+    )
+    for table in (*BESIDE, "version", "run"):
+        txn.connection.run_in(
+            f"DELETE FROM {table} WHERE learner_id = ? AND run_no IN ({{}})", [txn.learner_id], run_nos
+        )
+    txn.chain.change("run", deleted, [])

@@ -1,0 +1,268 @@
+"""Compacting: what is left of deleted runs, what is known of them, and what proves it.
+
+`tests.flows.test_compact_machine` has the beliefs, and what is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import Conflict, NotApplicable
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.importing import import_files
+from core.flows.learn import record_all
+from core.flows.reward import reward
+from core.flows.undo import redo, undo
+from core.records.limits import LAST_MS
+from core.store.compacted import SessionUsage, Sums, sources_of, uid_key
+from core.store.compacting import digest_of
+from core.store.rollup import USAGE_SUMS, Rollup
+from core.store.tables import metadata
+from core.store.transaction import Epochs
+from tests.engine import copy_world, named
+from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
+from tests.store.compacting import compact_until
+from tests.store.worlds import lines_file, run_line
+
+ARMS = [f"arm-{number}" for number in range(30)]
+CACHES = ("posterior", "arm_hour", "arm_day", "usage_hour", "usage_day")
+
+
+def rows_of(context: Context, *tables: str) -> dict[str, list[tuple[object, ...]]]:
+    with context.store.reading(context.learner) as snapshot:
+        return {
+            table: sorted(snapshot.connection.rows(f"SELECT * FROM {table}"), key=str) for table in tables
+        }
+
+
+def recorded(context: Context, n_runs: int, *, by_hour: int = 4, uid: str = "run-{}") -> None:
+    """Runs with thirty arms, some of which were called."""
+    dice = Random(1)
+    record_all(
+        context,
+        [
+            run_of(
+                uid.format(number),
+                ARMS,
+                dice.sample(ARMS, 3),
+                at_ms=START_MS + number * HOUR_MS // by_hour,
+                tokens=dice.randrange(100, 90_000),
+                model="small",
+            )
+            for number in range(n_runs)
+        ],
+    )
+
+
+# What is left
+
+
+def test_no_cache_changes_and_verify_proves_them(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    recorded(context, 300)
+    before = rows_of(context, *CACHES)
+    assert compact_until(context, START_MS + 50 * HOUR_MS) == 200
+    assert rows_of(context, *CACHES) == before
+    assert queries.verify(context).clean
+    assert (queries.status(context).runs, len(rows_of(context, "run")["run"])) == (300, 100)
+
+
+def test_only_runs_that_nothing_else_is_about_are_deleted(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    recorded(context, 10)
+    given_reward = reward(context, "tool:other:arm-1", 0.5, run="run-3")
+    undo(context, given_reward.id)
+    assert compact_until(context, LAST_MS) == 9
+    redo(context, given_reward.id)
+    assert queries.verify(context).clean
+    assert [one.run for one in queries.rewards(context)] == ["run-3"]
+
+
+def bytes_of_rows(context: Context, tables: set[str]) -> int:
+    """Bytes of pages with these tables and their indexes."""
+    with context.store.reading(context.learner) as snapshot:
+        sizes = snapshot.connection.rows(
+            "SELECT m.tbl_name, sum(d.pgsize) FROM dbstat d JOIN sqlite_master m ON m.name = d.name GROUP BY 1"
+        )
+    return sum(size for table, size in sizes if table in tables)
+
+
+@pytest.mark.of_file
+@pytest.mark.parametrize("by_hour", [1, 20])
+@pytest.mark.parametrize("uid", ["run-{}", "pi/turn/an-identity-of-a-session/{}"])
+def test_at_most_15_percent_of_the_bytes_are_left(tmp_path: Path, by_hour: int, uid: str) -> None:
+    """Of a compacted run; the caches of all runs stay as they are."""
+    context = context_at(tmp_path / "a.db")
+    recorded(context, 3_000, by_hour=by_hour, uid=uid)
+    left = {"compaction", "compacted", "compacted_import"}
+    of_runs = {name for name, table in metadata.tables.items() if "run_no" in table.columns} | {"provenance"}
+    before = bytes_of_rows(context, of_runs)
+    assert compact_until(context, LAST_MS) == 3_000
+    assert context.store.database.scour()
+    assert bytes_of_rows(context, left) <= 0.15 * before
+    assert not any(rows_of(context, *sorted(of_runs)).values())
+
+
+# What is known
+
+
+def test_an_import_knows_compacted_runs(tmp_path: Path) -> None:
+    for number, pace in enumerate((None, IN_PARTS)):
+        context = context_at(tmp_path / f"{number}.db")
+        context = context if pace is None else replace(context, pace=pace)
+        file = lines_file(tmp_path / "runs.jsonl", *(run_line(f"r{at}") for at in range(5)))
+        import_files(context, [file])
+        assert compact_until(context, LAST_MS) == 5
+        before = rows_of(context, *CACHES)
+        again = import_files(context, [file])
+        assert (again.id, again.duplicates, again.notes) == (None, 5, ())
+        longer = lines_file(tmp_path / "longer.jsonl", run_line("r1", "abc", rank=3), run_line("r7"))
+        more = import_files(context, [longer])
+        assert (more.duplicates, more.updated, len(more.notes)) == (1, 0, 1)
+        undo(context, more.id)
+        after = rows_of(context, *CACHES)
+        assert [after[table] for table in ("arm_hour", "usage_hour")] == [
+            before[table] for table in ("arm_hour", "usage_hour")
+        ]
+        assert queries.verify(context).clean
+
+
+def test_a_source_in_another_unit_is_refused_as_before(tmp_path: Path) -> None:
+    for unit, other in (("turn", "episode"), ("episode", "turn")):
+        context = context_at(tmp_path / f"{unit}.db")
+        ends = {"turn": "/0", "episode": ""}
+        first, second = (
+            run_line(f"f/{one}/s{ends[one]}", unit=one, format="f", source="s") for one in (unit, other)
+        )
+        import_files(context, [lines_file(tmp_path / "1.jsonl", first)])
+        assert compact_until(context, LAST_MS) == 1
+        refused = import_files(context, [lines_file(tmp_path / "2.jsonl", second, run_line("new"))])
+        assert (refused.rejected_count, refused.runs) == (1, 1)
+
+
+def test_a_longer_copy_of_a_compacted_run_is_refused(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    runs = [run_of("r", at_ms=START_MS), run_of("s", at_ms=START_MS)]
+    record_all(context, runs)
+    compact_until(context, LAST_MS)
+    assert [one.told for one in record_all(context, runs)] == ["duplicate", "duplicate"]
+    with pytest.raises(Conflict, match="compaction 1 has deleted it"):
+        record_all(context, [run_of("r", calls=("a", "b"), rank=1)])
+
+
+def test_an_import_that_lost_runs_stays(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    first = import_files(context, [lines_file(tmp_path / "1.jsonl", run_line("r1"), run_line("r2"))])
+    second = import_files(context, [lines_file(tmp_path / "2.jsonl", run_line("r2"), run_line("r3"))])
+    undo(context, second.id)
+    compact_until(context, LAST_MS)
+    with pytest.raises(NotApplicable, match="compact deleted 2 of them"):
+        undo(context, first.id)
+    with pytest.raises(NotApplicable, match="compact deleted 1 of them"):
+        redo(context, second.id)
+    assert queries.verify(context).clean
+    assert [row[1] for row in rows_of(context, "compacted_import")["compacted_import"]] == [1, 2]
+
+
+# What proves it
+
+
+def test_a_backup_proves_which_runs_were_compacted(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    recorded(context, 20)
+    with context.store.reading(context.learner) as snapshot:
+        facts = snapshot.connection.rows(
+            "SELECT run_no, uid, import_no, revision, rank, trace, digest FROM run"
+        )
+    compact_until(context, LAST_MS)
+    ((digest,),) = context.store.database.write(lambda one: one.rows("SELECT digest FROM compaction"))
+    assert digest_of(sorted(facts)) == bytes(digest)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE compaction SET n_runs = n_runs + 1",
+        "UPDATE compaction SET until_ms = until_ms + 1",
+        "UPDATE compaction SET first_ms = first_ms + 1",
+        "UPDATE compaction SET digest = sums",
+        "DELETE FROM compaction",
+        "UPDATE compacted SET trace = trace + 1",
+        "UPDATE compacted SET compaction_no = 7",
+        "DELETE FROM compacted WHERE uid_high = (SELECT max(uid_high) FROM compacted)",
+        "DELETE FROM compacted_import",
+        "UPDATE compacted_import SET n_runs = 1",
+    ],
+)
+def test_every_change_of_what_is_left_is_found(tmp_path: Path, sql: str) -> None:
+    context = context_at(tmp_path / "a.db")
+    import_files(context, [lines_file(tmp_path / "1.jsonl", run_line("r1"), run_line("r2"))])
+    compact_until(context, LAST_MS)
+    context.store.close()
+    copy_world(named(context.store), tmp_path / "b.db")
+    changed = context_at(tmp_path / "b.db")
+    assert changed.store.database.write(lambda one: one.n_changed(sql, [()]))
+    assert not queries.verify(changed).clean
+
+
+# Sums and digests
+
+_COUNTS = st.integers(0, 1 << 40)
+_WORDS = st.text(max_size=3)
+_KINDS = st.tuples(_WORDS, _WORDS, _WORDS, _WORDS, _WORDS, st.integers(-1, 2_000_000))
+
+
+class OneEpoch(Epochs):
+    """An epoch for every segment: its own number."""
+
+    def __init__(self) -> None:
+        """Nothing is read."""
+
+    def load(self, arm_nos: object) -> None:
+        """Nothing is read."""
+
+    def of(self, arm_no: int, revision: int) -> int:
+        return revision - 1
+
+
+@given(st.data())
+def test_packed_sums_are_the_rollup(data: st.DataObject) -> None:
+    rollup = Rollup()
+    keys = st.tuples(st.integers(-1, 500_000), st.integers(1, 9), st.integers(0, 99))
+    for key, (n_in, pulls, most) in data.draw(
+        st.dictionaries(keys, st.tuples(_COUNTS, _COUNTS, _COUNTS))
+    ).items():
+        used = min(most, pulls)
+        rollup.add(key, n_in, pulls, 0, used * 1_000_000, (pulls - used) * 1_000_000, n_in, used)
+        rollup.saw(key[1], key[2], n_in)
+    rows = st.lists(_COUNTS, min_size=len(USAGE_SUMS), max_size=len(USAGE_SUMS))
+    places = st.tuples(st.integers(-1, 500_000), _KINDS, st.integers(-1, 300))
+    for (hour, kind, bucket), sums in data.draw(st.dictionaries(places, rows)).items():
+        rollup.usage[(hour, *kind, bucket)] = sums
+    used_kinds = sorted({key[1:7] for key in rollup.usage})
+    sessions = [SessionUsage(kind, 1 << 62, 3, 2, 10, 1, 5) for kind in used_kinds]
+    packed = Sums.unpacked(Sums.of(rollup, sessions).packed())
+    again = packed.rollup(OneEpoch())
+    assert (again.arms, again.usage, again.last) == (rollup.arms, rollup.usage, rollup.last)
+    assert packed.n_in_sessions == 3 * len(sessions)
+
+
+def test_sums_of_people_are_refused() -> None:
+    rollup = Rollup()
+    rollup.add((0, 1, 0), 1, 1, 0, 500_000, 500_000, 0, 0)
+    with pytest.raises(ValueError, match="whole pulls"):
+        Sums.of(rollup, [])
+
+
+@given(st.text(max_size=30))
+def test_a_run_and_its_source_have_other_digests(uid: str) -> None:
+    assert uid_key(uid) != uid_key(uid, is_source=True)
+    assert all(-(1 << 63) <= part < 1 << 63 for part in uid_key(uid))
+    assert all(uid.startswith(f"{one}/") for one in sources_of(uid))
