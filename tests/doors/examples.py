@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -44,7 +44,7 @@ def example_world(folder: Path) -> Context:
     undo(context, reward(context, ARM, 0.5).id)
     add_queue(context, "Week 12")
     judge(context)
-    next_item(replace(context, actor=Actor(name="mara", browser="kim 3f2a91")), "queue-1")
+    next_item(dataclasses.replace(context, actor=Actor(name="mara", browser="kim 3f2a91")), "queue-1")
     add_member(context, "https://id.example.com", "u-1", "ann", role="operator", learner="default")
     create_token(context, "old", ("read",))
     add_webhook(context, "https://hooks.example/old")
