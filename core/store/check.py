@@ -187,7 +187,7 @@ def _rollups(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Rollu
         "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0", [snapshot.learner_id]
     )
     yield rollup_facts(snapshot, (), [number for (number,) in loose])
-    yield from compacted_rollups(snapshot)
+    yield from compacted_rollups(snapshot, damaged=True)
 
 
 def _compare(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import msgspec
 
-from core.errors import NotApplicable
+from core.errors import NotApplicable, StoreUnusable
 from core.records.arm import MICRO
 from core.records.times import HOUR_MS, iso
 from core.store.engine import Connection
@@ -91,8 +92,14 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def unpacked(cls, stored: bytes) -> Sums:
-        """Return stored sums."""
-        one = _DECODER.decode(zlib.decompress(stored))
+        """Return stored sums. Raises `StoreUnusable` where their bytes were changed."""
+        try:
+            one = _DECODER.decode(zlib.decompress(stored))
+        except (zlib.error, msgspec.MsgspecError) as problem:
+            raise StoreUnusable(
+                f"The sums of a compaction can't be read: {problem}.",
+                next_step="Restore a backup from before the damage; armscope verify names what differs.",
+            ) from problem
         return msgspec.structs.replace(
             one, arms=[*(_summed(key) for key in one.arms[:_KEYS]), *one.arms[_KEYS:]]
         )
@@ -189,14 +196,15 @@ def compacted_ends(facts: Facts) -> tuple[int, ...]:
     return () if row is None or row[0] is None else (int(row[0]), int(row[1]))
 
 
-def compacted_rollups(facts: Facts, since: int = 0) -> Iterator[Rollup]:
-    """Yield the rollups of compactions after a revision."""
+def compacted_rollups(facts: Facts, since: int = 0, *, damaged: bool = False) -> Iterator[Rollup]:
+    """Yield the rollups of compactions after a revision; with ``damaged``, of those that can be read."""
     if not facts.is_compacted:
         return
     for (sums,) in facts.connection.rows(
         f"{_SUMS} AND revision > ? AND revision <= ?", [facts.learner_id, since, facts.revision]
     ):
-        yield Sums.unpacked(sums).rollup(facts.epochs)
+        with suppress(*((StoreUnusable,) if damaged else ())):
+            yield Sums.unpacked(sums).rollup(facts.epochs)
 
 
 def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[int]) -> dict[int, int]:
@@ -228,7 +236,11 @@ def unlike_compactions(facts: Facts) -> Iterator[tuple[str, object, object]]:
     for number, n_runs, stored in facts.connection.rows(
         "SELECT compaction_no, n_runs, sums FROM compaction WHERE learner_id = ?", [facts.learner_id]
     ):
-        sums = Sums.unpacked(stored)
+        try:
+            sums = Sums.unpacked(stored)
+        except StoreUnusable:
+            yield str(number), n_runs, ()
+            continue
         parts = sums.n_runs, sums.n_in_sessions, uids.pop(number, 0)
         if {*parts} != {n_runs}:
             yield str(number), n_runs, parts

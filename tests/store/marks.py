@@ -120,6 +120,15 @@ MARKS: dict[str, Marks] = {
     "import": Marks(
         "learner_id import_no actor summary at_ms revision undone",
     ),
+    "compacted": Marks(
+        "learner_id uid_high uid_low compaction_no trace",
+    ),
+    "compacted_import": Marks(
+        "learner_id import_no compaction_no n_runs",
+    ),
+    "compaction": Marks(
+        "learner_id compaction_no revision at_ms until_ms first_ms last_ms n_runs digest sums",
+    ),
     "judged_in": Marks(
         "learner_id evaluation_no browser named person",
     ),
@@ -138,7 +147,8 @@ MARKS: dict[str, Marks] = {
             "next_review_queue_no next_review_aside_no next_member_no next_token_no next_offer_no "
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
             "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
-            "staged_import_no staged_revision staged_parts next_repair_no next_browser_no"
+            "staged_import_no staged_revision staged_parts next_repair_no next_browser_no "
+            "next_compaction_no"
         ),
         "token staged_sum",
     ),

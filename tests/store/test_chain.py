@@ -75,7 +75,7 @@ def execute(context: Context, *statements: str) -> None:
         driver.commit()
 
 
-_LATER = {"repair", "retraction", "compaction", "compacted", "compacted_import"}
+_LATER = {"repair", "retraction", "browser", "judged_in", "compaction", "compacted", "compacted_import"}
 
 
 def test_the_first_encoding_is_what_it_was() -> None:

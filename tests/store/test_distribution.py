@@ -49,6 +49,18 @@ ABOUT_ALL = {
     "core/store/check.py:_hidden": "learners that no list shows",
     "core/store/reads/log.py:heads": "the heads of all learners beside a backup",
     "core/store/copying.py:copy_rows": "a whole database is copied, table by table",
+    **dict.fromkeys(
+        (
+            *(f"core/store/reads/training.py:{one}" for one in ("_of_pairs", "_of_executions", "_of_runs")),
+            *(f"core/store/reads/reviewable.py:{one}" for one in ("_judged", "_judged_executions")),
+            *(f"core/store/reads/evaluations.py:{one}" for one in ("evaluation_columns", "evaluation_page")),
+            "core/store/reads/evaluations.py:evaluated_names",
+            "core/store/review.py:board_of",
+            "core/store/reads/reviewed.py:judged_last",
+            "core/store/reads/layers.py:_rated",
+        ),
+        "the browser of a judgement, of the learner of its row, which the statement names",
+    ),
 }
 """What is asked of all learners, by who asks it, each with its reason."""
 LOOKS_AFTER = ("core/store/damage.py:", "core/store/schema.py:", "core/store/views.py:")

@@ -130,10 +130,15 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
             for name in ("n_named", "n_loaded"):
                 driver.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
-        for table in ("machine", "repair", "retraction", "defined", "definition", "run_text", "text_index"):
+        later = ("browser", "judged_in", "compaction", "compacted", "compacted_import")
+        for table in (
+            *("machine", "repair", "retraction", "defined", "definition", "run_text", "text_index"),
+            *later,
+        ):
             driver.execute(f"DROP TABLE {table}")
         driver.execute("ALTER TABLE posterior DROP COLUMN changed")
-        driver.execute("ALTER TABLE learner DROP COLUMN next_repair_no")
+        for name in ("repair", "browser", "compaction"):
+            driver.execute(f"ALTER TABLE learner DROP COLUMN next_{name}_no")
         driver.execute("CREATE VIEW v_runs AS SELECT 1 AS other")
         driver.execute("UPDATE alembic_version SET version_num = '0026'")
         driver.commit()
