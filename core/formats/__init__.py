@@ -189,7 +189,7 @@ class _Opening:
         try:
             if is_named:
                 if path not in self.names:
-                    _refuse_address(file)
+                    refuse_address(file)
                 if is_pipe(path):
                     path, file = self.spool.pipe(path)
             self._take(path, file, closed=None if is_named or path in self.names else _UNOPENED)
@@ -327,7 +327,8 @@ def _shape(format: Format, head: Head) -> Shape:
     return "object" if format.is_document and head.shape != "archive" else head.shape
 
 
-def _refuse_address(file: str) -> None:
+def refuse_address(file: str) -> None:
+    """Raise `UnreadableSource` for a web address: files are read from this machine only."""
     if _ADDRESS.match(file):
         address = _ADDRESS.sub(_WITH_SLASHES, file)
         raise UnreadableSource(

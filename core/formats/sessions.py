@@ -317,7 +317,7 @@ class Session(Order, ABC, Generic[L]):
 class Steps(Session[L], ABC, Generic[L]):
     """A session whose format translates its lines into these steps: each is a fact, and belongs to the open run."""
 
-    _made: dict[str, tuple[Prompt, int]] = field(default_factory=dict)
+    _by_identity: dict[str, tuple[Prompt, int]] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -346,7 +346,7 @@ class Steps(Session[L], ABC, Generic[L]):
 
     def call(self, name: str, identity: str | None, arguments: msgspec.Raw, at: str | float | None) -> None:
         """Add a call; one whose id is known is the same, and the later name is the better one."""
-        known = self._made.get(identity or "")
+        known = self._by_identity.get(identity or "")
         if known is not None:
             turn, place = known
             turn.calls[place] = Call(name=name, metadata=turn.calls[place].metadata)
@@ -355,7 +355,7 @@ class Steps(Session[L], ABC, Generic[L]):
         turn = self.turn(at, is_reply=True)
         self.add_call(turn, name, arguments, identity or None)
         if identity:
-            self._made[identity] = (turn, len(turn.calls) - 1)
+            self._by_identity[identity] = (turn, len(turn.calls) - 1)
 
     def end(self, status: Status, at: str | float | None, duration_ms: float | None = None) -> None:
         """Add how the open run ended."""

@@ -16,7 +16,7 @@ from core.flows.context import Context
 from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading
 from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
 from core.flows.rollouts import hold_events
-from core.formats import Limits, Opened, open_sources
+from core.formats import Limits, Opened, open_sources, refuse_address
 from core.records.counts import number_of
 from core.records.import_answer import SHOWN, ImportAnswer
 from core.records.limits import shown
@@ -244,8 +244,10 @@ def _act(
 
 
 def _check_there(paths: Sequence[Path]) -> None:
-    """Refuse paths of which none exists."""
-    if paths and not any(os.path.lexists(path) for path in paths):
+    """Refuse paths of which none exists; - is the standard input."""
+    for path in paths:
+        refuse_address(str(path))
+    if paths and not any(str(path) == "-" or os.path.lexists(path) for path in paths):
         raise UnreadableSource(
             f"The files to import must exist, got {paths[0]}: there is no file or folder of that name.",
             next_step="Correct the path. To list the sessions on this machine: armscope import",
