@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from core.records.arm_summary import ArmVersion, ArmVersions, JudgedArm
     from core.records.audit import AuditEntry
     from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer
+    from core.records.browser import BrowserAnswer, BrowserRow
     from core.records.candidate import (
         file_candidate,
         memory_candidate,
@@ -171,6 +172,7 @@ else:
             "MachineInventory",
             "StoredInventory",
         ),
+        "core.records.browser": ("BrowserAnswer", "BrowserRow"),
         "core.records.judgement": (
             "JudgedPosterior",
             "Judgement",
@@ -249,6 +251,8 @@ __all__ = [
     "BackupAnswer",
     "BatchAnswer",
     "BatchLine",
+    "BrowserAnswer",
+    "BrowserRow",
     "Call",
     "CarriedAnswer",
     "CarriedItem",

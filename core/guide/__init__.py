@@ -59,6 +59,8 @@ NAMES: Final = (
 """Topics in the order in which they are read."""
 _WITH_ENTRIES: Final = ("import", "settings", "variables", "alerts", "team", "errors", "glossary")
 """Topics whose rows of tables are results by themselves."""
+_FIELD: Final = "field"
+"""Head of a table of a line's fields. Their names are everyday words, which other topics explain."""
 _FILES: Final = "files"
 """Section of the topic `team` with the files for production."""
 _RARELY: Final = frozenset({"changelog", "house", "recipes"})
@@ -157,6 +159,8 @@ def entries(name: str) -> Iterator[Section]:
     for section in sections(name):
         for heads, rows in _TABLE.findall(section.text):
             names = _cells(heads)
+            if names[0] == _FIELD:
+                continue
             for key, *cells in map(_cells, rows.splitlines()):
                 title = re.sub(r"[`*]", "", key)
                 lines = [f"{head}: {cell}" for head, cell in zip(names[1:], cells, strict=False) if cell]

@@ -42,6 +42,8 @@ OF_OTHER_COMMANDS = {
     "queues",
     "add_queue",
     "next_item",
+    "browsers",
+    "confirm_browser",
     "rubrics",
     "add_rubric",
     "carried",
@@ -72,6 +74,7 @@ NO_COMMANDS = {"record", "record_step", "mark_incomplete", "redo"}
 NO_VERBS = {
     "alert",
     "api",
+    "browser",
     "channel",
     "chat",
     "copy",

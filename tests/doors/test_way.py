@@ -30,7 +30,7 @@ AT: Final = "/api/v1/learners/default"
 OWN: Final = str(Path(core.__file__).parent)
 BEFORE: Final = {"reward": (209, 35), "evaluation": (208, 39), "step": (189, 28)}
 """Calls and files at commit beef0f8, counted in the same way."""
-ALLOWED: Final = {"reward": (164, 28), "evaluation": (183, 31), "step": (169, 23)}
+ALLOWED: Final = {"reward": (164, 28), "evaluation": (189, 32), "step": (169, 23)}
 
 
 @dataclass

@@ -311,7 +311,7 @@ def test_the_search_takes_its_words_and_kinds_from_the_query(context: Context, a
 
 def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
     """What is not offered is named, so that a verb that is added is thought about."""
-    offered = {*ACTS, *LOOKS, *LISTS, *PAID, "run", "learners", "verify", "change", "search"}
+    offered = {*ACTS, *LOOKS, *LISTS, *PAID, "run", "learners", "verify", "change", "search", "browsers"}
     kept = {one.name for one in VERBS} - offered
     assert kept == {
         "backup", "create_learner", "erase", "export", "export_bundle", "export_training", "import",

@@ -52,7 +52,6 @@ MEANT: Final[Mapping[str, str]] = {
     "tools": "arms",
     "skills": "inventory",
     "carried": "inventory",
-    "sessions": "runs",
     "check": "verify",
     "start": "demo",
     "sides": "compare",
