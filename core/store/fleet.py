@@ -36,7 +36,8 @@ _DAYS: Final = (
 )
 """Runs, and the longest pause between two days with runs."""
 _LAST: Final = (
-    "SELECT r.learner_id, max(r.at_ms) FROM (SELECT h.learner_id, max(h.hour) AS hour FROM"
+    "SELECT learner_id, max(last_ms) FROM (SELECT r.learner_id, max(r.at_ms) AS last_ms FROM"
+    " (SELECT h.learner_id, max(h.hour) AS hour FROM"
     " (SELECT learner_id, max(day) AS day FROM usage_day WHERE learner_id IN ({}) AND outcome <> 'empty'"
     " GROUP BY learner_id) AS d JOIN usage_hour h ON h.learner_id = d.learner_id"
     f" AND h.learner_id IN ({{}}) AND h.hour >= d.day * {DAY_HOURS} AND h.outcome <> 'empty' AND h.n > 0"
@@ -44,15 +45,13 @@ _LAST: Final = (
     f" JOIN run r {BY_TIME} ON r.learner_id = x.learner_id AND r.at_ms >= x.hour * {HOUR_MS}"
     f" AND r.at_ms < (x.hour + 1) * {HOUR_MS} JOIN learner l ON l.learner_id = r.learner_id"
     f" WHERE r.learner_id IN ({{}}) AND l.learner_id IN ({{}}) AND r.revision <= l.revision AND r.{ACTIVE}"
-    " AND r.outcome <> 'empty' GROUP BY r.learner_id"
+    " AND r.outcome <> 'empty' GROUP BY r.learner_id UNION ALL"
+    " SELECT learner_id, last_ms FROM compaction WHERE learner_id IN ({})) AS ends GROUP BY learner_id"
 )
-"""Query for the end of the last run: days lead to the hour, and the hour to the run. Each table names the learners,
-or a cluster would ask all servers.
+"""Query for the end of the last run, kept or compacted: days lead to the hour, and the hour to the run.
+
+Each table names the learners, or a cluster would ask all servers.
 """
-_COMPACTED: Final = (
-    "SELECT learner_id, max(last_ms) FROM compaction WHERE learner_id IN ({}) GROUP BY learner_id"
-)
-"""Query for the end of the last compacted run."""
 _ARMS: Final = (
     "SELECT a.learner_id, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
     f" AND p.arm_no = a.arm_no WHERE a.learner_id IN ({{}}) AND {LISTED} GROUP BY a.learner_id"
@@ -154,7 +153,6 @@ def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int,
         return {number: rest for number, *rest in connection.rows_in(sql, [], learner_ids)}
 
     days, last, arms = by_learner(_DAYS), by_learner(_LAST), by_learner(_ARMS)
-    compacted = by_learner(_COMPACTED)
     compared: dict[int, list[Compared]] = {}
     for number, n_baseline, baseline, n_selected, selected in connection.rows_in(_COMPARED, [], learner_ids):
         compared.setdefault(number, []).append((n_baseline, baseline, n_selected, selected))
@@ -167,7 +165,7 @@ def _glances_of(connection: Connection, learner_ids: Sequence[int]) -> dict[int,
             revision=revision,
             n_runs=int(n_runs),
             n_arms=arms.get(number, (0,))[0],
-            last_at_ms=max((*last.get(number, ()), *compacted.get(number, ())), default=None),
+            last_at_ms=last.get(number, (None,))[0],
             pause_days=pause_days,
             compared=compared.get(number, ()),
         )
