@@ -191,7 +191,7 @@ def _judgements(
 ) -> list[Judgement]:
     """Return the evaluations of orders. A judged arm gets full credit; arms of a run share it by the setting."""
     settings, claimed_by, actor = txn.settings, txn.actor.token_name, txn.actor.name
-    browser = named_browser(txn.actor)
+    browser = named_browser(txn.actor) if txn.actor.browser else None
     sharing = SHARING[settings.evaluation_credit]
     runs = {about.run_no for about in placed if sharing and about.run_no and not about.arm_no}
     sharers = arms_of_runs(txn, runs, sharing) if runs else {}

@@ -185,10 +185,23 @@ def reward_output(reward: RewardInput, graded: Grade, at_ms: int) -> bytes:
     >>> answer[-57:]
     b'00Z"}],"total_rated":1,"total_failed":0,"next_call":null}'
     """
-    members = dict(zip(_RECORD, _values(reward, graded, at_ms, None), strict=True))
-    row = {name: value for name, value in members.items() if name not in {"signed_score", "quality_bonus"}}
-    results = [{"uri": reward.layer.raw, **row, "score": _plain(graded.normalized_score)}]
-    return _encode({"results": results, "total_rated": 1, "total_failed": 0, "next_call": None})
+    row = {
+        "uri": reward.layer.raw,
+        "outcome": reward.outcome,
+        "score": _plain(graded.normalized_score),
+        "feedback": reward.feedback,
+        "rater": reward.rater,
+        "rubric_version": reward.rubric_version,
+        "llm_model_id": reward.llm_model_id,
+        "grader_kind": graded.grader_kind,
+        "evaluation_label": graded.label,
+        "exportable_for_sft": graded.exportable_for_sft,
+        "exportable_for_preference": graded.exportable_for_preference,
+        "sft_blockers": graded.sft_blockers,
+        "preference_blockers": graded.preference_blockers,
+        "rated_at": _time(at_ms),
+    }
+    return _encode({"results": [row], "total_rated": 1, "total_failed": 0, "next_call": None})
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

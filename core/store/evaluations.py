@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Final, cast
 
 import msgspec
@@ -162,9 +163,10 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
         for number, one in zip(numbers, judgements, strict=True)
         for arm_no, weight in sorted(one.credit.items())
     )
-    browsers = [(number, one.browser) for number, one in zip(numbers, judgements, strict=True) if one.browser]
-    if browsers:
-        note_browsers(txn, browsers)
+    browsers = map(attrgetter("browser"), judgements)
+    named = [*filter(itemgetter(1), zip(numbers, browsers, strict=True))]
+    if named:
+        note_browsers(txn, named)
     if run_nos:
         txn.connection.insert("credit", _CREDIT, txn.learner_id, chain.from_iterable(credits))
     if not import_no:  # an import has named its subjects

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final
@@ -30,7 +30,7 @@ AT: Final = "/api/v1/learners/default"
 OWN: Final = str(Path(core.__file__).parent)
 BEFORE: Final = {"reward": (209, 35), "evaluation": (208, 39), "step": (189, 28)}
 """Calls and files at commit beef0f8, counted in the same way."""
-ALLOWED: Final = {"reward": (164, 28), "evaluation": (189, 32), "step": (169, 23)}
+ALLOWED: Final = {"reward": (164, 28), "evaluation": (183, 31), "step": (169, 23)}
 
 
 @dataclass
@@ -81,7 +81,12 @@ def context(tmp_path: Path) -> Iterator[Context]:
 
 
 def way_of(context: Context, journey: str) -> Way:
-    """The way of the third of three alike requests: the first ones open files and fill caches."""
+    """The way of the third of three alike requests: the first ones open files and fill caches.
+
+    The time is that of the first one: the third would sometimes begin an hour, which is a miss in a cache.
+    """
+    now_ms = context.clock()
+    context = replace(context, clock=lambda: now_ms)
     app = Api(at_desk(context), ROUTES, listener=LOCAL)
     asking, way = Asking(app=app), Way()
     requests: dict[str, Callable[[int], bool]] = {
