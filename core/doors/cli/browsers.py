@@ -10,13 +10,14 @@ from core.doors.cli.program.app import answer, command, context_of, group, writt
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say_table
 from core.doors.verbs import verb
+from core.records.counts import number_of
 from core.records.times import iso
 
 if TYPE_CHECKING:
     from core.records.browser import BrowserAnswer, BrowserRow
 
 BROWSERS = group("browser", words="List the browsers that judge without sign-in, or confirm the name of one.")
-CONFIRMED = "{browser} counts as the rater {name} ({id}): {n:,} judgements so far."
+CONFIRMED = "{browser} counts as the rater {name} ({id}): {judged} so far."
 
 
 @command("list", inside=BROWSERS, takes="browsers", examples=["browser", "browser list --json"])
@@ -31,7 +32,8 @@ def confirm(
 ) -> None:
     context = context_of(line)
     result: BrowserAnswer = verb("confirm_browser").call(context, browser=browser)
-    text = CONFIRMED.format(browser=result.browser, name=result.name, id=result.id, n=result.n_judged)
+    judged = number_of(result.n_judged, "judgement")
+    text = CONFIRMED.format(browser=result.browser, name=result.name, id=result.id, judged=judged)
     written(line, context, result, text, act=result.id)
 
 
