@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from dashboard.sentences.overview import needs
 from tests.flows.world import START_MS, context_at, run_of
 
 ARMS = [f"t{number}" for number in range(16)]
+STALE = 'armscope_learner_metrics_fresh{learner="default"} 0.0'
 MARA = Actor(name="mara")
 
 
@@ -77,7 +79,9 @@ class Doors:
         calls = {"/metrics": metrics.metrics}
         call = HttpCall("GET", path, {}, {}, b"")
         if path in calls:
-            return calls[path](self.service, MARA, call).body.decode()
+            while STALE in (text := calls[path](self.service, MARA, call).body.decode()):
+                time.sleep(0.1)
+            return text
         return openclaw.handle(self.service, MARA, call).body.decode()
 
 

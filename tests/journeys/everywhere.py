@@ -74,7 +74,15 @@ def without_csv(page: Page) -> list[str]:
 
 
 def loose(page: Page) -> list[str]:
-    """Charts in which a drag does more than select days."""
+    """Charts in which a drag does more than select days, after at most 10 s of drawing."""
+    for _ in range(40):
+        if not (texts := _loose_now(page)):
+            break
+        page.wait_for_timeout(250)
+    return texts
+
+
+def _loose_now(page: Page) -> list[str]:
     texts: list[str] = page.evaluate(
         """() => [...document.querySelectorAll('.js-plotly-plot')].filter(one => {
           const layout = one._fullLayout;

@@ -37,7 +37,7 @@ N_LONG: Final = 150
 
 _PLACES: Final = {
     **{"name": "default", "uid": RUN, "setting": "k", "environment": "sums", "episode": "sums/1"},
-    "arm": ARM,
+    **{"arm": ARM, "session": "s"},
 }
 """What a path says where it means what there is."""
 _KNOWN: Final = {
