@@ -681,6 +681,30 @@ def test_the_database_of_opencode(tmp_path: Path) -> None:
     assert any("could not be read" in note for note in machine_inventory(tmp_path, NOW_MS).notes)
 
 
+def test_shared_skills_belong_to_each_agent_that_is_installed(tmp_path: Path) -> None:
+    """Also a linked folder is one skill; the last rule of opencode that matches a name counts."""
+    for folder, name in ((".agents", "draw"), (".agents", "draft-letter"), (".claude", "write")):
+        write_skill(tmp_path / folder / "skills", name, "does it", changed_ms=LONG_AGO_MS)
+    (tmp_path / ".codex" / "skills").mkdir(parents=True)
+    (tmp_path / ".codex" / "skills" / "draw").symlink_to(tmp_path / ".agents" / "skills" / "draw")
+    rules = {"*": "allow", "draft-*": "deny"}
+    put(tmp_path / ".config" / "opencode" / "opencode.json", {"permission": {"skill": rules}})
+
+    found = [
+        (one.item.agent, one.item.name, one.item.state)
+        for one in machine_inventory(tmp_path, NOW_MS).items
+        if one.item.kind == "skill"
+    ]
+    assert sorted(found) == [
+        ("Claude Code", "write", "by name"),
+        ("Codex CLI", "draft-letter", "by name"),
+        ("Codex CLI", "draw", "by name"),
+        ("opencode", "draft-letter", "out"),
+        ("opencode", "draw", "by name"),
+        ("opencode", "write", "by name"),
+    ]
+
+
 def test_requests_of_a_session_are_counted_once(tmp_path: Path) -> None:
     home, _ = claude_home(tmp_path, 5, n_replies=lambda number: [9, 0, 3, 4, 5][number])
     answer = machine_inventory(home, NOW_MS)

@@ -190,8 +190,13 @@ def test_each_kind_goes_out_by_its_own_setting(name: str, tmp_path: Path) -> Non
     if value == [CODEX_SKILL]:
         value = [{**CODEX_SKILL, "path": str(home.path / str(CODEX_SKILL["path"]))}]
     assert values == value
-    after = {one.item.name: one.item for one in machine_inventory(home.path, NOW_MS).items}
-    if name in after and after[name].agent in {"Codex CLI", "opencode", "OpenClaw"}:
+    agent = result.answer.items[0].agent
+    after = {
+        one.item.name: one.item
+        for one in machine_inventory(home.path, NOW_MS).items
+        if one.item.agent == agent
+    }
+    if name in after and agent in {"Codex CLI", "opencode", "OpenClaw"}:
         assert (after[name].state, home.prune(Wish(name, "out")).plans) == ("out", ())
     back = undone(record.changes[0])
     assert back is not None

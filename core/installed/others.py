@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from core.installed.files import FileReader, Shown, context_file, listed, listed_skill, member, server
+from core.installed.files import FileReader, Skill, context_file, listed, listed_skill, member, server
 from core.records.inventory import InstalledItem
 
 OPENCLAW: Final = "OpenClaw"
@@ -19,6 +20,8 @@ class Layout(NamedTuple):
 
     A server is off where its member ``off`` has the value beside it. ``skills_off`` are the keys of skills that a
     setting ``enabled: false`` takes out: an object by the skill's key, or a list with the path of each.
+    ``skills_denied`` are the keys of rules that hide skills by patterns of names; the last match counts.
+    ``shared`` are folders of skills that belong to several agents.
     """
 
     agent: str
@@ -28,6 +31,8 @@ class Layout(NamedTuple):
     context: tuple[str, ...]
     off: tuple[str, object] = ("enabled", False)
     skills_off: tuple[str, ...] = ()
+    skills_denied: tuple[str, ...] = ()
+    shared: tuple[str, ...] = (".agents/skills",)
 
 
 LAYOUTS: Final = (
@@ -52,6 +57,8 @@ LAYOUTS: Final = (
         ("mcp",),
         (".config/opencode/skill", ".config/opencode/skills"),
         (".config/opencode/AGENTS.md",),
+        skills_denied=("permission", "skill"),
+        shared=(".claude/skills", ".agents/skills"),
     ),
     Layout(
         OPENCLAW,
@@ -69,20 +76,49 @@ def items(home: Path, files: FileReader) -> Iterator[InstalledItem]:
     """Yield what the other agents carry in every folder."""
     for layout in LAYOUTS:
         off: frozenset[str] = frozenset()
+        rules: dict[str, Any] = {}
         for pattern in layout.settings:
             for path in listed(home, pattern):
                 settings = files.settings(path)
                 off |= {*_switched_off(settings, layout.skills_off)}
+                rules |= _rules(settings, layout.skills_denied)
                 for name, entry in sorted(member(settings, *layout.servers).items()):
                     key, value = layout.off
                     yield server(layout.agent, name, path, is_on=member(entry).get(key) is not value)
-        for folder in layout.skills:
-            for skill in files.skills(home / folder):
-                shown: Shown = "off" if off & {skill.key, str(skill.path)} else "on"
-                item = listed_skill(layout.agent, skill, shown)
-                yield replace(item, key=skill.key) if layout.agent == OPENCLAW else item
+        for skill in _skills(home, layout, files):
+            is_off = off & {skill.key, str(skill.path)} or _is_denied(rules, skill.name)
+            item = listed_skill(layout.agent, skill, "off" if is_off else "on")
+            yield replace(item, key=skill.key) if layout.agent == OPENCLAW else item
         for name in layout.context:
             yield from context_file(files, layout.agent, home / name)
+
+
+def _skills(home: Path, layout: Layout, files: FileReader) -> Iterator[Skill]:
+    """Yield each skill once, also where a link in one folder leads to another; shared ones only beside the agent."""
+    own = home / layout.skills[0]
+    known: set[Path] = set()
+    for folder in (*layout.skills, *(layout.shared if own.parent.is_dir() else ())):
+        for skill in files.skills(home / folder):
+            path = skill.path.resolve()
+            if path not in known:
+                known.add(path)
+                yield skill
+
+
+def _rules(settings: Mapping[str, Any], keys: Sequence[str]) -> Mapping[str, Any]:
+    """Return the action by pattern; one action for all skills has the pattern ``*``."""
+    rules = member(settings, *keys[:-1]).get(keys[-1]) if keys else None
+    return rules if isinstance(rules, dict) else {"*": rules} if isinstance(rules, str) else {}
+
+
+def _is_denied(rules: Mapping[str, Any], name: str) -> bool:
+    """Return whether the last rule that matches the name denies the skill.
+
+    >>> _is_denied({"*": "allow", "draft-*": "deny"}, "draft-letter"), _is_denied({"a": "deny", "*": "ask"}, "a")
+    (True, False)
+    """
+    actions = [action for pattern, action in rules.items() if fnmatchcase(name, pattern)]
+    return actions[-1:] == ["deny"]
 
 
 def _switched_off(settings: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:
