@@ -158,6 +158,14 @@ class Context:
         """Return whether the actor may do it: in this learner, or for installation actions in every learner."""
         return may(self.actor, action, None if action in OF_INSTALLATION else self.learner)
 
+    def keeps_texts(self) -> bool:
+        """Return whether the learner keeps texts; one that the first write creates does not."""
+        try:
+            with self.store.reading(self.learner) as snapshot:
+                return snapshot.settings.keep_texts
+        except UnknownLearner:
+            return False
+
     def for_rehearsal(self) -> Context:
         """Return a context whose installation acts and imports are rolled back after they ran."""
         return replace(self, is_rehearsal=True)

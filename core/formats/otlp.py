@@ -1,7 +1,8 @@
 """OpenTelemetry's protocol (OTLP): an ``ExportTraceServiceRequest``, as protobuf or JSON → spans; spans → a run.
 
-The stored part of a span is what `core.formats.spans` reads. Unused attributes, answers of tools, and the input and
-output of steps other than replies are dropped at once. OTLP's JSON is not protobuf's: its ids are hexadecimal.
+The stored part of a span is what `core.formats.spans` reads. Unused attributes, and the input and output of steps
+other than replies are dropped at once. Results of tools are dropped too, unless the learner keeps texts. OTLP's JSON
+is not protobuf's: its ids are hexadecimal.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ def _traces(context: Context, call: HttpCall) -> HttpAnswer:
     try:
         for piece in _opened(call):
             body.add(piece)
-        taken = take_spans(context, read_spans(body.whole(), encoding))
+        spans = read_spans(body.whole(), encoding, keeps_texts=context.keeps_texts())
+        taken = take_spans(context, spans)
     finally:
         body.close()
     return HttpAnswer(

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from core.errors import StoreBusy, UnknownLearner, UnreadableSource
+from core.errors import StoreBusy, UnreadableSource
 from core.flows.context import Context
 from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading
 from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
@@ -83,7 +83,7 @@ def import_files(
         limits=limits,
         names=names,
         each_event=each_event,
-        keeps_texts=_keeps_texts(context),
+        keeps_texts=context.keeps_texts(),
     ) as opened:
         steps = import_in_steps(
             context,
@@ -99,15 +99,6 @@ def import_files(
             except StopIteration as end:
                 answer: ImportAnswer = end.value
                 return answer
-
-
-def _keeps_texts(context: Context) -> bool:
-    """Return whether the learner keeps texts; one that the import makes does not."""
-    try:
-        with context.store.reading(context.learner) as snapshot:
-            return snapshot.settings.keep_texts
-    except UnknownLearner:
-        return False
 
 
 def import_in_steps(

@@ -20,12 +20,16 @@ from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learners import create_learner
+from core.flows.settings import change
 from core.flows.traces import traces
 from core.records.actor import Actor, Grant
+from core.records.transcript import Message
 from tests.doors.http.asking import Answered, Asking
 from tests.doors.http.conftest import Asked
 from tests.doors.http.test_served import served
 from tests.formats.test_otlp import AGENT, TRACE, as_json, as_protobuf, span
+from tests.formats.test_trace_transcripts import AGENT as TOLD
+from tests.formats.test_trace_transcripts import TALK
 
 JSON = "application/json"
 BOT = Actor(name="token:bot", role=None, grants=(Grant(role="ingest", learner="default"),), token=3)
@@ -52,6 +56,15 @@ def test_a_trace_comes_in_as_it_is_sent(
     assert found.body == (b"{}" if kind == JSON else b"")
     assert queries.status(context).runs == before + 1
     assert asking.get("/api/v1/learners/default/traces").document == {"items": [], "next": None}
+
+
+@pytest.mark.parametrize(("keeps", "kept"), [(False, None), (True, TALK)])
+def test_results_of_tools_are_kept_where_texts_are(
+    context: Context, asking: Asking, keeps: bool, kept: tuple[Message, ...] | None
+) -> None:
+    change(context, "keep_texts", keeps)
+    assert send(asking, as_json(*TOLD), JSON).status == 200
+    assert queries.transcript(context, f"otlp/prompt/{TRACE}").messages == kept
 
 
 def test_some_spans_that_can_t_be_are_a_partial_success(context: Context, asking: Asking) -> None:
