@@ -61,10 +61,15 @@ def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -
             range=[low, 1],
             tickmode="array",
             tickvals=ticks,
-            ticktext=[figure(tick) for tick in ticks],
+            ticktext=["0" if tick == 0 else "1" if tick == 1 else figure(tick) for tick in ticks],
         ),
         yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
-        shapes=[_limit(limit, look) for limit in (0.0, TENTATIVE, RELIABLE) if limit > low],
+        shapes=[
+            line
+            for limit in (0.0, TENTATIVE, RELIABLE)
+            if limit > low
+            for line in _limits(limit, len(shown), look, compact=compact)
+        ],
         annotations=[*_words(low, look), *_beside(shown, low, look, row_px, compact=compact)],
     )
     values = "; ".join(f"{bar.name} {alpha_words(bar.agreement)}" for bar in shown)
@@ -107,19 +112,22 @@ def _low(shown: Sequence[Bar]) -> float:
     return max(float(np.floor(min([0.0, *known]) / _STEP) * _STEP), -1.0)
 
 
-def _limit(at: float, look: Tokens) -> dict[str, Any]:
+def _limits(at: float, n_rows: int, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
+    """Return a limit as one line; in a narrow window as one line per bar, below its name and numbers."""
     dash = "solid" if at == 0 else "dot"
-    line = {"color": look.guide, "width": 1, "dash": dash}
-    return {
-        "type": "line",
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "x0": at,
-        "x1": at,
-        "layer": "below",
-        "line": line,
-    }
+    stretches = [(row - 0.02, row + 0.45) for row in range(n_rows)] if compact else [(n_rows - 0.5, -0.5)]
+    return [
+        {
+            "type": "line",
+            "y0": start,
+            "y1": end,
+            "x0": at,
+            "x1": at,
+            "layer": "below",
+            "line": {"color": look.guide, "width": 1, "dash": dash},
+        }
+        for start, end in stretches
+    ]
 
 
 def _words(low: float, look: Tokens) -> list[dict[str, Any]]:

@@ -150,6 +150,19 @@ def test_a_panel_is_told_in_words_and_figures_and_who_parts_by_name(open_page: O
     assert any("**lee says success more often than the others**" in text for text in texts(page))
 
 
+def test_in_a_narrow_window_no_line_runs_through_a_name_or_a_number(database: Path) -> None:
+    report = queries.agreement(judged(database, ["mara", "kim", "bob"]))
+    narrow, wide = (agreement_figure(report, LIGHT, compact=compact) for compact in (True, False))
+    layout = narrow.figure.to_dict()["layout"]
+    named = [one["y"] for one in layout["annotations"] if one.get("yref") == "y"]
+    lines = [(one["y0"], one["y1"]) for one in layout["shapes"]]
+    assert len(lines) == 3 * len(wide.figure.to_dict()["layout"]["shapes"]) > 0
+    for start, end in lines:
+        assert -0.1 < start - round(start) < end - round(start) < 0.5, "beside its bar, below its name"
+    assert named
+    assert {layout["xaxis"]["ticktext"][0], layout["xaxis"]["ticktext"][-1]} >= {"1"}
+
+
 def test_a_blocker_leads_to_the_rows_that_it_holds_back(open_page: Open, database: Path) -> None:
     context = judged(database, ["mara", "kim"])
     evaluate(context, "run-3", "success", rater="no rubric")
