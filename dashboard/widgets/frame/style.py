@@ -36,7 +36,7 @@ def picture(name: Literal["icon", "logo-light", "logo-dark"]) -> str:
 
 
 def style(look: Tokens, *, presenting: bool) -> None:
-    """Style the page: selected labels in accent text (the fill is too dark in dark mode), larger type when
+    """Style the page: selected labels and tabs in accent text (the fill is too dark in dark mode), larger type when
     presenting.
 
     Key hints and labels of disabled fields, which Streamlit fades, keep a readable contrast. The keyboard's focus is
@@ -46,6 +46,7 @@ def style(look: Tokens, *, presenting: bool) -> None:
     rules = (
         'button[data-variant="segmented_control"][aria-checked="true"] p '
         f"{{ color: {look.accent_text}; font-weight: 600; }}",
+        f'button[role="tab"][aria-selected="true"] p {{ color: {look.accent_text}; }}',
         f"label[data-testid=stWidgetLabel][disabled] p {{ color: {look.muted}; }}",
         "button kbd[aria-label] { opacity: 1; }",
         f".st-key-{COPIED} [data-testid=stCode] > div "
@@ -84,6 +85,9 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f"font-size: 0.8125rem; border-radius: 6px; border: 1px solid {look.border}; background: {look.page}; "
         f"color: {look.muted}; cursor: pointer; opacity: 0; }} "
         "[data-testid=stTable]:hover > .armscope-csv, .armscope-csv:focus-visible { opacity: 1; }",
+        # Without a pointer Streamlit always shows the buttons above a big table: they need a line of their own.
+        "@media (hover: none) { [data-testid=stElementContainer]:has([data-testid=stDataFrame]) "
+        "{ margin-top: 1.75rem; } }",
         "@media (hover: none) { .armscope-csv { position: static; margin: 0.25rem 0 0 auto; display: block; "
         "opacity: 1; } }",
         *(
