@@ -33,17 +33,17 @@ def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> No
     frame = cached_figure(("run table", numbers), lambda: _run_frame(rows, year_of_ms))
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     config: dict[str, Any] = {
-        "run": number("run", format="localized", width=72),
-        "ended, UTC": text("ended, UTC", width=136),
-        "class": text("class", width=84),
-        "verdict": text("verdict", width=112),
-        "status": text("status", width=88),
-        "model": text("model", width=140),
-        "channel": text("channel", width=96),
+        "run": number("run", format="localized", width=64),
+        "ended, UTC": text("ended, UTC", width=114),
+        "class": text("class", width=76),
+        "verdict": text("verdict", width=106),
+        "status": text("status", width=84),
+        "model": text("model", width=122),
+        "channel": text("channel", width=80),
         "arms in": number("arms in", width=68),
         "used": number("used", width=60),
-        "tokens": number("tokens", format="localized", width=84),
-        "seconds": number("seconds", format="%.1f", width=76),
+        "tokens": number("tokens", format="localized", width=72),
+        "seconds": number("seconds", format="%.1f", width=70),
         "id": text("id", width=180),
     }
     clicked = st.dataframe(

@@ -16,7 +16,7 @@ from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import muted
 
-_WIDTHS: Final = {"when, UTC": 130, "who": 150, "what": 320, "act": 110, "noted": 320, "state": 80}
+_WIDTHS: Final = {"when, UTC": 112, "who": 120, "what": 440, "act": 108, "noted": 260, "state": 72}
 _REFUSED_WIDTHS: Final = {"minute, UTC": 140, "who": 260, "refused": 240, "times": 90}
 _PHONE: Final = {"when, UTC": 104, "who": 90, "what": 170}
 _REFUSED_PHONE: Final = {"minute, UTC": 104, "who": 120, "refused": 100}

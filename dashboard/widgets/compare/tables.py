@@ -60,13 +60,13 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
     text = st.column_config.TextColumn
     config: dict[str, Any] = {
         "type": type_column(),
-        "arm": text("arm", width=230),
+        "arm": text("arm", width=254),
         "mean A": st.column_config.NumberColumn("mean A", format="%.3f", width=72),
         "mean B": st.column_config.NumberColumn("mean B", format="%.3f", width=72),
-        "in prompts A": text("in prompts A", width=150),
-        "in prompts B": text("in prompts B", width=150),
-        "shift A": text("shift A: α, β", width=190, help=sentences.SHIFT_HELP),
-        "shift B": text("shift B: α, β", width=190, help=sentences.SHIFT_HELP),
+        "in prompts A": text("in prompts A", width=118),
+        "in prompts B": text("in prompts B", width=118),
+        "shift A": text("shift A: α, β", width=224, help=sentences.SHIFT_HELP),
+        "shift B": text("shift B: α, β", width=224, help=sentences.SHIFT_HELP),
     }
     clicked = st.dataframe(
         frame,

@@ -13,7 +13,7 @@ from dashboard.reading import reading
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 
-_WIDTHS: Final = {"when, UTC": 140, "scope": 230, "by": 110, "why": 430, "state": 120}
+_WIDTHS: Final = {"when, UTC": 112, "scope": 220, "by": 96, "why": 540, "state": 76}
 _PHONE: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
 
 

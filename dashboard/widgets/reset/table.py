@@ -77,13 +77,13 @@ def _reset_columns() -> dict[str, Any]:
     return {
         "type": type_column(),
         "arm": st.column_config.TextColumn("arm", width=ARM_PX),
-        "mean now": number("mean now", format="%.2f", width=88),
+        "mean now": number("mean now", format="%.2f", width=80),
         "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
-        "pulls → 0": number("pulls → 0", format="localized", width=88),
+        "pulls → 0": number("pulls → 0", format="localized", width=76),
         "confidence now": st.column_config.TextColumn("confidence now", width=132),
-        "after": number("after", format="%.2f", width=68),
+        "after": number("after", format="%.2f", width=58),
         "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
-        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=160, help=CHANCE),
+        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=190, help=CHANCE),
     }
 
 

@@ -49,13 +49,13 @@ def _config(story: RunStory) -> dict[str, Any]:
     text = st.column_config.TextColumn
     return {
         "type": type_column(),
-        "arm": text("arm", width=150 if story.by_hand or story.repairs else 176),
+        "arm": text("arm", width=200 if story.by_hand or story.repairs else 226),
         "prompt": text("prompt", width=58),
         "why": text("why", width=230),
         "evidence": text("evidence", width=122),
         "observed": text("observed", width=210 if story.by_hand or story.repairs else 66),
         "what would have flipped it": text(
-            "what would have flipped it", width=300 if story.by_hand or story.repairs else 406
+            "what would have flipped it", width=250 if story.by_hand or story.repairs else 356
         ),
     }
 

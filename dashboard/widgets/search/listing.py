@@ -16,7 +16,7 @@ from dashboard.widgets import address, navigation
 from dashboard.widgets.opening import clicked_row, fresh, opened
 from dashboard.widgets.tables import ROW_PX, columns, height
 
-_WIDTHS: Final = {"kind": 92, "name": 330, "about": 300, "newest, UTC": 122, "text": 420}
+_WIDTHS: Final = {"kind": 84, "name": 286, "about": 150, "newest, UTC": 112, "text": 480}
 _PHONE: Final = {"kind": 84, "name": 264}
 _PAGES: Final = {page.name: page for page in pages.PAGES}
 

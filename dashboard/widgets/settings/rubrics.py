@@ -16,14 +16,15 @@ from dashboard.widgets.way_back import acts_column, taking_back
 from dashboard.widgets.words import muted
 
 _WIDTHS: Final = {
-    "when, UTC": 140,
-    "by": 110,
-    "version": 110,
-    "title": 210,
-    "levels": 340,
-    "criteria": 76,
-    "judged": 76,
+    "when, UTC": 112,
+    "by": 90,
+    "version": 96,
+    "title": 250,
+    "levels": 370,
+    "criteria": 66,
+    "judged": 66,
 }
+_LINE_CHARS: Final = 54
 _PHONE: Final = {"act": ACT_PX, "version": 92, "title": 140, "levels": 160}
 
 
@@ -65,4 +66,6 @@ def table() -> None:
 
 
 def _levels(one: RubricRow) -> str:
-    return "; ".join(f"{at} {level.words}" for at, level in enumerate(one.rubric.levels, 1))
+    """Return the levels in a line, cut at its end where a cell has no room."""
+    line = "; ".join(f"{at} {level.words}" for at, level in enumerate(one.rubric.levels, 1))
+    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS].rstrip()} …"
