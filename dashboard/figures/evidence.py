@@ -35,7 +35,7 @@ def evidence_rows(evidence: ChangeEvidence, look: Tokens, *, compact: bool = Fal
         domain = [max(0.0, top - ROW_PX / inner), top - _NAME_PX / inner]
         name = "" if index == 0 else str(index + 1)
         axes[f"yaxis{name}"] = theme.axis(
-            look, grid=True, domain=domain, range=[-0.06, 1.06], tickvals=[0, 1], ticktext=["0", "1"]
+            look, grid=True, domain=domain, range=[-0.1, 1.1], tickvals=[0, 1], ticktext=["0", "1"]
         )
         traces += _row(arm, evidence.since_ms, f"y{name}", look)
         labels += _words(arm, top, look, compact=compact)

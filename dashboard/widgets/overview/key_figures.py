@@ -66,9 +66,11 @@ def row(overview: Overview) -> None:
                 change,
                 delta_color="off",
                 delta_arrow="off",
-                delta_description="last 7 days of data"
-                if change is not None and figure.name != "saved_percent"
-                else None,
+                delta_description=None
+                if change is None or figure.name == "saved_percent"
+                else "in 7 days"
+                if reading().compact
+                else "last 7 days of data",
             )
             _line(overview, figure.name)
 
