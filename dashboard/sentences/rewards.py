@@ -150,6 +150,7 @@ def better(pair: ModelPair, comparison: ModelComparison) -> Markdown | None:
         between = wording.percent_interval(100 * least, 100 * most, 0)
     else:
         does = f"earns {abs(value):,.3f} more on {tasks} than"
+        least, most = wording.outwards(least, most, 3)
         between = f"{least:,.3f}–{most:,.3f}"
     test = "" if pair.apart else " The test of all pairs at once does not show it."
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -278,7 +279,10 @@ def test_models_are_compared_on_the_same_tasks(open_page: Open, database: Path) 
     assert "Models on the same tasks" in heads(page)
     (chart,) = [one.proto for one in page.get("plotly_chart") if "same tasks" in one.proto.alt]
     assert "large less mini +0.250" in chart.alt
-    assert "**large** earns 0.250 more" in said(page)
+    told = said(page)
+    assert "**large** earns 0.250 more" in told
+    (between,) = re.findall(r"\(95% interval (\S+)–(\S+)\)", told)
+    assert " to ".join(between) in chart.alt, "the sentence and the figure round alike"
     page = open_page("environment", environment="sums", compared=["large", "alone"])
     assert "Two models must have a task in common to be compared, got none." in said(page)
     page = open_page("environment", environment="sums", compared="large")

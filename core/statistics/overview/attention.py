@@ -419,7 +419,7 @@ def _about_rewards(happened: Happened) -> list[Attention]:
     return [
         Attention(
             kind="reward_hacked" if one.after is None else "success_fell",
-            severity="warning",
+            severity="critical" if one.after is None else "warning",
             count=one.n,
             paid=one,
         )
