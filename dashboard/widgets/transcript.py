@@ -7,6 +7,7 @@ from typing import Final
 
 import streamlit as st
 
+from core import explained
 from core.flows.queries import RunArm, RunStory
 from dashboard import queries, wording
 from dashboard.reading import reading
@@ -61,11 +62,16 @@ def _state(arm: RunArm) -> str:
     return "by name" if arm.loaded or arm.state == "by name" else "out"
 
 
+def _note(arm: RunArm) -> Markdown:
+    """Return that an arm was referenced, or why it was left out."""
+    if arm.referenced:
+        return small(Words(" · referenced"))
+    why = explained.why(arm) if _state(arm) == "out" and arm.reason else ""
+    return small(f" · {wording.literal(why)}") if why else Words("")
+
+
 def _list(title: Words, arms: Sequence[RunArm]) -> Markdown:
-    names = [
-        f"{chipped(arm.arm)}{small(Words(' · referenced')) if arm.referenced else ''}"
-        for arm in arms[:_NAMED]
-    ]
+    names = [f"{chipped(arm.arm)}{_note(arm)}" for arm in arms[:_NAMED]]
     more = (
         [small(f"and {wording.count(len(arms) - _NAMED)} more, in the table above")]
         if len(arms) > _NAMED

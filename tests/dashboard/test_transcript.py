@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows.context import Context
 from core.flows.learn import record
+from core.flows.select import select
 from core.flows.settings import change
 from core.records.actor import Actor
 from core.records.arm import Arm
@@ -56,6 +57,31 @@ def test_calls_results_and_references_are_shown(open_page: Open, database: Path)
     assert re.findall(r'<mark [^>]*title="([^"]*)"', body) == [TOOL, SKILL]
     assert body.count("<details") == 1, "the result is folded"
     assert "In the prompt" in " ".join(texts(page))
+
+
+def test_an_arm_that_was_left_out_says_why(open_page: Open, database: Path) -> None:
+    context = context_at(database)
+    change(context, "keep_texts", value=True)
+    change(context, "baseline_rate", 0.0)
+    offered = [Arm(key=TOOL, token_cost=50), Arm(key=SKILL, token_cost=500)]
+    chosen = select(context, offered, budget_tokens=100)
+    inside = tuple(arm for arm in offered if arm.key in chosen.included)
+    record(
+        context,
+        Run(
+            uid="r",
+            inventory=Inventory(kind="declared", arms=inside),
+            excluded=chosen.excluded,
+            selection=chosen,
+            run_class="selected",
+            calls=(Call(name="find"),),
+            messages=(REPLY,),
+        ),
+    )
+    assert chosen.excluded == (SKILL,)
+    (beside,) = [text for text in texts(open_page("run", run="r")) if "Left out" in text and "skill" in text]
+    assert "budget" in beside
+    assert "50 left" in beside
 
 
 @pytest.mark.parametrize("text", HOSTILE)
