@@ -12,6 +12,7 @@ from tests.dashboard.test_overview_page import FILES, SEARCH, sick
 from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
 from tests.journeys.server import Served, fields, serving
+from tests.journeys.typist import Typist
 
 pytestmark = pytest.mark.browser
 
@@ -57,6 +58,22 @@ def test_from_the_overview_to_the_repair_and_back(
     visit.settle()
     assert sick_served.posteriors() == before
     sick_served.armscope("verify")
+
+
+def test_the_way_to_the_repair_and_back_needs_no_mouse(come: Come, sick_served: Served) -> None:
+    before = sick_served.posteriors()
+    visit = come(sick_served).open("overview")
+    typist = Typist(visit)
+    typist.tab_to("See the evidence")
+    typist.press("Enter")
+    expect(visit.title()).to_contain_text("120 of 120 observations of 2 files were 0")
+    typist.tab_to("Take back 120 observations")
+    typist.press("Enter")
+    expect(visit.page.get_by_text("120 observations taken back").first).to_be_visible()
+    typist.tab_to("Undo")
+    typist.press("Enter")
+    visit.until(lambda: sick_served.posteriors() == before)
+    assert sick_served.is_sound()
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, True), pytest.param(400, False, marks=pytest.mark.long)])

@@ -107,6 +107,19 @@ def test_a_type_is_reset_by_a_typed_phrase(come: Come, changing: Served) -> None
     visit.until(lambda: changing.posteriors() == before)
 
 
+def test_two_spans_are_chosen_and_compared(come: Come, served: Served) -> None:
+    visit = come(served).open("compare", compare_by="Spans")
+    typist = Typist(visit)
+    typist.tab_to("year, A to")
+    typist.type("20251118")
+    typist.tab_to("year, B from")  # a date counts once it is left
+    visit.until(lambda: "a_to=2025-11-18" in visit.page.url)
+    typist.type("20251119")
+    typist.tab_to("year, B to")
+    visit.until(lambda: "b_from=2025-11-19" in visit.page.url)
+    visit.settle().check()
+
+
 def test_nothing_else_promises_that_ctrl_enter_sends(come: Come, served: Served) -> None:
     """A long text that was begun: on the page of rewards Ctrl + Enter sends, elsewhere nobody says that it would."""
     visit = come(served)

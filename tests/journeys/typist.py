@@ -18,7 +18,8 @@ _STOP: Final = """
     || (labelled && labelled.innerText) || words.textContent || one.placeholder || '';
   const ringed = style.outlineStyle !== 'none' || style.boxShadow !== 'none';
   // A text field shows its caret and the colour of the frame around it; a grid draws its own cell on a canvas.
-  const drawn = one.matches('input, textarea, canvas, td, [role=gridcell], main');
+  // A part of a date is filled.
+  const drawn = one.matches('input, textarea, canvas, td, [role=gridcell], [role=spinbutton], main');
   return {
     tag: one.tagName.toLowerCase(),
     name: name.trim(),
