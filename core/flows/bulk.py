@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.flows.context import Context
-from core.flows.evaluate import evaluated
+from core.flows.evaluate import evaluated, replaced_browsers
 from core.flows.frozen import check_token, frozen, proposed
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationOrder
@@ -53,6 +53,7 @@ def judge_batch(
 
     def work(txn: Transaction) -> BatchAnswer:
         answers = evaluated(txn, [order(txn, index) for index in range(len(items))])
-        return BatchAnswer(n=len(answers), acts=tuple(answer.id for answer in answers))
+        acts = tuple(answer.id for answer in answers)
+        return BatchAnswer(n=len(answers), acts=acts, replaced=replaced_browsers(txn, answers))
 
     return context.write("judge", work)

@@ -26,6 +26,7 @@ from core.records.judging import EvaluationAnswer, EvaluationOrder, JudgingOptio
 from core.records.layer import LayerUri
 from core.records.learner import LearnerSettings
 from core.records.times import iso
+from core.store.browsers import other_browsers
 from core.store.compacted import compacted_runs
 from core.store.evaluations import Added, Judgement, add_evaluations, answered
 from core.store.reads import find_run, missing_run
@@ -143,6 +144,15 @@ def evaluated(
     if (n_layers := txn.n_numbered("layer")) > 0:
         new_layers(txn.actor, n_layers)
     return answers
+
+
+def replaced_browsers(txn: Transaction, answers: Sequence[EvaluationAnswer]) -> tuple[str, ...]:
+    """Return the other browsers whose judgements these answers replaced.
+
+    Unconfirmed browsers are one rater, so a later judgement replaces an earlier one.
+    """
+    numbers = [int(one.supersedes.rpartition("-")[2]) for one in answers if one.supersedes]
+    return other_browsers(txn, numbers) if numbers and txn.actor.browser else ()
 
 
 def _answered(

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from core.errors import Conflict, InvalidEvaluation, NotFound
 from core.flows.context import Context
-from core.flows.evaluate import evaluated
+from core.flows.evaluate import evaluated, replaced_browsers
 from core.flows.queues import progress_of
 from core.flows.rubrics import levels_of
 from core.flows.undo import undo_in
@@ -502,6 +502,7 @@ def _submitted(
     _clear(txn, queue, number)
     return SubmitAnswer(
         evaluation=answer,
+        replaced=replaced_browsers(txn, [answer]),
         hold_ran_out=held is not None and held.until_ms <= board.now_ms,
         meanwhile=(),
         suggestion=suggestion_of(txn, one.about, order.outcome, order.score),

@@ -253,10 +253,12 @@ class SubmitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The recorded judgement, a model grader's earlier one, and the next item.
 
     ``hold_ran_out``: the hold had ended, and no other reviewer held the item, so it was recorded. ``meanwhile`` holds
-    later judgements by others, where the item needs both; never of a blind queue.
+    later judgements by others, where the item needs both; never of a blind queue. ``replaced`` are other browsers
+    whose judgement it replaced.
     """
 
     evaluation: EvaluationAnswer
+    replaced: tuple[str, ...]
     hold_ran_out: bool
     meanwhile: tuple[Meanwhile, ...]
     suggestion: Suggestion | None
@@ -330,10 +332,11 @@ class ItemAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Evaluations of one batch, by their ids."""
+    """Evaluations of one batch, by their ids. ``replaced`` are other browsers whose judgements they replaced."""
 
     n: int
     acts: tuple[str, ...]
+    replaced: tuple[str, ...]
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):

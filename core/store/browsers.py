@@ -68,6 +68,16 @@ def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((rater, *(name for row in rows for name in row))))
 
 
+def other_browsers(txn: Transaction, evaluations: Sequence[int]) -> tuple[str, ...]:
+    """Return the named browsers, other than the actor's, in which some evaluations were made."""
+    rows = txn.connection.rows_in(
+        "SELECT DISTINCT named, browser FROM judged_in WHERE learner_id = ? AND evaluation_no IN ({})",
+        [txn.learner_id],
+        evaluations,
+    )
+    return tuple(sorted({f"{named} {browser}" for named, browser in rows} - {txn.actor.browser}))
+
+
 def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:
     """Return every named browser, those that wait for an operator first, then by name."""
     counted: dict[NamedBrowser, tuple[int, int | None]] = {

@@ -21,8 +21,8 @@ def page() -> None:
         return
     sentence(sentences.fleet(rows), reading().tokens)
     muted(
-        "What is saved is the plain figure; how sure it is, a learner’s Savings page says. That no run comes is seen "
-        "here; other alarms go to webhooks (Settings, Alerts)."
+        "Tokens saved are plain figures; the page Savings of a learner has their interval. Alarms other than silence "
+        "need a webhook on the page Alerts. The overview of a learner lists all that needs a look."
     )
     listing.unreadable(rows)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

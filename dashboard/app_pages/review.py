@@ -36,7 +36,7 @@ def page() -> None:
         with panel("Many at once"):
             many.many()
     else:
-        sentence(("Queues are counted and frozen before they are made.",), reading().tokens)
+        sentence(sentences.queues(rows), reading().tokens)
         modes.modes()
         with panel("Active queues"):
             making.standing(rows)

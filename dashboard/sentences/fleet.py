@@ -42,11 +42,11 @@ def fleet(rows: Sequence[LearnerSummary]) -> Sentence:
     """Return how many of the learners need attention, and why."""
     needing = [one for one in rows if one.needs_attention]
     if len(rows) == 1:
-        need = "needs attention" if needing else "needs no attention"
+        need = "needs attention" if needing else "has no alarm"
         return composed(f"The only learner, {name(rows[0].name)}, ", Phrase(need), f"{_reasons(needing)}.")
     of = f"Of {wording.things(len(rows), 'learner')} "
     if not needing:
-        return composed(of, Phrase("none needs attention"), ".")
+        return composed(of, Phrase("none has an alarm"), ".")
     need = "needs" if len(needing) == 1 else "need"
     return composed(
         of, Phrase(f"{wording.number_word(len(needing))} {need} attention"), f"{_reasons(needing)}."

@@ -62,6 +62,18 @@ def review(known: Progress) -> Sentence:
     return composed(*start, f"{left}, about {wording.things(minutes, 'minute')}.")
 
 
+def queues(rows: Sequence[QueueRow]) -> Sentence:
+    """Return how many queues are active, and how much of them is done."""
+    if not rows:
+        return composed("No queue is active.")
+    total = sum(row.progress.total for row in rows)
+    done = sum(row.progress.done + row.progress.set_aside for row in rows)
+    active = wording.things(len(rows), "queue")
+    are = "is" if len(rows) == 1 else "are"
+    share = Phrase(f"{wording.count(done)} of {wording.things(total, 'item')}")
+    return composed(f"{active} {are} active: ", share, " done.")
+
+
 def mine(known: Progress) -> int:
     """Return the number of items that the caller has judged, has left, or skipped."""
     return known.judged_by_me + known.left_for_me + known.skipped_by_me
@@ -90,7 +102,7 @@ def held(known: Progress) -> Markdown:
     if not known.held_by_others:
         return Words("")
     who = [
-        f"{wording.literal(wording.cut_middle(wording.plain(one.actor), _HOLDER_CHARS))} has {one.item}"
+        f"{wording.literal(wording.cut_middle(wording.plain(one.actor), _HOLDER_CHARS))}: item {one.item}"
         f" until {clock(one.until_ms)}"
         for one in known.holders[:_HOLDERS]
     ]
@@ -225,6 +237,8 @@ def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> li
         lines.append(
             Words("Your hold had run out; the item was still free, so it was recorded all the same.")
         )
+    if answer.replaced:
+        lines.append(replaced(answer.replaced))
     lines += [
         f"{wording.literal(wording.plain(one.rater))} judged it {judged(one.outcome, one.score)} meanwhile."
         for one in answer.meanwhile
@@ -239,6 +253,15 @@ def result_lines(item: ReviewItem, answer: SubmitAnswer, *, ran_out: bool) -> li
             f"The model grader {by} says {judged(suggestion.outcome, suggestion.score)}, {same}{apart}{scale}."
         )
     return lines
+
+
+def replaced(browsers: Sequence[str]) -> Markdown:
+    """Return that judgements replaced those of other browsers, and how these come back."""
+    names = wording.listed([wording.literal(wording.plain(one)) for one in browsers])
+    return (
+        f"This replaced the judgement of {names}: browsers without a confirmed name are one rater. "
+        "Undo brings it back."
+    )
 
 
 def level_of(levels: Sequence[Level], outcome: EvaluationOutcome, score: float | None) -> int | None:

@@ -69,10 +69,17 @@ def chipped(arm: str) -> Markdown:
     return f"{chip(wording.type_of(arm))} {wording.literal(wording.short_name(arm))}"
 
 
-def both_ends() -> DeltaGenerator:
-    """Return a row of two: the first at its left end, the second at its right."""
+def both_ends(*, wrap: bool = True) -> DeltaGenerator:
+    """Return a row of two: the first at its left end, the second at its right.
+
+    Without ``wrap`` the second stays in the row, and a stretched first breaks its lines beside it.
+    """
     return st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"
+        horizontal=True,
+        horizontal_alignment="distribute",
+        vertical_alignment="center",
+        gap="small",
+        wrap=wrap,
     )
 
 

@@ -98,8 +98,8 @@ def row(name: str, **more: object) -> LearnerSummary:
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        ([row("a")], "The only learner, a, needs no attention."),
-        ([row("a"), row("b")], "Of 2 learners none needs attention."),
+        ([row("a")], "The only learner, a, has no alarm."),
+        ([row("a"), row("b")], "Of 2 learners none has an alarm."),
         (
             [
                 row("a"),

@@ -189,7 +189,7 @@ def test_an_item_of_somebody_else_is_not_given(open_page: Open, context: Context
     assert next_item(other(context), QUEUE).item is not None
     page = open_page("review", queue=QUEUE, item="1")
     assert item_of(page) == "2"
-    assert says(page, "1 held by others (kim has 1 until")
+    assert says(page, "1 held by others (kim: item 1 until")
 
 
 def test_who_was_quicker_is_told_before_it_is_sent(open_page: Open, context: Context) -> None:

@@ -12,6 +12,7 @@ import pytest
 from core.errors import Denied, InvalidInput, NotFound
 from core.flows import queries
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
+from core.flows.bulk import judge_batch, propose_batch
 from core.flows.context import Context
 from core.flows.copy import copy
 from core.flows.erase import erase
@@ -25,7 +26,7 @@ from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.records.actor import NOT_SIGNED_IN, Actor
 from core.records.evaluation_page import EvaluationFilter
-from core.records.review import QueueAsks
+from core.records.review import BatchAnswer, QueueAsks
 from tests.flows.reviewers import LAYER, QUEUE, Desk, desk_at, executed, judge_all
 from tests.flows.world import context_at
 
@@ -104,6 +105,31 @@ def test_two_confirmed_browsers_are_two_raters_of_one_item(desk: Desk) -> None:
     assert (raters(desk.context), shared(desk.context)) == ({"ann"}, (1, 0)), "one rater again, with 4 items"
     assert progress(desk.context, QUEUE).done == 0, "two raters are needed, and one has judged"
     assert next_item(here(desk.context, KIM), QUEUE).item is None, "ann has judged them all"
+
+
+def test_who_replaces_the_judgement_of_another_browser_is_told_and_an_undo_returns_it(desk: Desk) -> None:
+    evaluate(here(desk.context, KIM), "r0", "success", score=1.0, rubric="v1")
+    asks = QueueAsks(source="runs", runs=("r0",))
+
+    def judged(browser: str) -> BatchAnswer:
+        page = here(desk.context, browser)
+        token = propose_batch(page, asks).token
+        return judge_batch(page, asks, token, outcome="failure", score=0.9, rubric="v1")
+
+    def counted() -> list[tuple[str | None, str]]:
+        return [
+            (one.browser, one.outcome) for one in queries.evaluations(desk.context) if one.state == "counts"
+        ]
+
+    assert counted() == [(KIM, "success")]
+    answer = judged(LEE)
+    assert (answer.replaced, counted()) == ((KIM,), [(LEE, "failure")])
+    again = judged(LEE)
+    assert again.replaced == (), "one's own"
+    for act in (*again.acts, *answer.acts):
+        undo(desk.context, act)
+    assert counted() == [(KIM, "success")]
+    assert queries.verify(desk.context).clean
 
 
 def test_the_same_name_in_two_browsers_is_one_rater(desk: Desk) -> None:

@@ -160,7 +160,7 @@ def test_back_to_how_one_judged_before(come: Come, served: Served) -> None:
     visit.go("runs")
     (to_queues,) = (link for kind, link in kinds_of_links(visit).items() if "review_as" in kind)
     page_link(visit, to_queues).click()
-    expect(visit.title()).to_contain_text("Queues are counted")
+    expect(visit.title()).to_contain_text("No queue is active")
     for there in ("runs", "review"):
         visit.settle().page.go_back()
         visit.page.wait_for_url(f"**/{there}*")

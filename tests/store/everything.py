@@ -27,6 +27,7 @@ from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
 from core.flows.bridges import add_sender, members_behind, remove_sender, senders
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
+from core.flows.bulk import judge_batch, propose_batch
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
 from core.flows.copy import copy
@@ -548,6 +549,11 @@ def name_browsers(context: Context) -> None:
         evaluate(replace(page, actor=actor_of_browser(page, page.actor)), "r6", "failure", rubric="v1")
     browsers(context)
     undo(context, act.id)
+    lee, asks = (
+        replace(context, actor=Actor(name="ann", browser="lee 99aa00")),
+        QueueAsks(source="runs", runs=("r5",)),
+    )
+    judge_batch(lee, asks, propose_batch(lee, asks).token, outcome="success", score=1.0, rubric="v1")
 
 
 def undo_and_redo(context: Context, act: str | None) -> None:

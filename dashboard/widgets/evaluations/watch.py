@@ -125,11 +125,11 @@ def blockers(watch: BiasWatch) -> None:
 
 def _blockers(watch: BiasWatch) -> None:
     for name, (n, alone) in judging.blockers(watch).items():
-        with both_ends():
+        with both_ends(wrap=False):
             st.markdown(
                 f"**{wording.count(n)}** {judging.BLOCKER_WORDS[name]} "
                 f"{small(f'{wording.count(alone)} by nothing else')}",
-                width="content",
+                width="stretch",
             )
             st.button(
                 "Show them",

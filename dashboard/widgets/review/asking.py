@@ -123,7 +123,7 @@ def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None
             st.markdown(f":red[:material/error: {wording.literal(str(problem))}]")
     known: Counted | None = st.session_state.get(key)
     if known is None or known.asks != asks:
-        muted("What it comes to is counted first, and frozen; nothing is written by that.")
+        muted("Count first. Counting writes nothing.")
         return None
     n = known.proposal.n
     names = [wording.literal(sentences.about(one.uri)) for one in known.proposal.first[:_FIRST]]

@@ -28,7 +28,7 @@ def browsers() -> None:
     if not rows:
         return
     section("Browsers without sign-in", _waiting(rows))
-    with st.container(border=True, gap=None):
+    with st.container(border=True, gap="xsmall"):
         for one in rows[:_SHOWN]:
             _browser(one)
         if len(rows) > _SHOWN:
@@ -42,8 +42,8 @@ def browsers() -> None:
 def _browser(one: BrowserRow) -> None:
     name, person = (wording.literal(wording.plain(text)) for text in (one.name, one.person))
     counts = f"**{name}** is confirmed" if one.id else f"**{name}** is not signed in, and counts as {person}"
-    with both_ends():
-        st.markdown(f"{counts} {small(_details(one))}", width="content")
+    with both_ends(wrap=False):
+        st.markdown(f"{counts}  \n{small(_details(one))}", width="stretch")
         st.button(
             "Confirm" if one.id is None else "Undo",
             key=f"browser {one.browser}",

@@ -14,6 +14,7 @@ from dashboard.sentences import review as sentences
 from dashboard.widgets.results import result
 from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
 from dashboard.widgets.words import muted, section
+from dashboard.wording import Markdown
 
 _NAME: Final = "batch"
 _DONE: Final = "batch done"
@@ -88,7 +89,8 @@ def _send(
         )
         forget(_NAME)
         st.session_state[_DONE] = answer.acts
-        return Flash(text=f"{wording.things(answer.n, 'item')} judged {sentences.judged(outcome, score)}.")
+        done: Markdown = f"{wording.things(answer.n, 'item')} judged {sentences.judged(outcome, score)}."
+        return Flash(text=f"{done} {sentences.replaced(answer.replaced)}" if answer.replaced else done)
 
     actions.tried("Nothing was judged.", act, at="many")
 

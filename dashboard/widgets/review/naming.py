@@ -54,4 +54,7 @@ def _whose(actor: Actor) -> Markdown:
     if actor.person:
         return f"An operator confirmed this name: your judgements count as those of {wording.literal(actor.name)}."
     until = " until an operator confirms your name" if own_name() else ""
-    return f"Your judgements count as those of {wording.literal(actor.name)}{until}."
+    return (
+        f"Your judgements count as those of {wording.literal(actor.name)}{until}. So a later one of the same run "
+        "replaces an earlier one of another such browser, and its undo brings that back."
+    )
