@@ -16,32 +16,22 @@ from typing import Final
 import msgspec
 
 from tests.bench import (
-    chained,
     claims,
     commands,
-    damages,
-    doors,
     durable,
     engines,
-    episodes,
-    findings,
     fleet,
     growth,
     holds,
     ingest,
     judged,
-    judged_pages,
     judgements,
-    neighbours,
     numbers,
     pages,
-    quiet,
     searching,
     served,
     settled,
-    slow,
     starts,
-    training,
     whole,
     writers,
 )
@@ -63,49 +53,27 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "summary": numbers.summary,
     "selection": numbers.selection,
     "inclusion": numbers.inclusion,
-    "agreement": numbers.agreements,
     "judgements": judgements.judgements,
     "false-proof": claims.false_proof,
     "balance": claims.balance,
     "power": claims.power,
     "coverage": claims.coverage,
     "holds": holds.prompts,
-    "damages": damages.missed,
-    "chain": chained.costs,
-    "samples": training.samples,
     "data": pages.data,
     "search": searching.searches,
     "fleet": fleet.data,
-    "judged": judged_pages.data,
-    "reviewed": judged_pages.reviewed,
-    "episodes": episodes.from_lines,
-    "step": episodes.one_step,
-    "episode-pages": episodes.data,
-    "lint": episodes.lint,
-    "findings": findings.planted,
     "engines": engines.side_by_side,
     "growth": growth.grown,
     "disk": ingest.disk,
-    "http-batch": doors.batch_of_runs,
-    "http-reward": doors.one_reward,
-    "slow-clients": slow.slow_clients,
-    "mcp-select": doors.one_select,
-    "pages-beside": doors.while_a_batch_runs,
-    "permission": doors.permission,
-    "doors-start": doors.start,
     "reruns": served.reruns,
     "crowd": served.crowd,
-    "clicks": served.clicks,
     "settled": settled.settled,
-    "start": whole.start,
     "agent-starts": starts.agent_starts,
     "import-memory": whole.import_memory,
     "dashboard-memory": whole.dashboard_memory,
-    "neighbours": neighbours.selection,
-    "quiet": quiet.months,
 }
-LONG: Final = frozenset({"growth", "quiet"})
-"""Asked for by name, or with ``--full``: two databases of a million runs, and hundreds of months."""
+LONG: Final = frozenset({"growth"})
+"""Asked for by name, or with ``--full``: two databases of a million runs."""
 
 
 def measured(names: Sequence[str], scale: Scale) -> list[Row]:
@@ -129,8 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="armscope-bench-") as folder:
         known = machine(Path(folder))
     _say(", ".join(f"{name} {value}" for name, value in known.items()))
-    for line in neighbours.missing():
-        _say(line)
     _say(_HEAD)
     usual = [name for name in BENCHMARKS if chosen.full or name not in LONG]
     rows = measured(chosen.only or usual, FULL if chosen.full else QUICK)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -18,11 +18,8 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
-from core.flows.learners import learners
-from core.flows.queues import queues
 from core.flows.reward import reward, reward_all
 from core.settings import Located
-from tests.bench import episodes, judged_pages, pages
 from tests.bench.durable import orders, partly
 from tests.bench.harness import Pairs, Row, Scale, pairs
 from tests.bench.worlds import N_ARMS, context_at, runs, write_lines
@@ -44,15 +41,10 @@ _BASE: Final = "SQLite, on the same disk"
 _WARM: Final = 20
 _ARM: Final = "tool:other:tool_00007"
 _MANY: Final = 1_000
-_SLOW_MS: Final = 5.0
-"""Where SQLite needs less, the way to the server is most of it, and the ratio is not judged."""
-_OF_PAGES: Final = 3.0
 _OF_WAITS: Final = 12.0
 _RECORDERS: Final = 8
 _KEYED: Final = 20
 """Rewards that each of many writers gives."""
-_ASKED_BEFORE: Final = 12
-"""So often until a server has settled on its plan: five times it is sent a text, five times it looks at values."""
 
 Work = Callable[[Context, int], object]
 Question = Callable[[Context], object]
@@ -66,14 +58,13 @@ def cluster() -> Iterator[Cluster]:
 
 
 def side_by_side(scale: Scale, folder: Path) -> list[Row]:
-    """Imports, acts, batches and what pages ask: PostgreSQL against SQLite."""
+    """Imports, acts and batches: PostgreSQL against SQLite."""
     with cluster() as server:
         return [
             *_imports(scale, folder, server),
             *_acts(scale, folder, server),
             *_writers(scale, folder, server),
             *_rates(scale, folder, server),
-            *_pages(scale, folder, server),
         ]
 
 
@@ -254,64 +245,3 @@ def _recorded(place: Located, learner: str, n_runs: int) -> int:
     found = queries.revision(context).n_runs
     context.store.close()
     return found
-
-
-# What pages ask
-
-_OF_RUNS: Final[Mapping[str, Question]] = {
-    "frame": queries.frame,
-    "overview": queries.overview,
-    "posteriors": queries.belief,
-    "judgements": queries.judgements,
-    "confidence": queries.confidence,
-    "chances": queries.inclusion,
-    "savings": queries.savings,
-    "runs with their heat map": queries.runs_view,
-    "one run": lambda context: queries.run(context, "run-00000007"),
-    "an arm's path": lambda context: queries.arm_path(context, _ARM),
-    "an arm's runs": lambda context: queries.arm_runs(context, _ARM),
-    "an arm's ledger": lambda context: queries.arm_ledger(context, _ARM),
-    "unread": queries.unread,
-    "rewards": queries.rewards,
-    "audit": queries.changes,
-    "imports": queries.imports,
-    "status": queries.status,
-    "learners": learners,
-}
-_OF_EVALUATIONS: Final[Mapping[str, Question]] = {
-    "evaluations": queries.page_of_evaluations,
-    "bias watch": queries.bias_watch,
-    "agreement": queries.agreement,
-    "layers": queries.layers,
-    "graders": queries.evaluated,
-    "queues": queues,
-}
-_OF_EPISODES: Final[Mapping[str, Question]] = {
-    "environments": queries.episodes,
-    "an environment": lambda context: queries.environment(context, "env/1"),
-    "episodes": queries.episode_list,
-    "one episode": lambda context: queries.episode(context, "e0"),
-    "episodes without": queries.without_episode,
-}
-
-
-def _pages(scale: Scale, folder: Path, server: Cluster) -> Iterator[Row]:
-    n_runs, n_judged = scale.n_page_runs, scale.n_page_evaluations
-    n_pairs = max(scale.n_page_pairs // 10, 1)
-    worlds: dict[str, tuple[Callable[[Path], Context], Mapping[str, Question]]] = {
-        f"{n_runs:,} runs": (lambda path: pages.filled(path, n_runs), _OF_RUNS),
-        f"{n_judged:,} evaluations": (lambda path: judged_pages.judged(path, n_judged), _OF_EVALUATIONS),
-        f"{n_judged // 10:,} episodes": (lambda path: episodes.filled(path, n_judged // 10), _OF_EPISODES),
-    }
-    for what, (fill, questions) in worlds.items():
-        file = fill(folder / f"{what}.db")
-        served = context_at(server.fresh(folder / f"{what} served"))
-        file.store.copy_to(served.store.database)
-        for name, ask in questions.items():
-            for _ in range(_ASKED_BEFORE):
-                ask(served)
-            timed = _timed((file, served), lambda context, _, ask=ask: ask(context), n_pairs)  # type: ignore[misc]
-            goal = _OF_PAGES if timed.base_ms >= _SLOW_MS else None
-            yield timed.row(f"PostgreSQL: page data: {name}, {what}", _BASE, goal)
-        file.store.close()
-        served.store.close()

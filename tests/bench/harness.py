@@ -23,8 +23,6 @@ import msgspec
 Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share", "ms"]
 
 _LIBRARIES: Final = ("numpy", "scipy", "sqlalchemy", "msgspec", "orjson", "streamlit", "plotly")
-NEIGHBOURS: Final = ("mabwiser", "river")
-"""In the extra ``bench``; measured where they are installed."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +72,6 @@ class Scale:
     n_number_pairs: int
     n_inclusion_arms: int
     n_inclusion_pairs: int
-    n_judged_items: int
     n_training_rows: int
     n_training_pairs: int
     n_page_runs: int
@@ -87,132 +84,45 @@ class Scale:
     crowd_s: float
     n_clicks: int
     import_mb: int
-    n_starts: int
-    n_quiet_worlds: int
-    n_quiet_seeds: int
-    n_quiet_months: int
-    n_planted_seeds: int
 
 
-TINY: Final = Scale(
-    n_bulk_runs=40,
-    n_bulk_pairs=1,
-    n_session_prompts=6,
-    n_progress_files=3,
-    n_progress_pairs=1,
-    n_durable_pairs=2,
-    n_batch_rewards=20,
-    n_batch_pairs=1,
-    n_writers=2,
-    n_writes=3,
-    n_writer_rounds=1,
-    n_grown_from=60,
-    n_grown_to=200,
-    n_grown_runs=20,
-    n_grown_pairs=1,
-    n_summary_arms=300,
-    n_select_arms=300,
-    n_number_pairs=1,
-    n_inclusion_arms=40,
-    n_inclusion_pairs=1,
-    n_judged_items=300,
-    n_training_rows=40,
-    n_training_pairs=1,
-    n_page_runs=60,
-    n_page_pairs=1,
-    n_page_evaluations=200,
-    n_learners=20,
-    n_fleet_pairs=1,
-    n_screen_arms=40,
-    n_screen_pairs=1,
-    crowd_s=0.5,
-    n_clicks=0,
-    import_mb=1,
-    n_starts=0,
-    n_quiet_worlds=1,
-    n_quiet_seeds=1,
-    n_quiet_months=1,
-    n_planted_seeds=1,
-)
-QUICK: Final = Scale(
-    n_bulk_runs=4_000,
-    n_bulk_pairs=7,
-    n_session_prompts=1_500,
-    n_progress_files=300,
-    n_progress_pairs=7,
-    n_durable_pairs=200,
-    n_batch_rewards=10_000,
-    n_batch_pairs=7,
-    n_writers=30,
-    n_writes=40,
-    n_writer_rounds=5,
-    n_grown_from=10_000,
-    n_grown_to=1_000_000,
-    n_grown_runs=2_000,
-    n_grown_pairs=7,
-    n_summary_arms=100_000,
-    n_select_arms=10_000,
-    n_number_pairs=15,
-    n_inclusion_arms=1_000,
-    n_inclusion_pairs=3,
-    n_judged_items=10_000,
-    n_training_rows=100_000,
-    n_training_pairs=3,
-    n_page_runs=20_000,
-    n_page_pairs=200,
-    n_page_evaluations=100_000,
-    n_learners=2_000,
-    n_fleet_pairs=15,
-    n_screen_arms=10_000,
-    n_screen_pairs=15,
-    crowd_s=20,
-    n_clicks=0,
-    import_mb=100,
-    n_starts=0,
-    n_quiet_worlds=20,
-    n_quiet_seeds=5,
-    n_quiet_months=3,
-    n_planted_seeds=20,
-)
-FULL: Final = Scale(
-    n_bulk_runs=20_000,
-    n_bulk_pairs=9,
-    n_session_prompts=8_000,
-    n_progress_files=1_000,
-    n_progress_pairs=7,
-    n_durable_pairs=1_000,
-    n_batch_rewards=10_000,
-    n_batch_pairs=15,
-    n_writers=30,
-    n_writes=100,
-    n_writer_rounds=9,
-    n_grown_from=10_000,
-    n_grown_to=1_000_000,
-    n_grown_runs=2_000,
-    n_grown_pairs=7,
-    n_summary_arms=100_000,
-    n_select_arms=10_000,
-    n_number_pairs=51,
-    n_inclusion_arms=1_000,
-    n_inclusion_pairs=5,
-    n_judged_items=10_000,
-    n_training_rows=100_000,
-    n_training_pairs=3,
-    n_page_runs=1_000_000,
-    n_page_pairs=200,
-    n_page_evaluations=100_000,
-    n_learners=2_000,
-    n_fleet_pairs=15,
-    n_screen_arms=10_000,
-    n_screen_pairs=51,
-    crowd_s=60,
-    n_clicks=15,
-    import_mb=1_000,
-    n_starts=3,
-    n_quiet_worlds=20,
-    n_quiet_seeds=5,
-    n_quiet_months=3,
-    n_planted_seeds=20,
+_SIZES: Final[dict[str, tuple[int, int, int]]] = {
+    "n_bulk_runs": (40, 4_000, 20_000),
+    "n_bulk_pairs": (1, 7, 9),
+    "n_session_prompts": (6, 1_500, 8_000),
+    "n_progress_files": (3, 300, 1_000),
+    "n_progress_pairs": (1, 7, 7),
+    "n_durable_pairs": (2, 200, 1_000),
+    "n_batch_rewards": (20, 10_000, 10_000),
+    "n_batch_pairs": (1, 7, 15),
+    "n_writers": (2, 30, 30),
+    "n_writes": (3, 40, 100),
+    "n_writer_rounds": (1, 5, 9),
+    "n_grown_from": (60, 10_000, 10_000),
+    "n_grown_to": (200, 1_000_000, 1_000_000),
+    "n_grown_runs": (20, 2_000, 2_000),
+    "n_grown_pairs": (1, 7, 7),
+    "n_summary_arms": (300, 100_000, 100_000),
+    "n_select_arms": (300, 10_000, 10_000),
+    "n_number_pairs": (1, 15, 51),
+    "n_inclusion_arms": (40, 1_000, 1_000),
+    "n_inclusion_pairs": (1, 3, 5),
+    "n_training_rows": (40, 100_000, 100_000),
+    "n_training_pairs": (1, 3, 3),
+    "n_page_runs": (60, 20_000, 1_000_000),
+    "n_page_pairs": (1, 200, 200),
+    "n_page_evaluations": (200, 100_000, 100_000),
+    "n_learners": (20, 2_000, 2_000),
+    "n_fleet_pairs": (1, 15, 15),
+    "n_screen_arms": (40, 10_000, 10_000),
+    "n_screen_pairs": (1, 15, 51),
+    "n_clicks": (0, 0, 15),
+    "import_mb": (1, 100, 1_000),
+}
+"""Sizes of the benchmarks: tiny, quick, full."""
+TINY, QUICK, FULL = (
+    Scale(crowd_s=seconds, **{name: sizes[column] for name, sizes in _SIZES.items()})
+    for column, seconds in enumerate((0.5, 20, 60))
 )
 
 Benchmark = Callable[[Scale, Path], list[Row]]
@@ -284,16 +194,3 @@ def _fsync_ms(folder: Path) -> float:
             os.fsync(file.fileno())
             times.append((time.perf_counter_ns() - began) / 1e6)
     return statistics.median(times)
-
-
-def missing_neighbours() -> list[str]:
-    """Neighbours that are not installed."""
-    return [name for name in NEIGHBOURS if not _installed(name)]
-
-
-def _installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True

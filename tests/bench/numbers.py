@@ -9,10 +9,9 @@ from typing import Final
 import numpy as np
 from scipy.special import betaincinv
 
-from core.columns import ArmColumns, Floats, Ints
+from core.columns import ArmColumns, Floats
 from core.policy import pack
 from core.records.learner import LearnerSettings
-from core.statistics.agreement import Metric, alpha, coincidences
 from core.statistics.inclusion import inclusion_chances
 from core.statistics.summary import summarise
 from tests.bench.harness import Row, Scale, pairs
@@ -88,48 +87,6 @@ def _inclusion(arms: ArmColumns, scale: Scale, which: str) -> Row:
         raise AssertionError("base and ours must find the same chances")
     what = f"chance of inclusion, {len(arms):,} arms, {which}"
     return timed.row(what, "Python loop of the same packer, arm by arm", 0.1)
-
-
-_N_RATERS: Final = 3
-_SCORE_STEPS: Final = 20
-_METRICS: Final[dict[Metric, tuple[str, int]]] = {
-    "nominal": ("outcomes", 2),
-    "ordinal": ("labels", 4),
-    "interval": ("scores", _SCORE_STEPS + 1),
-}
-"""What is compared by each metric, and how many different values there are."""
-
-
-def agreements(scale: Scale, _folder: Path) -> list[Row]:
-    """Krippendorff's alpha of items that three raters judged, by each metric."""
-    return [_agreement(metric, scale) for metric in _METRICS]
-
-
-def _agreement(metric: Metric, scale: Scale) -> Row:
-    what, n_values = _METRICS[metric]
-    rng = np.random.default_rng(5)
-    item = np.repeat(np.arange(scale.n_judged_items), _N_RATERS)
-    truth = np.repeat(rng.integers(0, n_values, scale.n_judged_items), _N_RATERS)
-    level = np.where(rng.random(len(item)) < 0.6, truth, rng.integers(0, n_values, len(item)))
-    value = level / _SCORE_STEPS if metric == "interval" else level
-    if not np.allclose(_coincidences(item, level), coincidences(item, level)):
-        raise AssertionError("base and ours must find the same coincidences")
-    timed = pairs(
-        lambda _: _coincidences(item, level),
-        lambda _: alpha(item, value, metric),
-        scale.n_number_pairs,
-    )
-    name = f"alpha of {what}, {scale.n_judged_items:,} items by {_N_RATERS} raters"
-    return timed.row(name, "its coincidence matrix in bare NumPy", 2.0)
-
-
-def _coincidences(item: Ints, level: Ints) -> Floats:
-    """The matrix alone, nothing checked: no gaps, every item judged by several."""
-    n_levels = int(level.max()) + 1
-    n_cells = (int(item.max()) + 1) * n_levels
-    counts = np.bincount(item * n_levels + level, minlength=n_cells).reshape(-1, n_levels)
-    weighed = counts / (counts.sum(axis=1) - 1)[:, None]
-    return np.asarray(weighed.T @ counts - np.diag(weighed.sum(axis=0)))
 
 
 def _moved(arms: ArmColumns) -> ArmColumns:

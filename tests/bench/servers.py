@@ -31,49 +31,14 @@ app.run(config={
 })
 """
 
-# As little as a server can do with a body: have it whole, say it back.
-_ECHO: Final = """
-import sys
-import uvicorn
-
-async def echo(scope, receive, send):
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-uvicorn.run(echo, port=int(sys.argv[1]), lifespan="off", log_level="warning", access_log=False)
-"""
 _COMMAND: Final = "from dashboard.launch import main; main()"
-_WITHOUT_DOORS: Final = f"from dashboard import server; server.is_door_path = lambda path: False; {_COMMAND}"
 
 
 @contextmanager
-def api(database: Path) -> Iterator[str]:
-    """The doors alone on a database; their address, without a slash at its end."""
-    port = free_port()
-    command = ["-c", _COMMAND, "--database", str(database), "api", "--port", str(port)]
-    with _serving(command, port, {}, asked="healthz"):
-        yield f"http://localhost:{port}"
-
-
-@contextmanager
-def echo() -> Iterator[str]:
-    """A server that says back what it is sent; its address."""
-    port = free_port()
-    with _serving(["-c", _ECHO, str(port)], port, {}) as url:
-        yield url
-
-
-@contextmanager
-def dashboard(database: Path, *, has_doors: bool = True) -> Iterator[str]:
+def dashboard(database: Path) -> Iterator[str]:
     """The dashboard on a database; its address."""
     port = free_port()
-    started = _COMMAND if has_doors else _WITHOUT_DOORS
-    command = ["-c", started, "serve", "--no-browser", "--port", str(port)]
+    command = ["-c", _COMMAND, "serve", "--no-browser", "--port", str(port)]
     with _serving(command, port, {"ARMSCOPE_DATABASE": str(database)}) as url:
         yield url
 
@@ -94,7 +59,6 @@ def _serving(
     environment: dict[str, str],
     *,
     folder: Path = ROOT,
-    asked: str = "",
 ) -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, *arguments],
@@ -105,7 +69,7 @@ def _serving(
     )
     try:
         url = f"http://localhost:{port}/"
-        wait_for(url + asked)
+        wait_for(url)
         yield url
     finally:
         server.terminate()

@@ -12,12 +12,8 @@ from tests.bench import away
 from tests.bench.harness import TINY, Row
 
 IN_PROCESS = [name for name in bench.BENCHMARKS if name not in {"import-memory", "dashboard-memory"}]
-STARTS_OTHERS = {
-    *("writers", "engines", "chain", "growth", "reruns", "progress", "crowd", "quiet"),
-    *("http-batch", "http-reward", "slow-clients", "mcp-select", "pages-beside", "doors-start"),
-    "agent-starts",
-}
-"""Most of their time goes into starting processes, or into playing months: they are tried among the long."""
+STARTS_OTHERS = {"writers", "engines", "growth", "reruns", "progress", "crowd", "agent-starts"}
+"""Most of their time goes into starting processes: they are tried among the long."""
 
 
 @pytest.mark.parametrize(

@@ -128,14 +128,6 @@ _STAGED: list[Iterator[object]] = []
 """Imports that stay as they are: one that is ended takes its rows back."""
 
 
-def end(contexts: Sequence[Context]) -> None:
-    """End the imports in progress, and close the databases."""
-    while _STAGED:
-        _STAGED.pop().close()  # type: ignore[attr-defined]
-    for context in contexts:
-        context.store.close()
-
-
 def places(context: Context, table: Table) -> Iterator[Place]:
     """The values of the first and the last row of a table, or of its few rows."""
     names = [column.name for column in table.columns]
