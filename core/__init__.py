@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
     from core.records.episode import Episode, Finding, Part, Scale, Step
     from core.records.episode_credit import CreditAnswer
-    from core.records.episode_view import EpisodeView
+    from core.records.episode_page import EpisodeView
     from core.records.evaluation_page import Evaluation, EvaluationFilter
     from core.records.import_answer import ImportAnswer
     from core.records.inventory import (
@@ -157,7 +157,7 @@ else:
             "Step",
         ),
         "core.records.episode_credit": ("CreditAnswer",),
-        "core.records.episode_view": ("EpisodeView",),
+        "core.records.episode_page": ("EpisodeView",),
         "core.records.evaluation_page": (
             "Evaluation",
             "EvaluationFilter",

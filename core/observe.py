@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.records.evidence import Evidence
+from core.records.evidence import Evidence, Verdict
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.run import Run
-from core.records.verdict import Verdict
 
 _LEARNED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED | OBSERVED, INCLUDED | REFERENCED | OBSERVED]))
 _RECORDED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED, INCLUDED | REFERENCED]))

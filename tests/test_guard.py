@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.guard import guard
-from core.records.evidence import Evidence
+from core.flows.learn import guard
+from core.records.evidence import Evidence, Outcome
 from core.records.run import Inventory, Phase, Run, Status
-from core.records.verdict import Outcome
 
 
 @pytest.mark.parametrize(

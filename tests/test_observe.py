@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.arm import Arm
-from core.records.evidence import Evidence
+from core.records.evidence import Evidence, Outcome, Verdict
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.run import Inventory, Run
-from core.records.verdict import Outcome, Verdict
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 5), st.sampled_from(get_args(Outcome)))

@@ -20,9 +20,9 @@ from core.demo.play import Progress, play
 from core.demo.world import LEARNER, N_RUNS
 from core.errors import ArmscopeError, Conflict, SchemaMismatch, StoreBusy, StoreUnusable
 from core.flows.context import Context
-from core.flows.copy import copy
 from core.flows.maintenance import upgrade
 from core.flows.queries import DEMO_ORIGIN, frame
+from core.flows.restore import copy
 from core.records.actor import Actor
 from core.settings import Located, Server
 from core.store.engine.sqlite import Database

@@ -2,7 +2,7 @@
 
 One small detector per arm type. Each promises to look at the run's calls and texts only, never at the clock or
 at what is already believed. A tool is recognised by a call of exactly its name; in ``standard`` a name that no arm
-has may also be one of the spellings by which clients name a tool with its server (`core.detect.spellings`), in
+has may also be one of the spellings by which clients name a tool with its server (`core.detect.words`), in
 ``openclaw`` it is not. Sections are recognised alike in both modes; skills, files and memories by the table
 `MENTIONS`: ``standard`` refuses to guess (a memory without content counts as not referenced), ``openclaw`` finds
 what OpenClaw finds.
@@ -17,8 +17,8 @@ from itertools import chain
 from typing import Final, Protocol
 
 from core.detect.openclaw import OpenclawMentions
-from core.detect.spellings import names_a_server, spellings
 from core.detect.standard import StandardMentions
+from core.detect.words import names_a_server, spellings
 from core.records.arm import Arm
 from core.records.evidence import Evidence, Reference, Where
 from core.records.learner import Mode

@@ -30,7 +30,7 @@ from core.flows.context import Context
 from core.flows.names import arm_ids
 from core.flows.reset import ResetScope, reset
 from core.flows.reward import reward
-from core.formats.openclaw_status import status_text
+from core.formats.openclaw_learning import status_text
 from core.formats.strict import json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor

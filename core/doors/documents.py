@@ -20,11 +20,11 @@ from core.records.audit import AuditEntry, AuditPage, Denial, DenialPage
 from core.records.estimate import Estimate
 from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
 from core.records.evaluation_page import EvaluationState
+from core.records.evidence import Outcome
 from core.records.run import RunClass, Status
 from core.records.run_page import RowState
 from core.records.times import Moment, iso
 from core.records.transcript import Message
-from core.records.verdict import Outcome
 
 if TYPE_CHECKING:
     from core.flows import queries

@@ -60,8 +60,7 @@ from core.records.candidate import tool_candidate
 from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
 from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
 from core.records.episode_credit import CreditAnswer, CreditRule
-from core.records.episode_page import EpisodeOutcome
-from core.records.episode_view import EpisodeView
+from core.records.episode_page import EpisodeOutcome, EpisodeView
 from core.records.evaluation import EvaluationOutcome
 from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter
 from core.records.import_answer import ImportAnswer

@@ -18,9 +18,8 @@ from core.records.status import Money
 from core.records.times import Moment, iso
 from core.statistics.savings.baseline import BaselineNeed, BaselineShare
 from core.statistics.savings.comparison import Comparison
-from core.statistics.savings.left_out import LeftOut
 from core.statistics.savings.plan import ProofNeed
-from core.statistics.savings.whole import Savings
+from core.statistics.savings.whole import LeftOut, Savings
 
 
 class StorySelection(TypedDict):

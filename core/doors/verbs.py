@@ -471,7 +471,7 @@ VERBS: Final = (
     Verb(
         name="agreement",
         action="read",
-        flow="core.flows.queries.agreement:agreement",
+        flow="core.flows.queries.evaluations:agreement",
         example={"wanted": {"rubric": "v2"}},
         document="core.doors.documents:agreement",
     ),

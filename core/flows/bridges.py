@@ -14,13 +14,11 @@ from msgspec import Meta
 from core.errors import Conflict, NotApplicable, NotFound
 from core.flows.context import Context
 from core.records.actor import Actor
-from core.records.bridge import SenderRow, check_chat_name
 from core.records.learner import INSTALLATION
-from core.records.member import MemberRow
-from core.store.bridges import add_sender as store_sender
-from core.store.bridges import is_bridge, member_of_sender, sender_rows
-from core.store.bridges import remove_sender as drop_sender
-from core.store.members import MemberMatch, member_by_name
+from core.records.member import MemberRow, SenderRow, check_chat_name
+from core.store.members import MemberMatch, is_bridge, member_by_name, member_of_sender, sender_rows
+from core.store.members import add_sender as store_sender
+from core.store.members import remove_sender as drop_sender
 from core.store.store import Store
 from core.store.transaction import Detail, Transaction
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Unpack
 import msgspec
 from msgspec import Meta
 
-from core.credit import SHARING, credited
+from core.episodes import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
 from core.evaluate import known_grade
 from core.flows.context import Context, unlimited
@@ -30,7 +30,7 @@ from core.store.browsers import other_browsers
 from core.store.compacted import compacted_runs
 from core.store.evaluations import Added, Judgement, add_evaluations, answered
 from core.store.reads import find_run, missing_run
-from core.store.reads.subjects import arms_of_runs, near_uids
+from core.store.reads.evaluations import arms_of_runs, near_uids
 from core.store.replies import keep_replies, replies_of, reply_to
 from core.store.rubrics import standing_versions
 from core.store.subjects import subject_no

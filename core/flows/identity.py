@@ -1,11 +1,15 @@
-"""Identity: the actor of a secret or a session. Every request reads it, so a revocation takes effect at once."""
+"""Identity: the actor of a secret or a session. Every request reads it, so a revocation takes effect at once.
+
+Granting of roles: an actor grants at most its own permissions.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from core.errors import InvalidInput, StoreError, Unidentified
-from core.records.actor import Actor
+from core.errors import Denied, InvalidInput, StoreError, Unidentified
+from core.permissions import may_give
+from core.records.actor import Actor, Grant
 from core.records.learner import INSTALLATION
 from core.records.member import Session, check_email
 from core.records.times import HOUR_MS, MINUTE_MS
@@ -204,3 +208,14 @@ def note_denied(store: Store, actor: Actor | None, action: str, now_ms: int) -> 
     """
     with suppress(StoreError):
         store.refusals.note(store, "" if actor is None else actor.name, action, now_ms)
+
+
+def check_may_grant(actor: Actor, grant: Grant) -> None:
+    """Raise `Denied` unless the actor is a person who holds all that the grant includes."""
+    if actor.token or not may_give(actor, grant):
+        where = "every learner" if grant.learner is None else repr(grant.learner)
+        raise Denied(
+            f"Only a signed-in user who holds all of {grant.role} in {where} can grant it, got {actor.name}.",
+            next_step="Grant less, or ask an operator of all learners.",
+            action="members",
+        )

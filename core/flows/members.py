@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from core.errors import Conflict, NotApplicable, NotFound
 from core.flows.context import Context
-from core.flows.granting import check_may_grant
+from core.flows.identity import check_may_grant
 from core.permissions import may_give
 from core.records.actor import Grant, PersonRole, Role
 from core.records.member import (
@@ -22,11 +22,11 @@ from core.records.member import (
 )
 from core.records.parameters import MemberName
 from core.settings import check_learner
-from core.store.bridges import forget_senders
 from core.store.members import (
     MemberMatch,
     clear_roles,
     end_sessions,
+    forget_senders,
     give_role,
     invitation,
     mark_removed,

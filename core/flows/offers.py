@@ -20,7 +20,7 @@ from core.flows.settings import put
 from core.observe import observe
 from core.policy import select as select_arms
 from core.records.arm import MICRO, Arm, Prior, check_key
-from core.records.evidence import Evidence
+from core.records.evidence import Evidence, Verdict
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount
@@ -28,7 +28,6 @@ from core.records.offer import ArmState, Offer, Report, Reported, SelectionOptio
 from core.records.run import OFFERED, Inventory, Run
 from core.records.selection import Selection
 from core.records.times import HOUR_MS, iso
-from core.records.verdict import Verdict
 from core.store.ledger import Entry, add_observations
 from core.store.offers import (
     Waiting,

@@ -19,7 +19,7 @@ from core.records.judging import EvaluationOrder, Subject
 from core.records.layer import LayerUri, parse_uri
 from core.records.reward import not_in_prompt
 from core.store.reads import RunMatch, find_runs, flags_of, listed_arms
-from core.store.reads.subjects import near_uids
+from core.store.reads.evaluations import near_uids
 from core.store.subjects import ExecutionMatch, Kind, executions_of, layer_nos, name_subject
 from core.store.transaction import Transaction
 

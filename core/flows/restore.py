@@ -2,6 +2,8 @@
 
 Processes with the open database can continue. The token of each write invalidates their caches. If the file was
 replaced, they open the one at the path.
+
+Copy of a full database to another file or server, both verified.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from core.errors import ArmscopeError, InvalidInput, SchemaMismatch, StoreUnusab
 from core.files import check_file
 from core.flows.context import Context, utc_now_ms
 from core.flows.queries.verify import problem_of, verify
+from core.flows.steps import ProgressCallback
 from core.permissions import authorise
 from core.records.actor import Actor
 from core.records.answers import RestoreAnswer
 from core.records.times import instant
 from core.settings import Located, Server, local_operator
-from core.store.engine.making import is_empty
-from core.store.engine.sqlite import Database, copy_file
+from core.store.engine.sqlite import Database, copy_file, is_empty
 from core.store.files import make_file, make_folder
 from core.store.reads.across import n_acts_beyond, n_runs, n_runs_beyond
 from core.store.schema import upgrade
@@ -171,3 +173,45 @@ def _free_name(path: Path, now_ms: int) -> Path:
         for more in ("", *(f"-{n}" for n in range(2, 1_000)))
     )
     return next(candidate for name in names if not os.path.lexists(candidate := path.with_name(name)))
+
+
+class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Source, target and learners of a copy. Both databases passed verification."""
+
+    source: str
+    target: str
+    learners: tuple[str, ...]
+
+
+def copy(
+    source: Located, target: Located, *, actor: Actor | None = None, progress: ProgressCallback | None = None
+) -> CopyAnswer:
+    """Copy one snapshot of a database with its history into an empty one, and verify both.
+
+    The source is only read and may be in use. ``progress`` counts tables.
+
+    Raises
+    ------
+    InvalidInput
+        Source and target are the same.
+    NoDatabase
+        There is no source.
+    Conflict
+        The target is not empty; nothing was copied.
+    StoreDamaged
+        The caches of one database do not match its facts.
+    """
+    operator = actor or local_operator()
+    authorise(operator, "settings", None)
+    if source == target:
+        raise InvalidInput(
+            f"Source and target must be different databases, got {source} twice; nothing was copied.",
+            next_step="Name a new database.",
+        )
+    with closing(Store(source, create=False)) as ours, closing(Store(target)) as theirs:
+        ours.copy_to(theirs.database, progress)
+        for store in (ours, theirs):
+            verification = verify(Context(store=store, actor=operator), limit=1)
+            if not verification.clean:
+                raise problem_of(verification, store.location)
+    return CopyAnswer(source=str(source), target=str(target), learners=verification.learners)

@@ -35,8 +35,7 @@ from core.records.review import (
 )
 from core.records.times import iso
 from core.store.queues import Item, Queue, add_skip, find_queue
-from core.store.reads.reviewable import named_item, texts_of
-from core.store.reads.reviewed import judged_last, suggestion_of
+from core.store.reads.reviewable import judged_last, named_item, suggestion_of, texts_of
 from core.store.replies import reply_of
 from core.store.review import (
     Board,

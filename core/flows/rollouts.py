@@ -22,8 +22,15 @@ from core.formats.strict import Flaw
 from core.permissions import authorise
 from core.records.episode import Episode
 from core.records.limits import keepable
-from core.records.rollout import EventsTaken, RefusedEvent, RolloutRow
-from core.records.rollout_event import Message, RolloutEvent, Started, Updated
+from core.records.rollout import (
+    EventsTaken,
+    Message,
+    RefusedEvent,
+    RolloutEvent,
+    RolloutRow,
+    Started,
+    Updated,
+)
 from core.records.times import iso
 from core.store.episodes import keyed, retell_episodes
 from core.store.reads import learners

@@ -11,8 +11,8 @@ from msgspec import Meta
 from core.errors import ArmscopeError, Conflict, InvalidSetting
 from core.flows.context import Context
 from core.records.answers import SettingAnswer
+from core.records.bill import plain_prices
 from core.records.learner import LearnerSettings
-from core.records.price_forms import plain_prices
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
 

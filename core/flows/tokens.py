@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from core.errors import Conflict, InvalidInput, NotFound
 from core.flows.context import Context
-from core.flows.granting import check_may_grant
+from core.flows.identity import check_may_grant
 from core.records.actor import Scope
 from core.records.limits import whole
 from core.records.times import DAY_MS

@@ -4,19 +4,25 @@ Size and modification time detect a change, which works on every file system wit
 disk as soon as it is reported. All imports of one watch are one act, so one ``undo`` reverts them: a session grows
 hundreds of times, and separate acts would repeat its runs. If the act is undone meanwhile, it stays undone, and the
 next change starts a new one.
+
+Discovery of the session folders of common agents on this machine; nothing is recorded.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from core.errors import UnreadableSource
 from core.flows.context import Context
 from core.flows.importing import ImportAnswer, import_files
-from core.formats import Limits, files_in, recognise
+from core.formats import Limits, Source, files_in, open_sources, recognise
 from core.formats.openclaw_report import session_of_report
 from core.formats.tools import NAME as TOOLS
 from core.records.run import Phase, Unit
@@ -118,3 +124,52 @@ def is_transcript(path: Path) -> bool:
         return session_of_report(path) is not None or recognise(path) not in {None, TOOLS}
     except UnreadableSource:
         return False
+
+
+USUAL: Final = (
+    ("Claude Code", ".claude/projects"),
+    ("OpenClaw", ".openclaw/agents/*/sessions"),
+    ("pi", ".pi/agent/sessions"),
+    ("Gemini CLI", ".gemini/tmp"),
+    ("Codex CLI", ".codex/sessions"),
+)
+"""Agents and their session folders below the home folder."""
+
+
+class AgentSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of one format in one folder; ``newest_ms`` is the latest modification time."""
+
+    agent: str
+    folder: str
+    format: str
+    files: int
+    size_bytes: int
+    newest_ms: int
+
+
+def discover_sessions(home: Path) -> list[AgentSessions]:
+    """Return the session files of common agents by folder and format."""
+    return [sessions for agent, folder in _folders(home) for sessions in _in_folder(agent, folder)]
+
+
+def _folders(home: Path) -> Iterator[tuple[str, Path]]:
+    for agent, pattern in USUAL:
+        for folder in sorted(home.glob(pattern)):
+            if folder.is_dir():
+                yield agent, folder
+
+
+def _in_folder(agent: str, folder: Path) -> Iterator[AgentSessions]:
+    by_format: dict[str, list[Source]] = defaultdict(list)
+    with open_sources([folder]) as opened:
+        for source in opened.sources:
+            by_format[source.format].append(source)
+    for format_name, sources in sorted(by_format.items()):
+        yield AgentSessions(
+            agent=agent,
+            folder=str(folder),
+            format=format_name,
+            files=len(sources),
+            size_bytes=sum(source.size_bytes for source in sources),
+            newest_ms=max(source.path.stat().st_mtime_ns for source in sources) // 1_000_000,
+        )

@@ -27,7 +27,7 @@ from core.formats.stream import Damage
 from core.formats.strict import Flaw, decoded
 from core.records.arm import Arm
 from core.records.bill import Spent
-from core.records.evidence import Reference
+from core.records.evidence import Outcome, Reference
 from core.records.ledger_lines import (
     LINES_VERSION,
     ContentLine,
@@ -38,7 +38,6 @@ from core.records.ledger_lines import (
 from core.records.limits import Count, Duration, Label, Millis, shown
 from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
 from core.records.selection import Selection
-from core.records.verdict import Outcome
 
 NAME: Final = "armscope"
 MANIFEST: Final = "manifest.json"

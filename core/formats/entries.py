@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from core.records.ledger_lines import LedgerLine
-from core.records.rollout_event import RolloutEvent, Started
+from core.records.rollout import RolloutEvent, Started
 from core.records.run import Run, Unit
 
 MIB: Final = 1 << 20

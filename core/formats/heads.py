@@ -15,10 +15,9 @@ import msgspec
 from core.errors import UnreadableSource
 from core.formats.archive import ZIP_MAGIC, is_tar, names_in
 from core.formats.entries import Limits
-from core.formats.reading import Head, first_keys
+from core.formats.reading import Head, first_keys, whole
 from core.formats.stream import BOM, COMPRESSED, Bytes
 from core.formats.strict import UNDECODABLE
-from core.formats.values import whole
 
 _MAX_LINES: Final = 64
 _MAX_BYTES: Final = 128 << 10

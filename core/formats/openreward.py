@@ -28,7 +28,7 @@ from core.formats.tool_output import digest_of_metadata, digest_of_value, first_
 from core.records.counts import number_of
 from core.records.episode import Episode, Step
 from core.records.limits import Count, Millis, shown
-from core.records.rollout_event import Message, RolloutEvent, Started, Updated, without_text
+from core.records.rollout import Message, RolloutEvent, Started, Updated, without_text
 
 NAME: Final = "openreward"
 

@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from core.records.episode import Scale
+from core.records.evidence import Outcome
 from core.records.parameters import ExportFormat
 from core.records.reset import Target
-from core.records.verdict import Outcome
 
 Recorded = Literal["new", "duplicate", "updated"]
 

@@ -1,8 +1,11 @@
-"""Evidence: the references to each included arm that the detectors saw in one run."""
+"""Evidence: the references to each included arm that the detectors saw in one run.
+
+Verdict of the guard about a run, with its reason.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
@@ -37,3 +40,22 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     n_calls: int = 0
     n_real_calls: int = 0
     not_offered: tuple[str, ...] = ()
+
+
+SkipReason = Literal["conversational", "aborted", "error", "passive"]
+SKIP_REASONS: Final[tuple[SkipReason, ...]] = get_args(SkipReason)
+Outcome = Literal["observed", "conversational", "aborted", "error", "passive", "empty"]
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """``observed``, or the reason why nothing is updated; ``empty`` runs are no runs at all.
+
+    >>> Verdict(outcome="conversational").observed
+    False
+    """
+
+    outcome: Outcome
+
+    @property
+    def observed(self) -> bool:
+        return self.outcome == "observed"

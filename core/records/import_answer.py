@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from core.records.counts import number_of
-from core.records.verdict import SKIP_REASONS, SkipReason
+from core.records.evidence import SKIP_REASONS, SkipReason
 
 _T = TypeVar("_T")
 SHOWN: Final = 100

@@ -6,9 +6,8 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from core.records.evidence import Evidence
+from core.records.evidence import Evidence, Verdict
 from core.records.run import Run
-from core.records.verdict import Verdict
 
 INCLUDED: Final = 1
 REFERENCED: Final = 2

@@ -23,7 +23,7 @@ from core.records.evaluation_lines import (
     LayerLine,
     RubricLine,
 )
-from core.records.evidence import Reference
+from core.records.evidence import Outcome, Reference
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
 from core.records.line_checks import check_id, check_number, check_storable
@@ -32,7 +32,6 @@ from core.records.observation import Kind, check_reason, check_request_key, chec
 from core.records.queue_lines import QueueLine, SkippedLine
 from core.records.reset import Target
 from core.records.run import Phase, Run
-from core.records.verdict import Outcome
 
 LINES_VERSION: Final = 1
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]

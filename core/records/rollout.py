@@ -1,9 +1,15 @@
-"""Messages of an agent with an environment, sent event by event."""
+"""Messages of an agent with an environment, sent event by event.
+
+Rollout event: what is kept of an event that OpenReward's client uploads, until all of its rollout have come.
+"""
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 import msgspec
 
+from core.records.episode import StepNote
 from core.records.times import Moment
 
 
@@ -40,3 +46,83 @@ class EventsTaken(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[RefusedEvent, ...]
     episodes: tuple[str, ...]
     waiting: tuple[str, ...]
+
+
+SPLIT_MS: Final = 50
+"""Blocks of one message are logged at most so far apart."""
+Side = Literal["agent", "answer", "other"]
+_SIDES: Final[dict[str, Side]] = {
+    "reasoning": "agent",
+    "assistant_message": "agent",
+    "tool_call": "agent",
+    "tool_result": "answer",
+    "user_message": "answer",
+}
+
+
+class Started(msgspec.Struct, frozen=True, tag_field="sent", tag="started", gc=False, omit_defaults=True):
+    """The stored part of a start event; ``otherwise`` is the task's name if no update names one."""
+
+    rollout: str
+    at_ms: int
+    environment: str
+    split: str | None = None
+    task: str | None = None
+    otherwise: str | None = None
+    variant: str | None = None
+    model: str | None = None
+
+
+class Updated(msgspec.Struct, frozen=True, tag_field="sent", tag="updated", gc=False):
+    """The stored part of an update: its task; the latest counts."""
+
+    rollout: str
+    at_ms: int
+    task: str | None
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="sent", tag="message", gc=False, omit_defaults=True):
+    """The stored part of a message, until all have arrived; long-term storage leaves out ``content``."""
+
+    rollout: str
+    uid: str
+    index: int
+    at_ms: int
+    type: str = ""
+    name: str = ""
+    call_id: str | None = None
+    n_chars: int = 0
+    content: str | None = None
+    reward: float | None = None
+    note: StepNote | None = None
+    finished: bool = False
+    meta_digest: str | None = None
+    args_digest: str | None = None
+
+    @property
+    def side(self) -> Side:
+        """The author's side."""
+        return _SIDES.get(self.type, "other")
+
+    def goes_on(self, before: Message) -> bool:
+        """Return whether another block belongs to the same message."""
+        return (
+            self.reward is not None
+            and self.index == before.index + 1
+            and self.side == before.side != "other"
+            and (self.reward, self.finished, self.meta_digest)
+            == (before.reward, before.finished, before.meta_digest)
+            and abs(self.at_ms - before.at_ms) <= SPLIT_MS
+        )
+
+
+RolloutEvent = Started | Updated | Message
+
+
+def without_text(event: RolloutEvent) -> RolloutEvent:
+    """The same without what it says; its length stays.
+
+    >>> without_text(Message(rollout="r", uid="m", index=0, at_ms=5, n_chars=3, content="yes")).content is None
+    True
+    """
+    return msgspec.structs.replace(event, content=None) if isinstance(event, Message) else event

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from core.records.evidence import Outcome
 from core.records.run import RunClass, Status
 from core.records.transcript import Message
-from core.records.verdict import Outcome
 
 Direction = Literal["older", "newer"]
 RowState = Literal["active", "undone", "gone"]

@@ -9,12 +9,11 @@ from typing import NamedTuple
 import msgspec
 
 from core.records.bill import Spent
-from core.records.evidence import Where
+from core.records.evidence import Outcome, Where
 from core.records.judged import ArmState
 from core.records.observation import Observation
 from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
 from core.records.selection import Reason, Selection
-from core.records.verdict import Outcome
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from typing import Final, Literal
 import msgspec
 
 from core.records.arm import ArmType
+from core.records.evidence import Outcome
 from core.records.run import RunClass, Status
-from core.records.verdict import Outcome
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ import scipy
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.records.estimate import Estimate
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
 from core.statistics.savings.shares import share
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
 
 IntervalName = Literal["student-t", "wilson"]
 

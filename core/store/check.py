@@ -17,7 +17,6 @@ from core.records.run import OFFERED
 from core.records.times import iso
 from core.records.verification import Difference
 from core.store.arms import descriptions
-from core.store.bills import wrong_bills
 from core.store.caches import ARM_SUMS, CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
 from core.store.compacted import compacted_rollups, unlike_compactions
 from core.store.contradicted import (
@@ -47,7 +46,7 @@ from core.store.quality import (
 )
 from core.store.reads import numbered_runs
 from core.store.rollup import USAGE_SUMS, ArmDay, ArmHour, Rollup, UsageHour, merged
-from core.store.settings import folded_settings
+from core.store.settings import folded_settings, wrong_bills
 from core.store.subjects import SUBJECTS, Kind, described_layers, subject_states
 from core.store.tables import ACTS, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of

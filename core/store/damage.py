@@ -18,8 +18,7 @@ from sqlalchemy import Column, Float, Integer, LargeBinary, Table, Text
 
 from core.errors import ArmscopeError
 from core.records.verification import Difference
-from core.store.log import lost_acts
-from core.store.seen import head_of
+from core.store.seen import head_of, lost_acts
 from core.store.tables import metadata
 from core.store.transaction import Snapshot
 

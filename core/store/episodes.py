@@ -42,7 +42,7 @@ from core.store.environments import (
 )
 from core.store.episode_credits import settle_episodes
 from core.store.provenance import undone_imports
-from core.store.step_texts import is_erased_episode, keep_step_texts, with_step_texts
+from core.store.texts import is_erased_episode, keep_step_texts, with_step_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Imported = Literal["new", "duplicate", "updated"]

@@ -26,10 +26,9 @@ from core.store.quality import fold_again
 from core.store.reads.runs import missing_run, named_run
 from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
-from core.store.step_texts import drop_step_texts
 from core.store.tables import marking
 from core.store.text_index import drop_indexed
-from core.store.texts import drop_transcripts
+from core.store.texts import drop_step_texts, drop_transcripts
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from core.errors import StoreBusy
-from core.records.rollout_event import Message, Started, Updated
+from core.records.rollout import Message, Started, Updated
 from core.records.times import DAY_MS
 from core.store.erased import Erased
 from core.store.tables import insert_into

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from core.records.evidence import Outcome
 from core.records.run import RunClass
 from core.records.run_page import RunRow
 from core.records.times import instant
-from core.records.verdict import Outcome
 from core.statistics.heatmap import CELL_STATES, CellState, Heatmap
 from dashboard import wording
 from dashboard.figures import theme

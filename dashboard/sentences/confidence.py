@@ -11,8 +11,7 @@ from core.flows.queries import UnreadReport
 from core.posterior.bands import TYPICAL_WIDTHS
 from core.records.judgement import ENOUGH_PULLS
 from core.records.posterior import BANDS, Band
-from core.statistics.confidence import Confidence
-from core.statistics.needed import UNREACHABLE
+from core.statistics.confidence import UNREACHABLE, Confidence
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words

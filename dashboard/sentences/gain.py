@@ -7,7 +7,7 @@ from typing import Final
 
 from core.statistics.overview import Severity
 from core.statistics.savings import Comparison, Estimate, MoneySaved, SavingsVerdict, VerdictReason
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
 from core.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed

@@ -13,9 +13,8 @@ import numpy as np
 from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import SettingsPreview
 from core.records.arm import ARM_TYPES
-from core.records.bill import MAX_PRICE, ModelPrices, Price
+from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars
 from core.records.learner import MAX_HOLD_MINUTES, LearnerSettings, Priors
-from core.records.price_forms import dollars
 from core.records.transcript import texts_policy
 from core.statistics.bias import Readiness
 from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.formats.openclaw_learning import ArmState, Config, Summary
-from core.formats.openclaw_status import status_text
+from core.formats.openclaw_learning import ArmState, Config, Summary, status_text
 from tests.conformance.vectors import Vector, compare, each_of, load
 
 

@@ -12,8 +12,8 @@ import pytest
 from core.columns import ArmDays
 from core.flows.queries import ArmPath, Inclusion, UnreadArm, UnreadReport
 from core.records.arm_summary import ArmVersions
+from core.statistics.confidence import UNREACHABLE
 from core.statistics.inclusion import Chance
-from core.statistics.needed import UNREACHABLE
 from core.statistics.path import path
 from core.statistics.savings import Savings, savings
 from dashboard import sentences, wording

@@ -14,13 +14,13 @@ from core.flows import queries
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.bulk import judge_batch, propose_batch
 from core.flows.context import Context
-from core.flows.copy import copy
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.maintenance import backup
 from core.flows.queues import add_queue, progress
+from core.flows.restore import copy
 from core.flows.review import my_last, next_item, submit
 from core.flows.training import export_training
 from core.flows.undo import redo, undo

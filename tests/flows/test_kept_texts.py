@@ -10,13 +10,12 @@ import pytest
 
 from core.doors.python import Learner
 from core.flows import queries
-from core.flows.context import Context
+from core.flows.context import USUAL, Context, ImportPace
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
-from core.flows.pace import USUAL, ImportPace
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import open_sources

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from core.flows.importing.lines import LineQueue, QueuedLine
+from core.flows.importing.reading import LineQueue, QueuedLine
 from core.records.episode import Episode, Step
 
 

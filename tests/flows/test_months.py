@@ -8,7 +8,7 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.queries.alarms import alarms
+from core.flows.queries.overview import alarms
 from core.flows.reward import reward
 from core.records.times import DAY_MS
 from core.statistics.overview import Attention

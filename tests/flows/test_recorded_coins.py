@@ -11,11 +11,10 @@ import pytest
 
 from core.flows import maintenance, queries
 from core.flows.context import Context
-from core.flows.copy import copy
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.restore import restore
+from core.flows.restore import copy, restore
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm

@@ -11,12 +11,12 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.copy import copy
 from core.flows.episode import record_step
 from core.flows.erase import erase
 from core.flows.learn import record
 from core.flows.maintenance import backup
 from core.flows.queues import add_queue, assign
+from core.flows.restore import copy
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor, Role

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from core.errors import Denied, InvalidInput, InvalidSetting, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.importing.pattern import LearnerPattern
-from core.flows.importing.spread import SpreadAnswer, import_spread
+from core.flows.importing.spread import LearnerPattern, SpreadAnswer, import_spread
 from core.flows.learners import learners
 from core.records.actor import Actor
 from tests.engine import address_of

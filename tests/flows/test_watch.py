@@ -11,10 +11,9 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows import queries
-from core.flows.discover import discover_sessions
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.undo import undo
-from core.flows.watch import has_news, watch
+from core.flows.watch import discover_sessions, has_news, watch
 from tests.flows.test_import_laws import seen
 from tests.flows.world import context_at
 from tests.formats import builders

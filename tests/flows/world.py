@@ -11,8 +11,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from core.flows.context import Context
-from core.flows.pace import USUAL, ImportPace
+from core.flows.context import USUAL, Context, ImportPace
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage

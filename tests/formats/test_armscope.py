@@ -20,7 +20,7 @@ from core.flows import queries
 from core.formats import Entry, armscope, open_sources, recognise
 from core.formats.armscope import write
 from core.records.arm import ARM_TYPES, Arm, Prior
-from core.records.evidence import Reference
+from core.records.evidence import Outcome, Reference
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import (
     ArmLine,
@@ -35,7 +35,6 @@ from core.records.ledger_lines import (
 from core.records.observation import Kind
 from core.records.run import RUN_CLASSES, Call, Inventory, InventoryKind, Run, RunClass, Status, Unit, Usage
 from core.records.selection import REASONS, Decision, Selection
-from core.records.verdict import Outcome
 from tests.formats.builders import lines, offered, put, read, rejected, runs
 
 # --- anything a learner can hold --------------------------------------------------------------------------

@@ -15,14 +15,13 @@ from msgspec.structs import replace
 
 from core.detect import detect
 from core.episodes import sums_of, totals_of
+from core.flows.learn import guard
 from core.formats import Outside, Rejected, open_sources, recognise
 from core.formats.armscope import write
-from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.episode import Episode, Scale
-from core.records.evidence import Evidence
+from core.records.evidence import Evidence, Verdict
 from core.records.run import Run, Unit
-from core.records.verdict import Verdict
 from tests.formats.builders import put, read, runs
 
 CASES: list[tuple[str, Unit]] = [

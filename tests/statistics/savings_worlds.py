@@ -16,9 +16,9 @@ import numpy as np
 
 from core.columns import Bools, Floats, Ints
 from core.statistics.savings.cap import OwnCaps, own_caps, relative_caps
+from core.statistics.savings.comparison import is_narrow
 from core.statistics.savings.ratio import Compared, compare
 from core.statistics.savings.sessions import SessionSums
-from core.statistics.savings.spread import is_narrow
 from core.statistics.savings.sums import SELECTED, StratumSums
 from core.statistics.savings.verdict import claims
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from core.posterior import beta
 from core.records.posterior import BANDS
-from core.statistics.confidence import Confidence, confidence, reference_curve
-from core.statistics.convergence import convergence
+from core.statistics.confidence import Confidence, confidence, convergence, reference_curve
 from core.statistics.summary import summarise
 from tests.arms import arms
 

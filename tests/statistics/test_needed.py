@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput
 from core.posterior.beta import interval
-from core.statistics.needed import UNREACHABLE, pulls_to_width
+from core.statistics.confidence import UNREACHABLE, pulls_to_width
 
 
 def width_after(alpha: float, beta: float, n: int) -> float:

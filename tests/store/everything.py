@@ -29,8 +29,7 @@ from core.flows.bridges import add_sender, members_behind, remove_sender, sender
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.bulk import judge_batch, propose_batch
 from core.flows.choose import choose, next_pair
-from core.flows.context import Context
-from core.flows.copy import copy
+from core.flows.context import USUAL, Context
 from core.flows.credit import credit_episode
 from core.flows.episode import declare, mark_incomplete, record_step
 from core.flows.erase import erase
@@ -52,12 +51,11 @@ from core.flows.learners import create_learner
 from core.flows.members import add_member, invite_member, members, remove_member, restore_member
 from core.flows.note import note
 from core.flows.offers import finish_session, offer, report, start_session
-from core.flows.pace import USUAL
 from core.flows.queries.episodes import hacked
 from core.flows.queues import add_queue, assign, propose_queue, rater_checks
 from core.flows.repair import repair
 from core.flows.reset import reset
-from core.flows.restore import restore
+from core.flows.restore import copy, restore
 from core.flows.review import (
     exclude_item,
     hold,
@@ -115,7 +113,7 @@ from core.store.reads.episodes import changed_episodes
 from core.store.reads.evaluations import evaluation_page
 from core.store.reads.measured import budgets_used, counted, last_run_no
 from core.store.reads.run_pages import changed_runs, run_page
-from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
+from core.store.reads.run_story import arms_in_runs, manual_rewards, parts
 from core.store.reads.since import Position, position_of
 from core.store.reads.training import Subjects, texts_of_pair
 from core.store.review import hidden_subjects

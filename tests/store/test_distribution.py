@@ -48,7 +48,7 @@ ABOUT_ALL = {
     "core/store/check.py:_unnamed": "whether each learner has its name",
     "core/store/check.py:_hidden": "learners that no list shows",
     "core/store/reads/log.py:heads": "the heads of all learners beside a backup",
-    "core/store/copying.py:copy_rows": "a whole database is copied, table by table",
+    "core/store/store.py:copy_rows": "a whole database is copied, table by table",
     **dict.fromkeys(
         (
             *(f"core/store/reads/training.py:{one}" for one in ("_of_pairs", "_of_executions", "_of_runs")),
@@ -56,14 +56,14 @@ ABOUT_ALL = {
             *(f"core/store/reads/evaluations.py:{one}" for one in ("evaluation_columns", "evaluation_page")),
             "core/store/reads/evaluations.py:evaluated_names",
             "core/store/review.py:board_of",
-            "core/store/reads/reviewed.py:judged_last",
-            "core/store/reads/layers.py:_rated",
+            "core/store/reads/reviewable.py:judged_last",
+            "core/store/reads/evaluations.py:_rated",
         ),
         "the browser of a judgement, of the learner of its row, which the statement names",
     ),
 }
 """What is asked of all learners, by who asks it, each with its reason."""
-LOOKS_AFTER = ("core/store/damage.py:", "core/store/schema.py:", "core/store/views.py:")
+LOOKS_AFTER = ("core/store/damage.py:", "core/store/schema.py:", "core/store/schema.py:")
 """Whoever looks after one file, page by page: another engine has its own."""
 
 _BOUND = re.compile(r"\blearner_id = \?")

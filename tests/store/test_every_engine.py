@@ -42,13 +42,12 @@ from core.errors import (
 from core.flows import maintenance, queries
 from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context, open_context
-from core.flows.copy import copy
 from core.flows.doctor import examine
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.reset import reset
-from core.flows.restore import restore
+from core.flows.restore import copy, restore
 from core.flows.reward import record_in, reward, reward_all
 from core.flows.undo import undo
 from core.records.actor import Actor

@@ -14,7 +14,7 @@ from core.store.engine.sqlite import Connection
 from core.store.facts import FACTS
 from core.store.lines import take_line
 from core.store.reads.arm_story import parts_of_arm
-from core.store.reads.run_parts import manual_rewards
+from core.store.reads.run_story import manual_rewards
 from core.store.transaction import Snapshot, Transaction
 from core.store.undoing import add_undo
 from tests.store.worlds import lively_context

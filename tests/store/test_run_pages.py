@@ -14,10 +14,10 @@ from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.undo import undo
 from core.records.arm import Arm
+from core.records.evidence import Outcome
 from core.records.run import RUN_CLASSES, Call, Inventory, Run, Status
 from core.records.run_page import Cursor, Direction, RunRow
 from core.records.times import HOUR_MS
-from core.records.verdict import Outcome
 from core.records.view import RunFilter, View
 from core.store.reads import run_pages
 from core.store.reads.run_pages import run_page, runs_counted

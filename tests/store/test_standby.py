@@ -21,8 +21,7 @@ from core.flows.reward import reward
 from core.records.actor import Actor
 from core.records.standing import Standing
 from core.settings import Located, Server
-from core.store.standby import Standby
-from core.store.store import Store
+from core.store.store import Standby, Store
 from tests.flows.world import START_MS, run_of
 from tests.store.standby import Pair, pair
 

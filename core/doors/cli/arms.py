@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
-from core.doors.cli.program.arguments import ARM
-from core.doors.cli.program.spelling import ParameterInfo
+from core.doors.cli.program.spelling import ARM, ParameterInfo
 from core.doors.terminal import mean_words, say, say_table, time_words
 from core.doors.verbs import verb
 from core.records.counts import number_of

@@ -14,7 +14,7 @@ from core.doors.verbs import verb
 from core.records.times import iso
 
 if TYPE_CHECKING:
-    from core.records.bridge import SenderRow
+    from core.records.member import SenderRow
 
 
 CHANNELS = group("channel", words="List who is who in a chat, or add or remove a sender.")

@@ -1,4 +1,7 @@
-"""Episodes: environments and their episodes, comparisons of models, credit to arms, and scales."""
+"""Episodes: environments and their episodes, comparisons of models, credit to arms, and scales.
+
+Episode tables in a terminal: environments, episodes, steps, findings and models.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
-from core.doors import episode_tables as tables
 from core.doors.cli.program.app import Fields, answer, command, context_of, group, written
 from core.doors.cli.program.spelling import Options, words
 from core.doors.terminal import say
@@ -22,6 +24,28 @@ if TYPE_CHECKING:
     from core.flows.queries import EnvironmentDesign, EnvironmentSummary, EpisodeView, ModelComparison
     from core.records.answers import ScaleAnswer
     from core.records.episode_page import EpisodePage
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from core.doors.terminal import say_table
+from core.records.arm import MICRO
+from core.records.counts import number_of
+from core.records.times import iso
+
+if TYPE_CHECKING:
+    from core.flows.queries import (
+        CreditPreview,
+        EnvironmentDesign,
+        EnvironmentSummary,
+        EpisodeView,
+        ModelComparison,
+        SuccessRate,
+    )
+    from core.records.answers import ScaleAnswer
+    from core.records.episode_credit import CreditAnswer
+    from core.records.episode_page import EpisodePage
+    from core.records.estimate import Estimate
+
 
 Ends = tuple[float, float] | None
 EPISODES = group(
@@ -59,7 +83,7 @@ def list_environments(line: typer.Context, options: EpisodeOptions) -> None:
     rows: tuple[EnvironmentSummary, ...] = verb("episodes").call(
         context_of(line), **msgspec.structs.asdict(options)
     )
-    answer(line, rows, lambda: tables.say_environments(rows, model=options.model))
+    answer(line, rows, lambda: say_environments(rows, model=options.model))
 
 
 @command(
@@ -77,13 +101,13 @@ def list_episodes(
 ) -> None:
     episode_filter = EpisodeFilter(**msgspec.structs.asdict(options))
     page: EpisodePage = verb("episode_list").call(context_of(line), wanted=episode_filter, limit=limit)
-    answer(line, page, lambda: tables.say_page(page))
+    answer(line, page, lambda: say_page(page))
 
 
 @command("show", inside=EPISODES, takes="episode", examples=["episodes show sums/s-17"])
 def show_episode(line: typer.Context, uid: Uid) -> None:
     one: EpisodeView = verb("episode").call(context_of(line), uid=uid)
-    answer(line, one, lambda: tables.say_episode(one))
+    answer(line, one, lambda: say_episode(one))
 
 
 @command("lint", inside=EPISODES, examples=["episodes lint", "episodes lint sums"])
@@ -99,7 +123,7 @@ def lint_environments(
     findings: tuple[EnvironmentDesign, ...] = verb("lint").call(
         context_of(line), environment=name or environment
     )
-    answer(line, findings, lambda: tables.say_findings(findings))
+    answer(line, findings, lambda: say_findings(findings))
 
 
 @command(
@@ -131,7 +155,7 @@ def compare_models(
         compared=by,
         paired=not unpaired,
     )
-    answer(line, comparison, lambda: tables.say_comparison(comparison))
+    answer(line, comparison, lambda: say_comparison(comparison))
 
 
 @command(
@@ -151,9 +175,9 @@ def credit_episode(
         _confirm(context, uid, rule)
     credit: CreditAnswer = verb("credit_episode").call(context, uid=uid, rule=rule)
     if credit.id is None:  # no arm could be credited
-        answer(line, credit, lambda: say(tables.credited(credit)))
+        answer(line, credit, lambda: say(credited(credit)))
         return
-    written(line, context, credit, tables.credited(credit), act=credit.id)
+    written(line, context, credit, credited(credit), act=credit.id)
 
 
 @command(
@@ -192,10 +216,10 @@ def declare_scale(
     context = context_of(line)
     if preview:
         shown: ScaleAnswer = verb("preview_declare").call(context, **values)
-        answer(line, shown, lambda: say(PREVIEW.format(scale=tables.declared(shown))))
+        answer(line, shown, lambda: say(PREVIEW.format(scale=declared(shown))))
         return
-    declared: ScaleAnswer = verb("declare").call(context, **values)
-    written(line, context, declared, tables.declared(declared), act=declared.id)
+    result: ScaleAnswer = verb("declare").call(context, **values)
+    written(line, context, result, declared(result), act=result.id)
 
 
 def _ends(prefix: str, ends: Ends) -> dict[str, float]:
@@ -207,5 +231,229 @@ def _confirm(context: Context, uid: str, rule: CreditRule) -> None:
 
     if not sys.stdin.isatty():
         raise typer.BadParameter(NEEDS_YES)
-    tables.say_credit(queries.preview_credit(context, uid, rule))
+    say_credit(queries.preview_credit(context, uid, rule))
     typer.confirm("Go on?", abort=True)
+
+
+_SHOWN_SHARES: Final = 20
+
+
+def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -> None:
+    """Write a row for each environment, and notes below them."""
+    heads = (
+        "environment",
+        "episodes",
+        "unpaid",
+        "broken",
+        "average",
+        "95 %",
+        "success",
+        "95 %",
+        "above",
+        "scale",
+        "pattern",
+    )
+    table = [
+        (
+            one.environment,
+            f"{one.n:,}",
+            f"{one.without_reward:,}",
+            f"{one.broken:,}",
+            "none paid" if one.average.value is None else f"{one.average.value:.4g}",
+            _between(one.average),
+            "" if one.success is None else f"{one.success.rate:.0%}",
+            _of_rate(one.success),
+            f"{one.scale.threshold:g} ({one.scale.base})",
+            f"{one.scale.lo:g} to {one.scale.hi:g}{'' if one.declared else ' (usual)'}",
+            ", ".join(one.pattern),
+        )
+        for one in rows
+    ]
+    say_table(heads, table, numbers=(1, 2, 3, 4, 6))
+    for one in rows:
+        _say_notes(one, model)
+
+
+def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
+    if one.n_off_scale and one.guess is not None:
+        unknown = "" if one.declared else "what is a success is not known until one is declared: "
+        say(
+            f"{one.environment}: {one.n_off_scale:,} of {number_of(one.n, 'episode')} come to something outside "
+            f"{one.scale.lo:g} to {one.scale.hi:g} ({one.guess.lowest:g} to {one.guess.highest:g}); {unknown}"
+            f"armscope episodes declare {one.environment} --scale {one.guess.lo:g} {one.guess.hi:g} --threshold X"
+        )
+    if model is None and len(one.models) > 1:
+        say(
+            f"{one.environment}: {len(one.models)} models together ({', '.join(one.models)}); --model selects one, "
+            f"armscope episodes compare {one.environment} compares them."
+        )
+    if one.findings:
+        say(
+            f"{one.environment}: {', '.join(one.findings)} in the newest {number_of(one.looked_at, 'episode')}; "
+            f"armscope episodes lint {one.environment} shows where."
+        )
+
+
+def _between(estimate: Estimate) -> str:
+    if estimate.lower is None or estimate.upper is None:
+        return ""
+    return f"{estimate.lower:.4g} to {estimate.upper:.4g}"
+
+
+def _of_rate(rate: SuccessRate | None) -> str:
+    if rate is None or rate.lower is None or rate.upper is None:
+        return ""
+    return f"{rate.lower:.0%} to {rate.upper:.0%}"
+
+
+def say_page(page: EpisodePage) -> None:
+    """Write a row for each episode, the newest first."""
+    table = [
+        (
+            row.uid,
+            row.environment,
+            row.task or "",
+            row.model or "",
+            (iso(row.place.at_ms) or "")[:16].replace("T", " "),
+            row.status,
+            f"{row.n_steps:,}",
+            "none paid" if row.total is None else f"{row.total:g}",
+            _word(row.success),
+        )
+        for row in page.rows
+    ]
+    heads = ("episode", "environment", "task", "model", "when (UTC)", "status", "steps", "total", "success")
+    say_table(heads, table, numbers=(6, 7))
+    if page.onward is not None:
+        say("There are more: --limit shows them.")
+
+
+def _word(success: bool | None) -> str:
+    return {True: "yes", False: "no", None: "not known"}[success]
+
+
+def say_episode(one: EpisodeView) -> None:
+    """Write one episode: its head, the reward of each step, its parts and its runs."""
+    total = "nothing was paid" if one.total is None else f"total {one.total:g}"
+    success = "a success" if one.success else "no success"
+    if one.success is None:
+        success = "whether it is a success is not known"
+    say(
+        f"{one.uid}: {one.environment}, {one.status}, {number_of(one.n_steps, 'step')}, {total}; {success} "
+        f"({one.scale.base} above {one.scale.threshold:g})."
+    )
+    named = [(name, getattr(one, name)) for name in ("model", "task", "split", "variant", "at")]
+    known = [f"{'when' if name == 'at' else name} {value}" for name, value in named if value is not None]
+    if known:
+        say(f"  {', '.join(known)}")
+    table = [
+        (
+            str(step.number),
+            step.name or step.kind,
+            "none" if step.reward is None else f"{step.reward:g}",
+            "" if step.running is None else f"{step.running:g}",
+            ", ".join(
+                word
+                for word, is_shown in (
+                    ("finished", step.finished),
+                    ("refused", step.refused),
+                    ("out of scale", step.out_of_scale),
+                    (step.note or "", step.note is not None),
+                )
+                if is_shown
+            ),
+        )
+        for step in one.steps
+    ]
+    say_table(("step", "what", "reward", "so far", ""), table, numbers=(0, 2, 3))
+    for part in one.parts:
+        say(f"  {part.kind} {part.name}: {part.value:g}")
+    for run in one.runs:
+        say(f"  run {run}")
+    if one.credit is not None:
+        stale = "" if one.credit.fits else "; by now the same rule would say something else"
+        say(
+            f"  {one.credit.id} ({one.credit.rule}) credits {number_of(len(one.credit.shares), 'share')}{stale}"
+        )
+
+
+def say_findings(designs: Sequence[EnvironmentDesign]) -> None:
+    """Write the payment patterns of each environment, and its findings with steps as evidence."""
+    for one in designs:
+        named = ", ".join(f"{known.pattern} ({known.certainty:.0%} sure)" for known in one.patterns)
+        say(
+            f"{one.environment}: {named or 'no pattern is certain'}, by the newest {one.looked_at:,} of "
+            f"{number_of(one.n, 'episode')}."
+        )
+        for finding in one.findings:
+            say(f"  {finding.kind} ({finding.certainty:.0%} sure): {finding.seen} {finding.advice}")
+            shown = ", ".join(f"{uid} step {number}" for uid, number in finding.steps[:3])
+            say(f"    {shown}{' and more' if len(finding.steps) > 3 else ''}")
+        if not one.findings:
+            say("  No problem was found.")
+
+
+def say_comparison(comparison: ModelComparison) -> None:
+    """Write the models, then every pair on their common tasks or on all episodes."""
+    table = [
+        (
+            one.model,
+            f"{one.n:,}",
+            f"{one.n_tasks:,}",
+            "none paid" if one.average.value is None else f"{one.average.value:.4g}",
+            _between(one.average),
+            "" if one.success is None else f"{one.success.rate:.0%}",
+        )
+        for one in comparison.models
+    ]
+    say_table(("model", "episodes", "tasks", "average", "95 %", "success"), table, numbers=(1, 2, 3, 5))
+    pairs = [
+        (
+            f"{pair.one} - {pair.other}",
+            f"{pair.n_tasks:,}",
+            "" if pair.difference.value is None else f"{pair.difference.value:+.4g}",
+            _between(pair.difference),
+            "" if pair.adjusted is None else f"{pair.adjusted:.3g}",
+            pair.verdict,
+        )
+        for pair in comparison.pairs
+    ]
+    heads = (f"difference in {comparison.compared}", "common tasks", "difference", "95 %", "p (Holm)", "")
+    say_table(heads, pairs, numbers=(1, 2, 4))
+    if not comparison.paired:
+        say(
+            "Unpaired: by all episodes of each model, so a difference may be that of the tasks they attempted."
+        )
+
+
+def declared(answer: ScaleAnswer) -> str:
+    """Return the result of a declaration."""
+    scale = answer.scale
+    return (
+        f"{answer.environment} pays {scale.lo:g} to {scale.hi:g}; "
+        f"success is a {scale.base} above {scale.threshold:g}: "
+        f"{answer.successes:,} of {number_of(answer.episodes, 'episode')} (before {answer.successes_before:,})."
+    )
+
+
+def say_credit(preview: CreditPreview) -> None:
+    """Write the shares of a credit, and the arms that it would move."""
+    say(credited(preview.answer, will=True))
+    for share in preview.answer.shares[:_SHOWN_SHARES]:
+        say(f"  {share.weight_micro / MICRO:.4g} of an observation for {share.arm} in run {share.run}")
+    for moved in preview.effects:
+        say(f"  {moved.arm}: mean {moved.before.mean:.4f} to {moved.after.mean:.4f}")
+
+
+def credited(answer: CreditAnswer, *, will: bool = False) -> str:
+    """Return the result of a credit, or the reason for none."""
+    if answer.id is None:
+        return f"{answer.why} Nothing {'would be' if will else 'was'} credited."
+    if answer.repeated:
+        effect = "would change" if will else "was changed"
+        return f"{answer.id} credits {answer.episode} so already; nothing {effect}."
+    replaced = f"; it replaces {answer.replaces}" if answer.replaces else ""
+    if answer.reward is None:
+        return f"{answer.episode} is credited to no arm{replaced}."
+    arms = number_of(len({share.arm for share in answer.shares}), "arm")
+    return f"{answer.episode}, worth {answer.reward:.4g}, {'would be' if will else 'is'} shared by {arms}{replaced}."

@@ -8,9 +8,8 @@ import msgspec
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or, written
-from core.doors.cli.program.arguments import KEY
 from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import Options, words
+from core.doors.cli.program.spelling import KEY, Options, words
 from core.doors.documents import evaluations as evaluations_document
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb

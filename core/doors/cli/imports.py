@@ -36,10 +36,10 @@ from core.records.times import iso
 if TYPE_CHECKING:
     from core.errors import ArmscopeError
     from core.flows.context import Context
-    from core.flows.discover import AgentSessions
     from core.flows.importing import ImportAnswer
     from core.flows.importing.spread import SpreadAnswer
     from core.flows.inventory import OwnInventory
+    from core.flows.watch import AgentSessions
     from core.formats import Opened, Source
 
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kmgt]?)(?:i?b)?", re.IGNORECASE)
@@ -241,7 +241,7 @@ def _size_of(words: str) -> int:
 
 def _session_folders(*, as_json: bool, preview: bool) -> list[Path]:
     """Folders where the usual agents keep sessions, once the person has agreed; else the list and exit code 2."""
-    from core.flows.discover import discover_sessions
+    from core.flows.watch import discover_sessions
 
     sessions = discover_sessions(Path.home())
     folders = list(dict.fromkeys(Path(one.folder) for one in sessions))
@@ -274,7 +274,7 @@ def _print_sessions(sessions: Sequence[AgentSessions]) -> None:
 def _nothing_named(
     sessions: Sequence[AgentSessions], folders: Sequence[Path], *, preview: bool
 ) -> dict[str, object]:
-    from core.flows.discover import USUAL
+    from core.flows.watch import USUAL
 
     if not sessions:
         places = ", ".join(f"~/{folder}" for _, folder in USUAL)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from core.doors.cli.program.app import Fields, command, context_of, written
-from core.doors.cli.program.arguments import ARM, KEY
+from core.doors.cli.program.spelling import ARM, KEY
 from core.doors.verbs import verb
 
 if TYPE_CHECKING:

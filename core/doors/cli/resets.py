@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.doors.cli.program.app import command, context_of, written
-from core.doors.cli.program.arguments import types_of
 from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import words
+from core.doors.cli.program.spelling import types_of, words
 from core.doors.terminal import say
 from core.doors.verbs import verb
 from core.records.arm import ArmType

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.doors.cli.program.app import Fields, answer, command, context_of, written
-from core.doors.cli.program.arguments import KEY, REASON
 from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import words
+from core.doors.cli.program.spelling import KEY, REASON, words
 from core.doors.signatures import parameters_of
 from core.doors.terminal import mean_words, say
 from core.doors.verbs import verb

@@ -17,10 +17,9 @@ from jinja2 import Environment, FileSystemLoader
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, own, records, schemas
 from core.doors.http.guard import SAFE_HEADERS
-from core.doors.http.refusals import refused
+from core.doors.http.refusals import http_error, refused
 from core.doors.http.routes import Route
 from core.doors.http.schemas import ApiRoute, RouteText
-from core.doors.http.wording import http_error
 from core.doors.service import Service
 from core.errors import ArmscopeError
 from core.records.actor import Actor

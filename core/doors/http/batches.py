@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from core.doors import documents
 from core.doors.batch import answers_of
-from core.doors.http.wording import http_error
+from core.doors.http.refusals import http_error
 from core.doors.terminal import as_plain
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, StoreError

@@ -2,35 +2,237 @@
 
 Lines are grouped into segments. A segment ends with a reset, and holds the runs before it and the lines between them.
 The lines of a segment are written after all its runs, because they refer to them.
+
+Comparing of the beliefs that a file states with the result of its own runs and this learner's priors.
+
+Launched sessions: runs get the selection with which armscope started their session.
+
+Lines of a file other than runs, queued until they are written; many of them wait in a temporary file.
+
+The first lines stay decoded, because validating an episode with its steps is expensive. Lines from the temporary
+file are validated again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final, NamedTuple
 
-from core.errors import NotApplicable, UnreadableSource
+import msgspec
+
+from core.errors import InvalidInput, NotApplicable, UnreadableSource
 from core.flows.context import Context
-from core.flows.importing.comparing import StatedBeliefs
-from core.flows.importing.counts import ImportCounts
-from core.flows.importing.launched import LaunchedRuns
-from core.flows.importing.ledger import settings_after
-from core.flows.importing.lines import LineQueue, QueuedLine
+from core.flows.importing.ledger import ImportCounts, settings_after
 from core.flows.learn import judge, judged_line
 from core.formats import Entry, Opened, Outside, Rejected, Remark, RolloutEvents, Skipped, Source, Stated
 from core.formats.armscope import NAME as OWN_FORMAT
+from core.formats.claude_code import NAME as CLAUDE_CODE
+from core.installed.launch import LaunchFolder
+from core.observe import outcome_arms, reward_of_flag
+from core.records.arm import MICRO, Arm, arm_type
 from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
+from core.records.import_answer import BeliefDifference
 from core.records.judged import Judged
 from core.records.learner import LearnerSettings, Mode
 from core.records.ledger_lines import ContentLine, LearnerLine, ResetLine, RunLine
 from core.records.limits import shown
-from core.records.rollout_event import RolloutEvent, without_text
-from core.records.run import Phase, Run
+from core.records.rollout import RolloutEvent, without_text
+from core.records.run import Inventory, Phase, Run
+from core.records.selection import Selection
 from core.store.offers import reported_sessions
 from core.store.rollouts import held_rollouts
 from core.store.staging import Spoiled
+
+_AS_READ_BYTES: Final = 16 << 20
+"""Maximum encoded size of the decoded lines. As records they take about three times as much memory."""
+_IN_MEMORY_BYTES: Final = 1 << 20
+_LENGTH_BYTES: Final = 4
+
+
+class QueuedLine(msgspec.Struct, frozen=True, array_like=True):
+    """A line, its file and its segment."""
+
+    file: str
+    segment: int
+    line: ContentLine
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(QueuedLine)
+
+
+class LineQueue:
+    """Queue of lines in their order. All lines are added first, then read, more than once if an act is retried.
+
+    >>> from core.records.ledger_lines import ArmLine
+    >>> lines = LineQueue()
+    >>> lines.add(QueuedLine("a.jsonl", 1, ArmLine(key="tool:fs:Read")))
+    >>> lines.rewind()
+    >>> list(lines.of(0)), [one.line.key for one in lines.of(1)]
+    ([], ['tool:fs:Read'])
+    >>> lines.close()
+    """
+
+    def __init__(self, *, as_read_bytes: int = _AS_READ_BYTES) -> None:
+        self._spool = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES, prefix="armscope-")  # noqa: SIM115 - until `of`
+        self._first: list[QueuedLine] = []
+        self._room = as_read_bytes
+        self._rest: Iterator[QueuedLine] = iter(())
+        self._next: QueuedLine | None = None
+
+    def add(self, line: QueuedLine) -> None:
+        """Add a line. Segments must not decrease."""
+        encoded = _ENCODER.encode(line)
+        self._room -= len(encoded)
+        if self._room >= 0:
+            self._first.append(line)
+            return
+        try:
+            self._spool.write(len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded)
+        except OSError as problem:
+            raise InvalidInput(
+                f"The lines of a file must fit into the folder for temporary files, got: {problem.strerror}.",
+                next_step="Make room there, or name another folder in TMPDIR; nothing was recorded.",
+            ) from problem
+
+    def rewind(self) -> None:
+        """Go back to the first line, once all are added."""
+        self._rest = self._all()
+        self._next = next(self._rest, None)
+
+    def of(self, segment: int) -> Iterator[QueuedLine]:
+        """Yield the lines of a segment. The segments before it must have been read."""
+        while self._next is not None and self._next.segment == segment:
+            yield self._next
+            self._next = next(self._rest, None)
+
+    def close(self) -> None:
+        """Delete the lines."""
+        self._first, self._rest = [], iter(())
+        self._spool.close()
+
+    def _all(self) -> Iterator[QueuedLine]:
+        yield from self._first
+        self._spool.seek(0)
+        while length := self._spool.read(_LENGTH_BYTES):
+            yield _DECODER.decode(self._spool.read(int.from_bytes(length, "big")))
+
+
+class LaunchedRuns:
+    """Reader of the selections that were in force in the sessions of a learner."""
+
+    def __init__(self, context: Context) -> None:
+        self._folder = None if context.launches is None else LaunchFolder(context.launches, context.learner)
+        self._sessions = frozenset() if self._folder is None else self._folder.sessions()
+        self._selections: dict[str, Selection | None] = {}
+        self._inventories: dict[tuple[int, str], tuple[Inventory, Inventory]] = {}
+
+    def chosen(self, run: Run) -> Run:
+        """Return a run with the selection of its session, if armscope started it."""
+        if self._folder is None or run.format != CLAUDE_CODE or run.session not in self._sessions:
+            return run
+        document = self._folder.chosen_at(run.session or "", run.ended_at_ms)
+        selection = None if document is None else self._selection(document)
+        if selection is None:
+            return run
+        inventory = self._inventory(run.inventory, selection)
+        in_full, by_name = ({arm.key for arm in arms} for arms in (inventory.arms, inventory.named))
+        return msgspec.structs.replace(
+            run,
+            inventory=inventory,
+            loaded=tuple(key for key in run.loaded if key in by_name),
+            run_class=selection.run_class,
+            selection=selection,
+            excluded=tuple(key for key in selection.excluded if key not in in_full),
+        )
+
+    def _selection(self, document: dict[str, Any]) -> Selection | None:
+        identity = str(document.get("id"))
+        if identity not in self._selections:
+            try:
+                text = msgspec.json.encode(document.get("selection"))
+                self._selections[identity] = Selection.from_json(text)
+            except InvalidInput:
+                self._selections[identity] = None
+        return self._selections[identity]
+
+    def _inventory(self, inventory: Inventory, selection: Selection) -> Inventory:
+        """Return the inventory of a run: skills that the selection put in are there by name, or in full since a load.
+
+        A list of an earlier start of the session may name others. Runs of a session share the object.
+        """
+        key = (id(inventory), selection.seed)
+        if key not in self._inventories:
+            present, out = {arm.key for arm in inventory.offered}, frozenset(selection.excluded)
+            added = (
+                Arm(key=one.arm, token_cost=one.token_cost)
+                for one in selection.decisions
+                if one.included and one.arm not in present
+            )
+            named = (*(arm for arm in inventory.named if arm.key not in out), *added)
+            whole = msgspec.structs.replace(inventory, named=named)
+            self._inventories[key] = (inventory, whole)  # the first keeps its id taken
+        return self._inventories[key][1]
+
+
+_SAME: Final = 1e-6
+"""Maximum difference in pseudo-counts of two equal beliefs: exports round."""
+
+
+class StatedBeliefs:
+    """Beliefs that one file states, and the counts of its runs for the same arms."""
+
+    def __init__(self) -> None:
+        self._stated: dict[str, Stated] = {}
+        self._folded: Counter[tuple[str, bool]] = Counter()
+
+    @property
+    def has_stated(self) -> bool:
+        """True if the file states a belief."""
+        return bool(self._stated)
+
+    def state(self, belief: Stated) -> None:
+        """Add a stated belief. Beliefs come before the runs."""
+        self._stated[belief.arm] = belief
+
+    def fold(self, judged: Judged) -> None:
+        """Count a run for the arms with a stated belief."""
+        if not self._stated:
+            return
+        for arm, flag in zip(outcome_arms(judged.run), judged.flags, strict=True):
+            reward = reward_of_flag(flag)
+            if reward is not None and arm in self._stated:
+                self._folded[arm, reward > 0] += 1
+
+    def differences(self, settings: LearnerSettings) -> Iterator[BeliefDifference]:
+        """Yield stated beliefs that differ from the result of the runs."""
+        for stated in self._stated.values():
+            difference = self._difference(stated, settings)
+            if difference is not None:
+                yield difference
+
+    def _difference(self, stated: Stated, settings: LearnerSettings) -> BeliefDifference | None:
+        prior = settings.priors.of(arm_type(stated.arm))
+        used, unused = self._folded[stated.arm, True], self._folded[stated.arm, False]
+        alpha = prior.alpha_micro / MICRO + used
+        beta = prior.beta_micro / MICRO + unused
+        is_same = abs(alpha - stated.alpha) <= _SAME and abs(beta - stated.beta) <= _SAME
+        if is_same and stated.pulls == used + unused:
+            return None
+        return BeliefDifference(
+            arm=stated.arm,
+            stated_alpha=stated.alpha,
+            stated_beta=stated.beta,
+            stated_pulls=stated.pulls,
+            alpha=alpha,
+            beta=beta,
+            pulls=used + unused,
+        )
+
 
 ReadingProgress = Callable[[Opened, Source, int], None]
 """Callback with all sources, the source being read, and its bytes read so far."""

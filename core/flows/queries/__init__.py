@@ -1,7 +1,5 @@
 """Queries: each opens one snapshot, computes its statistics and returns a frozen result; none writes."""
 
-from core.flows.queries.agreement import agreement
-from core.flows.queries.alarms import alarms, refused
 from core.flows.queries.arm import (
     ArmInRun,
     ArmLedger,
@@ -16,19 +14,20 @@ from core.flows.queries.arm import (
     arm_versions,
     near_arms,
 )
-from core.flows.queries.arms import arms
-from core.flows.queries.batch import ArmMove, BatchPreview, LineEffect, preview_batch
 from core.flows.queries.belief import Belief, belief, posteriors
 from core.flows.queries.chances import Inclusion, inclusion
-from core.flows.queries.confidence import confidence, pulls_needed
 from core.flows.queries.environments import (
     EnvironmentStory,
     EpisodeGroup,
     EpisodesLeftOut,
     GroupKind,
+    TaskDifficulty,
     compare,
     environment,
+    environment_no,
     lint,
+    task_difficulty,
+    variants,
 )
 from core.flows.queries.episodes import (
     DESIGN_EPISODES,
@@ -45,6 +44,7 @@ from core.flows.queries.evaluations import (
     BiasWatch,
     GraderSpread,
     RubricSpread,
+    agreement,
     bias_watch,
     evaluated,
     evaluations,
@@ -61,11 +61,21 @@ from core.flows.queries.evidence import (
     evidence,
 )
 from core.flows.queries.frame import DEMO_ORIGIN, Frame, Revision, Visibility, frame, revision, visibility
-from core.flows.queries.imports import PastImport, imports
-from core.flows.queries.judgement import judged_arms, judged_posteriors, judgements
-from core.flows.queries.ledger import acts, changes, repairs, resets, rewards
+from core.flows.queries.judgement import (
+    LayersView,
+    UnreadArm,
+    UnreadReport,
+    arms,
+    confidence,
+    judged_arms,
+    judged_posteriors,
+    judgements,
+    layers,
+    pulls_needed,
+    unread,
+)
+from core.flows.queries.ledger import acts, changes, notes, repairs, resets, rewards
 from core.flows.queries.measures import BUCKETS, Budgets, Measures, Monitor, measures, n_denials
-from core.flows.queries.notes import notes
 from core.flows.queries.openclaw import (
     Traces,
     openclaw_config,
@@ -73,22 +83,28 @@ from core.flows.queries.openclaw import (
     openclaw_summary,
     openclaw_traces,
 )
-from core.flows.queries.overview import overview
+from core.flows.queries.overview import PastImport, alarms, imports, overview, refused
 from core.flows.queries.previews import (
     ArmBelief,
     ArmEffect,
+    ArmMove,
+    BatchPreview,
     CreditPreview,
     EvaluationPreview,
+    LineEffect,
+    MovedArm,
     RepairPreview,
     ResetPreview,
     RewardPreview,
+    UndoPreview,
+    preview_batch,
     preview_credit,
     preview_evaluation,
     preview_repair,
     preview_reset,
     preview_reward,
+    preview_undo,
 )
-from core.flows.queries.quality import LayersView, layers
 from core.flows.queries.run import run, transcript
 from core.flows.queries.runs import (
     SESSIONS,
@@ -106,10 +122,7 @@ from core.flows.queries.search import search
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.sides import compare_sides
 from core.flows.queries.status import status
-from core.flows.queries.tasks import TaskDifficulty, environment_no, task_difficulty, variants
 from core.flows.queries.timeseries import METRICS, WINDOWS, Point, SeriesMetric, Window, timeseries
-from core.flows.queries.undoing import MovedArm, UndoPreview, preview_undo
-from core.flows.queries.unread import UnreadArm, UnreadReport, unread
 from core.flows.queries.verify import verify
 from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople
 from core.records.arm_summary import ArmSummary, ArmVersion, ArmVersions, JudgedArm
@@ -122,7 +135,7 @@ from core.records.environment import (
     ModelSummary,
     SuccessRate,
 )
-from core.records.episode_view import CreditView, EpisodeView, StepView
+from core.records.episode_page import CreditView, EpisodeView, StepView
 from core.records.parameters import Compared
 from core.records.run_story import ArmFlip, RunArm, RunStory
 from core.records.status import Baseline, Status

@@ -1,17 +1,21 @@
-"""Environment: its rewards by value, time, split, task and model, its design, and models compared."""
+"""Environment: its rewards by value, time, split, task and model, its design, and models compared.
+
+Tasks of an environment: its variants, and the difficulty of each task by the rewards of its episodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal
 
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints
-from core.errors import InvalidInput
+from core.errors import InvalidInput, NotFound
 from core.flows.context import Context
 from core.flows.queries.episodes import (
     design_of,
@@ -43,9 +47,16 @@ from core.statistics.rewards.lint import MIN_EPISODES
 from core.statistics.rewards.progress import Progress, falls, progress
 from core.statistics.rewards.spread import Bar, distribution, guess
 from core.statistics.rewards.summary import Attempts
-from core.store.environments import declared_scales, sums_of_environment
+from core.store.environments import (
+    TaskPaid,
+    declared_scales,
+    environment_no_of,
+    paid_by_task,
+    sums_of_environment,
+    variants_of,
+)
 from core.store.reads.episodes import environment_names, episode_columns
-from core.store.transaction import Snapshot
+from core.store.transaction import Facts, Snapshot
 
 GroupKind = Literal["split", "task", "model"]
 MOST_GROUPS: Final = 100
@@ -323,3 +334,94 @@ def _model(name: str, rows: EpisodeColumns, scale: Scale, *, is_known: bool) -> 
         average=totals.average,
         success=rate_of(totals, scale) if is_known else None,
     )
+
+
+_PERCENTILES: Final = (1, 10, 25, 50, 75, 90, 99)
+
+
+class TaskDifficulty(Struct, frozen=True, kw_only=True):
+    """Rewards of the ``n`` episodes of one task: average, lowest and highest of the paid ones.
+
+    ``response_chars`` are mean and percentiles of the characters that the agent sent per episode (None: unknown).
+    """
+
+    task: str
+    split: str | None
+    variant: str | None
+    n: int
+    average: float
+    lowest: float
+    highest: float
+    response_chars: Mapping[str, float | None]
+
+
+def environment_no(context: Context, environment: str) -> int:
+    """Return the number of an environment; raise `NotFound` for an unknown one."""
+    with context.reading() as snapshot:
+        return _number(snapshot, environment)
+
+
+def variants(context: Context, environment: str) -> list[str]:
+    """List the variants of an environment that episodes name, sorted; raise `NotFound` for an unknown one."""
+    with context.reading() as snapshot:
+        return variants_of(snapshot, _number(snapshot, environment))
+
+
+def task_difficulty(
+    context: Context,
+    environment: str,
+    *,
+    split: str | None = None,
+    variant: str | None = None,
+    model: str | None = None,
+) -> list[TaskDifficulty]:
+    """List the tasks with a paid episode by split, variant and name; raise `NotFound` for an unknown environment.
+
+    Tasks without a split or variant come first.
+    """
+    groups: dict[tuple[str | None, str | None, str], list[TaskPaid]] = defaultdict(list)
+    with context.reading() as snapshot:
+        for acts, one in paid_by_task(snapshot, _number(snapshot, environment)):
+            if all(
+                requested in (None, value)
+                for requested, value in ((split, one.split), (variant, one.variant), (model, acts))
+            ):
+                groups[one.split, one.variant, one.task].append(one)
+    order = sorted(groups, key=lambda key: [(part is not None, part or "") for part in key])
+    difficulties = [_difficulty(groups[key]) for key in order]
+    return [one for one in difficulties if one is not None]
+
+
+def _number(facts: Facts, environment: str) -> int:
+    number = environment_no_of(facts, environment)
+    if number is None:
+        raise NotFound(
+            f"There is no environment {shown(environment)} in learner {facts.name!r}.",
+            next_step="Use a name that armscope episodes lists.",
+        )
+    return number
+
+
+def _difficulty(episodes: Sequence[TaskPaid]) -> TaskDifficulty | None:
+    first = episodes[0]
+    paid = [one.total for one in episodes if one.total is not None]
+    if not paid:
+        return None
+    return TaskDifficulty(
+        task=first.task,
+        split=first.split,
+        variant=first.variant,
+        n=len(episodes),
+        average=sum(paid) / len(paid),
+        lowest=min(paid),
+        highest=max(paid),
+        response_chars=_spread([one.n_chars for one in episodes if one.n_chars is not None]),
+    )
+
+
+def _spread(lengths: Sequence[int]) -> dict[str, float | None]:
+    names = ["mean", *(f"p{share}" for share in _PERCENTILES)]
+    if not lengths:
+        return dict.fromkeys(names)
+    values = [np.mean(lengths), *np.percentile(lengths, _PERCENTILES)]
+    return {name: float(one) for name, one in zip(names, values, strict=True)}

@@ -16,8 +16,16 @@ from core.flows.context import Context
 from core.flows.credit import active_episode, split_of
 from core.records.environment import Design, EnvironmentSummary, SuccessRate
 from core.records.episode import Episode, Finding, Scale
-from core.records.episode_page import ANY_EPISODE, EpisodeCursor, EpisodeFilter, EpisodeOutcome, EpisodePage
-from core.records.episode_view import CreditView, EpisodeView, StepView
+from core.records.episode_page import (
+    ANY_EPISODE,
+    CreditView,
+    EpisodeCursor,
+    EpisodeFilter,
+    EpisodeOutcome,
+    EpisodePage,
+    EpisodeView,
+    StepView,
+)
 from core.records.limits import shown
 from core.records.run_page import Direction, RunRow
 from core.records.run_query import Since
@@ -42,7 +50,7 @@ from core.store.reads.episodes import (
     runs_without_episode,
     step_columns,
 )
-from core.store.reads.run_parts import arms_in_runs
+from core.store.reads.run_story import arms_in_runs
 from core.store.reads.runs import rows_of
 from core.store.reads.since import position_of
 from core.store.transaction import Facts, Snapshot

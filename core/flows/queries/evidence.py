@@ -15,8 +15,7 @@ from core.posterior.beta import interval
 from core.records.audit import AuditEntry
 from core.records.times import DAY_MS
 from core.store import reads
-from core.store.reads.arm_story import first_of_models
-from core.store.reads.evidence import ExampleRun, Group, example_runs, groups_of
+from core.store.reads.arm_story import ExampleRun, Group, example_runs, first_of_models, groups_of
 
 MAX_EVIDENCE_ARMS: Final = 6
 FEWEST_OBSERVED: Final = 5

@@ -1,10 +1,19 @@
-"""Judgement of each arm; every page and command uses it."""
+"""Judgement of each arm; every page and command uses it.
+
+Quality of layers: those with evaluations, and those of which only the id is known.
+
+Confidence in each arm's posterior.
+
+Arms with cost, prior, pulls and inclusions.
+
+Unread observations: rewards that no posterior includes, counted from the tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Protocol, TypeVar, Unpack
+from typing import Annotated, Final, Literal, Protocol, TypeVar, Unpack
 
 import msgspec
 import numpy as np
@@ -13,22 +22,58 @@ from msgspec.structs import replace
 
 from core.columns import ArmColumns, Bools, Ints, LedgerSums, SessionSums
 from core.flows.context import Context
-from core.flows.queries.arms import arms
 from core.flows.queries.belief import belief_in, posteriors
 from core.flows.queries.chances import Inclusion, inclusion_in
 from core.flows.queries.change import changes_in
-from core.records.arm_summary import JudgedArm
+from core.records.arm import ArmType
+from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.judgement import ENOUGH_PULLS, JudgedPosterior, Judgement
-from core.records.posterior import Posterior
+from core.records.layer import BareLayer, JudgedLayer
+from core.records.posterior import BetaPair, Posterior
 from core.records.run_query import ArmQuery, ArmScope, arms_of
 from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import EVERYTHING, View
+from core.statistics import confidence as confidence_of
 from core.statistics.change import Changes
+from core.statistics.confidence import pulls_to_width
 from core.statistics.effective import Effective, effective
 from core.statistics.judgement import STALE_DAYS, judge, never_referenced, stale_arms
 from core.store import reads
+from core.store.reads import arm_columns
+from core.store.reads.evaluations import bare_layers, judged_layers, n_bare_layers, n_judged_layers
 from core.store.reads.since import mark_of, position_of
 from core.store.transaction import Snapshot
+
+
+def arms(context: Context, *, types: Sequence[ArmType] = (), listed: bool = True) -> list[ArmSummary]:
+    """List every arm, sorted by id; not ``listed``: those that an undo left nothing of."""
+    with context.reading() as snapshot:
+        columns = arm_columns(snapshot, types=types, listed=listed)
+    numbers = (
+        columns.token_cost,
+        columns.prior_alpha_micro,
+        columns.prior_beta_micro,
+        columns.pulls,
+        columns.inclusions,
+        columns.n_named,
+        columns.n_loaded,
+    )
+    return [
+        ArmSummary(
+            arm=key,
+            type=kind,
+            token_cost=None if cost < 0 else cost,
+            prior=BetaPair(alpha=alpha / 1e6, beta=beta / 1e6),
+            pulls=pulls,
+            inclusions=inclusions,
+            n_named=named,
+            n_loaded=loaded,
+        )
+        for key, kind, cost, alpha, beta, pulls, inclusions, named, loaded in zip(
+            columns.keys, columns.types, *[one.tolist() for one in numbers], strict=True
+        )
+    ]
+
 
 _RECENT_MS: Final = STALE_DAYS * DAY_MS
 """Maximum age of the last inclusion of an arm that still counts as included."""
@@ -263,3 +308,112 @@ def _recent(snapshot: Snapshot, view: View, end_ms: int | None) -> dict[str, int
         return {}
     until_ms = end_ms + HOUR_MS if view.until_ms is None else end_ms
     return reads.inclusions_between(snapshot, end_ms - _RECENT_MS, until_ms)
+
+
+LAYERS_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayersView:
+    """Judged layers, the best first, and bare layers, the most judged first.
+
+    ``n_judged`` and ``n_bare`` count all of them. The lists stop at a limit.
+    """
+
+    judged: tuple[JudgedLayer, ...]
+    n_judged: int
+    bare: tuple[BareLayer, ...]
+    n_bare: int
+
+
+def layers(context: Context, *, limit: int = LAYERS_SHOWN) -> LayersView:
+    """List layers by quality with their heads, and bare layers."""
+    with context.reading() as snapshot:
+        return LayersView(
+            judged=judged_layers(snapshot, limit=limit),
+            n_judged=n_judged_layers(snapshot),
+            bare=bare_layers(snapshot, limit=limit),
+            n_bare=n_bare_layers(snapshot),
+        )
+
+
+def confidence(context: Context, view: View = View()) -> confidence_of.Confidence:  # noqa: B008 - frozen
+    """Return the confidence in each arm's posterior."""
+    with context.reading() as snapshot:
+        beliefs = belief_in(snapshot, view)
+        return confidence_of.confidence(
+            beliefs.columns, beliefs.summary, min_pulls=snapshot.settings.min_pulls
+        )
+
+
+def pulls_needed(context: Context, view: View = View(), *, width: float) -> Ints:  # noqa: B008 - frozen
+    """Return the further pulls until each arm's interval is at most this wide, aligned with `confidence`."""
+    with context.reading() as snapshot:
+        summary = belief_in(snapshot, view).summary
+    return pulls_to_width(summary.alpha, summary.beta, width)
+
+
+UnreadReason = Literal["no_arm", "no_run", "no_observation", "not_in_posterior"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreadArm:
+    """Observations of one arm that no posterior includes, and the reason."""
+
+    arm: str
+    reason: UnreadReason
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreadReport:
+    """Check that every recorded observation is in a posterior.
+
+    ``n_pulls`` are the pulls in the posteriors of the listed arms. Of the active rewards, ``n_present`` are in the
+    present posteriors and ``n_earlier`` in those of closed epochs. ``n_replaced`` are superseded by a later
+    correction. ``arms`` name the rest. ``query`` is the SQL that read the rewards.
+    """
+
+    n_pulls: int
+    n_present: int
+    n_earlier: int
+    n_replaced: int
+    arms: tuple[UnreadArm, ...]
+    query: str
+
+    @property
+    def n_unread(self) -> int:
+        return sum(one.n for one in self.arms)
+
+    @property
+    def n_rewards(self) -> int:
+        """All active rewards. Those missing from a posterior are among the present ones."""
+        missing = sum(one.n for one in self.arms if one.reason != "not_in_posterior")
+        return self.n_present + self.n_earlier + self.n_replaced + missing
+
+
+def unread(context: Context) -> UnreadReport:
+    """Count the observations that no posterior includes."""
+    with context.reading() as snapshot:
+        rewards = reads.rewards_read(snapshot)
+        present = {row.arm: row.pulls_micro for row in rewards if row.reader == "present"}
+        held = reads.pulls_held(snapshot, present)
+    counts = dict.fromkeys(("present", "earlier", "replaced"), 0)
+    arms: list[UnreadArm] = []
+    for row in rewards:
+        match row.reader:
+            case "present" | "earlier" | "replaced":
+                counts[row.reader] += row.n
+            case _:
+                arms.append(UnreadArm(arm=row.arm, reason=row.reader, n=row.n))
+    arms += [UnreadArm(arm=arm, reason="not_in_posterior", n=n) for arm, n in held.short]
+    if held.hidden:
+        arms.append(UnreadArm(arm="", reason="no_arm", n=held.hidden))
+    return UnreadReport(
+        n_pulls=held.listed,
+        n_present=counts["present"],
+        n_earlier=counts["earlier"],
+        n_replaced=counts["replaced"],
+        arms=tuple(arms),
+        query=reads.REWARDS_READ,
+    )

@@ -1,4 +1,7 @@
-"""Ledger: the latest rewards, resets and changes."""
+"""Ledger: the latest rewards, resets and changes.
+
+Notes about an arm.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from msgspec.structs import replace
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
+from core.records.note import Note
 from core.records.observation import Observation
 from core.records.parameters import completed
 from core.records.repair import Repair
@@ -82,3 +86,9 @@ def changes(
 ) -> tuple[AuditEntry, ...]:
     """List the latest changes and their actors, newest first."""
     return acts(context, limit=limit, **query).entries
+
+
+def notes(context: Context, arm: str, limit: int = 50) -> tuple[Note, ...]:
+    """List the latest notes about an arm, newest first. Undone notes are included and marked."""
+    with context.reading() as snapshot:
+        return reads.notes(snapshot, arm, limit=limit)

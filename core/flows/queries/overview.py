@@ -1,10 +1,18 @@
-"""Overview: the figures of the first page."""
+"""Overview: the figures of the first page.
+
+Alarms: entries of the overview that are sent as alerts, and frequent refusals.
+
+Imports of the past.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
+import msgspec
 import numpy as np
 
 from core.columns import Bools, FeedDays, Ints
@@ -14,19 +22,56 @@ from core.flows.queries.blind import hidden_from
 from core.flows.queries.environments import paid_wrong
 from core.flows.queries.evaluations import outlier_graders
 from core.flows.queries.frame import DEMO_ORIGIN
-from core.flows.queries.imports import answer_of
 from core.flows.queries.judgement import RecentEvents, end_in, recent_events_in
 from core.flows.queries.savings import savings_in, used_in
+from core.records.alert import MAX_IDS, Alarm, AlertKind
+from core.records.arm import arm_type
 from core.records.evaluation_page import EvaluationFilter
-from core.records.times import DAY_MS
+from core.records.import_answer import ImportAnswer
+from core.records.times import DAY_MS, MINUTE_MS
 from core.records.view import View
 from core.statistics import overview as overview_of
 from core.statistics.manual import NO_MANUAL_FINDINGS, WINDOW_DAYS, ManualFindings, manual_findings
+from core.statistics.overview import Attention
 from core.store import reads
+from core.store.denials import count_denials
 from core.store.queues import standing_queues
 from core.store.reads.evaluations import evaluation_columns
 from core.store.review import board_of
 from core.store.transaction import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastImport:
+    """One past import. ``answer`` is its stored answer; an import that went on has the totals so far."""
+
+    id: str
+    at_ms: int
+    actor: str
+    undone: bool
+    answer: ImportAnswer
+
+
+def imports(context: Context, *, limit: int = 100) -> tuple[PastImport, ...]:
+    """List the latest imports, newest first."""
+    with context.reading() as snapshot:
+        rows = reads.import_rows(snapshot, limit)
+    return tuple(
+        PastImport(
+            id=f"import-{row.number}",
+            at_ms=row.at_ms,
+            actor=row.actor,
+            undone=row.undone,
+            answer=answer_of(row.summary),
+        )
+        for row in rows
+    )
+
+
+def answer_of(summary: bytes) -> ImportAnswer:
+    """Parse the stored summary of an import."""
+    return msgspec.json.decode(summary, type=ImportAnswer)
+
 
 _IMPORTS: Final = 50
 """Maximum number of active imports that are checked for rejected lines, newest first."""
@@ -175,3 +220,70 @@ def _days_in(days: Ints, view: View) -> Bools:
     if view.until_ms is not None:
         matches &= days * DAY_MS < view.until_ms
     return matches
+
+
+MANY_DENIALS: Final = 20
+"""A user without a permission tries once or twice. A faulty program or an intruder goes on."""
+DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
+
+
+def alarms(context: Context) -> tuple[Alarm, ...]:
+    """Return the alarms of a learner's overview.
+
+    Poisoned arms are one alarm per type. Overdue queues, suspicious environments and silent feeds are one alarm each.
+    Savings below 0 and missing runs are one alarm per learner.
+    """
+    needed = overview(context).attention
+    return tuple(alarm for tell in _TELL for alarm in tell(context.learner, needed))
+
+
+def refused(context: Context) -> tuple[Alarm, ...]:
+    """Return an alarm if many requests were refused in the last 10 minutes."""
+    with context.reading_admin("alerts") as snapshot:
+        now_ms = context.clock()
+        n_refused = count_denials(snapshot, now_ms - DENIED_WITHIN_MS, now_ms + DENIED_WITHIN_MS)
+    if n_refused < MANY_DENIALS:
+        return ()
+    return (Alarm(learner="", kind="denials", count=n_refused),)
+
+
+_Tell = Callable[[str, Iterable[Attention]], Iterable[Alarm]]
+
+
+def _poisoned(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
+    arms: dict[str, list[str]] = defaultdict(list)
+    for item in needed:
+        if item.kind == "poisoned":
+            arms[arm_type(item.arms[0])] += item.arms
+    for kind, keys in arms.items():
+        yield Alarm(learner=learner, kind="poisoned", object=kind, count=len(keys), ids=tuple(keys[:MAX_IDS]))
+
+
+def _plain(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
+    """Yield the kinds that occur at most once per learner."""
+    for item in needed:
+        if item.kind in {"costs_more", "silent"}:
+            yield Alarm(learner=learner, kind=cast("AlertKind", item.kind), count=item.count)
+
+
+def _overdue_alarms(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
+    for item in needed:
+        for queue in item.overdue:
+            yield Alarm(learner=learner, kind="queue_overdue", object=queue.queue, count=queue.n_open)
+
+
+def _paid_wrong(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
+    for item in needed:
+        if item.paid is not None:
+            kind = cast("AlertKind", item.kind)
+            yield Alarm(learner=learner, kind=kind, object=item.paid.environment, count=item.count)
+
+
+def _feed_alarms(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:
+    for item in needed:
+        for feed in item.feeds:
+            name = f"{feed.kind} {feed.name}"
+            yield Alarm(learner=learner, kind="feed_silent", object=name, count=feed.days)
+
+
+_TELL: Final[tuple[_Tell, ...]] = (_poisoned, _plain, _overdue_alarms, _paid_wrong, _feed_alarms)

@@ -1,7 +1,13 @@
-"""Previews: the effect of an act; nothing is written."""
+"""Previews: the effect of an act; nothing is written.
+
+Undo preview: the effect of undoing or redoing an act.
+
+Batch preview: the effect of many rewards, and the lines that are invalid; nothing is written.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypedDict, TypeVar
@@ -9,6 +15,8 @@ from typing import Final, NamedTuple, TypedDict, TypeVar
 import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints
+from core.errors import ArmscopeError
+from core.flows.batch import check_lines
 from core.flows.context import Context
 from core.flows.credit import credit_in
 from core.flows.evaluate import evaluated, order_of
@@ -17,13 +25,16 @@ from core.flows.repair import RepairScope
 from core.flows.requests import unknown_arm
 from core.flows.reset import ResetScope
 from core.flows.reward import OrderFacts, known_of, run_of_order
+from core.flows.undo import redo_in, undo_in
 from core.permissions import Action
 from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
+from core.records.batch import BatchLine, RewardKind
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationOutcome
 from core.records.judged import RETRACTED
 from core.records.judging import EvaluationAnswer
+from core.records.learner import LearnerSettings
 from core.records.observation import Amount
 from core.records.posterior import BANDS, Band
 from core.records.reset import Target
@@ -429,3 +440,165 @@ def _after_reset(columns: ArmColumns, is_reset: Bools, target: Target) -> ArmCol
         part_micro=np.where(is_reset, nothing, columns.part_micro),
         inclusions=np.where(is_reset, nothing, columns.inclusions),
     )
+
+
+SHOWN_ARMS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedArm:
+    """An arm that would move: pulls and mean before and after. None: the arm would not be listed."""
+
+    key: str
+    pulls: tuple[int | None, int | None]
+    mean: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoPreview:
+    """Counts before and after. ``moved`` are the arms that move most, out of ``n_moved``."""
+
+    act: str
+    again: bool
+    n_runs: tuple[int, int]
+    n_arms: tuple[int, int]
+    n_pulls: tuple[int, int]
+    settings: tuple[str, ...]
+    n_moved: int
+    moved: tuple[MovedArm, ...]
+
+
+def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoPreview:
+    """Return the effect of `undo` (``again``: `redo`) of an act; nothing changes.
+
+    Raises the errors of the act. The act runs and is rolled back, so the preview takes as long as the act.
+    """
+
+    def work(txn: Transaction) -> tuple[_State, _State]:
+        before = _state(txn)
+        if again:
+            redo_in(txn, context.actor, act_id)
+        else:
+            undo_in(txn, context.actor, act_id)
+        return before, _state(txn)
+
+    before, after = context.rehearse("undo_own", work)
+    moved = _moved(before.columns, after.columns)
+    return UndoPreview(
+        act=act_id,
+        again=again,
+        n_runs=(before.n_runs, after.n_runs),
+        n_arms=(len(before.columns), len(after.columns)),
+        n_pulls=(before.columns.n_pulls, after.columns.n_pulls),
+        settings=tuple(
+            name
+            for name in LearnerSettings.__struct_fields__
+            if getattr(before.settings, name) != getattr(after.settings, name)
+        ),
+        n_moved=len(moved),
+        moved=tuple(moved[:SHOWN_ARMS]),
+    )
+
+
+class _State(NamedTuple):
+    n_runs: int
+    columns: ArmColumns
+    settings: LearnerSettings
+
+
+def _state(txn: Transaction) -> _State:
+    return _State(reads.totals(txn).runs, reads.arm_columns(txn), txn.settings)
+
+
+def _moved(before: ArmColumns, after: ArmColumns) -> list[MovedArm]:
+    """Return arms whose pulls, partial pulls or mean differ, the largest change of pulls first."""
+    earlier, later = _states(before), _states(after)
+    nothing = (None, None)
+    moved = [
+        MovedArm(
+            key=key,
+            pulls=(earlier.get(key, nothing)[0], later.get(key, nothing)[0]),
+            mean=(earlier.get(key, nothing)[1], later.get(key, nothing)[1]),
+        )
+        for key in sorted(earlier.keys() | later.keys())
+        if earlier.get(key) != later.get(key)
+    ]
+    return sorted(moved, key=lambda arm: -abs((arm.pulls[1] or 0) - (arm.pulls[0] or 0)))
+
+
+def _states(columns: ArmColumns) -> dict[str, tuple[int, float, int]]:
+    means = np.asarray(columns.alpha / (columns.alpha + columns.beta), dtype=np.float64)
+    numbers = zip(columns.pulls.tolist(), means.tolist(), columns.part_micro.tolist(), strict=True)
+    return dict(zip(columns.keys, numbers, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineEffect:
+    """Effect of one line. ``in_present_epoch`` False: the line would join an epoch that a reset has ended."""
+
+    line: int
+    arm: str
+    kind: RewardKind
+    reward: float
+    run: str | None
+    in_present_epoch: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmMove:
+    """One arm's mean (0 to 1) and pulls, before and after all its lines."""
+
+    arm: str
+    mean: tuple[float, float]
+    pulls: tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPreview:
+    """Preview of a batch. ``lines`` are valid, ``bad`` holds the errors of the others by line number.
+
+    ``arms`` show the effect of the valid lines.
+    """
+
+    lines: tuple[LineEffect, ...]
+    bad: Mapping[int, ArmscopeError]
+    arms: Mapping[str, ArmMove]
+
+    @property
+    def n_corrections(self) -> int:
+        return sum(line.kind == "correction" for line in self.lines)
+
+
+def preview_batch(context: Context, rewards: Sequence[BatchLine]) -> BatchPreview:
+    """Return the effect of `reward_batch`. Bad lines are reported and not raised; nothing is recorded."""
+    with context.reading() as snapshot:
+        checked = check_lines(snapshot, rewards)
+        effects = effects_of(snapshot, list(checked.orders.values()), checked.known)
+    lines: list[LineEffect] = []
+    moved: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for (number, order), effect in zip(checked.orders.items(), effects, strict=True):
+        *amounts, is_present = effect
+        lines.append(_line(number, order, is_present=is_present))
+        sums = moved[order.arm]
+        for index, amount in enumerate(amounts):
+            sums[index] += amount if is_present else 0
+    arms = {arm: _arm(arm, checked.known, sums) for arm, sums in moved.items()}
+    return BatchPreview(lines=tuple(lines), bad=checked.bad, arms=arms)
+
+
+def _line(number: int, order: RewardOrder, *, is_present: bool) -> LineEffect:
+    return LineEffect(
+        line=number,
+        arm=order.arm,
+        kind="correction" if order.correct else "feedback",
+        reward=order.reward,
+        run=order.run,
+        in_present_epoch=is_present,
+    )
+
+
+def _arm(arm: str, known: OrderFacts, sums: Sequence[int]) -> ArmMove:
+    alpha, beta, pulls = known.rows[known.arm_nos[arm]]
+    success, failure, more = sums
+    after = (alpha + success) / (alpha + success + beta + failure)
+    return ArmMove(arm=arm, mean=(alpha / (alpha + beta), after), pulls=(pulls, pulls + more))

@@ -35,7 +35,7 @@ from core.store.reads.run_pages import (
     runs_counted,
     session_rows,
 )
-from core.store.reads.run_parts import arms_in_runs, manual_rewards, parts
+from core.store.reads.run_story import arms_in_runs, manual_rewards, parts
 from core.store.reads.since import marked_runs, position_of
 from core.store.review import is_open_item
 from core.store.texts import read_transcript

@@ -12,7 +12,7 @@ from core.errors import InvalidInput
 from core.flows.context import Context
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, DAY_MS, HOUR_MS
-from core.statistics.convergence import means_over_time
+from core.statistics.confidence import means_over_time
 from core.store import reads
 from core.store.transaction import Snapshot
 

@@ -17,9 +17,7 @@ from core.statistics.change.causes import (
     is_passing,
     of_mix,
 )
-from core.statistics.change.rivals import NEAR_DAYS, rivals
-from core.statistics.change.shift import NOTHING, Shift
-from core.statistics.change.shifts import shifts, unexplained
+from core.statistics.change.shifts import NEAR_DAYS, NOTHING, Shift, rivals, shifts, unexplained
 from core.statistics.change.splits import (
     FALSE_ALARM,
     MIN_AFTER,

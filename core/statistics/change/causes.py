@@ -12,7 +12,7 @@ import numpy as np
 from core.columns import Bools, Floats, MixDays, RecentDays
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
-from core.statistics.change.shift import Shift
+from core.statistics.change.shifts import Shift
 from core.statistics.change.splits import MIN_AFTER, WINDOW_DAYS, apart_by_chance
 from core.statistics.change.together import TOGETHER_DAYS
 

@@ -12,7 +12,7 @@ import scipy
 from core.columns import ArmColumns, ArmHours, Floats, Ints
 from core.records.arm import MICRO, ArmType, arm_type
 from core.records.times import DAY_MS, HOUR_MS
-from core.statistics.change.shift import NOTHING, Shift
+from core.statistics.change.shifts import NOTHING, Shift
 from core.statistics.change.splits import FALSE_ALARM, MIN_AFTER, apart_by_chance, likelihood_ratio
 
 TOGETHER_DAYS: Final = 2

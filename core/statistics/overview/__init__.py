@@ -12,7 +12,5 @@ from core.statistics.overview.attention import (
     silent_days,
 )
 from core.statistics.overview.feeds import HISTORY_DAYS, LONGEST_DAYS, FeedKind, SilentFeed
-from core.statistics.overview.key_figures import FigureName, KeyFigure
-from core.statistics.overview.ranked import RankedArm
-from core.statistics.overview.series import DaySeries
-from core.statistics.overview.whole import Overview, overview
+from core.statistics.overview.key_figures import DaySeries, FigureName, KeyFigure
+from core.statistics.overview.whole import Overview, RankedArm, overview

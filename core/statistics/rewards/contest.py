@@ -18,8 +18,8 @@ from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.records.estimate import Estimate, Missing
 from core.statistics.rewards.summary import error_of_tasks, mean_of_tasks, tasks_of, worth_of
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
 from core.statistics.savings.shares import difference
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
 
 MIN_FOR_TEST: Final = 6
 """Common tasks of a test by flipped signs. With fewer, no difference reaches .05."""

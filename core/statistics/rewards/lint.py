@@ -17,8 +17,7 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.episode import Episode, Finding, FindingKind, Scale
 from core.records.times import iso
-from core.statistics.rewards.agreeing import agreeing
-from core.statistics.rewards.paid import Paid, columns_of
+from core.statistics.rewards.paid import Paid, agreeing, columns_of
 from core.statistics.rewards.pattern import is_potential
 
 MIN_EPISODES: Final = 10

@@ -1,13 +1,18 @@
-"""Episodes → columns: every step of an environment's episodes one after the other, and what each episode came to."""
+"""Episodes → columns: every step of an environment's episodes one after the other, and what each episode came to.
+
+Agreeing: of how many bootstrap samples of episodes a share would still be on its side of a bound, exactly.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
+import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints, coded, coded_metadata
 from core.episodes import totals_of
@@ -192,3 +197,24 @@ def _known(step: Step) -> int:
 
 def _part(episode: Episode, name: str) -> float | None:
     return next((part.value for part in episode.parts if part.name == name), None)
+
+
+def agreeing(hits: int, n: int, least: float) -> float:
+    """Return the share of bootstrap samples of ``n`` episodes in which at least ``least`` of them are hits.
+
+    A sample draws ``n`` of them with replacement, so that its hits are binomial with the share that was seen: what
+    drawing samples would only come near to is computed.
+
+    References
+    ----------
+    B. Efron, *Ann. Stat.* 7, 1979, 1 (doi:10.1214/aos/1176344552).
+
+    Examples
+    --------
+    >>> agreeing(100, 100, 0.9), agreeing(0, 100, 0.05), round(agreeing(5, 10, 0.5), 3), agreeing(0, 0, 0.5)
+    (1.0, 0.0, 0.623, 0.0)
+    """
+    if not n:
+        return 0.0
+    needed = math.ceil(least * n - 1e-9)
+    return 1.0 - float(scipy.special.bdtr(needed - 1, n, hits / n)) if needed else 1.0

@@ -15,8 +15,7 @@ import scipy
 from core.columns import Bools, Floats, Ints
 from core.records.environment import PatternShare
 from core.records.episode import Pattern
-from core.statistics.rewards.agreeing import agreeing
-from core.statistics.rewards.paid import Paid
+from core.statistics.rewards.paid import Paid, agreeing
 
 MIN_EPISODES: Final = 10
 """Fewer show no pattern."""

@@ -12,7 +12,7 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.estimate import Estimate
 from core.statistics.rewards.summary import summary, tasks_of
-from core.statistics.savings.estimate import MIN_FOR_INTERVAL, nothing
+from core.statistics.savings.sums import MIN_FOR_INTERVAL, nothing
 
 MOST_SEGMENTS: Final = 12
 """At most so many, of ten episodes or more each."""

@@ -12,8 +12,8 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.records.estimate import Estimate
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF, nothing
 from core.statistics.savings.shares import wilson
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF, nothing
 
 AverageInterval = Literal["wilson", "student-t"]
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.statistics.savings.estimate import MIN_SESSIONS
+from core.statistics.savings.sums import MIN_SESSIONS
 
 CAP_QUANTILE: Final = 0.95
 _TAIL: Final = (0.9, 0.975)

@@ -17,9 +17,8 @@ from core.records.estimate import Estimate
 from core.records.status import Money, SavingsVerdict
 from core.statistics.savings.cap import bucket_of
 from core.statistics.savings.comparison import Comparison, agreed, comparison
-from core.statistics.savings.over_time import running
+from core.statistics.savings.over_time import TotalSaved, running, total_saved
 from core.statistics.savings.runs import ComparedRuns
-from core.statistics.savings.total import TotalSaved, total_saved
 from core.statistics.savings.verdict import VerdictReason
 
 DOLLAR: Final = 1e-12

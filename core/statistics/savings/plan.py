@@ -11,12 +11,10 @@ import scipy
 
 from core.columns import UNKNOWN, UsageColumns
 from core.records.estimate import Missing
-from core.statistics.savings.comparison import Comparison
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_PROOF
-from core.statistics.savings.failures import POWER
+from core.statistics.savings.comparison import POWER, Comparison
 from core.statistics.savings.ratio import Compared, always_half_width
 from core.statistics.savings.runs import ComparedRuns
-from core.statistics.savings.sums import BASELINE
+from core.statistics.savings.sums import BASELINE, MIN_FOR_FIGURE, MIN_FOR_PROOF
 from core.statistics.savings.verdict import CLAIMS
 
 LEAST_SAVING: Final = 5.0

@@ -27,9 +27,17 @@ import scipy
 
 from core.columns import Bools, Floats
 from core.records.estimate import Estimate, Missing
-from core.statistics.savings.estimate import MIN_DF, MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_SESSIONS, nothing
 from core.statistics.savings.sessions import MeanDesign, SessionSums, run_design, session_design
-from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
+from core.statistics.savings.sums import (
+    BASELINE,
+    MIN_DF,
+    MIN_FOR_FIGURE,
+    MIN_FOR_INTERVAL,
+    MIN_SESSIONS,
+    SELECTED,
+    StratumSums,
+    nothing,
+)
 
 ALWAYS_SCALE: Final = 0.12
 """The logarithm of a ratio that the always valid interval is narrowest for: savings of about 11 %. Chosen beforehand,

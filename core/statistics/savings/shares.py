@@ -7,7 +7,7 @@ import math
 import scipy
 
 from core.records.estimate import Estimate
-from core.statistics.savings.estimate import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
 
 
 def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:

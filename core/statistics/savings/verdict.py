@@ -17,9 +17,8 @@ import numpy as np
 from core.columns import Bools, Floats
 from core.records.estimate import Estimate, Missing
 from core.records.status import SavingsVerdict
-from core.statistics.savings.estimate import MIN_FOR_PROOF
 from core.statistics.savings.ratio import Compared
-from core.statistics.savings.sums import BASELINE, SELECTED
+from core.statistics.savings.sums import BASELINE, MIN_FOR_PROOF, SELECTED
 
 VerdictReason = Literal[
     "interval_above_zero",

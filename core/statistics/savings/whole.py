@@ -2,14 +2,26 @@
 
 Only runs of the classes ``baseline`` and ``selected`` are compared. Tokens and duration come from those that
 ended normally with a known amount, errors from all of them; what was left out is counted.
+
+Savings of many learners at once, from their sums.
+
+The plain figures alone, without intervals, which take sessions: for a list, where each leads to its own page.
+
+Usage and the runs compared → how many runs take no part, and why.
+
+Usage and the runs compared → how the tokens of each group are spread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from core.columns import SessionRuns, UsageColumns
+import numpy as np
+
+from core.columns import Bools, Floats, Ints, SessionRuns, UsageColumns, bucket_bounds
 from core.frames import html_table
 from core.records.savings_words import compared, figure, savings_facts
 from core.statistics.savings.baseline import (
@@ -26,14 +38,98 @@ from core.statistics.savings.comparison import (
     comparisons_by_channel,
     comparisons_by_model,
 )
-from core.statistics.savings.design import Balance
-from core.statistics.savings.distribution import TokenDistribution, distribution
-from core.statistics.savings.left_out import LeftOut, left_out
 from core.statistics.savings.money import MoneySaved, money_saved
-from core.statistics.savings.over_time import SavingsOverTime, over_time, running
+from core.statistics.savings.over_time import SavingsOverTime, TotalSaved, over_time, running, total_saved
 from core.statistics.savings.plan import ProofNeed, proof_need, token_variation
-from core.statistics.savings.runs import ComparedRuns
-from core.statistics.savings.total import TotalSaved, total_saved
+from core.statistics.savings.ratio import compare
+from core.statistics.savings.runs import Balance, ComparedRuns
+from core.statistics.savings.sums import BASELINE, SELECTED, StratumSums
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenDistribution:
+    """Runs by size class of their tokens, from ``lower`` (inclusive) to ``upper`` (exclusive).
+
+    One row per class from the smallest to the largest that occurs, empty ones in between included.
+    ``density_*`` is the share of the group's runs per doubling of tokens (it adds up to 1 over log2), NaN for
+    a group without runs.
+    """
+
+    lower: Floats
+    upper: Floats
+    n_baseline: Ints
+    n_selected: Ints
+    density_baseline: Floats
+    density_selected: Floats
+
+
+def distribution(usage: UsageColumns, runs: ComparedRuns) -> TokenDistribution:
+    """Return the runs of both groups by size class."""
+    bucket, n, group = usage.bucket[runs.is_known], usage.n[runs.is_known], runs.group[runs.is_known]
+    first = int(bucket.min()) if len(bucket) else 0
+    n_classes = int(bucket.max()) - first + 1 if len(bucket) else 0
+    bounds = np.array([bucket_bounds(first + step) for step in range(n_classes)]).reshape(-1, 2)
+    counts = [
+        np.bincount(bucket[group == one] - first, weights=n[group == one], minlength=n_classes).astype(
+            np.int64
+        )
+        for one in (BASELINE, SELECTED)
+    ]
+    doublings = np.log2(bounds[:, 1] / bounds[:, 0])
+    densities = [
+        count / count.sum() / doublings if count.sum() else np.full(n_classes, np.nan) for count in counts
+    ]
+    return TokenDistribution(
+        lower=bounds[:, 0],
+        upper=bounds[:, 1],
+        n_baseline=counts[BASELINE],
+        n_selected=counts[SELECTED],
+        density_baseline=densities[BASELINE],
+        density_selected=densities[SELECTED],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Runs that take no part in the comparison of tokens, and why."""
+
+    passive: int
+    fallback: int
+    imported: int
+    not_completed: int
+    """Baseline or selected, but aborted or failed."""
+    unknown_usage: int
+    """Baseline or selected and ended normally, tokens unknown."""
+    uncompared: int
+    """In strata where a group has fewer than two runs."""
+
+    @property
+    def total(self) -> int:
+        return (
+            self.passive
+            + self.fallback
+            + self.imported
+            + self.not_completed
+            + self.unknown_usage
+            + self.uncompared
+        )
+
+
+def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> LeftOut:
+    """Count the runs that take no part; those of strata without a partner are counted already."""
+    classes = np.array(usage.run_class, dtype=np.str_)
+
+    def count(rows: Bools) -> int:
+        return int(usage.n[rows].sum())
+
+    return LeftOut(
+        passive=count(classes == "passive"),
+        fallback=count(classes == "fallback"),
+        imported=count(classes == "imported"),
+        not_completed=count(runs.is_compared & ~runs.is_completed),
+        unknown_usage=count(runs.is_completed & ~runs.is_known),
+        uncompared=n_uncompared,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,3 +264,51 @@ def _need(
     """Return the need for the interval of the figure that is named first."""
     compared = (runs.tokens if overall.is_narrow else runs.capped(runs.everything)).compared()
     return baseline_need(compared, overall.shown, baseline_rate, target_points)
+
+
+class PlainSavings(NamedTuple):
+    """Savings of selected runs, in per cent and in tokens; None where it cannot be computed."""
+
+    percent: float | None
+    tokens: int | None
+
+
+def plain_savings(learners: Sequence[Sequence[tuple[int, int, int, int]]]) -> list[PlainSavings]:
+    """Return the plain figures of many learners, each as `saved_percent_of` has it, and what selected runs saved
+    together.
+
+    Parameters
+    ----------
+    learners : sequence of sequence of four int, n_learners long
+        Of each stratum of a learner: baseline runs, their tokens, selected runs, their tokens.
+
+    Returns
+    -------
+    list of PlainSavings
+        One for each learner, in their order.
+
+    Examples
+    --------
+    >>> [one] = plain_savings([[(4, 400, 10, 650)]])
+    >>> round(one.percent, 6), one.tokens, plain_savings([[]])[0].percent
+    (35.0, 350, None)
+    """
+    n_strata = np.array([len(strata) for strata in learners], dtype=np.int64)
+    learner = np.repeat(np.arange(len(learners)), n_strata)
+    index = np.arange(len(learner)) - np.repeat(np.cumsum(n_strata) - n_strata, n_strata)
+    cells = np.zeros((len(learners), int(n_strata.max(initial=0)), 2, 2))
+    flat = [stratum for strata in learners for stratum in strata]
+    cells[learner, index] = np.array(flat, dtype=np.float64).reshape(-1, 2, 2)
+    n, total = cells[..., 0], cells[..., 1]
+    # The squares are for intervals alone, which are not computed here.
+    sums = StratumSums(n=n, total=total, squares=np.zeros_like(n))
+    percent = _figures(compare(sums).saved_percent)
+    saved = _figures(compare(sums, weight=n[..., SELECTED]).saved)
+    return [
+        PlainSavings(share, None if tokens is None else round(tokens))
+        for share, tokens in zip(percent, saved, strict=True)
+    ]
+
+
+def _figures(values: Floats) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -6,17 +6,19 @@ from core.store.reads.arms import (
     arm_columns,
     arm_columns_until,
     arm_counts,
+    arm_hours,
     arm_number,
     arm_path,
     arm_row,
     arm_rows,
     hidden_arm_nos,
+    history_days,
     listed_arm,
     listed_arms,
     listed_rows,
     near_keys,
+    recent_days,
 )
-from core.store.reads.candidates import candidates
 from core.store.reads.imports import (
     ImportRow,
     SettingRow,
@@ -31,6 +33,7 @@ from core.store.reads.ledger import (
     ledger_sums,
     manual_rewards,
     newest_about,
+    notes,
     observations,
     resets,
     standing_corrections,
@@ -45,8 +48,8 @@ from core.store.reads.log import (
     servers,
     standing,
 )
-from core.store.reads.notes import notes
-from core.store.reads.recent import arm_hours, history_days, recent_days
+from core.store.reads.measured import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
+from core.store.reads.run_pages import candidates
 from core.store.reads.runs import (
     RunMatch,
     find_run,
@@ -59,7 +62,6 @@ from core.store.reads.runs import (
     run_count,
     run_of_uid,
 )
-from core.store.reads.session_runs import latest_in_sessions, session_runs
 from core.store.reads.sessions import (
     RUNS_READ,
     Walk,
@@ -67,10 +69,11 @@ from core.store.reads.sessions import (
     first_days,
     has_inferred,
     joined_arms,
+    latest_in_sessions,
+    session_runs,
     session_sums,
     walk,
 )
-from core.store.reads.unread import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.usage import (
     Totals,
     calls_per_run,

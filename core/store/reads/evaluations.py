@@ -2,19 +2,25 @@
 
 The filter is SQL, written once (`_conditions`); a test compares its grades with `core.evaluate`. ``hidden`` are
 numbers of evaluations that the caller may not see: each read leaves them out.
+
+Layers: judged ones with their quality, and bare ones, of which only the name is known.
+
+Subjects of evaluations: layers, executions and the arms of runs.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 
 from core.columns import EvaluationColumns, Ints
+from core.errors import InvalidEvaluation
 from core.evaluate import grade, grader_kind
 from core.records.evaluation import Blocker
 from core.records.evaluation_page import (
@@ -26,16 +32,58 @@ from core.records.evaluation_page import (
 )
 from core.records.javascript import WHITE_SPACE, trimmed
 from core.records.judging import Subject
+from core.records.layer import BareLayer, JudgedLayer, LayerUri, parse_uri
 from core.store.browsers import RATER, UNCONFIRMED
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN
+from core.store.quality import heads_of
 from core.store.reads.arms import arm_number
 from core.store.reads.arrays import ints
 from core.store.reads.hidden import leaving_out
 from core.store.reads.runs import find_run
 from core.store.reads.since import Position
-from core.store.reads.subjects import layer_number
 from core.store.transaction import Facts
+
+_SEARCHED: Final = 5_000
+_NEAR: Final = 3
+
+
+def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> list[str]:
+    """Uids that may have been meant, of the first 5,000 in their order."""
+    known = facts.connection.rows(
+        f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}",
+        [facts.learner_id],
+    )
+    return get_close_matches(uid.lower(), [known_uid for (known_uid,) in known], n=_NEAR, cutoff=0.7)
+
+
+def layer_number(facts: Facts, named: str) -> int | None:
+    """Return the number of an active layer, by its uid or URI; None if unknown."""
+    uid = named
+    if named.strip().lower().startswith("kairos:"):
+        try:
+            uri = parse_uri(named)
+        except InvalidEvaluation:
+            return None
+        uid = uri.key if isinstance(uri, LayerUri) else named
+    row = facts.connection.row(
+        f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}",
+        [facts.learner_id, uid.lower()],
+    )
+    return None if row is None else int(row[0])
+
+
+def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
+    """Return, per run, the arms that have all of these flags."""
+    arms: dict[int, list[int]] = {}
+    for run_no, arm_no in facts.connection.rows_in(
+        f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {flags} = {flags} AND run_no IN ({{}})",
+        [facts.learner_id],
+        sorted(run_nos),
+    ):
+        arms.setdefault(run_no, []).append(arm_no)
+    return arms
+
 
 Condition = tuple[str, list[Any]]
 """SQL that begins with AND, and its values."""
@@ -326,3 +374,87 @@ def _ranks(code: Ints) -> Ints:
     if int(code.max(initial=0)) > _MOST_COUNTED * len(code):
         return np.unique(code, return_inverse=True)[1].astype(np.int64)
     return np.asarray((np.cumsum(np.bincount(code) > 0) - 1)[code])
+
+
+def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
+    """Return active layers that have quality, the best first."""
+    rows = facts.connection.rows(
+        "SELECT l.layer_no, l.uid, a.uri, a.name, l.layer_index, l.label, l.bare, q.retrievals, q.successes,"
+        " q.failures, q.bonus, q.last_no FROM layer_quality q"
+        " JOIN layer l ON l.learner_id = q.learner_id AND l.layer_no = q.layer_no"
+        " LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
+        f" WHERE q.learner_id = ? AND l.{ACTIVE} ORDER BY q.bonus DESC, l.uid LIMIT ?",
+        [facts.learner_id, limit],
+    )
+    heads = heads_of(facts, [row[0] for row in rows])
+    uids = _uids(facts, sorted(set(heads.values())))
+    rated = _rated(facts, [row[11] for row in rows])
+    return tuple(_layer(row, uids.get(heads.get(row[0], 0)), rated.get(row[11])) for row in rows)
+
+
+def n_judged_layers(facts: Facts) -> int:
+    """Return the number of active layers that have quality."""
+    row = facts.connection.row(
+        "SELECT count(*) FROM layer_quality q JOIN layer l ON l.learner_id = q.learner_id"
+        f" AND l.layer_no = q.layer_no WHERE q.learner_id = ? AND l.{ACTIVE}",
+        [facts.learner_id],
+    )
+    return 0 if row is None else int(row[0])
+
+
+def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
+    """Return active layers of which only the name is known, those judged most often first."""
+    rows = facts.connection.rows(
+        "SELECT l.uid, coalesce(q.retrievals, 0) AS judged FROM layer l LEFT JOIN layer_quality q"
+        " ON q.learner_id = l.learner_id AND q.layer_no = l.layer_no"
+        f" WHERE l.learner_id = ? AND l.{ACTIVE} AND l.bare = 1 ORDER BY judged DESC, l.uid LIMIT ?",
+        [facts.learner_id, limit],
+    )
+    return tuple(BareLayer(uid=uid, n_judged=judged) for uid, judged in rows)
+
+
+def n_bare_layers(facts: Facts) -> int:
+    """Return the number of bare layers."""
+    row = facts.connection.row(
+        f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1", [facts.learner_id]
+    )
+    return 0 if row is None else int(row[0])
+
+
+def _uids(facts: Facts, layer_nos: Sequence[int]) -> dict[int, str]:
+    rows = facts.connection.rows_in(
+        "SELECT layer_no, uid FROM layer WHERE learner_id = ? AND layer_no IN ({})",
+        [facts.learner_id],
+        layer_nos,
+    )
+    return dict(rows)
+
+
+def _rated(facts: Facts, numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
+    """Return times and authors of evaluations."""
+    rows = facts.connection.rows_in(
+        f"SELECT e.evaluation_no, e.at_ms, CASE WHEN e.model <> '' THEN e.model ELSE {RATER} END FROM evaluation e"
+        " WHERE e.learner_id = ? AND e.evaluation_no IN ({})",
+        [facts.learner_id],
+        sorted(set(numbers)),
+    )
+    return {number: (at_ms, name) for number, at_ms, name in rows}
+
+
+def _layer(row: Row, head: str | None, rated: tuple[int, str] | None) -> JudgedLayer:
+    _, uid, adapter, adapter_name, index, label, bare, n_judged, successes, failures, bonus, _ = row
+    return JudgedLayer(
+        uid=uid,
+        adapter=adapter,
+        adapter_name=adapter_name,
+        index=index,
+        label=label,
+        bare=bool(bare),
+        head=head,
+        n_judged=n_judged,
+        successes=successes,
+        failures=failures,
+        quality=bonus,
+        rated_ms=None if rated is None else rated[0],
+        rater=None if rated is None else rated[1] or None,
+    )

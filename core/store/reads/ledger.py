@@ -2,6 +2,8 @@
 
 An observation that follows from an evaluation or an episode's credit has the id of that act. Undoing the act undoes
 it. ``hidden`` are numbers of evaluations that the caller may not see.
+
+Notes about arms, newest first.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Final, NamedTuple
 from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
+from core.records.note import Note
 from core.records.observation import KINDS, Kind, Observation, Replacement, plain_reward
 from core.records.reset import Reset
 from core.records.run_query import EVERY_REWARD, RewardScope
@@ -448,3 +451,28 @@ def standing_corrections(facts: Facts, run_nos: Collection[int]) -> dict[tuple[i
         (run_no, arm_no): Correction((success, failure), at_ms)
         for run_no, arm_no, success, failure, at_ms in rows
     }
+
+
+def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
+    """The latest notes about an arm, undone ones too; those of imports that are undone are left out. Who may not
+    read texts gets them without.
+    """
+    rows = snapshot.connection.rows(
+        "SELECT n.note_no, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
+        " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
+        f" WHERE n.learner_id = ? AND n.{ACTIVE}"
+        " AND n.arm_no = (SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?)"
+        " ORDER BY n.at_ms DESC, n.note_no DESC LIMIT ?",
+        [snapshot.learner_id, snapshot.learner_id, arm, limit],
+    )
+    return tuple(
+        Note(
+            id=f"note-{number}",
+            arm=key,
+            text=text if snapshot.shows_words else "",
+            actor=actor,
+            at_ms=at_ms,
+            undone=bool(undone),
+        )
+        for number, key, text, actor, at_ms, undone in rows
+    )

@@ -1,4 +1,11 @@
-"""Reviewable subjects: runs, arms in runs, executions and their layers, with their evaluations."""
+"""Reviewable subjects: runs, arms in runs, executions and their layers, with their evaluations.
+
+Rubrics: active versions, and how often they were used.
+
+Pairs of answers to one instruction, for comparison by a reviewer.
+
+Reviewed: a person's latest judgements, and a model grader's of the same subject.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +18,13 @@ import msgspec
 
 from core.records.judged import INCLUDED, OBSERVATION, REFERENCED
 from core.records.judging import Subject
-from core.records.review import ItemText, QueueAsks
+from core.records.review import ItemText, MyJudgement, QueueAsks, RubricRow, Suggestion
+from core.records.rubric import Rubric
 from core.records.run_page import Direction
 from core.records.view import RunFilter, View
 from core.store.browsers import RATER
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
+from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Placed
 from core.store.reads.arms import arm_number
 from core.store.reads.run_pages import run_numbers
@@ -297,3 +305,185 @@ def texts_of(facts: Facts, about: Placed) -> tuple[ItemText, ...]:
         ItemText(layer=layer, index=index, instruction=instruction, response=response)
         for layer, index, instruction, response in rows
     )
+
+
+def rubric_rows(facts: Facts) -> tuple[RubricRow, ...]:
+    """Return every active version, newest first."""
+    used: dict[str, int] = dict(
+        facts.connection.rows(
+            "SELECT rubric, count(*) FROM evaluation WHERE learner_id = ? AND counts = 1 GROUP BY rubric",
+            [facts.learner_id],
+        )
+    )
+    rows = facts.connection.rows(
+        f"SELECT rubric_no, version, content, actor, at_ms FROM rubric WHERE learner_id = ? AND {ACTIVE}"
+        " AND undone = 0 ORDER BY rubric_no DESC",
+        [facts.learner_id],
+    )
+    return tuple(
+        RubricRow(
+            id=f"rubric-{number}",
+            rubric=msgspec.json.decode(content, type=Rubric),
+            by=actor,
+            at_ms=at_ms,
+            n_judged=used.get(version, 0),
+        )
+        for number, version, content, actor, at_ms in rows
+    )
+
+
+_COUNTED: Final = 1_000
+_LEFT: Final = (
+    " FROM training_pair a JOIN training_pair b ON b.learner_id = a.learner_id AND b.digest = a.digest"
+    " AND b.digest <> '' AND b.layer_no = a.layer_no AND b.execution_no > a.execution_no"
+    f" JOIN execution x ON x.learner_id = a.learner_id AND x.execution_no = a.execution_no AND x.{ACTIVE}"
+    f" JOIN execution y ON y.learner_id = b.learner_id AND y.execution_no = b.execution_no AND y.{ACTIVE}"
+    " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
+    " LEFT JOIN run s ON s.learner_id = y.learner_id AND s.run_no = y.run_no"
+    " WHERE a.learner_id = ?1 AND a.digest <> '' AND (? = 0 OR a.layer_no = ?)"
+    " AND coalesce(r.standing, 1) = 1 AND coalesce(s.standing, 1) = 1"
+    " AND a.response IS NOT NULL AND b.response IS NOT NULL AND a.response <> b.response"
+    " AND NOT EXISTS (SELECT 1 FROM choice c WHERE c.learner_id = ?1 AND c.layer_no = a.layer_no"
+    f" AND c.rater = ? AND c.{ACTIVE} AND c.undone = 0 AND ((c.first_no = a.execution_no AND c.second_no ="
+    " b.execution_no) OR (c.first_no = b.execution_no AND c.second_no = a.execution_no)))"
+)
+
+
+class Answer(NamedTuple):
+    """The answer to an instruction in one execution; ``digest`` identifies the instruction, '' = not stored."""
+
+    layer: str
+    execution: str
+    digest: str
+    instruction: str | None
+    response: str | None
+
+
+class Left(NamedTuple):
+    """Number of remaining pairs, 1,000 at most, and the oldest (None without any)."""
+
+    n: int
+    oldest: tuple[Answer, ...]
+
+
+def pairs_left(facts: Facts, rater: str, layer_no: int) -> Left:
+    """Return pairs of different answers that the rater has not compared yet, of a layer (0 = of any)."""
+    values = [facts.learner_id, layer_no, layer_no, rater]
+    counted = facts.connection.row(
+        f"SELECT count(*) FROM (SELECT a.execution_no{_LEFT} LIMIT {_COUNTED}) AS found", values
+    )
+    row = facts.connection.row(
+        f"SELECT a.layer_no, a.execution_no, b.execution_no{_LEFT}"
+        " ORDER BY a.execution_no, b.execution_no, a.layer_no LIMIT 1",
+        values,
+    )
+    if row is None or counted is None:
+        return Left(0, ())
+    return Left(counted[0], tuple(_numbered(facts, row[0], number) for number in row[1:]))
+
+
+def _numbered(facts: Facts, layer_no: int, execution_no: int) -> Answer:
+    row = facts.connection.row(
+        "SELECT l.uid, x.uid, p.digest, p.instruction, p.response FROM training_pair p"
+        " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
+        " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
+        " WHERE p.learner_id = ? AND p.layer_no = ? AND p.execution_no = ?",
+        [facts.learner_id, layer_no, execution_no],
+    )
+    assert row is not None  # noqa: S101 - it was just found
+    return Answer(*row)
+
+
+def answer_in(facts: Facts, layer: str, execution: str) -> Answer | None:
+    """Return a layer's answer in an execution, by their uids; None without an active one."""
+    row = facts.connection.row(
+        "SELECT p.layer_no, p.execution_no FROM layer l"
+        " JOIN training_pair p ON p.learner_id = l.learner_id AND p.layer_no = l.layer_no"
+        " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
+        f" WHERE l.learner_id = ? AND l.uid = ? AND x.uid = ? AND x.{ACTIVE}",
+        [facts.learner_id, layer, execution],
+    )
+    return None if row is None else _numbered(facts, row[0], row[1])
+
+
+def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, ...]:
+    """The latest evaluations of one person, newest first, those that are undone too."""
+    rows = facts.connection.rows(
+        "SELECT e.evaluation_no, e.layer_no, e.execution_no, e.run_no, e.arm_no, l.uid, x.uid, r.uid, a.key,"
+        " e.outcome, e.score, e.rubric, e.at_ms, e.undone FROM evaluation e"
+        " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no"
+        " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
+        " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
+        " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
+        f" WHERE e.learner_id = ? AND {RATER} = ? AND e.model = '' AND e.{ACTIVE}"
+        " ORDER BY e.evaluation_no DESC LIMIT ?",
+        [facts.learner_id, rater, limit],
+    )
+    judgements = []
+    for number, *rest in rows:
+        about, (layer, execution, run, arm), (outcome, score, rubric, at_ms, undone) = (
+            Placed(*rest[:4]),
+            rest[4:8],
+            rest[8:],
+        )
+        queue_no, item_no = _item_of(facts, about, rubric)
+        subject = Subject(layer=layer or "", execution=execution or "", run=run or "", arm=arm or "")
+        judgements.append(
+            MyJudgement(
+                id=f"evaluation-{number}",
+                queue=f"queue-{queue_no}" if queue_no else None,
+                item=item_no or None,
+                uri=subject.uri,
+                outcome=outcome,
+                score=score,
+                rubric=rubric or None,
+                at_ms=at_ms,
+                undone=bool(undone),
+            )
+        )
+    return tuple(judgements)
+
+
+def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
+    """Return the newest active queue of this rubric with the subject as an item, and its number there; 0 = none."""
+    row = facts.connection.row(
+        "SELECT i.review_queue_no, i.item_no FROM review_item i JOIN review_queue q"
+        " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
+        " WHERE i.learner_id = ? AND i.execution_no = ? AND i.run_no = ? AND i.arm_no = ? AND i.layer_no = ?"
+        f" AND q.{ACTIVE} AND q.undone = 0 AND q.rubric = ? ORDER BY i.review_queue_no DESC, i.item_no LIMIT 1",
+        [facts.learner_id, about.execution_no, about.run_no, about.arm_no, about.layer_no, rubric],
+    )
+    return (0, 0) if row is None else (row[0], row[1])
+
+
+def suggestion_of(facts: Facts, about: Placed, outcome: str, score: float | None) -> Suggestion | None:
+    """The latest judgement of a model grader that counts, beside one's own of the same subject."""
+    whose, number = ("execution_no", about.execution_no) if about.execution_no else ("run_no", about.run_no)
+    row = facts.connection.row(
+        f"SELECT model, outcome, score FROM evaluation {EVALUATIONS_BY_KEY} WHERE learner_id = ? AND layer_no = ?"
+        f" AND execution_no = ? AND arm_no = ? AND {whose} = ? AND counts = 1"
+        " AND (execution_no <> 0 OR run_no <> 0) AND model <> '' ORDER BY evaluation_no DESC LIMIT 1",
+        [facts.learner_id, about.layer_no, about.execution_no, about.arm_no, number],
+    )
+    if row is None:
+        return None
+    model, its_outcome, its_score = row
+    theirs, own = _signed(its_outcome, its_score), _signed(outcome, score)
+    return Suggestion(
+        model=model,
+        outcome=its_outcome,
+        score=its_score,
+        agrees=its_outcome == outcome,
+        difference=None if theirs is None or own is None else theirs - own,
+    )
+
+
+def _signed(outcome: str, score: float | None) -> float | None:
+    """A score as that of an outcome: below 0 for a failure, whose score says how sure the grader is.
+
+    >>> _signed("failure", 0.7), _signed("success", None)
+    (-0.7, None)
+    """
+    if score is None:
+        return None
+    return score if outcome == "success" else -score

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.statistics.savings import Savings, recommended_rate
-from core.statistics.savings.estimate import MIN_FOR_FIGURE
 from core.statistics.savings.plan import runs_until
+from core.statistics.savings.sums import MIN_FOR_FIGURE
 from dashboard import pages, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command, empty

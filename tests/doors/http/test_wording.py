@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from core.doors.http.refusals import worded
 from core.doors.http.serving import ROUTES
-from core.doors.http.wording import worded
 from core.flows.context import Context
 from tests.conftest import ROOT
 from tests.doors.http.asking import Asking

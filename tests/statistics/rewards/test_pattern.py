@@ -23,9 +23,8 @@ from core.demo.environments import (
     episodes,
 )
 from core.records.episode import FINDING_KINDS, Episode, Pattern, Scale, Step
-from core.statistics.rewards.agreeing import agreeing
 from core.statistics.rewards.lint import findings_in, lint
-from core.statistics.rewards.paid import columns_of
+from core.statistics.rewards.paid import agreeing, columns_of
 from core.statistics.rewards.pattern import is_potential, patterns, penalties
 from tests.statistics.rewards.many import columns
 from tests.statistics.rewards.planted import PATTERNS as PLANTED

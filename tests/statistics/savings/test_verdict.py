@@ -10,7 +10,7 @@ import pytest
 
 from core.records.estimate import Estimate
 from core.statistics.savings import Savings, SavingsVerdict, VerdictReason, savings
-from core.statistics.savings.failures import rate_difference, runs_to_tell
+from core.statistics.savings.comparison import rate_difference, runs_to_tell
 from core.statistics.savings.ratio import compare
 from core.statistics.savings.sums import StratumSums
 from core.statistics.savings.verdict import claims, verdict, withheld

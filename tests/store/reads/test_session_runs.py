@@ -15,7 +15,7 @@ from core.flows.learn import record_all
 from core.flows.undo import undo
 from core.records.run import RunClass
 from core.store import reads
-from core.store.reads.session_runs import SAMPLED
+from core.store.reads.sessions import SAMPLED
 from core.store.transaction import Snapshot
 from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.store.worlds import lines_file, run_line

@@ -1,4 +1,7 @@
-"""Spelling: the fields of a verb's input → options and arguments of a command, with the field's own words."""
+"""Spelling: the fields of a verb's input → options and arguments of a command, with the field's own words.
+
+Arguments: what a shell needs of those that several commands take; their words are the verbs'.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
-from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from core.doors.cli.program.completion import arm_ids
 from core.doors.verbs import Input, verb
+from core.records.arm import ARM_TYPES, ArmType
 
 ParameterInfo: TypeAlias = ArgumentInfo | OptionInfo
 
@@ -103,3 +108,17 @@ def _meta(kind: type[Input], field: str) -> msgspec.Meta:
 def _hints(kind: type[Input]) -> dict[str, Any]:
     """Return the annotated types of fields. Evaluating them is slow, so they are cached."""
     return get_type_hints(kind, include_extras=True)
+
+
+ARM: Final[ParameterInfo] = typer.Argument(autocompletion=arm_ids)
+KEY: Final[ParameterInfo] = typer.Option("--key", metavar="KEY")
+REASON: Final[ParameterInfo] = typer.Option("--reason", metavar="TEXT")
+
+
+def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:
+    """Return the types that repeated options name; raises a usage error for an unknown one."""
+    types = tuple(known for known in ARM_TYPES if known in names)
+    unknown = [name for name in names if name not in ARM_TYPES]
+    if unknown:
+        raise typer.BadParameter(f"--type must be one of {', '.join(ARM_TYPES)}, got {unknown[0]!r}")
+    return types
