@@ -15,6 +15,7 @@ from core.flows.queues import add_queue
 from core.flows.review import next_item
 from core.records.actor import Actor
 from core.records.review import QueueAsks
+from dashboard.sentences.review import replaced
 from tests.dashboard.conftest import Open, check, heads
 from tests.dashboard.worlds import keys, world
 
@@ -37,6 +38,7 @@ def buttons(page: AppTest) -> dict[str, str]:
 def test_an_operator_sees_confirms_and_takes_back_a_name(open_page: Open, database: Path) -> None:
     context = judged(database)
     page = open_page("review", review_as="Queues")
+    assert page.title[0].value.startswith("1 queue is active: ")
     kim, zoe = f"browser {KIM}", "browser zoe 000001"
     assert buttons(page) == {kim: "Confirm", zoe: "Confirm"}
     page.button(key=kim).click().run()
@@ -48,6 +50,11 @@ def test_an_operator_sees_confirms_and_takes_back_a_name(open_page: Open, databa
     check(page)
     assert [one.id for one in browsers(context)] == [None, None]
     assert {one.rater for one in queries.evaluations(context)} == {"ann"}
+
+
+def test_a_replaced_judgement_names_its_browser() -> None:
+    assert replaced([KIM]).startswith("This replaced the judgement of kim 3f2a91: ")
+    assert "<b>" not in replaced(["<b>kim</b> 3f2a91"])
 
 
 def test_the_table_of_evaluations_marks_an_unconfirmed_name(open_page: Open, database: Path) -> None:
