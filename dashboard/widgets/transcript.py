@@ -71,11 +71,16 @@ def _note(arm: RunArm) -> Markdown:
 
 
 def _list(title: Words, arms: Sequence[RunArm]) -> Markdown:
-    names = [f"{chipped(arm.arm)}{_note(arm)}" for arm in arms[:_NAMED]]
+    """Return arms below their title, which has the note that all of them share."""
+    notes = [_note(arm) for arm in arms]
+    shared = notes[0] if len(set(notes)) == 1 else Words("")
+    names = [
+        f"{chipped(arm.arm)}{'' if shared else note}" for arm, note in zip(arms[:_NAMED], notes, strict=False)
+    ]
     more = (
         [small(f"and {wording.count(len(arms) - _NAMED)} more, in the table above")]
         if len(arms) > _NAMED
         else []
     )
-    head = f"**{title}**, {wording.things(len(arms), 'arm')}"
+    head = f"**{title}**, {wording.things(len(arms), 'arm')}{shared}"
     return Words("  \n").join([head, *names, *more])
