@@ -163,137 +163,6 @@ def error(found: tuple[int, str, str], code: int, kind: str) -> dict[str, Any]:
 # Keys
 
 
-def test_status(filled: Shell, tmp_path: Path) -> None:
-    status = document(filled("status", "--json"))
-    assert list(status) == [
-        "database",
-        "learner",
-        "phase",
-        "mode",
-        "runs",
-        "observed",
-        "skipped",
-        "empty",
-        "arms",
-        "pulls",
-        "judged",
-        "offers",
-        "offers_unobserved",
-        "tokens",
-        "baseline",
-        "money",
-        "revision",
-        "first_run",
-        "last_run",
-        "open_to_others",
-        "servers",
-        "standing",
-        "read_database",
-        "read_standing",
-        "read_problem",
-        "spool",
-        "head",
-    ]
-    assert list(status["skipped"]) == ["conversational", "aborted", "error", "passive"]
-    assert list(status["baseline"]) == [
-        "baseline_runs",
-        "selected_runs",
-        "baseline_avg_tokens",
-        "selected_avg_tokens",
-        "savings_percent",
-        "interval",
-        "truncated_runs",
-        "typical_savings_percent",
-        "typical_interval",
-        "capped_savings_percent",
-        "capped_interval",
-        "compared_runs",
-        "uncompared_runs",
-        "formula_savings_percent",
-        "verdict",
-        "headline",
-    ]
-    assert (status["database"], status["learner"]) == (str(tmp_path / "a.db"), "default")
-    assert (status["runs"], status["observed"], status["arms"], status["pulls"]) == (2, 1, 2, 2)
-    assert status["last_run"] == "2026-09-21T14:13:20.000Z"
-
-
-def test_posteriors(filled: Shell) -> None:
-    found = document(filled("posteriors", "--json"))
-    first = found[0]
-    assert list(first) == [
-        "arm",
-        "type",
-        "alpha",
-        "beta",
-        "mean",
-        "variance",
-        "pulls",
-        "pulls_exact",
-        "inclusions",
-        "confidence",
-        "interval",
-        "normal",
-        "prior",
-        "epoch",
-        "last_updated",
-        "judgement",
-        "judged_by",
-        "effective_pulls",
-        "n_sessions",
-        "called_only",
-        "missing_pulls",
-        "break_even",
-        "no_break_even",
-        "chance",
-        "chance_error",
-        "others",
-        "since",
-        "n_since",
-        "mean_since",
-        "n_before",
-        "mean_before",
-        "n_observed",
-        "n_referenced",
-        "sources",
-        "state",
-        "mark",
-    ]
-    assert (first["judgement"], first["missing_pulls"], first["since"]) == ("too_early", 19, None)
-    for command in ("posteriors", "arms"):
-        assert "too early: 19 more pulls" in filled(command)[1]
-    assert list(first["interval"]) == ["lower", "upper", "method", "prob"]
-    assert list(first["normal"]) == ["lower", "upper"]
-    assert first["prior"] == {"alpha": 3, "beta": 1}
-    assert (first["arm"], first["alpha"], first["beta"], first["confidence"]) == (A, 4, 1, "low")
-    assert document(filled("posteriors", "--type", "skill", "--json")) == []
-
-
-def test_import(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]) + b"{\n")
-    found = document(shell("import", tmp_path / "runs.jsonl", "--json"))
-    stable = [
-        "id",
-        "format",
-        "unit",
-        "files",
-        "runs",
-        "observed",
-        "skipped",
-        "empty",
-        "outside",
-        "duplicates",
-        "updated",
-        "not_offered",
-        "rejected",
-        "rejected_count",
-    ]
-    assert [key for key in found if key in stable] == stable
-    (rejected,) = found["rejected"]
-    assert list(rejected) == ["file", "line", "reason"]
-    assert (rejected["line"], found["rejected_count"], found["runs"]) == (2, 1, 1)
-
-
 def test_reward(filled: Shell) -> None:
     found = document(filled("reward", A, "0.25", "--run", "r1", "--correct", "--reason", "half", "--json"))
     stable = ["id", "arm", "kind", "reward", "run", "lagged", "alpha", "beta", "mean", "pulls"]
@@ -326,41 +195,6 @@ def test_guidance_is_said_line_by_line(filled: Shell, tmp_path: Path) -> None:
     said = filled("select", "--arms", tmp_path / "arms.json", "--budget", "100")[1]
     assert 'Left out: "s".' in said.splitlines()
     assert "\\n" not in said
-
-
-def test_note(filled: Shell) -> None:
-    found = document(filled("note", A, "slow on Mondays", "--key", "k", "--json"))
-    assert found == {"id": "note-1", "arm": A, "text": "slow on Mondays", "learner": "default"}
-    assert document(filled("note", A, "slow on Mondays", "--key", "k", "--json")) == found
-    assert document(filled("undo", "note-1", "--json"))["kind"] == "note"
-    assert "armscope undo note-2" in filled("note", A, "fast on Tuesdays")[1]
-
-
-def test_reset_and_undo(filled: Shell) -> None:
-    found = document(filled("reset", "--type", "tool", "--to", "prior", "--reason", "x", "--yes", "--json"))
-    assert list(found) == ["id", "learner", "reset_count", "arm_ids", "to"]
-    assert (found["reset_count"], found["to"], found["learner"]) == (2, "prior", "default")
-    taken = document(filled("undo", found["id"], "--json"))
-    assert taken == {"id": "undo-1", "undone": found["id"], "kind": "reset", "learner": "default"}
-    assert document(filled("reset", "--arm", A, "--yes", "--json"))["arm_ids"] == [A]
-    assert document(filled("reset", "--yes", "--json"))["reset_count"] == 2
-
-
-def test_select(filled: Shell, tmp_path: Path) -> None:
-    (tmp_path / "arms.json").write_text(
-        json.dumps([A, {"key": "tool:web:s", "token_cost": 500}]), encoding="utf-8"
-    )
-    found = document(
-        filled("select", "--arms", tmp_path / "arms.json", "--budget", "100", "--seed", "0", "--json")
-    )
-    assert {decision["arm"] for decision in found["decisions"]} == {A, "tool:web:s"}
-    for decision in found["decisions"]:
-        assert {"arm", "included", "draw", "rank", "reason", "token_cost"} <= decision.keys()
-    again = document(
-        filled("select", "--arms", tmp_path / "arms.json", "--budget", "100", "--seed", "0", "--json")
-    )
-    assert again == found
-    assert found["seed"] == "0"
 
 
 def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path: Path) -> None:
@@ -696,38 +530,6 @@ def test_a_summary_starts_without_the_slow_part_of_scipy(filled: Shell, tmp_path
 
 # For people
 
-HOSTILE = [
-    "tool:x:[bold red]loud[/]",
-    "tool:x:<b>%{y}</b>",
-    "tool:x::smile: `$a$`",
-    "file:workspace:\u202egpj.exe",
-]
-
-
-def test_hostile_text_is_shown_as_text(shell: Shell, tmp_path: Path) -> None:
-    run = {
-        **RUN,
-        "arms": HOSTILE,
-        "calls": ["[bold red]loud[/]"],
-        "uid": "\x1b[2J[red]uid[/]",
-        "model": "\x1b]0;x\x07",
-    }
-    (tmp_path / "runs.jsonl").write_bytes(lines([run]))
-    shell("import", tmp_path / "runs.jsonl")
-    shell("reward", HOSTILE[0], "0.5", "--reason", "\x1b[31mred")
-    for command in (("posteriors",), ("arms",), ("runs",), ("select", "--seed", "1"), ("status",)):
-        code, out, err = shell(*command)
-        assert (code, err) == (0, "")
-        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", out)
-        if command[0] in {"posteriors", "arms", "select"}:
-            for arm in HOSTILE[:3]:
-                assert arm in out
-        if command[0] == "runs":
-            assert r"\x1b[2J[red]uid[/]" in out
-    code, _, err = shell("reward", "tool:x:\x1b[2J[bold]", "1")
-    assert code == 1
-    assert "\x1b" not in err
-
 
 def test_what_a_person_reads_names_the_way_back(filled: Shell, tmp_path: Path) -> None:
     assert "armscope undo reward-1" in filled("reward", A, "1")[1]
@@ -739,6 +541,8 @@ def test_what_a_person_reads_names_the_way_back(filled: Shell, tmp_path: Path) -
     (tmp_path / "more.jsonl").write_bytes(lines([{**RUN, "uid": "r3"}]))
     assert "armscope undo import-2" in filled("import", tmp_path / "more.jsonl")[1]
     assert "Everything equals" in filled("verify")[1]
+    for command in ("posteriors", "arms"):
+        assert "too early: 19 more pulls" in filled(command)[1]
 
 
 def test_an_empty_database_says_what_comes_next(shell: Shell) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import zipfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -27,19 +24,6 @@ def test_learners_are_listed_and_made(filled: Shell) -> None:
     error(filled("learners", "--create", "support", "--json"), 1, "conflict")
     error(filled("learners", "--create", "a\nb", "--json"), 1, "invalid_setting")
     assert "support" in filled("learners")[1]
-
-
-def test_an_export_has_its_manifest_and_goes_into_another_learner(filled: Shell, tmp_path: Path) -> None:
-    packed = document(filled("export", tmp_path / "out.zip", "--manifest", "--json"))
-    assert hashlib.sha256((tmp_path / "out.zip").read_bytes()).hexdigest() == packed["sha256"]
-    with zipfile.ZipFile(tmp_path / "out.zip") as zipped:
-        assert json.loads(zipped.read("manifest.json")) == packed["manifest"]
-    known = document(filled("posteriors", "--json"))
-    filled("--learner", "copy", "import", tmp_path / "out.zip")
-    copied = document(filled("--learner", "copy", "posteriors", "--json"))
-    assert [(one["arm"], one["alpha"], one["beta"]) for one in copied] == [
-        (one["arm"], one["alpha"], one["beta"]) for one in known
-    ]
 
 
 def test_a_manifest_needs_a_file(filled: Shell, tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core import Arm, Call, Prior, Usage, open_learner
+from core import Arm, Prior, Usage, open_learner
 from core.columns import UNKNOWN
-from core.errors import Conflict, InvalidArm, InvalidInput, InvalidReward, UnknownArm, UnknownLearner
+from core.errors import Conflict, InvalidArm, InvalidInput, UnknownArm, UnknownLearner
 from core.flows import queries
-from core.flows.learners import create_learner
 from core.records.arm import MICRO
 from core.records.view import View
 from tests.flows.world import put_empty_database
@@ -24,28 +23,6 @@ READ, SEARCH = "tool:fs:Read", "tool:web:search"
 def new_database(tmp_path: Path) -> None:
     """Made in a moment; that one is made where there is none, the README's lines show."""
     put_empty_database(tmp_path / "a.db")
-
-
-def test_the_whole_circle(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db", clock=lambda: 5_000, entropy=lambda: 0) as learner:
-        chosen = learner.select([READ, Arm(key=SEARCH, token_cost=120)], budget_tokens=100)
-        assert (chosen.included, chosen.excluded, chosen.seed) == ((READ,), (SEARCH,), "0")
-        told = learner.record("r", selection=chosen, calls=["Read"], usage=Usage(input=10), duration_ms=0)
-        assert (told.outcome, told.told) == ("observed", "new")
-        assert learner.record(
-            "r", selection=chosen, calls=["Read"], usage=Usage(input=10), duration_ms=0
-        ).told == ("duplicate")
-        given = learner.reward(READ, 0, run="r", correct=True)
-        assert (given.alpha, given.beta) == (3, 2)
-        learner.undo(given.id)
-        learner.redo(given.id)
-        learner.reset(arms=[READ], target="prior", reason="new model")
-        learner.change("baseline_rate", 0.5)
-        assert learner.settings.baseline_rate == 0.5
-        (one,) = [one for one in learner.posteriors() if one.arm == READ]
-        assert (one.alpha, one.beta, one.pulls, one.prior.alpha) == (3, 1, 0, 3)
-        assert learner.status().last_run == "1970-01-01T00:00:05.000Z"
-        assert learner.verify().clean
 
 
 def test_what_was_called_under_a_name_no_arm_has_is_answered(tmp_path: Path) -> None:
@@ -119,21 +96,6 @@ def test_a_run_has_a_selection_or_arms(tmp_path: Path) -> None:
         assert learner.status().runs == 0
 
 
-def test_what_is_wrong_is_said_before_anything_is_stored(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as learner:
-        learner.record("r", arms=[READ], calls=[Call(name="Read", metadata="x" * 9_999)])
-        before = learner.posteriors(), learner.status()
-        with pytest.raises(InvalidReward):
-            learner.reward(READ, 1.7)
-        with pytest.raises(Conflict):
-            learner.record("r", arms=[SEARCH])
-        with pytest.raises(InvalidInput):
-            learner.record("x" * 513, arms=[READ])
-        with pytest.raises(InvalidInput):
-            learner.record("q", arms=[READ], duration_ms=-1)
-        assert (learner.posteriors(), learner.status()) == before
-
-
 def test_an_arms_own_prior_and_a_memorys_content(tmp_path: Path) -> None:
     own = Prior(alpha_micro=MICRO // 2, beta_micro=MICRO // 4)
     note = Arm(key="memory:main:note", content="the customer prefers tea over coffee", prior=own)
@@ -196,18 +158,6 @@ def test_a_cost_nobody_knows_stays_unknown(tmp_path: Path) -> None:
         assert queries.belief(learner.context).columns.token_cost.tolist() == [UNKNOWN, 120]
 
 
-def test_an_empty_scope_resets_nothing(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as learner:
-        learner.record("r", arms=[READ], calls=["Read"])
-        with pytest.raises(InvalidInput, match="arms must name at least one, got none"):
-            learner.reset(arms=[])
-        with pytest.raises(InvalidInput, match="types must name at least one, got none"):
-            learner.reset(types=())
-        assert [one.pulls for one in learner.posteriors()] == [1]
-        learner.reset()
-        assert [one.pulls for one in learner.posteriors()] == [0]
-
-
 def test_a_run_sent_again_later_is_the_same_run(tmp_path: Path) -> None:
     moments = iter((5_000, 6_000, 7_000))
     with open_learner(tmp_path / "a.db", clock=lambda: next(moments)) as learner:
@@ -236,22 +186,6 @@ def test_a_reward_of_a_file_is_about_the_run_of_that_uid_and_no_other(tmp_path: 
             "Reward " + told.rejected[0].reason.split()[1] + " names run '2', which is not here."
         ]
         assert [one.alpha for one in there.posteriors()] == [6]  # 3 + three runs
-
-
-def test_settings_come_along_into_a_learner_made_for_them(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as here:
-        here.record("r", arms=[READ], calls=["Read"])
-        here.change("baseline_rate", 0.3)
-        here.export(tmp_path / "all.jsonl")
-    with open_learner(tmp_path / "b.db") as there:
-        create_learner(there.context, "made")
-    with open_learner(tmp_path / "b.db", "made") as made:
-        made.import_files(tmp_path / "all.jsonl")
-        assert made.settings.baseline_rate == 0.3
-    with open_learner(tmp_path / "b.db", "used") as used:
-        used.record("q", arms=[READ], calls=["Read"])
-        used.import_files(tmp_path / "all.jsonl")
-        assert used.settings.baseline_rate == 0.1  # what is chosen here is not overruled
 
 
 def test_a_view_of_the_past_knows_nothing_of_what_came_after(tmp_path: Path) -> None:

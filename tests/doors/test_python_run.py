@@ -17,7 +17,6 @@ from core import (
     Learner,
     Selection,
     Usage,
-    learners,
     memory_candidate,
     open_learner,
     section_candidate,
@@ -30,8 +29,6 @@ from core.errors import (
     Conflict,
     InvalidArm,
     InvalidInput,
-    NoDatabase,
-    UnknownRun,
 )
 from tests.engine import file_database
 from tests.flows.world import put_empty_database
@@ -393,37 +390,6 @@ def test_closed_means_closed(tmp_path: Path) -> None:
         with pytest.raises(Closed, match="is closed") as told:
             verb()
         assert told.value.code == "closed"
-
-
-def test_python_reads_what_the_command_line_reads(tmp_path: Path) -> None:
-    path = tmp_path / "new.db"
-    with pytest.raises(NoDatabase):
-        learners(path)
-    assert not path.exists()
-    with open_learner(path, "support") as learner:
-        for number in range(3):
-            with learner.run([OPENAI], uid=f"r{number}") as run:
-                run.called("search")
-        learner.reward("tool:web:search", 0.5, reason="half")
-        assert [one.uid for one in learner.runs(2)] == ["r2", "r1"]
-        assert learner.why("r1").facts.uid == "r1"
-        with pytest.raises(UnknownRun):
-            learner.run("nope")
-        (arm,) = learner.arms()
-        assert (arm.arm, arm.type, arm.pulls, arm.inclusions, arm.prior.alpha) == (
-            "tool:web:search",
-            "tool",
-            4,
-            3,
-            3,
-        )
-        assert [one.reward for one in learner.ledger()] == [0.5]
-        assert learner.savings().overall.baseline.n_runs >= 0
-        assert learner.backup(tmp_path / "copy.db").size_bytes > 0
-        assert learner.export(tmp_path / "out.csv", "csv").observations == 4
-        assert learner.name == "support"
-    assert [(one.name, one.runs) for one in learners(path)] == [("support", 3)]
-    assert [one.name for one in learners(tmp_path / "copy.db")] == ["support"]
 
 
 def test_the_same_uid_with_other_content_names_what_helps_here(tmp_path: Path) -> None:

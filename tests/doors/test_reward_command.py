@@ -69,18 +69,6 @@ def test_a_file_that_is_no_table_is_refused(filled: Shell, table: Callable[[str]
     assert document(filled("reward", "--file", "nowhere.csv", "--json"), code=1)["code"] == "invalid_input"
 
 
-def test_a_run_is_rewarded_as_a_whole(filled: Shell) -> None:
-    line = ("reward", "--run", "r1", "--all", "Partial", "--reason", "half", "--json")
-    (only,) = document(filled(*line))["rewards"]
-    assert (only["arm"], only["kind"], only["reward"]) == (A, "feedback", 0.5)
-    found = document(filled(*line, "--rule", "equal"))
-    assert [(one["arm"], one["kind"], one["reward"]) for one in found["rewards"]] == [
-        (A, "correction", 0.5),
-        (B, "correction", 0.5),
-    ]
-    assert document(filled("reward", "--run", "r9", "--all", "1", "--json"), code=1)["code"] == "unknown_run"
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -72,18 +71,6 @@ def test_it_says_what_the_page_says(ask: Ask, tmp_path: Path) -> None:
         assert explained.evidence(arm, story) in out
     assert "[bold red]loud" in out, "an id is shown as it is"
     assert "what would have flipped it" in out
-
-
-def test_it_answers_programs_with_one_document(ask: Ask, tmp_path: Path) -> None:
-    code, out, err = ask("1", "--json")
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    story = queries.run(context_at(tmp_path / "a.db"), "one")
-    assert (found["uid"], found["run_no"], found["replays"]) == ("one", 1, True)
-    assert found["selection"]["seed"] == (story.selection.seed if story.selection else None)
-    assert [arm["flip"] for arm in found["arms"]] == [explained.flip(arm, story) for arm in story.arms]
-    assert [arm["draw"] for arm in found["arms"]] == [arm.draw for arm in story.arms]
-    assert sum(arm["in_prompt"] for arm in found["arms"]) == story.n_in
 
 
 def test_an_unknown_run_is_an_error_of_the_one_shape(ask: Ask) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import quote
@@ -14,11 +12,10 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from core.doors.http import api, own
+from core.doors.http import own
 from core.doors.verbs import VERBS, verb
 from core.flows import learn, queries
 from core.flows.context import Context
-from core.flows.undo import undo
 from core.records.actor import Actor
 from core.store.schema import HEAD
 from tests.doors.examples import ARM, RUN, SESSION
@@ -207,20 +204,6 @@ def test_a_key_counts_once(context: Context, asking: Asking) -> None:
     assert (reused.status, reused.document["code"]) == (409, "conflict")
 
 
-def test_two_who_reset_under_one_key_at_once_reset_once(context: Context, ask_as: Asked) -> None:
-    asked = {"reason": "both", "types": ["tool"], "key": "one"}
-    with ThreadPoolExecutor(4) as threads:
-        told = list(
-            threads.map(lambda one: one.post(f"{AT}/resets", asked).body, [ask_as() for _ in range(4)])
-        )
-    assert len(set(told)) == 1
-    assert [one.reason for one in queries.resets(context)] == ["both"]
-    act = json.loads(told[0])["id"]
-    undo(context, act)
-    assert ask_as().post(f"{AT}/resets", asked).document["id"] == act, "nor once it was taken back"
-    assert [one.undone for one in queries.resets(context)] == [True]
-
-
 def test_batches_say_of_each_line_what_came_of_it(context: Context, asking: Asking) -> None:
     sent = [
         {"kind": "run", "uid": "b1", "arms": [ARM], "calls": ["search"]},
@@ -271,21 +254,6 @@ def test_a_batch_that_is_cut_off_is_not_there_and_comes_again(context: Context, 
 
 
 # The document
-
-
-def test_the_document_has_every_route_and_the_records_that_bodies_become(asking: Asking) -> None:
-    told = asking.get("/api/v1/openapi.json").document
-    assert {(method.upper(), path) for path, one in told["paths"].items() for method in one} == {
-        (method, route.path) for route in api.ROUTES for method in route.methods
-    }
-    assert len({one["operationId"] for path in told["paths"].values() for one in path.values()}) == len(
-        api.ROUTES
-    )
-    reward = told["components"]["schemas"]["RewardInput"]
-    assert reward["required"] == ["arm"]
-    assert reward["additionalProperties"] is False
-    for reference in re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(told)):
-        assert reference in told["components"]["schemas"]
 
 
 def test_no_route_reaches_files_of_the_server() -> None:

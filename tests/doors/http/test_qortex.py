@@ -16,7 +16,6 @@ from core.doors.service import Service
 from core.errors import Denied, InvalidInput, InvalidSetting
 from core.flows import queries
 from core.flows.names import learner_names
-from core.permissions import authorise
 from core.records.actor import Actor, Grant
 from tests.conformance.qortex_calls import OPERATOR, desk_at
 
@@ -70,40 +69,6 @@ def test_a_reset_tells_both_shapes_and_arms_stay(service: Service) -> None:
     assert ask(service, "/reset", {"learner": "nobody"}).items() >= none.items()
 
 
-def test_null_arms_mean_all_of_the_named_learner(service: Service) -> None:
-    observed(service, A, 1)
-    assert ask(service, "/reset", {"learner": "o", "arm_ids": None})["arm_ids"] == [A]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{",
-        b"[]",
-        b"null",
-        b'"all"',
-        b'{"learner": "o", "arm_ids": "tool:other:a"}',
-        b'{"learner": "o", "arm_ids": [1]}',
-        b'{"learner": "o", "arm_ids": {}}',
-        b'{"learner": "o", "arm_ids": ["a"]}',
-        b'{"learner": 3}',
-        b"",
-        b"{}",
-        b'{"learner": null}',
-        b'{"learner": ""}',
-        b'{"learner": "o", "arm_id": ["tool:other:a"]}',
-        b'{"learner": "o", "armIds": ["tool:other:a"]}',
-        b'{"learner": "o", "learner": "o"}',
-    ],
-)
-def test_a_reset_that_is_wrong_resets_nothing(service: Service, body: bytes) -> None:
-    observed(service, A, 1)
-    before = queries.revision(service.context(OPERATOR, "o"))
-    with pytest.raises(InvalidInput):
-        ask(service, "/reset", body)
-    assert queries.revision(service.context(OPERATOR, "o")) == before
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -152,22 +117,6 @@ def test_whose_learner_is_meant(service: Service) -> None:
     with pytest.raises(InvalidInput, match="learner must be named"):
         ask(service, "/observe", {"arm_id": A}, actor=everywhere)
     assert _learners(service) == ("mine", "new")
-
-
-def test_every_route_is_decided_by_its_action(service: Service) -> None:
-    nobody = Actor(name="nobody", role="viewer")
-    bodies = {
-        "/select": {"learner": "o", "candidates": [{"id": A}]},
-        "/observe": {"learner": "o", "arm_id": A},
-        "/reset": {"learner": "o"},
-        "/sessions/start": {"learner": "o", "session_name": "n"},
-        "/sessions/end": {"session_id": "n"},
-    }
-    for path, body in bodies.items():
-        with pytest.raises(Denied):
-            authorise(nobody, route(path).action, "o")
-        with pytest.raises(Denied):
-            ask(service, path, body, actor=nobody)
 
 
 def test_numbers_have_four_decimals_on_the_wire_only(service: Service) -> None:

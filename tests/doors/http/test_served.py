@@ -15,10 +15,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 import uvicorn
 
@@ -27,19 +25,13 @@ from core.client import Unreachable
 from core.doors.http.serving import doors
 from core.doors.service import Service
 from core.errors import (
-    Conflict,
-    InvalidBatch,
     InvalidInput,
     NotFound,
-    UnknownArm,
-    UnknownRun,
     UnreadableSource,
 )
 from core.flows.audit import denials
 from core.flows.context import Context
-from core.records.arm import Arm
-from core.records.run import Inventory, Run
-from tests.doors.examples import ARM, RUN, example_world
+from tests.doors.examples import ARM, example_world
 from tests.engine import kept_in
 from tests.flows.training_worlds import judged
 from tests.flows.world import context_at
@@ -75,61 +67,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Context, s
     with served(context) as url:
         yield context, url
     context.store.close()
-
-
-def test_a_client_answers_as_a_learner_does(world: tuple[Context, str], tmp_path: Path) -> None:
-    context, url = world
-    shutil.copytree(kept_in(context.store).parent, tmp_path / "copy")
-    learner = Learner(context_at(tmp_path / "copy" / "a.db"))
-    with Client(url) as client:
-        for name, given in (
-            ("select", {"arms": [ARM, {"name": "search", "input_schema": {}}], "budget_tokens": 50}),
-            ("reward", {"arm": ARM, "value": 0.5, "key": "one"}),
-            ("reward_batch", {"rewards": [{"arm": ARM, "value": 0.25, "run": RUN}]}),
-            ("reward_run", {"run": RUN, "outcome": "partial"}),
-            ("note", {"arm": ARM, "text": "slow"}),
-            ("evaluate", {"subject": RUN, "outcome": "success", "rater": "zoe", "rubric": "v2"}),
-            ("reset", {"arms": [ARM]}),
-            ("undo", {"act_id": "reset-1"}),
-            ("redo", {"act_id": "reset-1"}),
-            ("change", {"name": "k", "value": 2}),
-            (
-                "record_step",
-                {"episode": "sums/9", "environment": "sums", "number": 0, "reward": 0.5, "run": RUN},
-            ),
-            ("mark_incomplete", {"episode": "sums/9"}),
-            ("declare", {"environment": "sums", "hi": 2}),
-            ("credit_episode", {"uid": "sums/9", "rule": "equal"}),
-        ):
-            ours, theirs = getattr(learner, name)(**given), getattr(client, name)(**given)
-            if name == "select":  # the dice of each have been thrown before
-                ours, theirs = ours.included, theirs.included
-            elif name == "evaluate":  # nor are their clocks one
-                theirs = msgspec.structs.replace(theirs, rated_at=ours.rated_at)
-            assert theirs == ours, name
-        told = [
-            door.record("r9", arms=[Arm(key=ARM, token_cost=3)], calls=["search"])
-            for door in (learner, client)
-        ]
-        assert told[0] == told[1]
-        assert client.settings == learner.settings
-        assert [one.arm for one in client.arms()] == [one.arm for one in learner.arms()]
-        assert [one.mean for one in client.posteriors()] == [one.mean for one in learner.posteriors()]
-        assert client.status().runs == learner.status().runs == 2
-        assert client.why("r9").facts.uid == client.run("r9").facts.uid == "r9"
-        assert client.verify().clean
-        assert client.episodes(environment="sums") == learner.episodes(environment="sums")
-        ours, theirs = (  # which episode came before which goes by their clocks
-            replace(door.episode("sums/1"), at=None, older=None, newer=None) for door in (learner, client)
-        )
-        assert theirs == ours
-        assert client.savings().overall == learner.savings().overall
-        assert client.agreement() == learner.agreement()
-        assert len(client.evaluations(limit=2)) == 2
-        assert client.acts(1)[0].action
-        client.export(tmp_path / "all.jsonl")
-        assert (tmp_path / "all.jsonl").read_bytes().startswith(b'{"')
-    learner.close()
 
 
 def test_files_go_over_the_wire_as_they_are(tmp_path: Path) -> None:
@@ -189,26 +126,6 @@ def chat(name: str, tool: str) -> bytes:
     call = {"id": "c", "type": "function", "function": {"name": tool, "arguments": "{}"}}
     messages = [{"role": "user", "content": name}, {"role": "assistant", "content": "", "tool_calls": [call]}]
     return json.dumps({"messages": messages}).encode() + b"\n"
-
-
-def test_a_client_raises_what_a_learner_raises(world: tuple[Context, str], tmp_path: Path) -> None:
-    _, url = world
-    with Client(url) as client:
-        with pytest.raises(UnknownArm, match="Did you mean"):
-            client.reward("tool:web:saerch", 1)
-        with pytest.raises(UnknownRun):
-            client.why("nothing")
-        with pytest.raises(Conflict):
-            client.record(RUN, arms=["tool:no:other"])
-        runs = [
-            Run(uid=uid, inventory=Inventory(kind="declared", arms=(Arm(key=ARM),))) for uid in ("m1", RUN)
-        ]
-        with pytest.raises(InvalidBatch) as refused:
-            client.record_runs(runs)
-        assert [type(problem) for problem in refused.value.lines.values()] == [Conflict]
-        assert [one.told for one in client.record_runs(runs[:1])] == ["duplicate"]
-    with Client("http://127.0.0.1:1") as nobody, pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
-        nobody.status()
 
 
 def test_the_session_with_curl_is_as_the_guide_shows_it(world: tuple[Context, str], tmp_path: Path) -> None:
