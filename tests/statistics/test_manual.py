@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -138,34 +136,3 @@ def test_a_few_rewards_or_few_days_name_nobody() -> None:
     few = world.account(1, np.zeros(19), np.arange(19) * DAY_MS)
     one_day = world.account(2, np.zeros(24), np.arange(24) * 59 * MINUTE_MS)
     assert world.found(few, one_day) == ManualFindings()
-
-
-@pytest.mark.long
-def test_how_often_accounts_are_named() -> None:
-    """Print the findings of 1,000 quiet months, and of 200 months with an account that rejects or bursts."""
-    kinds: dict[str, tuple[int, float, float | None, int]] = {
-        "three people, three rewards a day": (3, 3, None, N_RUNS),
-        "five people, twenty a day": (5, 20, None, N_RUNS),
-        "three people, few runs": (3, 20, None, 150),
-        "one who accepts 85 %": (1, 20, 0.85, N_RUNS),
-        "three who accept 85 %": (3, 20, 0.85, 150),
-    }
-    n_false = 0
-    for name, (n, a_day, level, n_runs) in kinds.items():
-        worlds = [World(10_000 + seed, n_runs) for seed in range(200)]
-        found = [world.found(world.people(n, a_day, level)) for world in worlds]
-        rows = sum(len(one.apart) + len(one.bursts) for one in found)
-        n_false += rows
-        sys.stdout.write(f"\n{name}: {rows} rows in 200 months")
-    n_apart = n_burst = 0
-    times, seconds = np.arange(6 * N_DAYS) * (DAY_MS // 6), np.arange(300) * 1_000
-    for seed in range(200):
-        world = World(20_000 + seed)
-        people = world.people(3, 3)
-        zeros = world.account(9, np.zeros(len(times)), times)
-        n_apart += [one.actor for one in world.found(zeros, people).apart] == ["account-9"]
-        burst = world.account(9, (world.rng.random(300) < 0.1).astype(np.float64), seconds)
-        n_burst += [one.actor for one in world.found(burst, people).bursts] == ["account-9"]
-    sys.stdout.write(f"\nnamed alone: {n_apart} of 200 who reject daily, {n_burst} of 200 with a burst\n")
-    assert n_false <= 5
-    assert min(n_apart, n_burst) >= 195
