@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from importlib.util import cache_from_source
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +20,9 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-from tests.engine import interrupted, is_asked, redirected, running
+from tests.engine import Cluster, interrupted, is_asked, redirected, running
 from tests.flows.world import memory_folder
+from tests.store.postgres import address
 from tests.store.recording import shared_library
 from tests.turns import N_TURNS, divided, is_of_all, turn_of_commit
 
@@ -96,6 +97,13 @@ def databases(request: pytest.FixtureRequest, engine_asked: None) -> Iterator[No
         yield
     if cluster := running():
         cluster.forget()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server of the module's own."""
+    with address() as place, closing(Cluster(place)) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.doors.test_cli import Shell, document, filled, shell
+from tests.doors.test_erase_command import Terminal
 from tests.formats.builders import lines, put
 from tests.formats.test_pi_session import Session, call
 
@@ -45,16 +46,6 @@ def test_without_a_terminal_it_lists_and_names_the_command(shell: Shell, home: P
 def test_on_a_terminal_it_asks(
     shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Terminal:
-        def __init__(self, answer: str) -> None:
-            self.answer = answer
-
-        def isatty(self) -> bool:
-            return True
-
-        def readline(self, *_: object) -> str:
-            return self.answer
-
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     assert shell("import")[0] == 1
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))

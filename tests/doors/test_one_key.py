@@ -28,18 +28,9 @@ from tests.doors.examples import ARM, RUN, example_world
 from tests.doors.http.test_served import served
 from tests.engine import Cluster
 from tests.store.child import Forked
-from tests.store.postgres import address
 
 pytestmark = pytest.mark.own_engines
 N: Final = 16
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with address() as place:
-        made = Cluster(place)
-        yield made
-        made.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

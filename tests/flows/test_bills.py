@@ -42,11 +42,6 @@ FULL = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h":
 WHOLE = Usage(input=400, output=300, cache_read=15_000)
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
-
-
 def bills(context: Context) -> dict[str, tuple[int | None, int]]:
     """The stored bills of active runs, by uid."""
     assert queries.verify(context).clean

@@ -27,15 +27,10 @@ from core.flows.undo import redo, undo
 from core.records.actor import NOT_SIGNED_IN, Actor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.review import BatchAnswer, QueueAsks
-from tests.flows.reviewers import LAYER, QUEUE, Desk, desk_at, executed, judge_all
+from tests.flows.reviewers import LAYER, QUEUE, Desk, executed, judge_all
 from tests.flows.world import context_at
 
 KIM, LEE = "kim 3f2a91", "lee 99aa00"
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return desk_at(tmp_path / "a.db")
 
 
 def here(context: Context, browser: str, person: str = "ann") -> Context:

@@ -27,11 +27,6 @@ OLD, NEW = "tool:other:search_b", "tool:other:search_a"
 DAY_0 = START_MS - START_MS % DAY_MS
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
-
-
 def shifts(context: Context, view: View = View()) -> tuple[Shift, ...]:  # noqa: B008 - frozen
     with context.reading() as snapshot:
         columns = queries.belief(context, View(until_ms=view.until_ms)).columns

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from core.flows.audit import audit, denials
 from core.flows.context import Context
 from core.flows.identity import note_denied
@@ -19,11 +15,6 @@ from tests.flows.world import START_MS, context_at
 
 MINUTE = START_MS // MINUTE_MS * MINUTE_MS
 JO = Actor(name="jo", role="viewer")
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
 
 
 def test_a_flood_is_one_row_a_minute_with_its_count(context: Context) -> None:

@@ -33,11 +33,6 @@ STEPS = tuple(Step(number=number, name="look", reward=0.5) for number in range(3
 WHOLE = Episode(uid="sums/1", environment="sums", task=TASK, model="large", at_ms=START_MS, steps=STEPS)
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
-
-
 def imported(context: Context, folder: Path, name: str, *lines: Episode) -> str | None:
     return import_files(context, [file_of(folder, f"{name}.episodes", *lines)]).id
 

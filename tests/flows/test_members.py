@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -39,15 +38,9 @@ from core.flows.tokens import create_token, tokens
 from core.permissions import Action, may, may_give
 from core.records.actor import PERSON_ROLES, Actor, Grant, Role
 from core.records.member import INVITED_MS, MemberAnswer, Session, session_of
-from tests.flows.world import context_at
 
 ID = "https://id.example.com"
 ACTIONS: tuple[Action, ...] = get_args(Action)
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
 
 
 def signed_in(context: Context, subject: str, issuer: str = ID) -> Actor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from core.flows import queries
@@ -13,15 +11,9 @@ from core.flows.reward import reward
 from core.records.times import DAY_MS
 from core.statistics.overview import Attention
 from tests.flows.months import ARMS, FIRST_DAY, PLANTED, QUIET, Played, at_end_of, looks
-from tests.flows.world import context_at
 
 USUAL = {"savings_not_proven", "no_baseline_runs"}
 """What a learner without enough baseline runs says on all days."""
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
 
 
 def rows_at(context: Context, world: str, *ends: int, seed: int) -> list[tuple[Attention, ...]]:

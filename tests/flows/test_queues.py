@@ -44,11 +44,6 @@ from tests.flows.world import START_MS, run_of
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return desk_at(tmp_path / "a.db")
-
-
 def uris(context: Context, asks: QueueAsks) -> list[str]:
     """What a queue of this would hold, in the order it is given out."""
     made = add_queue(context, "asked", asks)

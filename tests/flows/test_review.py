@@ -50,11 +50,6 @@ from tests.flows.reviewers import QUEUE, Desk, desk_at, judge_all, n_done, thirt
 from tests.flows.world import START_MS, context_at, run_of
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return desk_at(tmp_path / "a.db")
-
-
 def item_of(given: NextItem) -> ReviewItem:
     assert given.item is not None
     return given.item

@@ -44,11 +44,6 @@ def without_digests(one: Episode) -> Episode:
     return structs.replace(one, steps=tuple(structs.replace(step, **nothing) for step in one.steps))
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
-
-
 def clean(context: Context) -> bool:
     return queries.verify(context).clean
 

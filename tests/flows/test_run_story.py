@@ -23,7 +23,7 @@ from core.guidance import guidance
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Status
 from core.records.selection import Selection
-from tests.flows.world import START_MS, context_at, run_of
+from tests.flows.world import START_MS, run_of
 from tests.store.worlds import lines_file, run_line
 
 OFFERED = [
@@ -31,11 +31,6 @@ OFFERED = [
     *(Arm(key=f"tool:other:t{place}", token_cost=40 + 30 * place) for place in range(8)),
     Arm(key="skill:plan:main", token_cost=60),
 ]
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
 
 
 def selected(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from core.records.run import Call, Inventory, InventoryKind, Run
 from core.records.times import HOUR_MS
 from core.store import reads
 from core.store.reads import sessions as session_reads
-from tests.flows.world import START_MS, context_at
+from tests.flows.world import START_MS
 
 A, B = "tool:other:a", "tool:other:b"
 FIRST_MS = START_MS - START_MS % HOUR_MS
@@ -68,11 +67,6 @@ def counted(clusters: Cluster) -> list[float]:
         (known > 0).sum(),
         known @ known,
     ]
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
 
 
 def planted(rng: np.random.Generator, n: int = 60) -> list[Run]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -27,19 +27,10 @@ from tests.engine import Cluster
 from tests.flows.history import History
 from tests.flows.sources import recounted
 from tests.flows.world import START_MS, context_at, run_of
-from tests.store.postgres import address
 from tests.store.test_every_engine import context_of, lively
 
 EVERYTHING = RunSide()
 pytestmark = pytest.mark.own_engines
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with address() as place:
-        made = Cluster(place)
-        yield made
-        made.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -15,11 +15,6 @@ from core.records.view import View
 from tests.flows.world import START_MS, context_at, run_of
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
-
-
 def silent(context: Context, *, after_days: int, view: View = View()) -> list[int]:  # noqa: B008 - frozen
     """For how many days no run has come, where that is said."""
     later = replace(context, clock=lambda: START_MS + after_days * DAY_MS)

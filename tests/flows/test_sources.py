@@ -34,11 +34,6 @@ from tests.flows.world import START_MS, context_at, run_of
 A, B = "tool:other:a", "tool:other:b"
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
-
-
 def judged(context: Context, arm: str) -> Judgement:
     check_sources(context)
     return queries.judgements(context)[arm]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,12 +17,7 @@ from core.flows.undo import redo
 from core.records.actor import Actor, Grant
 from core.records.times import DAY_MS, HOUR_MS
 from tests.engine import kept_in
-from tests.flows.world import START_MS, context_at
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
+from tests.flows.world import START_MS
 
 
 def at(context: Context, now_ms: int) -> Context:

@@ -16,7 +16,7 @@ from core.flows.learn import guard
 from core.formats import Limits, open_sources, recognise
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, text, tool
-from tests.formats.test_real_data import expected, expected_rows, read_folder
+from tests.formats.test_real_data import expected, expected_rows, read_folder, usage_of
 
 HEADER: Json = {"type": "session", "version": 3, "id": "harbor", "timestamp": "2026-01-02T03:00:00.000Z"}
 ZERO = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
@@ -372,21 +372,7 @@ def test_each_real_run_equals_what_was_computed(shared_data: Path, name: str) ->
         assert verdict.observed is (row["status"] == "observed")
         assert (sorted(set(names(run))), evidence.n_calls) == (row["tools"], row["calls"])
         assert (run.model, run.duration_ms, run.reward) == (row["model"], row["durationMs"], row["reward"])
-        assert told_usage(run) == row["usage"]
-
-
-def told_usage(run: Run) -> dict[str, int] | None:
-    """The parts that are not zero, by the names of the file."""
-    usage = run.usage
-    if usage is None:
-        return None
-    parts = {
-        "input": usage.input,
-        "output": usage.output,
-        "cacheRead": usage.cache_read,
-        "cacheWrite": usage.cache_write,
-    }
-    return {name: tokens for name, tokens in parts.items() if tokens}
+        assert usage_of(run) == row["usage"]
 
 
 def test_real_reports_declare_three_types_of_arms_with_their_costs(shared_data: Path) -> None:

@@ -66,19 +66,11 @@ from tests.engine import COORDINATOR, Cluster, Spread, named
 from tests.flows.world import IN_PARTS, START_MS, run_of
 from tests.store.judging import judged_database
 from tests.store.pooler import needs_pgbouncer, pooling
-from tests.store.postgres import GUARDED, address
+from tests.store.postgres import GUARDED
 from tests.store.worlds import lines_file, run_line, told_context
 
 pytestmark = pytest.mark.own_engines
 A, B = "tool:other:a", "tool:other:b"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with address() as place:
-        made = Cluster(place)
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -23,21 +22,12 @@ from core.store.schema import HEAD, VIEWS
 from tests.engine import Cluster
 from tests.flows.test_erase import PERSON, SESSION, WORD, planted_world
 from tests.flows.world import IN_PARTS, run_of
-from tests.store.postgres import address
 from tests.store.test_every_engine import context_of, lively
 from tests.store.viewed import COLUMNS, check_views, rows_of
 from tests.store.worlds import lines_file, run_line
 
 pytestmark = pytest.mark.own_engines
 DEMO_RUNS = 150
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with address() as place:
-        made = Cluster(place)
-        yield made
-        made.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
