@@ -4,8 +4,9 @@ It is the one act that deletes facts. Each piece is one transaction, so writers 
 do not change, because they equal the sums. The chain loses the deleted facts and gets the compaction, which has their
 digest. So an older backup proves which runs were compacted.
 
-A run stays if anything else is about it: a reward, evaluation, execution, episode, repair, item of a queue, or an
-offer that waits. So do runs of an undone import, and runs of unknown time.
+A run's texts go with it, and so does its own execution, which holds them. A run stays whole if anything else is about
+it: a reward, evaluation, choice, another execution, episode, repair, item of a queue, or an offer that waits. So do
+runs of an undone import, and runs of unknown time.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ from core.store.engine.words import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN,
 from core.store.provenance import tellings_of
 from core.store.staging import spoil
 from core.store.tables import insert_into
-from core.store.text_index import drop_indexed
-from core.store.texts import drop_transcripts
+from core.store.texts import delete_texts, own_executions
 from core.store.transaction import Facts, Transaction
 from core.store.version import BESIDE, session_key
 
@@ -42,7 +42,6 @@ _OLD: Final = (
 _ABOUT: Final = (
     f"SELECT run_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
     f"SELECT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
-    f"SELECT run_no FROM execution {EXECUTIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
     "SELECT run_no FROM episode_run WHERE learner_id = ? AND run_no IN ({})",
     "SELECT run_no FROM retraction WHERE learner_id = ? AND run_no IN ({})",
     "SELECT run_no FROM review_item WHERE learner_id = ? AND run_no IN ({})",
@@ -50,6 +49,17 @@ _ABOUT: Final = (
     "SELECT run_no FROM staged_provenance WHERE learner_id = ? AND run_no IN ({})",
 )
 """Queries of the runs that rows of other tables are about."""
+_EXECUTIONS: Final = (
+    f"SELECT execution_no, run_no FROM execution {EXECUTIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
+    " AND run_no IN ({})"
+)
+_ABOUT_EXECUTIONS: Final = (
+    "SELECT execution_no FROM evaluation WHERE learner_id = ? AND execution_no IN ({})",
+    "SELECT first_no FROM choice WHERE learner_id = ? AND first_no IN ({})",
+    "SELECT second_no FROM choice WHERE learner_id = ? AND second_no IN ({})",
+    "SELECT execution_no FROM review_item WHERE learner_id = ? AND execution_no IN ({})",
+)
+"""Queries of the executions that feedback, or an item of a queue, is about."""
 _USED: Final = (
     "SELECT run_no, class, model, channel, status, outcome, choice, import_no, session, tokens, duration_ms, at_ms,"
     " uid, trace FROM run WHERE learner_id = ? AND run_no IN ({})"
@@ -81,11 +91,15 @@ BEGIN: Final[Position] = (-(1 << 62), 0)
 
 
 class Piece(NamedTuple):
-    """One step: the last run that was looked at (None: there is no more), and numbers of deleted and other runs."""
+    """One step: the last run that was looked at (None: there is no more), and numbers of deleted and other runs.
+
+    ``imports`` are those that lost runs.
+    """
 
     after: Position | None
     n_compacted: int
     n_referenced: int
+    imports: frozenset[int] = frozenset()
 
 
 class OldRuns(NamedTuple):
@@ -119,8 +133,7 @@ def compact_piece(txn: Transaction, until_ms: int, after: Position) -> Piece:
         n_referenced += len(page) - len(free)
         if free:
             spoil(txn)
-            _compact(txn, free, until_ms)
-            return Piece(after, len(free), n_referenced)
+            return Piece(after, len(free), n_referenced, _compact(txn, free, until_ms))
     return Piece(None, 0, n_referenced)
 
 
@@ -130,17 +143,29 @@ def _page(facts: Facts, until_ms: int, after: Position) -> list[Position]:
 
 
 def _free(facts: Facts, page: Sequence[Position]) -> list[int]:
-    """Return those runs that no row of another table is about."""
+    """Return those runs that no row of another table is about, except their own executions."""
     run_nos = sorted(run_no for _, run_no in page)
     about = {
         run_no
         for query in _ABOUT
         for (run_no,) in facts.connection.rows_in(query, [facts.learner_id], run_nos)
     }
+    own = own_executions(facts, run_nos)
+    about |= {
+        run_no
+        for number, run_no in facts.connection.rows_in(_EXECUTIONS, [facts.learner_id], run_nos)
+        if number not in own
+    }
+    about |= {
+        own[number]
+        for query in _ABOUT_EXECUTIONS
+        for (number,) in facts.connection.rows_in(query, [facts.learner_id], list(own))
+    }
     return [run_no for run_no in run_nos if run_no not in about]
 
 
-def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> None:
+def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> frozenset[int]:
+    """Compact runs, and return the imports that lost some of them."""
     number = txn.number("compaction")
     deleted = sorted(tellings_of(txn, run_nos, 0))
     used = txn.connection.rows_in(_USED, [txn.learner_id], run_nos)
@@ -159,6 +184,7 @@ def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> None:
     txn.connection.many(_IMPORT, [(txn.learner_id, one, number, n) for one, n in sorted(n_runs.items())])
     _delete(txn, run_nos, deleted)
     txn.audit("compact", None, {"runs": len(run_nos), "until": iso(until_ms)})
+    return frozenset(n_runs)
 
 
 def digest_of(deleted: Sequence[Row]) -> bytes:
@@ -225,8 +251,7 @@ def _note_uids(txn: Transaction, traces: dict[str, int], number: int) -> None:
 
 
 def _delete(txn: Transaction, run_nos: Sequence[int], deleted: Sequence[Row]) -> None:
-    if drop_transcripts(txn, run_nos):
-        drop_indexed(txn.connection, txn.learner_id, "run", run_nos)
+    delete_texts(txn, run_nos)
     txn.connection.run_in(
         "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
         [txn.learner_id],

@@ -17,6 +17,7 @@ from core.errors import UnreadableSource
 from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine, without_texts
 from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import PlacedLine
+from core.store.compacted import compacted_runs
 from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID, LAYERS_BY_UID
 from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
@@ -264,9 +265,16 @@ def describe_execution(
 ) -> int:
     """Store a description of an execution and return its number. Texts are stored only with ``keep_texts``.
 
-    A description with only some of its pairs, as lines of rewards have, only names it. Raises `UnreadableSource` for
-    other content than is known, or for an unknown run.
+    A description with only some of its pairs, as lines of rewards have, only names it. Of a compacted run's own
+    execution nothing is stored, and the number is 0. Raises `UnreadableSource` for other content than is known, or
+    for an unknown run.
     """
+    if (
+        line.run is not None
+        and line.uid.lower() == execution_uid(line.run)
+        and compacted_runs(txn, [line.run])
+    ):
+        return 0
     number = name_subject(txn, "execution", line.uid, import_no)
     if line.is_bare:
         return number

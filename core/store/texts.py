@@ -344,7 +344,7 @@ def adopt(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:
     """Remove the executions of runs that are removed themselves."""
-    drop_transcripts(facts, run_nos)
+    n_transcripts = drop_transcripts(facts, run_nos)
     numbers = [one.number for one in _own(facts, run_nos) if one.number]
     for table in ("training_pair", "execution"):
         facts.connection.run_in(
@@ -352,7 +352,29 @@ def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:
             [facts.learner_id],
             numbers,
         )
-    drop_indexed(facts.connection, facts.learner_id, "run", run_nos if numbers else ())
+    drop_indexed(facts.connection, facts.learner_id, "run", run_nos if numbers or n_transcripts else ())
+
+
+def own_executions(facts: Facts, run_nos: Sequence[int]) -> dict[int, int]:
+    """Return the runs whose own execution has a source, by the number of the execution."""
+    own = {one.number: one.run_no for one in _own(facts, run_nos) if one.number}
+    rows = facts.connection.rows_in(
+        "SELECT DISTINCT no FROM provenance WHERE learner_id = ? AND kind = 'execution' AND no IN ({})",
+        [facts.learner_id],
+        list(own),
+    )
+    return {number: own[number] for (number,) in rows}
+
+
+def delete_texts(txn: Transaction, run_nos: Sequence[int]) -> None:
+    """Delete the texts of runs, and their own executions with their sources."""
+    numbers = sorted(own_executions(txn, run_nos))
+    forget_texts(txn, run_nos)
+    txn.connection.run_in(
+        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'execution' AND no IN ({})",
+        [txn.learner_id],
+        numbers,
+    )
 
 
 _UNTOLD: Final = (

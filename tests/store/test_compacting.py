@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,17 +17,27 @@ from hypothesis import strategies as st
 from core.errors import Conflict, NotApplicable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.evaluate import evaluate
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.reward import reward
+from core.flows.settings import change
 from core.flows.undo import redo, undo
+from core.formats.armscope import write
+from core.records.evaluation_lines import ChoiceLine, ExecutionLine
+from core.records.kept_texts import execution_uid
+from core.records.layer import adapter_uri, layer_uid
+from core.records.ledger_lines import LedgerLine
 from core.records.limits import LAST_MS
+from core.records.queue_lines import ItemLine, QueueLine
+from core.records.run import Run
 from core.store.compacted import SessionUsage, Sums, sources_of, uid_key
 from core.store.compacting import digest_of
 from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.tables import metadata
 from core.store.transaction import Epochs
-from tests.engine import copy_world, named
+from tests.engine import content, copy_world, named
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.store.compacting import compact_until
 from tests.store.worlds import lines_file, run_line
@@ -83,6 +94,91 @@ def test_only_runs_that_nothing_else_is_about_are_deleted(tmp_path: Path) -> Non
     redo(context, given_reward.id)
     assert queries.verify(context).clean
     assert [one.run for one in queries.rewards(context)] == ["run-3"]
+
+
+# Texts
+
+WORD = "PLANTED"
+JUDGED = ["run", "execution", "first", "second", "item", "of another"]
+"""Runs that feedback, or an item of a queue, is about."""
+
+
+def spoken(uid: str, **fields: object) -> Run:
+    made = run_of(uid, at_ms=START_MS)
+    return msgspec.structs.replace(
+        made, texts=(f"{WORD} answer of {uid}",), prompt=f"{WORD} request of {uid}", **fields
+    )
+
+
+def judged_context(folder: Path) -> Context:
+    """Runs with texts, of which some are judged in each way there is; half came from a file."""
+    context = context_at(folder / "a.db")
+    change(context, "keep_texts", value=True)
+    layer = layer_uid(adapter_uri(context.learner))
+    own = {uid: execution_uid(uid) for uid in JUDGED}
+    file = folder / "said.jsonl"
+    file.write_bytes(b"".join(write([spoken(f"told {number}") for number in range(3)])))
+    import_files(context, [file])
+    record_all(context, [spoken(f"recorded {number}") for number in range(3)])
+    record_all(context, [spoken(uid) for uid in JUDGED])
+    evaluate(context, "run", "success", feedback=WORD)
+    evaluate(context, own["execution"], "failure")
+    about = folder / "judged.jsonl"
+    lines: list[LedgerLine] = [
+        ChoiceLine(
+            id="c", layer=layer, first=own["first"], second=own["second"], chosen="first", rater="kim"
+        ),
+        QueueLine(
+            id="q", name="Week 12", items=(ItemLine(no=1, layer=layer, execution=own["item"]),), by="kim"
+        ),
+        ExecutionLine(
+            uid="11111111-2222-4333-8444-555555555555", adapter="kairos://adapter/a", run="of another"
+        ),
+    ]
+    about.write_bytes(b"".join(write(lines)))
+    assert import_files(context, [about]).rejected == ()
+    return context
+
+
+def test_texts_go_with_their_runs_and_feedback_keeps_them(tmp_path: Path) -> None:
+    context = judged_context(tmp_path)
+    export_file(context, tmp_path / "before.jsonl")
+    assert queries.verify(context).clean
+    assert compact_until(context, LAST_MS) == 6
+    assert queries.verify(context).clean
+    assert sorted(run.uid for run in queries.runs(context)) == sorted(JUDGED)
+    left = rows_of(context, "execution", "training_pair", "run_text")
+    assert len(left["execution"]) == len(JUDGED) + 1
+    assert len(left["training_pair"]) == len(JUDGED)
+    for uid in JUDGED:
+        assert WORD in str(queries.transcript(context, uid).messages)
+    assert len(rows_of(context, "text_index")["text_index"]) == len(JUDGED)
+    context.store.database.scour()
+    assert f"{WORD} request of recorded".encode() not in content(context.store)
+    assert f"{WORD} request of told".encode() not in content(context.store)
+    again = import_files(context, [tmp_path / "said.jsonl", tmp_path / "before.jsonl"])
+    assert again.rejected == ()
+    assert len(rows_of(context, "execution")["execution"]) == len(JUDGED) + 1
+    assert queries.verify(context).clean
+
+
+def test_an_import_that_brought_only_texts_lost_the_run_too(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    file = tmp_path / "said.jsonl"
+    file.write_bytes(b"".join(write([spoken("r")])))
+    imports = [import_files(context, [file])]
+    change(context, "keep_texts", value=True)
+    imports.append(import_files(context, [file]))
+    assert rows_of(context, "execution")["execution"]
+    assert compact_until(context, LAST_MS) == 1
+    assert not rows_of(context, "execution")["execution"]
+    for one in imports:
+        with pytest.raises(NotApplicable, match="compact deleted 1 of them"):
+            undo(context, one.id)
+    assert queries.verify(context).clean
+
+
+# Bytes
 
 
 def bytes_of_rows(context: Context, tables: set[str]) -> int:
