@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from core.records.agreement import AgreementReport
     from core.records.answers import (
         BackupAnswer,
+        CompactAnswer,
         EpisodeMarked,
         EraseAnswer,
         ExportAnswer,
@@ -114,6 +115,7 @@ else:
         "core.records.agreement": ("AgreementReport",),
         "core.records.answers": (
             "BackupAnswer",
+            "CompactAnswer",
             "EpisodeMarked",
             "EraseAnswer",
             "ExportAnswer",
@@ -257,6 +259,7 @@ __all__ = [
     "CarriedAnswer",
     "CarriedItem",
     "Client",
+    "CompactAnswer",
     "ComparedSides",
     "CreditAnswer",
     "EnvironmentDesign",

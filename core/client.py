@@ -59,6 +59,7 @@ _MOST_S: Final = 30.0
 """Limits of an answer that an agent waits for."""
 _NDJSON: Final = "application/x-ndjson"
 _ROUTES: Final[Mapping[str, str]] = {
+    "compact": "compactions",
     "confirm_browser": "browsers",
     "credit_episode": "credits",
     "declare": "scales",

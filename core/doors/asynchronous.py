@@ -143,6 +143,7 @@ class AsyncLearnerProtocol(Protocol):
     evaluate = _awaited(LearnerProtocol.evaluate)
     note = _awaited(LearnerProtocol.note)
     erase = _awaited(LearnerProtocol.erase)
+    compact = _awaited(LearnerProtocol.compact)
     reset = _awaited(LearnerProtocol.reset)
     repair = _awaited(LearnerProtocol.repair)
     confirm_browser = _awaited(LearnerProtocol.confirm_browser)

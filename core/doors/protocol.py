@@ -39,6 +39,7 @@ from core.frames import RowList, RowTuple
 from core.records.agreement import AgreementReport
 from core.records.answers import (
     BackupAnswer,
+    CompactAnswer,
     EpisodeMarked,
     EraseAnswer,
     ExportAnswer,
@@ -694,6 +695,22 @@ class LearnerProtocol(Protocol):
                 raise
             answer = EraseAnswer(of="session" if run is None else "run", texts=0, places={}, not_reached=())
         return answer.with_spool(n_waiting, str(self._attempts.spool.folder))
+
+    def compact(self, *, keep_days: int | None = None, shrink: bool = False) -> CompactAnswer:
+        """Delete the rows of runs that ended more than ``keep_days`` days ago, for good, and keep their sums.
+
+        Without ``keep_days`` the setting ``keep_runs_days`` decides. Runs with feedback stay whole. No undo brings
+        the rows back. With ``shrink`` the file gets smaller, and writers wait meanwhile.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"])
+        ...     compacted = learner.compact(keep_days=365)
+        ...     compacted.runs, compacted.left
+        (0, 0)
+        """
+        return self._call("compact", CompactAnswer, keep_days=keep_days, shrink=shrink)
 
     def reset(
         self,

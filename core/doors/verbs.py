@@ -572,6 +572,13 @@ VERBS: Final = (
         document="core.doors.documents:act",
     ),
     Verb(
+        name="compact",
+        action="erase",
+        flow="core.flows.compact:compact",
+        example={"keep_days": 365},
+        document="core.doors.documents:act",
+    ),
+    Verb(
         name="verify",
         action="read",
         flow="core.flows.queries.verify:verify",

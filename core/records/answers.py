@@ -91,6 +91,23 @@ class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, texts=self.texts + n_runs, places={**self.places, "spool.run": n_runs})
 
 
+class CompactAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Old runs whose rows were deleted, or would be deleted.
+
+    ``until``: they ended before that time. ``left`` counts runs of that time that stay whole, because feedback or
+    another fact is about them. ``imports`` lost runs and can't be undone. ``lost`` says what can't be answered
+    afterwards. ``shrunk``: the file was rewritten without them.
+    """
+
+    until: str
+    runs: int
+    left: int
+    imports: int
+    lost: tuple[str, ...]
+    shrunk: bool = False
+    is_preview: bool = False
+
+
 class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a written export, which is not loss-free without ``texts`` or with ``hidden`` evaluations.
 

@@ -27,7 +27,7 @@ Mode = Literal["standard", "openclaw"]
 Sticky = Literal["run", "session"]
 """How long a selection holds: for its run, or for its session until that was idle."""
 MAX_HOLD_MINUTES: Final = 1_440
-_NEWER: Final = frozenset({"sticky", "hold_minutes", "personal_numbers"})
+_NEWER: Final = frozenset({"sticky", "hold_minutes", "personal_numbers", "keep_runs_days"})
 """Settings that versions up to 0.2.0 do not know."""
 
 DEFAULT_SEEDS: Final = (
@@ -58,6 +58,7 @@ class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return prior
 
 
+MAX_KEEP_DAYS: Final = 36_500
 MAX_PRICES: Final = 1_000
 MAX_WEIGHTS: Final = 1_000
 _MAX_MODEL_CHARS: Final = 200
@@ -76,7 +77,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     time on (`core.records.bill.Price`). Selection ignores them.
     ``sticky`` says how long a selection holds. With ``session`` it holds in its session until it was not used for
     ``hold_minutes``, as long as the provider keeps its cache. With ``personal_numbers`` exports to train on hold back
-    rows with numbers of cards, bank accounts and social security.
+    rows with numbers of cards, bank accounts and social security. ``keep_runs_days`` is how long `compact` keeps the
+    rows of runs; 0 = off. Nothing is compacted without that command.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -101,6 +103,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     sticky: Sticky = "run"
     hold_minutes: int = 5
     personal_numbers: bool = False
+    keep_runs_days: int = 0
 
     def document(self) -> dict[str, object]:
         """Return the settings for a file: newer ones only where they were changed, so that older versions read it.
@@ -133,6 +136,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise InvalidSetting(
                 f"hold_minutes must be a whole number from 1 to {MAX_HOLD_MINUTES:,}, got {self.hold_minutes}.",
                 next_step="Use the minutes that the provider keeps its cache, for example 5 or 60.",
+            )
+        if not 0 <= self.keep_runs_days <= MAX_KEEP_DAYS:
+            raise InvalidSetting(
+                f"keep_runs_days must be a whole number from 0 to {MAX_KEEP_DAYS:,}, got {self.keep_runs_days}.",
+                next_step="0 keeps every run; 365 lets armscope compact delete runs that ended a year ago.",
             )
         for key in self.seed_arms:
             check_key(key)

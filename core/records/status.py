@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from core.records.counts import number_of
 from core.records.judgement import JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
@@ -14,6 +15,23 @@ from core.records.times import Moment
 
 SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
 """``mixed``: ordinary runs and runaway runs go different ways."""
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that `compact` deleted: their number, the end of the first and of the last, and the last compaction."""
+
+    runs: int
+    first: Moment | None
+    last: Moment | None
+    at: Moment | None
+
+    @property
+    def words(self) -> str:
+        """The sentence that names the deleted part, for answers that read single runs."""
+        return (
+            f"compact deleted {number_of(self.runs, 'old run')}, which ended by {self.last or 'an unknown time'}:"
+            " lists and comparisons of runs leave them out, beliefs and sums count them."
+        )
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +101,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     cluster with the tables, empty for one server. ``standing``: the server's role and its standbys, None for a file.
     ``read_database`` is the standby for pages, None without one; ``read_standing`` its state, None for the reason
     ``read_problem``. ``spool`` counts the runs of agents on this machine that are not recorded yet.
-    ``head`` is that of the chain of acts: kept elsewhere, it shows a later change of the past.
+    ``head`` is that of the chain of acts: kept elsewhere, it shows a later change of the past. ``compacted``: the
+    runs whose rows are deleted, None without any; ``runs`` counts them.
     """
 
     database: str
@@ -113,3 +132,4 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     read_problem: str | None = None
     spool: SpoolCounts = SpoolCounts()
     head: str | None = None
+    compacted: Compacted | None = None

@@ -19,6 +19,7 @@ import msgspec
 
 from core.errors import NotApplicable, StoreUnusable
 from core.records.arm import MICRO
+from core.records.status import Compacted
 from core.records.times import HOUR_MS, iso
 from core.store.engine import Connection
 from core.store.rollup import USAGE_SUMS, Rollup
@@ -194,6 +195,20 @@ def compacted_ends(facts: Facts) -> tuple[int, ...]:
         "SELECT min(first_ms), max(last_ms) FROM compaction WHERE learner_id = ?", [facts.learner_id]
     )
     return () if row is None or row[0] is None else (int(row[0]), int(row[1]))
+
+
+def all_compacted(facts: Facts) -> Compacted | None:
+    """Return the number and ends of all compacted runs, and the time of the last compaction; None without any."""
+    if not facts.is_compacted:
+        return None
+    row = facts.connection.row(
+        "SELECT sum(n_runs), min(first_ms), max(last_ms), max(at_ms) FROM compaction WHERE learner_id = ?",
+        [facts.learner_id],
+    )
+    if row is None or not row[0]:
+        return None
+    n_runs, first, last, at = row
+    return Compacted(runs=int(n_runs), first=iso(first), last=iso(last), at=iso(at))
 
 
 def compacted_rollups(facts: Facts, since: int = 0, *, damaged: bool = False) -> Iterator[Rollup]:

@@ -127,14 +127,28 @@ def old_runs(facts: Facts, until_ms: int) -> OldRuns:
 
 def compact_piece(txn: Transaction, until_ms: int, after: Position) -> Piece:
     """Delete the next runs that ended before a time, and keep their sums; the caller goes on from ``after``."""
+    end, free, n_referenced = _next(txn, until_ms, after)
+    if not free:
+        return Piece(None, 0, n_referenced)
+    spoil(txn)
+    return Piece(end, len(free), n_referenced, _compact(txn, free, until_ms))
+
+
+def left_of_none(facts: Facts, until_ms: int) -> int | None:
+    """Return how many old runs stay, where `compact_piece` would delete none; else None."""
+    _, free, n_referenced = _next(facts, until_ms, BEGIN)
+    return None if free else n_referenced
+
+
+def _next(facts: Facts, until_ms: int, after: Position) -> tuple[Position | None, list[int], int]:
+    """Return the end of the next page with runs to delete (None: it is the last), these, and the number of others."""
     n_referenced = 0
-    while page := _page(txn, until_ms, after):
-        after, free = page[-1], _free(txn, page)
+    while page := _page(facts, until_ms, after):
+        after, free = page[-1], _free(facts, page)
         n_referenced += len(page) - len(free)
         if free:
-            spoil(txn)
-            return Piece(after, len(free), n_referenced, _compact(txn, free, until_ms))
-    return Piece(None, 0, n_referenced)
+            return after if len(page) == PIECE else None, free, n_referenced
+    return None, [], n_referenced
 
 
 def _page(facts: Facts, until_ms: int, after: Position) -> list[Position]:

@@ -13,7 +13,7 @@ from dashboard.widgets.compare import choosing, tables
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.words import compacted, muted, section, sentence
 from dashboard.wording import literal
 
 _PICTURED = 15
@@ -45,6 +45,7 @@ def page() -> None:
     with title:
         sentence(sentences.compared(both, sides.names), here.tokens)
         muted(sentences.compared_line(both))
+        compacted(here.frame.compacted)
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Failures and bill"):
         tables.runs(both, sides)

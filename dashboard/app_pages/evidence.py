@@ -8,7 +8,7 @@ from dashboard import queries, sentences
 from dashboard.reading import reading
 from dashboard.widgets.evidence import cure, story
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.words import compacted, muted, sentence
 
 
 def page() -> None:
@@ -19,6 +19,7 @@ def page() -> None:
     change = queries.evidence(*chosen)
     sentence(sentences.evidence(change, year_of_ms=here.frame.last_at_ms), here.tokens)
     muted(sentences.evidence_line(change))
+    compacted(here.frame.compacted)
     left, right = st.columns([64, 36], gap="large")
     with left, panel("Used, by day"):
         story.picture(change)

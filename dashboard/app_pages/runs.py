@@ -14,7 +14,7 @@ from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import run_chart
 from dashboard.widgets.panel import panel
 from dashboard.widgets.runs import filters
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.words import compacted, muted, section, sentence
 
 
 def page() -> None:
@@ -34,6 +34,7 @@ def page() -> None:
     with title:
         sentence(sentences.runs(view, newest=at_newest, narrowed=narrowed), here.tokens)
         muted(sentences.runs_counted(view, newest=at_newest, narrowed=narrowed, year_of_ms=year))
+        compacted(here.frame.compacted)
     with choosing:
         st.space("stretch")
         link(pages.SESSIONS, "Sessions")

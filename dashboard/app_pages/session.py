@@ -6,7 +6,7 @@ from dashboard import sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import run_table, sessions
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.words import compacted, muted, section, sentence
 
 
 def page() -> None:
@@ -16,6 +16,7 @@ def page() -> None:
         return
     sentence(sentences.session(one.row), here.tokens)
     muted(sentences.session_facts(one.row, year_of_ms=here.frame.last_at_ms))
+    compacted(here.frame.compacted)
     sessions.links(one)
     with panel("Its runs"):
         shown = "in order" if len(one.rows) == one.row.n_runs else f"the first {wording.count(len(one.rows))}"

@@ -11,7 +11,7 @@ from dashboard.widgets import sessions
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.words import compacted, muted, sentence
 
 
 def page() -> None:
@@ -20,6 +20,7 @@ def page() -> None:
         return
     rows = queries.sessions()
     sentence(sentences.sessions(rows, at_most=SESSIONS), reading().tokens)
+    compacted(reading().frame.compacted)
     if not rows:
         muted("A session joins the runs of one conversation. Runs of agents and transcripts name theirs.")
     with st.container(horizontal=True):

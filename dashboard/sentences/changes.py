@@ -73,6 +73,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "credit": ("credited", "episode", "episodes"),
     "browser": ("confirmed", "name of a browser", "names of browsers"),
     "create": ("created", "arm or learner", "arms or learners"),
+    "compact": ("made", "compaction", "compactions"),
 }
 
 
@@ -132,6 +133,9 @@ def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0
             return _credited(detail, foreign)
         case "browser":
             return f"confirmed the name of browser {foreign(str(detail.get('browser')), is_key=True)}"
+        case "compact":
+            number = _int_of(detail, "runs")
+            return f"deleted the rows of {'runs' if number is None else wording.things(number, 'old run')}"
         case "aside":
             return Words("set an item of a queue aside")
         case "assign":

@@ -14,7 +14,7 @@ from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import SettingsPreview
 from core.records.arm import ARM_TYPES
 from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars
-from core.records.learner import MAX_HOLD_MINUTES, LearnerSettings, Priors
+from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, LearnerSettings, Priors
 from core.records.transcript import texts_policy
 from core.statistics.bias import Readiness
 from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
@@ -134,6 +134,11 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         explains="Leave rows with numbers of cards, bank accounts (IBAN) or US social security out of training, "
         "as with secrets.",
     ),
+    "keep_runs_days": SettingWords(
+        label="Days until runs may be compacted",
+        explains="`armscope compact` deletes the rows of runs that ended earlier, for good. Their sums stay. 0: off.",
+        allowed=f"whole numbers, 0 to {wording.count(MAX_KEEP_DAYS)}",
+    ),
 }
 
 
@@ -174,6 +179,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "personal_numbers",
     ),
     "Money": ("prices",),
+    "Keeping": ("keep_runs_days",),
 }
 
 
@@ -242,6 +248,13 @@ def price_text(prices: ModelPrices) -> str:
     return json.dumps(dollars(prices) if isinstance(prices, Price) else [dollars(one) for one in prices])
 
 
+_EFFECTS: Final[dict[str, Words]] = {
+    "hold_minutes": Words("It applies to running sessions, too."),
+    "keep_runs_days": Words("Only `armscope compact` deletes runs; the setting alone deletes none."),
+}
+"""Effects of settings that are the same at every value."""
+
+
 def setting_effects(shown: SettingsPreview) -> list[Markdown]:
     """Return the effects of a change, a sentence each, as Markdown."""
     before, after = shown.before, shown.after
@@ -263,8 +276,7 @@ def setting_effects(shown: SettingsPreview) -> list[Markdown]:
         )
     if shown.prompt_costs is not None:
         parts.append(_cheapest(shown.prompt_costs))
-    if after.hold_minutes != before.hold_minutes:
-        parts.append(Words("It applies to running sessions, too."))
+    parts += [words for name, words in _EFFECTS.items() if getattr(after, name) != getattr(before, name)]
     if after.seed_arms != before.seed_arms:
         known = len(set(after.seed_arms) & set(shown.columns.keys))
         parts.append(

@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.records.arm import ArmType
+from core.records.status import Compacted
 from dashboard import wording
 from dashboard.figures.theme import LIGHT, Tokens
 from dashboard.sentences import Phrase, Sentence
@@ -38,6 +39,12 @@ def coloured(text: Markdown, look: Tokens) -> Markdown:
 def muted(text: Markdown) -> None:
     """Draw one muted line under a sentence or picture; the text is Markdown already."""
     st.markdown(gray(text))
+
+
+def compacted(deleted: Compacted | None) -> None:
+    """Name the runs that `compact` deleted, in one muted line, on pages that list or compare runs."""
+    if deleted is not None:
+        muted(wording.literal(deleted.words))
 
 
 def gray(text: Markdown) -> Markdown:

@@ -121,6 +121,7 @@ ANSWERS: dict[str, Operation] = {
     "export_training": lambda one: one.export_training("train.jsonl", "reward_jsonl", raters=("mara",)),
     "backup": lambda one: one.backup("copy.db"),
     "erase": lambda one: one.erase(rater="zoe"),
+    "compact": lambda one: one.compact(keep_days=365, shrink=True),
 }
 """One call of each operation, in the order in which they are done on one world."""
 
@@ -141,6 +142,7 @@ ERRORS: tuple[tuple[type[ArmscopeError], Operation], ...] = (
     (InvalidInput, lambda one: one.import_files(FILE, format="pickle")),
     (InvalidInput, lambda one: one.export(FILE)),
     (NotFound, lambda one: one.erase(rater="nobody-here")),
+    (InvalidInput, lambda one: one.compact()),
 )
 
 

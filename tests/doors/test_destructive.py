@@ -359,6 +359,7 @@ LINES: Final = {
     "reset": ["--arm", ARM],
     "undo": ["reward-1"],
     "erase": ["--run", RUN],
+    "compact": ["--keep-days", "1"],
     "member remove": ["ann"],
     "token revoke": ["old"],
     "alert remove": ["webhook-1"],
@@ -372,7 +373,7 @@ def test_an_option_too_many_or_misspelt_changes_nothing(
     command: str, world: World, capsys: pytest.CaptureFixture[str], data: st.DataObject
 ) -> None:
     right = LINES[command]
-    yes = ["--yes"] if command in {"reset", "erase"} else []
+    yes = ["--yes"] if command in {"reset", "erase", "compact"} else []
     option = right[0] if right[0].startswith("--") else "--learner"
     name = data.draw(misspelt(option.removeprefix("--")).map(str.strip))
     assume(name not in {"arm", "run", "learner", "type", ""})

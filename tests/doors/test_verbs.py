@@ -90,6 +90,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "credit_episode": ["episodes", "credit", "sums/1", "--rule", "equal", "--yes"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
     "erase": ["erase", "--run", "request-1", "--yes"],
+    "compact": ["compact", "--keep-days", "365", "--yes"],
     "repair": [
         *("repair", "--arm", ARM, "--since", "2026-01-31T08:00:00Z"),
         *("--reason", "detector repaired", "--yes"),
@@ -163,6 +164,7 @@ FIELDS: Mapping[str, str] = {
     "undo": "act_id",
     "redo": "act_id",
     "erase": "run session execution episode rater",
+    "compact": "keep_days shrink",
     "verify": "head limit",
     "backup": "target",
     "add_member": "issuer subject name role learner email",

@@ -37,6 +37,7 @@ from core.flows import (
     traces,
     webhooks,
 )
+from core.flows.compact import preview_compact
 from core.flows.context import Context
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
@@ -165,6 +166,7 @@ def settled(context: Context) -> None:
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.revision": ("read", lambda context, _: queries.revision(context)),
     "queries.frame": ("read", lambda context, _: queries.frame(context)),
+    "queries.compacted": ("read", lambda context, _: queries.compacted(context)),
     "queries.belief": ("read", lambda context, _: queries.belief(context)),
     "queries.arms": ("read", lambda context, _: queries.arms(context)),
     "queries.posteriors": ("read", lambda context, _: queries.posteriors(context)),
@@ -270,6 +272,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         ),
     ),
     "erase.preview_erase": ("erase", lambda context, _: preview_erase(context, run=RUN)),
+    "compact.preview_compact": ("erase", lambda context, _: preview_compact(context, keep_days=365)),
     "queues.propose_queue": ("queue", lambda context, _: queues.propose_queue(context)),
     "queues.progress": ("read", lambda context, _: queues.progress(context, QUEUE)),
     "queues.assign": ("queue", lambda context, _: queues.assign(context, QUEUE, [1], None)),

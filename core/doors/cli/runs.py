@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
+from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or, say_compacted
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
 from core.doors.documents import runs as runs_document
@@ -55,7 +55,12 @@ def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None
         for one in latest
     ]
     document = runs_document(context, latest)
-    rows_or(line, format_name, document, lambda: say_table(heads, rows, numbers=(0, 4, 5, 6)))
+
+    def list_runs() -> None:
+        say_table(heads, rows, numbers=(0, 4, 5, 6))
+        say_compacted(context)
+
+    rows_or(line, format_name, document, list_runs)
 
 
 @command("run", examples=["run request-1", "run 3012 --json"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
+from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or, say_compacted
 from core.doors.cli.program.spelling import words
 from core.doors.documents import sessions as sessions_document
 from core.doors.terminal import say, say_table
@@ -44,7 +44,12 @@ def sessions(line: typer.Context, fields: Fields, format_name: Format = None) ->
         for one in rows
     ]
     document = sessions_document(context, rows)
-    rows_or(line, format_name, document, lambda: say_table(heads, cells, numbers=(2, 3, 4, 5)))
+
+    def list_sessions() -> None:
+        say_table(heads, cells, numbers=(2, 3, 4, 5))
+        say_compacted(context)
+
+    rows_or(line, format_name, document, list_sessions)
 
 
 @command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of
+from core.doors.cli.program.app import answer, command, context_of, say_compacted
 from core.doors.cli.program.spelling import words as described
 from core.doors.terminal import mean_words, say, say_table
 from core.doors.verbs import verb
@@ -45,8 +45,14 @@ def compare(
 ) -> None:
     operation = verb("compare_sides")
     request = operation.decode({"a": _side(a or ()), "b": _side(b or ()), "limit": limit})
-    result: ComparedSides = operation.call(context_of(line), request)
-    answer(line, result, lambda: _say(result))
+    context = context_of(line)
+    result: ComparedSides = operation.call(context, request)
+
+    def show() -> None:
+        _say(result)
+        say_compacted(context)
+
+    answer(line, result, show)
 
 
 def _side(filters: Sequence[str]) -> dict[str, str | list[str]]:

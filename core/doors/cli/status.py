@@ -50,6 +50,7 @@ def _say_status(result: queries.Status) -> None:
         *([("not recorded", spool_words(result.spool))] if result.spool != SpoolCounts() else []),
         ("tokens", f"{result.tokens:,}"),
         ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
+        *([("compacted", result.compacted.words)] if result.compacted else []),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
         *money_rows(result.money),
         ("savings", _saved(baseline)),

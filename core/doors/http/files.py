@@ -7,7 +7,7 @@ and transcripts, manifest and rows) states the length of the first in bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Final, cast, get_args
@@ -162,12 +162,16 @@ def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, b"", [Path(result.file)]))
 
 
-def _erase(context: Context, call: HttpCall) -> HttpAnswer:
-    """Erase the texts about a run, session or execution, or a person's name, for good."""
-    operation = verb("erase")
-    return document_answer(
-        operation.plain(context, operation.call(context, operation.decode(json_body(call.body))))
-    )
+def _done(name: str) -> Callable[[Context, HttpCall], HttpAnswer]:
+    """Return the route's work for a verb whose fields are the body."""
+
+    def work(context: Context, call: HttpCall) -> HttpAnswer:
+        operation = verb(name)
+        return document_answer(
+            operation.plain(context, operation.call(context, operation.decode(json_body(call.body))))
+        )
+
+    return work
 
 
 _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
@@ -216,8 +220,12 @@ ROWS: Final = (
         ),
     ),
     ApiRoute(
-        Route(("POST",), f"{AT_LEARNER}/erasures", "erase", of_learner=_erase),
+        Route(("POST",), f"{AT_LEARNER}/erasures", "erase", of_learner=_done("erase")),
         RouteText(verb=verb("erase")),
+    ),
+    ApiRoute(
+        Route(("POST",), f"{AT_LEARNER}/compactions", "erase", of_learner=_done("compact")),
+        RouteText(verb=verb("compact")),
     ),
     ApiRoute(
         Route(("GET",), f"{ROOT}/backup", "members", _backup),

@@ -121,7 +121,7 @@ from core.flows.queries.savings import MonthSaved, months, savings
 from core.flows.queries.search import search
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.sides import compare_sides
-from core.flows.queries.status import status
+from core.flows.queries.status import compacted, status
 from core.flows.queries.timeseries import METRICS, WINDOWS, Point, SeriesMetric, Window, timeseries
 from core.flows.queries.verify import verify
 from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople

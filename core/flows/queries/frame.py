@@ -13,7 +13,9 @@ from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
 from core.records.run import Phase
 from core.records.standing import Standing
+from core.records.status import Compacted
 from core.store import reads
+from core.store.compacted import all_compacted
 from core.store.transaction import Snapshot, SnapshotKey
 
 
@@ -64,6 +66,7 @@ class Frame:
     standing: Standing | None
     visibility: Visibility
     head: str | None
+    compacted: Compacted | None = None
 
     @property
     def origin(self) -> str:
@@ -129,6 +132,7 @@ def frame(context: Context) -> Frame:
             standing=standing,
             visibility=visible,
             head=snapshot.head,
+            compacted=all_compacted(snapshot),
         )
 
 

@@ -9,13 +9,14 @@ from core.flows.context import Context
 from core.flows.queries.judgement import recent_events_in
 from core.flows.queries.savings import savings_in, used_in
 from core.records.judgement import JUDGEMENTS, JudgementName
-from core.records.status import Baseline, Status
+from core.records.status import Baseline, Compacted, Status
 from core.records.times import iso
 from core.records.view import View
 from core.spool import Spool
 from core.statistics import savings as savings_of
 from core.statistics.judgement import alarms, stale_arms
 from core.store import reads
+from core.store.compacted import all_compacted
 from core.store.files import files_of, is_open_to_others
 from core.store.offers import offer_counts
 from core.store.transaction import Snapshot
@@ -32,6 +33,7 @@ def status(context: Context) -> Status:
             lambda: reads.standing(snapshot),
         )
         saved = savings_in(snapshot, used, len(columns))
+        deleted = all_compacted(snapshot)
     standby = context.store.standby
     read_standing = None if standby is None else standby.standing()
     return Status(
@@ -64,7 +66,14 @@ def status(context: Context) -> Status:
         read_standing=read_standing,
         read_problem=None if standby is None or standby.problem is None else standby.problem.problem,
         spool=Spool.of_database(context.store.location, context.learner).counts(),
+        compacted=deleted,
     )
+
+
+def compacted(context: Context) -> Compacted | None:
+    """Return the runs that `compact` deleted; None without any."""
+    with context.reading() as snapshot:
+        return all_compacted(snapshot)
 
 
 def _counts(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[JudgementName, int]]:

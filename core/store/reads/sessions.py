@@ -329,6 +329,7 @@ def session_runs(
 ) -> SessionRuns:
     """Return active baseline and selected runs of a span with ``n_runs`` of them; above `SAMPLED` a sample.
 
+    Where some are compacted, the others count as a sample, because the sums of usage have all.
     The span is applied as in `usage_columns`. Session keys are random, so those below a limit are a random sample of
     sessions.
     """
@@ -349,7 +350,7 @@ def session_runs(
         duration_ms=ints(duration_ms),
         bill_pico=ints(bill_pico),
         bill_marks=ints(bill_marks),
-        is_all=limit == _ALL_KEYS,
+        is_all=limit == _ALL_KEYS and (not snapshot.is_compacted or len(session) >= n_runs),
     )
 
 

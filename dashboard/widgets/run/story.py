@@ -46,13 +46,16 @@ def requested() -> RunStory | None:
         return None
     try:
         return queries.run(name)
-    except UnknownRun:
+    except UnknownRun as problem:
         if (one := queries.session(name)) is not None:
             sentence(sentences.session(one.row), reading().tokens)
             link(pages.SESSION, "Open the session", **{address.SESSION: one.row.session})
             return None
         shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        _no_run("There is no such run.", f"No run has the uid or number “{shown}”.", "another name")
+        why = f"No run has the uid or number “{shown}”."
+        if reading().frame.compacted is not None:  # then it says whether and when the run was deleted
+            why = wording.literal(problem.problem)
+        _no_run("There is no such run.", why, "another name")
         return None
 
 

@@ -248,4 +248,5 @@ FIELDS: Final[dict[str, Field]] = {
     "trusted_graders": _lines(),
     "keep_texts": _on_or_off(),
     "personal_numbers": _on_or_off(),
+    "keep_runs_days": _whole(),
 }

@@ -65,6 +65,7 @@ _SMALL: Final = frozenset(
         "hold_minutes",
         "graders",
         "evaluation_credit",
+        "keep_runs_days",
     }
 )
 

@@ -73,6 +73,7 @@ FILES: Final = (
     ),
     Example("export_training", f"{AT}/training", {"format": "sft_jsonl"}),
     Example("erase", f"{AT}/erasures", {"run": RUN}),
+    Example("erase", f"{AT}/compactions", {"keep_days": 365}),
 )
 """What comes and goes as files."""
 

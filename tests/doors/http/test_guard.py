@@ -344,6 +344,7 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "imports": {"kind": "run", "uid": "x", "arms": [ARM]},
         "training": {"format": "sft_jsonl"},
         "erasures": {"run": RUN},
+        "compactions": {"keep_days": 365},
         "undo": {"act_id": "reward-1"},
         "redo": {"act_id": "reward-1"},
         "k": {"value": 3},

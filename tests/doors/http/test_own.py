@@ -282,7 +282,7 @@ def test_every_verb_is_a_route_or_of_this_machine(asking: Asking) -> None:
     offered = {*ACTS, *LOOKS, *LISTS, *PAID, "run", "learners", "verify", "change", "search", "browsers"}
     kept = {one.name for one in VERBS} - offered
     assert kept == {
-        "backup", "create_learner", "erase", "export", "export_bundle", "export_training", "import",
+        "backup", "compact", "create_learner", "erase", "export", "export_bundle", "export_training", "import",
         "add_queue", "queues", "next_item", "rubrics", "add_rubric", "members", "add_member", "invite_member",
         "preview_declare",
         "set_role", "sign_out_member", "remove_member", "tokens", "create_token", "revoke_token", "denials",

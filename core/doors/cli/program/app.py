@@ -397,6 +397,15 @@ def rows_or(
     say_rows(rows, form)
 
 
+def say_compacted(context: Context) -> None:
+    """Name the runs that `compact` deleted, below words about the others."""
+    from core.flows.queries import compacted
+
+    deleted = compacted(context)
+    if deleted is not None:
+        say("", deleted.words)
+
+
 def done(line: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Report a finished command, unless the caller asked for quiet."""
     if global_options(line).as_json or not global_options(line).quiet:

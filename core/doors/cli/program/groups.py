@@ -35,7 +35,8 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Select and exchange": ("select", "export", "api", "mcp", "mcp-proxy", "chat", "rollouts", "traces"),
     "People and alerts": ("member", "token", "channel", "audit", "alert"),
     "Operate": (
-        *("learners", "config", "verify", "doctor", "backup", "restore", "copy", "upgrade", "erase", "spool"),
+        *("learners", "config", "verify", "doctor", "backup", "restore", "copy", "upgrade"),
+        *("erase", "compact", "spool"),
     ),
 }
 """Commands by section of the help. A command that is in none comes last, below `OTHER`."""
@@ -56,6 +57,7 @@ MEANT: Final[Mapping[str, str]] = {
     "start": "demo",
     "sides": "compare",
     "delete": "erase",
+    "retention": "compact",
 }
 """Natural words, and the command that each of them means."""
 OTHER: Final = "Other"

@@ -1,0 +1,163 @@
+"""Answers before and after a compaction: which are the same, which change, and that those name the deleted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.flows import queries
+from core.flows.compact import compact
+from core.flows.context import Context
+from core.flows.evaluate import evaluate
+from core.flows.learn import record_all
+from core.flows.note import note
+from core.flows.reset import reset
+from core.flows.reward import reward
+from core.records.run import Run
+from core.records.run_query import RunSide
+from core.records.times import DAY_MS
+from core.records.view import View
+from core.statistics.savings import Comparison
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
+
+ARMS = ("a", "b", "c", "d")
+NOW_MS = START_MS + 20 * DAY_MS
+N_RUNS = 200
+
+
+def some_runs() -> list[Run]:
+    """Runs of twenty days in sessions of four, half of them baseline."""
+    return [
+        msgspec.structs.replace(
+            run_of(
+                f"r{number}",
+                ARMS,
+                ARMS[: number % 3],
+                at_ms=START_MS + number * 20 * DAY_MS // N_RUNS,
+                tokens=1_000 + 37 * (number * number % 91) + (400 if number // 4 % 2 else 0),
+                run_class="baseline" if number // 4 % 2 else "selected",
+                model=("large", "small")[number // 4 % 3 % 2],
+            ),
+            session=f"s{number // 4}",
+        )
+        for number in range(N_RUNS)
+    ]
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """Half of the runs before a reset; some have a reward, an evaluation and a note."""
+    made = context_at(tmp_path / "a.db")
+    runs = some_runs()
+    record_all(made, runs[:50])
+    reset(made, arms=["tool:other:a"], target="prior")
+    record_all(made, runs[50:])
+    for number in (3, 40, 180):
+        reward(made, "tool:other:b", 0.5, run=f"r{number}")
+    evaluate(made, "r7", "success", score=0.9, arm="tool:other:c")
+    note(made, "tool:other:a", "half right")
+    return replace(made, clock=lambda: NOW_MS)
+
+
+def believed(context: Context, view: View) -> object:
+    columns = queries.belief(context, view).columns
+    return columns.keys, columns.alpha.tolist(), columns.beta.tolist(), columns.pulls.tolist()
+
+
+def figures(one: Comparison) -> object:
+    """What a comparison says without its intervals."""
+    named = ("saved_percent", "typical_percent", "capped_percent", "duration_saved_percent", "tokens_saved")
+    groups = [(group.n_runs, group.mean_tokens) for group in (one.baseline, one.selected)]
+    return [getattr(one, name).value for name in named], groups, one.n_compared, one.plain_percent
+
+
+Ask = Callable[[Context], object]
+SAME: Mapping[str, Ask] = {
+    "posteriors": queries.posteriors,
+    **{
+        f"beliefs as of day {day}": lambda one, day=day: believed(  # type: ignore[misc]
+            one, View(until_ms=(START_MS + day * DAY_MS) // HOUR_MS * HOUR_MS)
+        )
+        for day in (2, 9, 15, 19)
+    },
+    "arms": queries.arms,
+    "confidence": queries.confidence,
+    "chances": queries.inclusion,
+    "series": lambda one: [queries.timeseries(one, name, "1d") for name in queries.METRICS],
+    "savings without intervals": lambda one: figures(queries.savings(one).overall),
+    "savings of a model": lambda one: figures(queries.savings(one, View(models=("large",))).overall),
+    "counts": lambda one: (
+        queries.status(one).runs,
+        queries.status(one).observed,
+        queries.status(one).tokens,
+    ),
+    "span": lambda one: (queries.status(one).first_run, queries.status(one).last_run),
+    "ledger": lambda one: [replaced(row) for row in queries.rewards(one)],
+    "evaluations": lambda one: [replaced(row) for row in queries.evaluations(one)],
+    "resets": queries.resets,
+    "notes": lambda one: queries.notes(one, "tool:other:a"),
+    "path of an arm": lambda one: repr(queries.arm_path(one, "tool:other:a")),
+    "history": lambda one: [row.act for row in queries.changes(one, 1_000) if row.action != "compact"],
+    "alarms": queries.alarms,
+}
+"""Answers from sums, from the ledger, and from acts."""
+OF_RUNS: Mapping[str, Ask] = {
+    "runs": lambda one: [row.uid for row in queries.runs(one, limit=1_000)],
+    "sessions": lambda one: [row.session for row in queries.sessions(one, limit=1_000)],
+    "sides": lambda one: queries.compare_sides(one, RunSide(), RunSide(model=("small",))).a.n_runs,
+    "runs of an arm": lambda one: len(queries.arm_runs(one, "tool:other:d", limit=1_000).rows),
+    "savings with intervals": lambda one: queries.savings(one).overall.saved_percent.limits,
+}
+"""Answers from single runs: they count those that are left."""
+
+
+def replaced(row: msgspec.Struct) -> object:
+    """A row without its position in the chain."""
+    return msgspec.structs.replace(row, mark=None)
+
+
+def asked(context: Context, wanted: Mapping[str, Ask]) -> dict[str, object]:
+    return {name: ask(context) for name, ask in wanted.items()}
+
+
+def test_answers_from_sums_are_the_same_and_others_count_what_is_left(context: Context) -> None:
+    same, of_runs = asked(context, SAME), asked(context, OF_RUNS)
+    assert queries.compacted(context) is None
+    answer = compact(context, keep_days=10)
+    assert (answer.runs, answer.left) == (97, 3)
+    assert {name: one for name, one in asked(context, SAME).items() if repr(one) != repr(same[name])} == {}
+    after = asked(context, OF_RUNS)
+    assert {name for name in after if after[name] == of_runs[name]} == set()
+    assert len(queries.runs(context, limit=1_000)) == N_RUNS - 97
+    deleted = queries.compacted(context)
+    assert deleted is not None
+    assert (deleted.runs, deleted, deleted) == (
+        97,
+        queries.status(context).compacted,
+        queries.frame(context).compacted,
+    )
+    assert deleted.words.startswith("compact deleted 97 old")
+    assert queries.verify(context).clean
+
+
+def test_intervals_of_savings_grow_with_less_to_go_by(context: Context) -> None:
+    """The variance of runs is known from the sums; how sessions vary, from those that are left."""
+    before = queries.savings(context).overall.saved_percent
+    compact(context, keep_days=10)
+    after = queries.savings(context).overall.saved_percent
+    assert before.limits is not None
+    assert after.limits is not None
+    assert after.value == before.value
+    widths = [limits[1] - limits[0] for limits in (before.limits, after.limits)]
+    assert 0.6 < widths[1] / widths[0] < 1.7
+
+
+def test_no_interval_without_a_session(context: Context) -> None:
+    value = queries.savings(context).overall.saved_percent.value
+    compact(replace(context, clock=lambda: NOW_MS + 9 * DAY_MS), keep_days=1)
+    after = queries.savings(context).overall.saved_percent
+    assert (after.value, after.limits) == (value, None)
