@@ -22,8 +22,10 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import IO, Final
+from unittest.mock import patch
 
 from core.doors.cli import main
+from core.flows.compact import compact
 from core.flows.context import Context
 from core.flows.evaluate import evaluate_all
 from core.flows.importing.files import import_in_steps
@@ -32,7 +34,9 @@ from core.flows.reward import reward_all
 from core.formats import open_sources
 from core.records.actor import Actor
 from core.records.reward import RewardOrder
+from core.records.times import DAY_MS
 from core.settings import Server
+from core.store import compacting
 from core.store.engine.sqlite import Database
 from core.store.store import Store
 from tests.engine import file_database
@@ -266,7 +270,9 @@ def read(path: str) -> None:
     last = 0
     while not select.select([sys.stdin], [], [], 0)[0]:
         with context.reading() as snapshot:
-            ((n_runs,),) = snapshot.connection.rows("SELECT count(*) FROM run")
+            ((n_runs,),) = snapshot.connection.rows(
+                "SELECT (SELECT count(*) FROM run) + (SELECT coalesce(sum(n_runs), 0) FROM compaction)"
+            )
             keys = [key for (key,) in snapshot.connection.rows("SELECT key FROM reply")]
             found = snapshot.connection.rows(
                 "SELECT key, base_alpha_micro + success_micro, base_beta_micro + failure_micro, pulls"
@@ -276,6 +282,15 @@ def read(path: str) -> None:
         assert snapshot.revision >= last, "a revision never goes back"
         last = snapshot.revision
         say(f"saw {last}")
+
+
+def compact_on(path: str) -> None:
+    """Compact what was recorded so far, a few runs a piece, until standard input ends; say how many each time."""
+    Store(Path(path)).close()
+    context = replace(context_at(Path(path)), clock=lambda: START_MS + 9 * DAY_MS)
+    with patch.object(compacting, "PIECE", 5):
+        while not select.select([sys.stdin], [], [], 0)[0]:
+            say(f"saw {compact(context, keep_days=1).runs}")
 
 
 def expected(n_runs: int, keys: Sequence[str]) -> list[tuple[str, int, int, int]]:
@@ -311,6 +326,7 @@ def run(arguments: Sequence[str]) -> None:
     """What the first argument names, with the others."""
     verbs: dict[str, Callable[..., None]] = {
         "act": act,
+        "compact": compact_on,
         "hold": hold,
         "first_runs": first_runs,
         "next_run": next_run,

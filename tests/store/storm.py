@@ -17,6 +17,7 @@ from random import Random
 import msgspec
 
 from core.flows import queries
+from core.store.compacted import uid_key
 from tests.flows.world import context_at
 from tests.store.child import ARMS, expected, start
 
@@ -83,6 +84,11 @@ def reader(path: Path) -> Companion:
     return Companion(("read", str(path)))
 
 
+def compactor(path: Path) -> Companion:
+    """A process that compacts the runs that are there, again and again, a few a piece."""
+    return Companion(("compact", str(path)))
+
+
 class Figures(msgspec.Struct, kw_only=True):
     """What came of a storm, in observations: three of a run, one of a reward. ``moments`` were looked at."""
 
@@ -143,16 +149,19 @@ class Storm:
     def figures(self) -> Figures:
         uids, keys = self.said("runs"), self.said("rewards")
         stored_uids = {str(uid).removeprefix("run-") for (uid,) in rows(self.path, "SELECT uid FROM run")}
+        compacted = set(rows(self.path, "SELECT uid_high, uid_low FROM compacted WHERE trace <> 0"))
+        gone = {uid for uid in uids if uid_key(f"run-{uid}") in compacted}
+        assert not gone & stored_uids, "a compacted run has no row"
         stored_keys = {str(key) for (key,) in rows(self.path, "SELECT key FROM reply")}
         (counted,) = rows(self.path, "SELECT sum(pulls) FROM posterior")[0]
-        distinct = len(ARMS) * len(stored_uids) + len(stored_keys)
+        distinct = len(ARMS) * (len(stored_uids) + len(compacted)) + len(stored_keys)
         return Figures(
             writers=len({one.arguments for one in self.writers}),
             readers=len(self.readers),
             kills=self.n_kills,
             sent=sum(int(number) for one in self.writers for number in one.said("sending")),
             acknowledged=len(ARMS) * len(uids) + len(keys),
-            lost=len(ARMS) * len(uids - stored_uids) + len(keys - stored_keys),
+            lost=len(ARMS) * len(uids - stored_uids - gone) + len(keys - stored_keys),
             double=int(str(counted)) - distinct,
             verified=len(self.verified),
             unclean=self.verified.count(False),
@@ -161,6 +170,11 @@ class Storm:
 
     def said(self, kind: str) -> set[str]:
         return {word for one in self.writers for word in one.said(kind)}
+
+    def n_compacted(self) -> int:
+        """Runs whose rows are deleted."""
+        ((n_runs,),) = rows(self.path, "SELECT coalesce(sum(n_runs), 0) FROM compaction")
+        return int(str(n_runs))
 
     def check(self) -> None:
         """Nothing is lost, nothing double, nobody complained, and beliefs are what was recorded."""
@@ -176,7 +190,7 @@ class Storm:
         }
         assert beliefs == {
             arm: (alpha / 1e6, beta / 1e6, pulls)
-            for arm, alpha, beta, pulls in expected(int(str(n_runs)), keys)
+            for arm, alpha, beta, pulls in expected(int(str(n_runs)) + self.n_compacted(), keys)
         }
 
 

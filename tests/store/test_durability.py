@@ -18,7 +18,7 @@ from core.flows.reward import reward
 from core.records.reward import RewardAnswer
 from tests.flows.world import context_at, run_of
 from tests.store.child import say
-from tests.store.storm import ENDLESS, Storm, reader, rows, writer
+from tests.store.storm import ENDLESS, Storm, compactor, reader, rows, writer
 
 pytestmark = pytest.mark.of_file  # by processes that are told a path
 
@@ -62,6 +62,43 @@ def test_a_hundred_thousand_observations_under_kills(
         say(f"\nunder kills: {msgspec.json.encode(raged.figures()).decode()}")
     raged.check()
     assert raged.figures().acknowledged >= 100_000
+
+
+def compacting_storm(
+    path: Path, *, n_writers: int, n_kills: int, n_compactions: int, n_batches: int, seed: int
+) -> Storm:
+    """The same beside a process that compacts their runs, and that is killed more often than they are."""
+    raging, random = Storm(path), Random(seed)
+    writers = [writer(path, number, n_batches) for number in range(n_writers)]
+    compacting = compactor(path)
+    for _ in range(n_compactions):
+        compacting.wait_for("saw")
+        time.sleep(random.random() * 0.2)
+        compacting.kill()
+        raging.n_kills += 1
+        raging.readers.append(compacting)
+        compacting = compacting.again()
+        raging.verify()
+    raging.rage(writers, [compacting, reader(path)], n_kills=n_kills, random=random)
+    return raging
+
+
+def test_a_compaction_that_is_killed_beside_writers_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """A writer that was killed sends its compacted runs again, and they are known."""
+    raged = compacting_storm(
+        tmp_path / "storm.db", n_writers=2, n_kills=4, n_compactions=4, n_batches=20, seed=5
+    )
+    raged.check()
+    assert raged.n_compacted() > 20
+    assert raged.figures().kills == 8
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_compactions_that_are_killed_many_times(tmp_path: Path, seed: int) -> None:
+    compacting_storm(
+        tmp_path / "storm.db", n_writers=6, n_kills=24, n_compactions=40, n_batches=150, seed=seed
+    ).check()
 
 
 def test_a_kill_in_the_middle_of_a_large_batch_leaves_all_or_nothing(tmp_path: Path) -> None:
