@@ -551,27 +551,27 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_335,
+    "core": 6_340,
     "core/adapters": 760,
     "core/demo": 2_225,
     "core/detect": 630,
-    "core/doors": 19_940,
+    "core/doors": 20_060,
     "core/explained": 585,
-    "core/flows": 15_955,
+    "core/flows": 16_090,
     "core/formats": 13_275,
     "core/guide": 390,
     "core/installed": 4_055,
     "core/package": 50,
     "core/posterior": 605,
-    "core/records": 9_830,
+    "core/records": 9_875,
     "core/statistics": 11_790,
-    "core/store": 30_060,
+    "core/store": 30_145,
     "dashboard": 4_735,
-    "dashboard/app_pages": 1_525,
+    "dashboard/app_pages": 1_530,
     "dashboard/figures": 5_500,
     "dashboard/report": 750,
-    "dashboard/sentences": 5_765,
-    "dashboard/widgets": 13_920,
+    "dashboard/sentences": 5_785,
+    "dashboard/widgets": 13_935,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 
