@@ -222,10 +222,12 @@ def do(context: Context, folder: Path) -> None:
 
 
 def compact(folder: Path) -> None:
-    """Runs of an import before and after a reset, compacted; what needs them is asked again."""
+    """Runs with texts of an import before and after a reset, compacted; what needs them is asked again."""
     context = context_at(folder / "compacted.db")
+    change(context, "keep_texts", value=True)
     file = lines_file(
-        folder / "old.jsonl", *(run_line(f"f/turn/{number}", session="s") for number in range(3))
+        folder / "old.jsonl",
+        *(run_line(f"f/turn/{number}", session="s", prompt="Why?", reply="So.") for number in range(3)),
     )
     told = import_files(context, [file])
     again = reset(context, arms=[A])
@@ -242,6 +244,7 @@ def compact(folder: Path) -> None:
         repair(context, arms=[A], since=iso(START_MS) or "")
     with pytest.raises(UnknownRun, match="deleted by compact"):
         reward(context, A, 0.5, run="f/turn/0")
+    assert queries.compacted(context) is not None
     with context.reading() as snapshot:
         assert reads.totals(snapshot).first_at_ms == START_MS
         assert present(snapshot, ["f/turn/0", "f/episode/0"]) == {"f/turn/0"}
