@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamlit.testing.v1 import AppTest
-
 from core.flows import queries
 from core.flows.reset import reset
 from core.flows.reward import reward
@@ -15,48 +13,6 @@ from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import context_at, keys, world
 
 ARM = "tool:fs:t0"
-
-
-def _mean(database: Path) -> float:
-    belief = queries.belief(context_at(database))
-    return float(belief.summary.mean[belief.columns.keys.index(ARM)])
-
-
-def _send(page: AppTest) -> AppTest:
-    button = next(button for button in page.button if button.label == "Send reward")
-    return button.click().run()
-
-
-def test_a_reward_is_previewed_then_sent_once(open_page: Open, database: Path) -> None:
-    world(database, keys(4), 20)
-    page = open_page("rewards", reward_arm=ARM, reward_outcome="Accepted")
-    before = _mean(database)
-    assert any("Nothing is sent yet" in text for text in texts(page))
-    assert _mean(database) == before
-    page.text_area(key="reward reason").set_value("found the outage page").run()
-    _send(page)
-    check(page)
-    given = queries.rewards(context_at(database))
-    assert [(one.arm, one.reward, one.reason) for one in given] == [(ARM, 1.0, "found the outage page")]
-    assert _mean(database) > before
-    assert page.text_area(key="reward reason").value == ""
-    assert "rewarded 1" in page.toast[0].value
-
-
-def test_the_same_form_counts_once_however_often_it_is_sent(database: Path) -> None:
-    context = world(database, keys(4), 20)
-    first = reward(context, ARM, 0.0, key="one form")
-    assert reward(context, ARM, 0.0, key="one form") == first
-    assert len(queries.rewards(context)) == 1
-
-
-def test_zero_is_a_reward(open_page: Open, database: Path) -> None:
-    world(database, keys(4), 20)
-    page = open_page("rewards", reward_arm=ARM, reward_outcome="Accepted")
-    before = _mean(database)
-    page.button_group(key="reward_outcome").set_value("rejected").run()
-    _send(page)
-    assert _mean(database) < before
 
 
 def test_rewards_and_their_undo_are_listed(open_page: Open, database: Path) -> None:

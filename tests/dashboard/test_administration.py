@@ -17,7 +17,6 @@ from streamlit.util import calc_hash
 
 from core.doors.cli import main
 from core.errors import Unidentified
-from core.flows.audit import denials
 from core.flows.context import Context
 from core.flows.identity import actor_of_member, actor_of_token, note_denied
 from core.flows.members import add_member, invite_member, members, remove_member, set_role
@@ -33,7 +32,7 @@ from dashboard.sentences import audit as sentences
 from dashboard.widgets.people import form
 from dashboard.widgets.tokens import ending, making
 from tests.conftest import ROOT
-from tests.dashboard.conftest import Open, check, is_text_only, texts
+from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 
 ISSUER: Final = "https://id.example.com"
@@ -487,25 +486,3 @@ def test_the_files_are_those_that_the_command_line_writes(
 
 
 # Hostile names
-
-
-def test_hostile_names_are_text(open_page: Open, database: Path) -> None:
-    context = context_at(database)
-    acting(context, "ann", "operator")
-    for name in HOSTILE:
-        hostile = name[:100].replace("\u202e", "")
-        add_member(context, ISSUER, f"of {hostile}", hostile, learner="<script>x</script>")
-        create_token(context, hostile, ("read",))
-        note_denied(context.store, Actor(name=hostile, role="viewer"), "reset", context.clock())
-    page = open_page("people", people_do="Remove")
-    for one in members(context)[1:6]:
-        page.selectbox(form.key("member")).set_value(one.id).run()
-        check(page)
-        assert is_text_only(page)
-    page = open_page("tokens", tokens_do="Revoke")
-    for token in tokens(context)[-3:]:
-        page.selectbox("token to end").set_value(token.id).run()
-        assert is_text_only(page)
-    for of in ("Installation", "Refused"):
-        assert is_text_only(open_page("audit", audit_of=of, audit_by="<script>x</script> :smile:"))
-        assert len(denials(context).denials) == len(HOSTILE)

@@ -19,7 +19,7 @@ from core.flows.undo import undo
 from core.records.candidate import tool_candidate
 from core.records.run import Call, Inventory, Run
 from tests.dashboard.conftest import Open, check, heads, texts, unfold
-from tests.dashboard.worlds import HOSTILE, keys, world
+from tests.dashboard.worlds import keys, world
 
 ARM = "tool:fs:t0"
 
@@ -72,27 +72,6 @@ def test_the_page_shows_the_versions_of_a_definition_once_it_changed(
     (table,) = [one.value for one in page.table if "version" in one.value.columns]
     assert [*table["version"]] == [one.version for one in arms]
     assert [*table["runs in full"]] == ["4", "2"]
-
-
-@pytest.mark.parametrize("arm", HOSTILE)
-def test_hostile_arms_have_a_page_of_text(open_page: Open, database: Path, arm: str) -> None:
-    hostile = world(database, HOSTILE, 40)
-    note(hostile, arm, "<b>bold</b> :smile: $x$ [a](javascript:b)")
-    reward(hostile, arm, 0.5, reason="<i>why</i> :red[x]")
-    page = open_page("arm", arm=arm)
-    assert page.code[0].value == arm
-    for text in texts(page):
-        for foreign in (
-            "<script",
-            "<b>",
-            "<i>",
-            ":material/home:",
-            "$\\alpha",
-            ":smile:",
-            ":red[x]",
-            "](javascript",
-        ):
-            assert foreign not in text
 
 
 @pytest.mark.parametrize("n_runs", [0, 1, 2])

@@ -92,14 +92,6 @@ def test_notes_are_counted_among_what_the_files_told(open_page: Open, database: 
     assert told["notes"] == 1
 
 
-def test_the_same_again_changes_nothing(open_page: Open, database: Path) -> None:
-    import_files(context_at(database), [_file(database, [run_line("a")])])
-    before = queries.posteriors(context_at(database))
-    page = drop(open_page("data"), ("other-name.jsonl", lines([run_line("a")])))
-    assert "Nothing new" in page.toast[0].value
-    assert queries.posteriors(context_at(database)) == before
-
-
 def test_a_broken_file_takes_nothing_with_it(open_page: Open, database: Path) -> None:
     page = drop(open_page("data"), ("notes.txt", b"shopping list"), ("runs.jsonl", lines([run_line("a")])))
     (done,) = queries.imports(context_at(database))

@@ -15,8 +15,8 @@ from core.records.episode import Episode, Part, Step
 from core.store.episodes import tell_episodes
 from dashboard.figures.episode import MAX_COLUMNS, columns_of, episode
 from dashboard.figures.theme import LIGHT
-from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
-from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, world
+from tests.dashboard.conftest import Open, check, heads, texts
+from tests.dashboard.worlds import NOON_MS, context_at, keys, world
 
 JUNK = "<script>alert(1)</script>"
 MIXED = (0.0, 0.05, None, 0.1, None, None, -0.05, 1.0)
@@ -140,26 +140,6 @@ def test_thousands_of_steps_are_paged_and_drawn_several_to_a_column(open_page: O
     drawn = episode(seen, LIGHT)
     assert max(len(trace["x"]) for trace in drawn.figure.to_dict()["data"]) <= 4 * MAX_COLUMNS
     assert "Each column covers 13 steps." in drawn.alt
-
-
-def test_nothing_of_an_episode_is_read_as_markup(open_page: Open, database: Path) -> None:
-    for place, hostile in enumerate(HOSTILE):
-        episode_of = Episode(
-            uid=f"{place} {hostile[:400]}",
-            environment=hostile,
-            task=hostile,
-            split=hostile,
-            variant=hostile,
-            model=hostile,
-            at_ms=NOON_MS,
-            steps=steps_of((None, 0.5, -1.0), name=hostile),
-            parts=(Part(name=hostile, value=1.0),),
-        )
-        context = context_at(database)
-        context.write("ingest", lambda txn, line=episode_of: tell_episodes(txn, [line]), create=True)  # type: ignore[misc]
-        page = open_page("episode", episode=f"{place} {hostile[:400]}")
-        assert is_text_only(page)
-        assert "<script" not in str(page.get("plotly_chart")[0].proto)
 
 
 @pytest.mark.parametrize("step", ["-1", "9" * 30, JUNK, "1.5", "99"])

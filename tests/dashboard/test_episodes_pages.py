@@ -15,15 +15,15 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.queries.environments import paid_wrong
 from core.records.actor import Actor
-from core.records.episode import Episode, Part, Scale, Step
+from core.records.episode import Episode, Scale, Step
 from core.records.times import DAY_MS
 from core.statistics.rewards.paid import columns_of
 from core.store.episodes import tell_episodes
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import THEMES, Tokens
 from dashboard.sentences.rewards import environments_table
-from tests.dashboard.conftest import Open, check, heads, is_text_only, texts, unfold
-from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, world
+from tests.dashboard.conftest import Open, check, heads, texts, unfold
+from tests.dashboard.worlds import NOON_MS, keys, world
 
 JUNK = "<script>alert(1)</script>"
 
@@ -297,33 +297,6 @@ def test_an_unknown_environment_tells_what_to_do(open_page: Open, database: Path
     assert title(page) == "There is no such environment."
     assert page.code[0].value.startswith("armscope ")
     assert JUNK not in said(page)
-
-
-def test_nothing_of_environments_is_read_as_markup(open_page: Open, database: Path) -> None:
-    episodes = [
-        Episode(
-            uid=f"{place} {number} {hostile[:300]}",
-            environment=hostile,
-            task=hostile,
-            split=hostile,
-            model=f"{hostile[:300]} {number % 2}",
-            at_ms=NOON_MS + number,
-            steps=tuple(
-                Step(number=at, name=hostile, reward=0.5, args_digest="e" * 32, finished=at == 5)
-                for at in range(6)
-            ),
-            parts=(Part(name=hostile, value=float(number % 2)),),
-        )
-        for place, hostile in enumerate(HOSTILE)
-        for number in range(24)
-    ]
-    context = context_at(database)
-    context.write("ingest", lambda txn: tell_episodes(txn, episodes), create=True)
-    assert is_text_only(open_page("episodes"))
-    for hostile in HOSTILE:
-        page = open_page("environment", environment=hostile)
-        assert is_text_only(page)
-        assert not any("<script" in str(chart.proto.spec) for chart in page.get("plotly_chart"))
 
 
 @pytest.mark.parametrize("look", THEMES.values(), ids=lambda look: look.name)

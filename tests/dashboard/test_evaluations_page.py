@@ -12,19 +12,17 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.evaluate import evaluate, evaluate_all
-from core.flows.rubrics import add_rubric
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor, Role
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder, Subject
-from core.records.rubric import Criterion, Level, Rubric
 from dashboard.figures import spreads as spreads_figure
 from dashboard.figures.agreement import agreement as agreement_figure
 from dashboard.figures.theme import DARK, LIGHT
 from dashboard.sentences import judging
 from dashboard.widgets import evaluation_table
-from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
+from tests.dashboard.conftest import Open, check, heads, texts
 from tests.dashboard.worlds import keys, world
 
 ARM = keys(3)[0]
@@ -206,19 +204,6 @@ def test_every_role_sees_the_page_and_a_viewer_no_texts(
         assert any("act" in table for table in tables) == (role == "operator")
         shown = " ".join([*texts(page), *(table.to_string() for table in tables)])
         assert ("a secret remark" in shown) == (role != "viewer")
-
-
-def test_text_of_others_is_shown_as_text_on_every_page(open_page: Open, database: Path) -> None:
-    context = judged(database, ["mara", MARKUP], careless=MARKUP)
-    evaluate(context, "run-3", "success", arm=ARM, rater=MARKUP, model=MARKUP, rubric=MARKUP, feedback=MARKUP)
-    evaluate(context, LAYER, "success", model=MARKUP, create=True)
-    level = Level(words=MARKUP[:100], outcome="success", score=1.0)
-    add_rubric(
-        context,
-        Rubric(version=MARKUP, title=MARKUP, levels=(level, level), criteria=(Criterion(name=MARKUP[:100]),)),
-    )
-    for name, more in (*PLACES, ("overview", {}), ("settings", {})):
-        assert is_text_only(open_page(name, **more)), name
 
 
 def test_arms_and_runs_list_what_was_judged_of_them(open_page: Open, database: Path) -> None:

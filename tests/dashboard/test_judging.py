@@ -175,17 +175,6 @@ def test_of_many_arms_some_are_drawn_and_all_are_found(open_page: Open, database
     assert page.button_group(key="judge 1 tool:fs:t295").value is None
 
 
-def test_hostile_ids_are_text(open_page: Open, database: Path) -> None:
-    context = context_at(database)
-    record_all(context, [Run(uid="hostile", inventory=inventory(*HOSTILE), ended_at_ms=NOON_MS)])
-    context.store.close()
-    page = open_page("run", run="hostile")
-    press(page, "Partial")
-    assert is_text_only(page)
-    press(page, f"Send {len(HOSTILE)} judgements")
-    assert is_text_only(page)
-
-
 # A table of rewards
 
 

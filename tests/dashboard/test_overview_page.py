@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
@@ -27,7 +26,7 @@ from dashboard.pages import PAGES
 from dashboard.widgets import address
 from dashboard.widgets.overview import attention
 from tests.dashboard.conftest import Open, check, texts, unfold
-from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, world
+from tests.dashboard.worlds import NOON_MS, context_at, world
 from tests.flows.world import run_of
 
 FILES = ("file:workspace:a.md", "file:workspace:b.md")
@@ -138,19 +137,6 @@ def test_a_presentation_links_to_its_own_pages_only(open_page: Open, database: P
         assert labels & {"See settings"} == (set() if presenting else {"See settings"})
 
 
-def test_one_run_and_nothing_at_all(open_page: Open, database: Path) -> None:
-    open_page()
-    world(database, FILES, 1)
-    page = open_page()
-    assert "No selected runs yet" in page.title[0].value
-
-
-def test_passive_says_since_when(open_page: Open, database: Path) -> None:
-    context = sick(database)
-    change(context, "phase", "passive")
-    assert "The learner is passive since " in said(open_page())
-
-
 def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, database: Path) -> None:
     context = sick(database)
     reward(context, SEARCH, 1.0, reason="found it")
@@ -194,13 +180,6 @@ def test_the_log_is_narrowed_to_a_kind(open_page: Open, database: Path) -> None:
         page = open_page(changes_of=kind)
         tables = [one.value for one in page.dataframe if "what" in one.value]
         assert [list(table["what"]) for table in tables] == ([[words]] if words else [])
-
-
-@pytest.mark.parametrize("arm", HOSTILE[:3])
-def test_hostile_rewards_in_the_log_stay_text(open_page: Open, database: Path, arm: str) -> None:
-    context = world(database, HOSTILE, 4)
-    reward(context, arm, 0.0)
-    assert "<script>" not in said(open_page())
 
 
 def test_an_overdue_queue_leads_to_its_review(open_page: Open, database: Path) -> None:

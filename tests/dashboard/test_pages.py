@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +15,23 @@ from streamlit.testing.v1 import AppTest
 
 from core import explained
 from core.flows import queries
+from core.flows.evaluate import evaluate
+from core.flows.identity import note_denied
 from core.flows.learn import record_all
-from core.flows.settings import change_all
+from core.flows.learners import create_learner
+from core.flows.members import add_member
+from core.flows.note import note
+from core.flows.queues import add_queue
+from core.flows.reward import reward
+from core.flows.rubrics import add_rubric
+from core.flows.settings import change, change_all
+from core.flows.tokens import create_token
+from core.records.actor import Actor
+from core.records.episode import Episode, Part, Step
+from core.records.review import QueueAsks
+from core.records.rubric import Criterion, Level, Rubric
 from core.records.times import DAY_MS
+from core.store.episodes import tell_episodes
 from dashboard.pages import PAGES
 from tests.dashboard.conftest import APP, Open, check, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
@@ -56,11 +73,83 @@ def test_many_arms(open_page: Open, database: Path, name: str) -> None:
     open_page(name)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_hostile_ids_are_text(open_page: Open, database: Path, name: str) -> None:
-    world(database, HOSTILE, 60)
-    page = open_page(name)
-    assert is_text_only(page)
+MORE: Final = (
+    ("people", {"people_do": "Remove"}),
+    ("tokens", {"tokens_do": "Revoke"}),
+    *(("audit", {"audit_of": of, "audit_by": HOSTILE[0]}) for of in ("Installation", "Refused")),
+    ("review", {"review_as": "Queues"}),
+)
+"""Pages that show more at another address."""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database in which every name and text of others is hostile."""
+    path = tmp_path_factory.mktemp("hostile") / "a.db"
+    context = world(path, HOSTILE, 60)
+    more = [
+        msgspec.structs.replace(run, uid=name[:100], session=name[:100], model=name, channel=name)
+        for run, name in zip(runs(HOSTILE, len(HOSTILE)), HOSTILE, strict=True)
+    ]
+    record_all(context, more)
+    for name in HOSTILE:
+        note(context, name, name)
+        reward(context, name, 0.0, reason=name)
+        said = name[:100]
+        evaluate(context, "run-3", "success", arm=name, rater=said, model=said, rubric=said, feedback=name)
+        printable = name[:90].replace("\u202e", "")
+        add_member(context, "https://id.example.com", f"of {printable}", printable)
+        create_token(context, printable, ("read",))
+        note_denied(context.store, Actor(name=name, role="viewer"), "reset", context.clock())
+    level = Level(words=HOSTILE[5], outcome="success", score=1.0, example=HOSTILE[4])
+    criterion = Criterion(name=HOSTILE[0], words=HOSTILE[4], example=HOSTILE[5])
+    rubric = Rubric(version=HOSTILE[0], title=HOSTILE[5], criteria=(criterion,), levels=(level, level))
+    add_rubric(context, rubric)
+    add_queue(context, HOSTILE[4], QueueAsks(about="arm"), rubric=HOSTILE[0], n_reviewers=2)
+    change(context, "seed_arms", list(HOSTILE[:6]))
+    change(context, "prices", {HOSTILE[0]: 2})
+    context.write("ingest", lambda txn: tell_episodes(txn, _hostile_episodes()))
+    for name in HOSTILE[:4]:
+        create_learner(context, name)
+    context.store.close()
+    with closing(sqlite3.connect(path)) as driver, driver:
+        driver.execute("UPDATE learner SET settings = '{' WHERE name = ?", [HOSTILE[0]])  # can't be read
+    return path
+
+
+def _hostile_episodes() -> list[Episode]:
+    return [
+        Episode(
+            uid=name[:100] if number == 0 else f"{number} {name[:300]}",
+            environment=name,
+            task=name,
+            split=name,
+            variant=name,
+            model=f"{name[:300]} {number % 2}",
+            at_ms=NOON_MS + number,
+            steps=tuple(
+                Step(number=at, name=name, reward=0.5, args_digest="e" * 32, finished=at == 5)
+                for at in range(6)
+            ),
+            parts=(Part(name=name, value=float(number % 2)),),
+        )
+        for name in HOSTILE
+        for number in range(24)
+    ]
+
+
+@pytest.mark.parametrize(("name", "more"), [*((name, {}) for name in EVERY), *MORE])
+def test_what_is_hostile_is_text(
+    open_page: Open, database: Path, hostile: Path, name: str, more: dict[str, str]
+) -> None:
+    shutil.copy(hostile, database)
+    (kinds,) = (page.names for page in PAGES if page.name == name)
+    for text in HOSTILE if kinds else HOSTILE[:1]:
+        whole = {"arm", "environment", "topic"}
+        asked = {parameter: text if kind in whole else text[:100] for parameter, kind in kinds.items()}
+        page = open_page(name, learner="default", **asked, **more)
+        assert is_text_only(page)
+        assert not any("<script" in str(chart.proto.spec) for chart in page.get("plotly_chart"))
 
 
 @pytest.mark.parametrize("name", EVERY)

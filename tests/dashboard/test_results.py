@@ -94,18 +94,3 @@ def test_a_reward_is_done_at_its_button_with_undo_and_next_step(open_page: Open,
     page.button(key="undo result reward-1").click().run()
     assert queries.rewards(context)[0].undone
     assert any("Undone" in one for one in lines(page))
-
-
-def test_a_table_of_rewards_is_done_or_refused_at_its_button(open_page: Open, context: Context) -> None:
-    page = open_page("rewards", rewards_as="A table")
-    page.text_area(key="rewards pasted").set_value("arm,loud\nx,1").run()
-    (line,) = lines(page)
-    assert "Nothing can be sent." in line
-    shown = [str(one.value) for one in page.markdown]
-    assert shown.index(line) < next(at for at, text in enumerate(shown) if "Correct the table" in text)
-    page.text_area(key="rewards pasted").set_value(f"{ARM},1\n{ARM},0\n").run()
-    next(one for one in page.button if one.label == "Send 2 rewards").click().run()
-    (line,) = lines(page)
-    assert "2 rewards sent" in line
-    page.button(key="undo result rewards-1").click().run()
-    assert all(one.undone for one in queries.rewards(context))

@@ -21,18 +21,16 @@ from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, progress, queues
 from core.flows.review import draft, keep_draft, next_item, skip, submit
-from core.flows.rubrics import add_rubric
 from core.flows.settings import change
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.review import Draft, QueueAsks
-from core.records.rubric import Criterion, Level, Rubric
 from core.records.run import Call, Inventory, Run
 from dashboard import reading
 from dashboard.cache import Cache
 from dashboard.pages import PAGES
 from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
-from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, world
+from tests.dashboard.worlds import NOON_MS, context_at
 
 QUEUE = "queue-1"
 LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
@@ -276,37 +274,6 @@ def as_role(monkeypatch: pytest.MonkeyPatch, role: Role) -> None:
     """Whoever opens the page has this role."""
     monkeypatch.setattr(settings, "local_operator", lambda: Actor(name="vic", role=role))
     monkeypatch.setattr(reading, "_contexts", Cache(4))
-
-
-def test_hostile_words_are_text(open_page: Open, database: Path) -> None:
-    context = world(database, HOSTILE, 6)
-    add_rubric(
-        context,
-        Rubric(
-            version=MARKUP,
-            title=MARKUP,
-            criteria=(Criterion(name=MARKUP, words=MARKUP, example=MARKUP),),
-            levels=(
-                Level(words=MARKUP, outcome="failure", score=1.0, example=MARKUP),
-                Level(words="Right", outcome="success", score=1.0),
-            ),
-        ),
-    )
-    add_queue(context, MARKUP, QueueAsks(about="arm"), rubric=MARKUP, n_reviewers=2)
-    kim = other(context, MARKUP)
-    assert next_item(kim, QUEUE).item is not None
-    page = level(open_page("review"), 1)
-    write(page, MARKUP)
-    assert is_text_only(page)
-    labels_of_levels = [option for one in page.button_group for option in one.options]
-    assert not [label for label in labels_of_levels if "<script" in str(label)]
-    press(page, "Submit and next")
-    assert is_text_only(page)
-    page.session_state["review last"] = True
-    page.run()
-    check(page)
-    assert is_text_only(page)
-    assert is_text_only(open_page("review", review_as="Queues"))
 
 
 def test_a_queue_is_counted_before_it_is_made(open_page: Open, context: Context) -> None:

@@ -82,28 +82,6 @@ def test_the_unit_stands_in_the_address_and_junk_does_not(open_page: Open, datab
     assert page.button_group(key="unit").value == "percent"
 
 
-def test_hostile_models_and_channels_are_text(open_page: Open, database: Path) -> None:
-    hostile = [
-        Run(
-            uid=f"hostile-{number}",
-            inventory=run.inventory,
-            usage=run.usage,
-            calls=run.calls,
-            run_class=run.run_class,
-            model=("<script>alert(1)</script>", "$\\alpha$ :smile:")[number % 2],
-            channel=":red[x] [a](javascript:alert(1))",
-        )
-        for number, run in enumerate(runs(keys(4), 240))
-    ]
-    context = context_at(database)
-    record_all(context, hostile)
-    change(context, "prices", {"<script>alert(1)</script>": 2})
-    page = open_page("savings")
-    assert "without a price: " in said(page)
-    for foreign in ("<script", "$\\alpha", ":smile:", ":red[x]", "](javascript"):
-        assert foreign not in said(page)
-
-
 def test_the_page_tells_what_was_left_out_and_how_the_coin_fell(open_page: Open, database: Path) -> None:
     world(database, keys(4), 160)
     page = open_page("savings")

@@ -14,7 +14,7 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.view import View
 from tests.dashboard.conftest import Open, check, texts
-from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at
+from tests.dashboard.worlds import NOON_MS, context_at
 
 ONE = Run(
     uid="r0",
@@ -65,17 +65,6 @@ def test_a_session_in_the_place_of_a_run_is_named(open_page: Open, database: Pat
         "Open the session"
     ]
     assert "Its session" in [one.proto.label for one in open_page("run", run="r0").get("page_link")]
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_stays_literal(open_page: Open, database: Path, name: str) -> None:
-    recorded(database, name[:100])
-    for page in (
-        open_page("sessions"),
-        open_page("session", session=name[:100]),
-        open_page("session", session="x"),
-    ):
-        check(page)
 
 
 def test_a_view_without_sessions_says_so(open_page: Open, database: Path) -> None:
