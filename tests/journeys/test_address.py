@@ -9,17 +9,11 @@ from playwright.sync_api import expect
 
 from tests.journeys.conftest import Beginning, Come
 from tests.journeys.server import Served
-from tests.journeys.visit import IN_VIEW, Visit
+from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, run_lines
 
 pytestmark = pytest.mark.browser
 
-_JUNK = "<img src=x onerror=alert(1)>'; DROP TABLE run; --"
-_PARAMETERS = (
-    *("learner", "span", "from", "to", "model", "channel", "type", "compact", "present"),
-    *("sort", "arm", "arms", "of_arm", "interval", "find", "reward_arm", "run"),
-    *("scope", "reset_type", "reset_arm", "target", "no_such_parameter"),
-)
 
 _LOADS_OF_CHARTS = """() => {
   const loads = performance.getEntriesByType("resource");
@@ -79,19 +73,6 @@ def test_an_address_sets_the_filters_and_follows_them(come: Come, served: Served
 
     visit.go("confidence")
     visit.until(lambda: asked(visit).get("type") == ["tool"])  # a filter goes along
-
-
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_hostile_address_shows_the_page_as_without_it(come: Come, served: Served, *, every: bool) -> None:
-    """Of each third page, or of all; AppTest asks every one the same."""
-    names = IN_VIEW[:: 1 if every else 3]
-    visit = come(served).open()
-    expected = {name: visit.go(name).heading() for name in names}
-    for name in names:
-        visit.come_to(name, **dict.fromkeys(_PARAMETERS, _JUNK))
-        expect(visit.title()).to_have_text(expected[name])
-        expect(visit.page.locator("img[src=x]")).to_have_count(0)
-        visit.check()
 
 
 @pytest.mark.long

@@ -12,9 +12,6 @@ from tests.journeys.server import Served, fields
 
 pytestmark = pytest.mark.browser
 
-_BASH = "tool:exec:Bash"
-_READ = "tool:fs:Read"
-
 
 def test_a_run_is_judged_on_its_page_and_the_next_one_comes(come: Come, changing: Served) -> None:
     before = changing.posteriors()
@@ -35,21 +32,4 @@ def test_a_run_is_judged_on_its_page_and_the_next_one_comes(come: Come, changing
     visit.page.keyboard.press("u")
     visit.until(lambda: changing.posteriors() == before)
     assert fields(changing.armscope("verify"))["ok"] is True
-    visit.check()
-
-
-def test_a_pasted_table_is_one_act_and_one_undo(come: Come, changing: Served) -> None:
-    before = changing.posteriors()
-    visit = come(changing).open("rewards", rewards_as="A table")
-    visit.page.get_by_role("textbox").first.fill(f"{_BASH}\t0\n{_READ}\t7")
-    expect(visit.page.get_by_text("1 line can’t be recorded.")).to_be_visible()
-    visit.page.get_by_role("textbox").first.fill(f"{_BASH}\t0\trun-2\twrong\n{_READ}\taccepted")
-    send = visit.page.get_by_role("button", name="Send 2 rewards")
-    expect(send).to_be_enabled()
-    assert changing.posteriors() == before
-    send.dblclick()
-    visit.toasted("2 rewards sent as one act.")
-    assert changing.posteriors()[_READ][2] == before[_READ][2] + 1
-    visit.page.get_by_role("button", name="Undo all").click()
-    visit.until(lambda: changing.posteriors() == before)
     visit.check()

@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.journeys.conftest import Come
-from tests.journeys.server import Served, fields
+from tests.journeys.server import Served
 from tests.journeys.world import ARMS, run_lines
 
 
@@ -34,12 +34,6 @@ def test_files_are_dropped_reported_and_taken_back(come: Come, changing: Served)
     assert changing.is_sound()
 
 
-def test_a_report_opens_from_its_address(come: Come, served: Served) -> None:
-    visit = come(served).open("data", **{"import": "import-1"})
-    expect(visit.page.get_by_test_id("stMain")).to_contain_text("40 new runs")
-    assert visit.too_wide() == []
-
-
 def test_an_export_is_saved_whole(come: Come, served: Served, tmp_path: Path) -> None:
     visit = come(served).open("data")
     visit.page.get_by_role("button", name="Make the export").click()
@@ -51,23 +45,3 @@ def test_an_export_is_saved_whole(come: Come, served: Served, tmp_path: Path) ->
         (file,) = manifest["files"]
         assert hashlib.sha256(zipped.read(file["name"])).hexdigest() == file["sha256"]
     assert manifest["runs"] == 40
-
-
-def test_a_setting_is_drafted_sent_and_taken_back(come: Come, changing: Served) -> None:
-    visit = come(changing).open("settings")
-    number = visit.page.get_by_label("Token budget")
-    number.fill("300")
-    number.press("Enter")
-    expect(visit.page.get_by_role("button", name="Change 1 setting")).to_be_enabled()
-    assert fields(changing.armscope("settings"))["budget_tokens"] == 0
-    visit.page.get_by_role("button", name="Change 1 setting").click()
-    expect(visit.title()).to_contain_text("within 300 tokens")
-    visit.settle()
-    assert fields(changing.armscope("settings"))["budget_tokens"] == 300
-    changing.armscope("settings", "set", "k", "2")
-    visit.page.reload()
-    visit.settle()
-    expect(visit.page.get_by_label("Arms at most")).to_have_value("2")
-    visit.press_in_row(0, 1)
-    expect(visit.title()).not_to_contain_text("within 300 tokens")
-    assert fields(changing.armscope("settings"))["budget_tokens"] == 0

@@ -13,7 +13,6 @@ from tests.journeys.world import ARMS
 pytestmark = pytest.mark.browser
 
 _TOOLS = tuple(arm for arm in ARMS if arm.startswith("tool:"))
-_NAMED = ("memory:fact:likes-tests", "section:system:rules")
 
 
 def test_a_type_starts_again_and_comes_back(come: Come, changing: Served) -> None:
@@ -50,37 +49,6 @@ def test_a_type_starts_again_and_comes_back(come: Come, changing: Served) -> Non
     assert changing.posteriors() == before
     visit.go("posteriors")
     visit.until(lambda: visit.plotted() == plotted)
-    assert changing.is_sound()
-
-
-def test_named_arms_start_again_are_undone_and_done_again(come: Come, changing: Served) -> None:
-    before = changing.posteriors()
-    visit = come(changing).open("reset")
-    visit.page.get_by_role("radio", name="Named arms").click()
-    expect(visit.title()).to_contain_text("Choose the arms to start again")
-    expect(visit.page.get_by_label("to confirm")).to_have_count(0)
-    picker = visit.page.get_by_role("combobox", name="Arms")
-    for arm in _NAMED:
-        picker.click()
-        picker.fill(arm)
-        picker.press("Enter")
-        visit.settle()
-    visit.page.keyboard.press("Escape")
-    visit.page.get_by_role("radio", name="Each arm’s prior").click()
-    expect(visit.title()).to_contain_text("Reset 2 arms")
-    confirm(visit, 2)
-    visit.until(lambda: history(visit)[0][1:] == ("active", "Undo"))
-    assert history(visit)[0][0].endswith("→ own prior")
-    after = changing.posteriors()
-    assert [after[arm] for arm in _NAMED] == [(3.0, 1.0, 0), (1.0, 1.0, 0)]
-
-    visit.press_in_row(1, 0)
-    visit.until(lambda: history(visit)[0][1:] == ("undone", "Redo"))
-    assert changing.posteriors() == before
-    visit.page.wait_for_timeout(1_000)  # sooner it would be the second half of a double click
-    visit.press_in_row(1, 0)
-    visit.until(lambda: history(visit)[0][1:] == ("active", "Undo"))
-    assert changing.posteriors() == after
     assert changing.is_sound()
 
 

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.browser
 
 _BASH = "tool:exec:Bash"
 _LIKES = "memory:fact:likes-tests"
-_SEARCH = "tool:web:search"
 _RULES = "section:system:rules"
 _BOTH = ["second", "first"]
 
@@ -122,42 +121,6 @@ def is_undone(visit: Visit, row: int) -> bool:
     return visit.rows()[row]["take back"] == "Redo"
 
 
-def test_two_people_at_once_lose_nothing(come: Come, changing: Served) -> None:
-    alpha, beta, pulls = changing.posteriors()[_SEARCH]
-    people = [come(changing, place=place).open("rewards", reward_arm=_SEARCH) for place in range(2)]
-    for visit, outcome in zip(people, ("Accepted", "Rejected"), strict=True):
-        visit.page.get_by_role("radio", name=outcome).click()
-        visit.settle()
-        expect(send(visit)).to_be_enabled()
-    for visit in people:
-        send(visit).click(no_wait_after=True)
-    for visit in people:
-        visit.toasted("search rewarded")
-    assert changing.posteriors()[_SEARCH] == (alpha + 1, beta + 1, pulls + 2)
-    assert changing.is_sound()
-
-
-def test_a_run_is_corrected_by_its_number(come: Come, changing: Served) -> None:
-    alpha, beta, pulls = changing.posteriors()[_LIKES]
-    visit = come(changing).open("rewards", reward_arm=_LIKES)
-    name_run(visit, "2")
-    expect(visit.page.get_by_role("radio", name="Correction")).to_be_checked()
-    visit.page.get_by_role("radio", name="Rejected").click()
-    expect(visit.page.get_by_text("It counts in the epoch of run 2")).to_be_visible()
-    visit.until(lambda: preview(visit).get("confidence", [""])[-1] == "none")
-    send(visit).click()
-    visit.toasted("rewarded 0")
-    assert changing.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
-    visit.until(lambda: (visit.rows()[0]["kind"], visit.rows()[0]["run"]) == ("correction", "2"))
-
-    name_run(visit, "4000")
-    expect(visit.page.get_by_text("There is no run '4000'")).to_be_visible()
-    expect(visit.page.get_by_text("counts in")).to_have_count(0)
-    send(visit).click()
-    visit.settle()
-    assert changing.posteriors()[_LIKES] == (alpha - 1, beta + 1, pulls)
-
-
 _FIELDS: Final = ".st-key-reward-here :is(input, textarea, [role=radio][aria-checked=true])"
 
 
@@ -232,13 +195,6 @@ def preview(visit: Visit) -> dict[str, list[str]]:
     rows = visit.page.get_by_test_id("stTable").first.locator("tbody tr").all()
     cells = [row.locator("th, td").all_inner_texts() for row in rows]
     return {row[0]: row[1:] for row in cells}
-
-
-def name_run(visit: Visit, run: str) -> None:
-    field = visit.page.get_by_role("textbox", name="Run, optional")
-    field.fill(run)
-    field.press("Enter")
-    expect(visit.page.get_by_role("radio", name="Correction")).to_be_enabled()
 
 
 def falling(posteriors: dict[str, Believed]) -> object:
