@@ -52,4 +52,4 @@ def test_the_foot_says_from_where_pages_are_read(
 
 def foot(page: AppTest) -> str:
     (found,) = [text for text in texts(page) if "Read from: " in text]
-    return f"Read from: {found.partition('Read from: ')[2].partition(' Detection')[0]}"
+    return f"Read from: {found.partition('Read from: ')[2].partition(' All times')[0]}"

@@ -143,13 +143,17 @@ class Visit:
 
     def press_in_row(self, place: int, row: int) -> None:
         """Press the button in the last column of a grid."""
+        self.page.mouse.click(*self.button_in_row(place, row))
+
+    def button_in_row(self, place: int, row: int) -> tuple[float, float]:
+        """Scroll to the button in the last column of a grid, and return its middle in pixels of the window."""
         grid = (
             self.page.get_by_test_id("stMain").locator("[data-testid=stDataFrame] .dvn-scroller").nth(place)
         )
         grid.scroll_into_view_if_needed()
         box = grid.bounding_box()
         assert box is not None
-        grid.click(position={"x": box["width"] - 45, "y": _ROW_PX * (row + 1.5)})
+        return box["x"] + box["width"] - 45, box["y"] + _ROW_PX * (row + 1.5)
 
     def choose_first(self, label: str) -> None:
         """The first of what a list offers."""
