@@ -79,7 +79,9 @@ def python_with(folder: Path, *packages: str) -> Path:
     line = [uv, "pip", "install", "-q", "--python", str(python), *packages]
     done = subprocess.run(line, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     if done.returncode:
-        pytest.skip(f"{packages[0]} can't be installed here: {done.stderr.strip()[-200:]}")
+        pytest.skip(
+            f"needs {packages[0]} from the package index, whose installation failed: {done.stderr[-200:]}"
+        )
     return python
 
 

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,9 +22,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 from mcp.client.stdio import StdioServerParameters
-from uv import find_uv_bin
 
 from tests.bench.servers import free_port, wait_for
+from tests.conformance.environments import python_with
 from tests.conformance.mcp_client import Agent, agent_at, agent_of
 from tests.conformance.qortex_calls import (
     Answer,
@@ -64,12 +63,7 @@ _PATHS: Final = {"session_start": "sessions/start", "session_end": "sessions/end
 def qortex(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Mapping[str, str]]:
     """Its command, in an environment and a home of its own (130 MB)."""
     folder = tmp_path_factory.mktemp("qortex")
-    uv, python = str(find_uv_bin()), folder / "venv" / "bin" / "python"
-    subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder / "venv"], check=True)
-    installing = [uv, "pip", "install", "-q", "--python", str(python), QORTEX]
-    done = subprocess.run(installing, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
-    if done.returncode:
-        pytest.skip(f"{QORTEX} can't be installed here: {done.stderr.strip()[-200:]}")
+    python = python_with(folder, QORTEX)
     home = folder / "home"
     home.mkdir()
     return str(python.with_name("qortex")), {"PATH": os.environ["PATH"], "HOME": str(home)}
