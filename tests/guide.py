@@ -27,7 +27,7 @@ from core.doors.verbs import VERBS
 from core.formats import FORMATS
 from core.installed.prune import WAYS
 from core.records.learner import LearnerSettings, Priors
-from core.store.schema import VIEWS
+from core.store.views import VIEWS
 from dashboard import commands
 from dashboard.sentences.settings import SETTING_WORDS
 

@@ -34,9 +34,11 @@ STAGES: list[set[str]] = [
     {
         "core.posterior",
         "core.detect",
+        "core.guard",
         "core.observe",
         "core.packing",
         "core.quality",
+        "core.credit",
         "core.episodes",
         "core.secrecy",
     },
@@ -368,7 +370,6 @@ def test_forbidden_words_do_not_occur(what: str) -> None:
 
 MAY_SKIP = [
     "tests/conformance/environments.py",
-    "tests/conformance/test_qortex_beside.py",
     "tests/conformance/vectors.py",
     "tests/conftest.py",
     "tests/journeys/conftest.py",
@@ -551,26 +552,26 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_340,
+    "core": 6_390,
     "core/adapters": 760,
     "core/demo": 2_225,
     "core/detect": 630,
     "core/doors": 20_060,
     "core/explained": 585,
-    "core/flows": 16_090,
+    "core/flows": 16_060,
     "core/formats": 13_275,
     "core/guide": 390,
-    "core/installed": 4_055,
+    "core/installed": 4_060,
     "core/package": 50,
     "core/posterior": 605,
     "core/records": 9_875,
     "core/statistics": 11_790,
-    "core/store": 30_145,
+    "core/store": 30_160,
     "dashboard": 4_735,
     "dashboard/app_pages": 1_530,
     "dashboard/figures": 5_500,
     "dashboard/report": 750,
-    "dashboard/sentences": 5_785,
+    "dashboard/sentences": 5_780,
     "dashboard/widgets": 13_935,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

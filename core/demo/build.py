@@ -22,7 +22,7 @@ from core.errors import ArmscopeError, Conflict, SchemaMismatch, StoreBusy, Stor
 from core.flows.context import Context
 from core.flows.maintenance import upgrade
 from core.flows.queries import DEMO_ORIGIN, frame
-from core.flows.restore import copy
+from core.flows.restore import copy_database
 from core.records.actor import Actor
 from core.settings import Located, Server
 from core.store.engine.sqlite import Database
@@ -102,7 +102,7 @@ def _build_on(server: Server, seed: int, n_runs: int, progress: Progress | None)
         with TemporaryDirectory() as folder:
             built = Path(folder) / "demo.db"
             build(built, seed=seed, n_runs=n_runs, progress=progress)
-            copy(built, server, actor=_COPIES)
+            copy_database(built, server, actor=_COPIES)
     return _answer(server, seed, built=not is_there)
 
 

@@ -1,11 +1,10 @@
 """Run → evidence of which arms in the prompt the agent used.
 
-One small detector per arm type. Each promises to look at the run's calls and texts only, never at the clock or
-at what is already believed. A tool is recognised by a call of exactly its name; in ``standard`` a name that no arm
-has may also be one of the spellings by which clients name a tool with its server (`core.detect.words`), in
-``openclaw`` it is not. Sections are recognised alike in both modes; skills, files and memories by the table
-`MENTIONS`: ``standard`` refuses to guess (a memory without content counts as not referenced), ``openclaw`` finds
-what OpenClaw finds.
+One small detector per arm type. Each looks at the run's calls and texts only, never at the clock or at present
+beliefs. A call of exactly its name shows a tool. In ``standard``, a name that no arm has may also be a client's
+spelling of a tool with its server (`core.detect.words`). In ``openclaw`` it may not. Both modes recognise sections
+alike. The table `MENTIONS` holds the detectors of skills, files and memories. ``standard`` does not guess: a memory
+without content counts as not referenced. ``openclaw`` finds the same as OpenClaw.
 """
 
 from __future__ import annotations

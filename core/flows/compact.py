@@ -60,8 +60,8 @@ def compact(
     InvalidInput
         Neither ``keep_days`` nor the setting says how long runs are kept.
     StoreBusy, StoreFull
-        The runs are deleted, but a long read kept the file from being rewritten, or the disk has no room for it:
-        compact again.
+        The runs are deleted, but the file was not rewritten: a long read used it, or the disk is full. Compact
+        again.
     """
     context.permit("erase")
     until_ms = _until_ms(context, keep_days)
@@ -97,7 +97,8 @@ def _until_ms(context: Context, keep_days: int | None) -> int:
     """Return the time before which runs are old: a full hour, because sums are by the hour."""
     if keep_days is None:
         with context.reading() as snapshot:
-            keep_days = snapshot.settings.keep_runs_days or None
+            days = snapshot.settings.keep_runs_days
+        keep_days = None if days == 0 else days
     if keep_days is None:
         raise InvalidInput(
             "The days that runs are kept must be given, got none; the setting keep_runs_days is 0, so all are kept.",

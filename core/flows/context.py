@@ -65,7 +65,7 @@ class ImportPace:
         return min(max(n_target, self.fewest), self.most, 4 * n_runs)
 
 
-USUAL: Final = ImportPace()
+USUAL_PACE: Final = ImportPace()
 
 
 _T = TypeVar("_T")
@@ -131,7 +131,7 @@ class Context:
     clock: Callable[[], int] = utc_now_ms
     entropy: Callable[[], int] = fresh_seed
     identity: Callable[[], str] = fresh_identity
-    pace: ImportPace = USUAL
+    pace: ImportPace = USUAL_PACE
     is_rehearsal: bool = False
     on_new_layers: Callable[[Actor, int], None] = unlimited
     sticky: Sticky = "run"

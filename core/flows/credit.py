@@ -9,7 +9,8 @@ from typing import Annotated, Final, NamedTuple, assert_never
 from msgspec import Meta
 from msgspec.structs import replace
 
-from core.episodes import credited, credited_by_payments, totals_of, written
+from core.credit import credited, credited_by_payments
+from core.episodes import totals_of, written
 from core.errors import NotApplicable, NotFound
 from core.flows.context import Context
 from core.records.episode import Episode, Scale

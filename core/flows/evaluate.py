@@ -12,7 +12,7 @@ from typing import Annotated, Final, Unpack
 import msgspec
 from msgspec import Meta
 
-from core.episodes import SHARING, credited
+from core.credit import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
 from core.evaluate import known_grade
 from core.flows.context import Context, unlimited

@@ -1,10 +1,4 @@
-"""Learning from runs: detect evidence, decide the verdict, write observations. `importing` does this for files.
-
-(Run, Evidence) → Verdict: may anything be learned from this run?
-
-Only a run in which the agent really called a tool says something about the arms. A small talk, an interrupted
-or a failed request would otherwise count against every arm that was in its prompt.
-"""
+"""Learning from runs: detect evidence, decide the verdict, write observations. `importing` does this for files."""
 
 from __future__ import annotations
 
@@ -19,52 +13,18 @@ from msgspec.structs import replace
 from core.detect import detect
 from core.errors import InvalidInput
 from core.flows.context import Context
+from core.guard import guard
 from core.observe import observe
 from core.records.answers import RecordAnswer
-from core.records.evidence import Evidence, Outcome, Reference, Verdict
+from core.records.evidence import Evidence, Reference, Verdict
 from core.records.judged import INCLUDED, NAMED, Judged
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
-from core.records.run import Phase, Run, Status
+from core.records.run import Phase, Run
 from core.store.holds import use_hold
 from core.store.reads import run_of_uid
 from core.store.runs import add_runs
 from core.store.transaction import Transaction
-
-# One object per outcome: verdicts are made by the hundred thousand.
-_VERDICTS: Final[dict[Outcome, Verdict]] = {
-    outcome: Verdict(outcome=outcome)
-    for outcome in ("observed", "conversational", "aborted", "error", "passive", "empty")
-}
-_SKIPPED: Final[dict[Status, Outcome]] = {
-    "completed": "conversational",
-    "aborted": "aborted",
-    "error": "error",
-}
-
-
-def guard(run: Run, evidence: Evidence, phase: Phase = "active") -> Verdict:
-    """Return ``observed``, or why nothing is learned.
-
-    An empty run is no run in any phase. A run that failed after a real call is observed: the call was made.
-
-    Examples
-    --------
-    >>> from core.records.run import Inventory
-    >>> run = Run(uid="r1", inventory=Inventory(kind="declared", arms=()), status="error")
-    >>> guard(run, Evidence(referenced=())).outcome
-    'error'
-    >>> guard(run, Evidence(referenced=(), n_calls=1, n_real_calls=1)).outcome
-    'observed'
-    """
-    if run.empty:
-        return _VERDICTS["empty"]
-    if phase == "passive":
-        return _VERDICTS["passive"]
-    if evidence.n_real_calls > 0:
-        return _VERDICTS["observed"]
-    return _VERDICTS[_SKIPPED[run.status]]
-
 
 _IS_FULL: Final = bytes(flag & INCLUDED and not flag & NAMED for flag in range(256))
 

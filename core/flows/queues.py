@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Meta
 
 from core.errors import InvalidInput
-from core.flows.bulk import FrozenItem, check_token, frozen, proposed
 from core.flows.context import Context
 from core.flows.evaluate import order_of
+from core.flows.frozen import FrozenItem, check_token, frozen, proposed
 from core.flows.placing import ResolvedOrder, resolve_orders
 from core.records.actor import Actor
 from core.records.arm import MICRO

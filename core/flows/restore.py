@@ -183,7 +183,7 @@ class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     learners: tuple[str, ...]
 
 
-def copy(
+def copy_database(
     source: Located, target: Located, *, actor: Actor | None = None, progress: ProgressCallback | None = None
 ) -> CopyAnswer:
     """Copy one snapshot of a database with its history into an empty one, and verify both.

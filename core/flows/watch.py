@@ -126,7 +126,7 @@ def is_transcript(path: Path) -> bool:
         return False
 
 
-USUAL: Final = (
+AGENT_FOLDERS: Final = (
     ("Claude Code", ".claude/projects"),
     ("OpenClaw", ".openclaw/agents/*/sessions"),
     ("pi", ".pi/agent/sessions"),
@@ -153,7 +153,7 @@ def discover_sessions(home: Path) -> list[AgentSessions]:
 
 
 def _folders(home: Path) -> Iterator[tuple[str, Path]]:
-    for agent, pattern in USUAL:
+    for agent, pattern in AGENT_FOLDERS:
         for folder in sorted(home.glob(pattern)):
             if folder.is_dir():
                 yield agent, folder

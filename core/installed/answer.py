@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from core.installed import claude_code, other_sessions
+from core.installed import claude_code, others
 from core.installed.files import FileReader, clean
 from core.installed.other_sessions import codex_sessions, gemini_sessions, opencode_sessions, pi_sessions
 from core.installed.sessions import AGENT, SessionReader, SessionUse, claude_code_sessions, settled
@@ -80,7 +80,7 @@ def machine_inventory(home: Path, now_ms: int) -> MachineInventory:
     installed = _with_tools(
         [
             *claude_code.items(home, _projects(home, sessions.get(AGENT, ())), files),
-            *other_sessions.items(home, files),
+            *others.items(home, files),
         ],
         sessions,
     )

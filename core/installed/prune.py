@@ -18,7 +18,7 @@ from core.errors import ArmscopeError, InvalidInput, NotApplicable
 from core.installed import claude_code
 from core.installed.files import Shown
 from core.installed.json_text import Edit, canonical
-from core.installed.other_sessions import OPENCLAW
+from core.installed.others import OPENCLAW
 from core.installed.sessions import AGENT
 from core.installed.settings_file import Plan, Record, planned
 from core.records.arm import quarter_up

@@ -71,11 +71,11 @@ def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:
 def other_browsers(txn: Transaction, evaluations: Sequence[int]) -> tuple[str, ...]:
     """Return the named browsers, other than the actor's, in which some evaluations were made."""
     rows = txn.connection.rows_in(
-        "SELECT DISTINCT named, browser FROM judged_in WHERE learner_id = ? AND evaluation_no IN ({})",
+        "SELECT DISTINCT browser, named, person FROM judged_in WHERE learner_id = ? AND evaluation_no IN ({})",
         [txn.learner_id],
         evaluations,
     )
-    return tuple(sorted({f"{named} {browser}" for named, browser in rows} - {txn.actor.browser}))
+    return tuple(sorted({NamedBrowser(*row).label for row in rows} - {txn.actor.browser}))
 
 
 def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:

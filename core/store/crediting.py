@@ -1,8 +1,7 @@
 """Crediting: counted evaluations → observations of arms, in the same transaction.
 
 Such an observation follows from its evaluation and is no fact of its own. Its state and weight are the shares that
-`core.episodes` computes from the evaluations of one run for one arm.
-It keeps its row and number while it is inactive.
+`core.credit` computes from the evaluations of one run for one arm. It keeps its row and number while it is inactive.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from core.episodes import CreditClaim, shares
+from core.credit import CreditClaim, shares
 from core.evaluate import grader_kind
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from core.detect import detect
-from core.flows.learn import guard
+from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.arm import Arm
 from core.records.observation import OUTCOME_REWARDS

@@ -19,7 +19,7 @@ from core.demo.world import (
     planted,
 )
 from core.detect import detect
-from core.flows.learn import guard
+from core.guard import guard
 
 ARMS = planted(7)
 

@@ -47,7 +47,7 @@ from core.statistics.rewards import lint, paid, pattern
 from core.store import reads
 from core.store.environments import environment_no_of
 from core.store.episodes import read_episodes
-from core.store.reads.run_pages import LATEST_RUNS
+from core.store.reads.candidates import LATEST_RUNS
 from core.store.store import Store
 
 SEED = 7

@@ -20,7 +20,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.maintenance import backup
 from core.flows.queues import add_queue, progress
-from core.flows.restore import copy
+from core.flows.restore import copy_database
 from core.flows.review import my_last, next_item, submit
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
@@ -194,7 +194,7 @@ def by_export(context: Context, folder: Path) -> Context:
 
 
 def by_copy(context: Context, folder: Path) -> Context:
-    copy(context.store.location, folder / "copy.db")
+    copy_database(context.store.location, folder / "copy.db")
     return context_at(folder / "copy.db")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from core.doors.python import Learner
 from core.flows import queries
-from core.flows.context import USUAL, Context, ImportPace
+from core.flows.context import USUAL_PACE, Context, ImportPace
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -29,11 +29,11 @@ from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.formats.agents import AGENTS, made_up
 from tests.formats.builders import lines
 
-PACES = pytest.mark.parametrize("pace", [USUAL, IN_PARTS], ids=["at once", "in parts"])
+PACES = pytest.mark.parametrize("pace", [USUAL_PACE, IN_PARTS], ids=["at once", "in parts"])
 OTHERS = tuple(f"o{number}" for number in range(4))
 
 
-def keeping(folder: Path, pace: ImportPace = USUAL, name: str = "a.db") -> Context:
+def keeping(folder: Path, pace: ImportPace = USUAL_PACE, name: str = "a.db") -> Context:
     context = context_at(folder / name)
     change(context, "keep_texts", True)
     return replace(context, pace=pace)

@@ -14,7 +14,7 @@ from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.restore import copy, restore
+from core.flows.restore import copy_database, restore
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
@@ -65,7 +65,7 @@ def test_runs_that_our_selection_drew_prove_a_saving(drawn: Context) -> None:
 
 
 def test_a_copy_and_a_restored_backup_keep_the_draws(drawn: Context, tmp_path: Path) -> None:
-    copy(drawn.store.location, tmp_path / "copy.db")
+    copy_database(drawn.store.location, tmp_path / "copy.db")
     assert claim(context_at(tmp_path / "copy.db")) == ("proven", "interval_above_zero")
     maintenance.backup(drawn, tmp_path / "backup.db")
     empty = context_at(tmp_path / "other.db")

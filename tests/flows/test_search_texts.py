@@ -16,7 +16,7 @@ from core.flows.erase import erase
 from core.flows.learn import record
 from core.flows.maintenance import backup
 from core.flows.queues import add_queue, assign
-from core.flows.restore import copy
+from core.flows.restore import copy_database
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor, Role
@@ -171,7 +171,7 @@ def _cleared(txn: Transaction) -> int:
 
 
 def test_a_copy_has_the_texts_in_its_index(context: Context, tmp_path: Path) -> None:
-    copy(context.store.location, tmp_path / "copy.db")
+    copy_database(context.store.location, tmp_path / "copy.db")
     with closing(Store(tmp_path / "copy.db")) as store:
         assert texts(replace(context, store=store), CANARY) == ["e/1", "r1"]
         assert queries.verify(replace(context, store=store)).clean

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from core.flows.context import USUAL, Context, ImportPace
+from core.flows.context import USUAL_PACE, Context, ImportPace
 from core.records.actor import Actor, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
@@ -56,7 +56,7 @@ def put_empty_database(path: Path) -> None:
 IN_PARTS = ImportPace(at_once=1, fewest=2, most=2)
 """Imports of more than a run are told in parts of two."""
 
-_PACE: ContextVar[ImportPace] = ContextVar("_PACE", default=USUAL)
+_PACE: ContextVar[ImportPace] = ContextVar("_PACE", default=USUAL_PACE)
 
 
 @contextmanager

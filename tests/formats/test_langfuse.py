@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from core.detect import detect
-from core.flows.learn import guard
 from core.formats import Entry, recognise
+from core.guard import guard
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, tool
 

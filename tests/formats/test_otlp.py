@@ -19,9 +19,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 
 from core.detect import detect
 from core.errors import InvalidInput
-from core.flows.learn import guard
 from core.formats.otlp import Encoding, answer_to, problem_of, read_spans, run_of, run_or_reason, unpacked
 from core.formats.spans import attributes_of
+from core.guard import guard
 from core.records.run import Run
 
 Json = dict[str, Any]

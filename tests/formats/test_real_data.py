@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from core.detect import detect
 from core.episodes import sums_of, totals_of
-from core.flows.learn import guard
 from core.formats import Outside, Rejected, open_sources, recognise
 from core.formats.armscope import write
+from core.guard import guard
 from core.observe import observe, outcome_arms, reward_of_flag
 from core.records.episode import Episode, Scale
 from core.records.evidence import Evidence, Verdict

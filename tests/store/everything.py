@@ -29,7 +29,7 @@ from core.flows.bridges import add_sender, members_behind, remove_sender, sender
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.bulk import judge_batch, propose_batch
 from core.flows.choose import choose, next_pair
-from core.flows.context import USUAL, Context
+from core.flows.context import USUAL_PACE, Context
 from core.flows.credit import credit_episode
 from core.flows.episode import declare, mark_incomplete, record_step
 from core.flows.erase import erase
@@ -55,7 +55,7 @@ from core.flows.queries.episodes import hacked
 from core.flows.queues import add_queue, assign, propose_queue, rater_checks
 from core.flows.repair import repair
 from core.flows.reset import reset
-from core.flows.restore import copy, restore
+from core.flows.restore import copy_database, restore
 from core.flows.review import (
     exclude_item,
     hold,
@@ -350,7 +350,7 @@ def keep_texts(folder: Path) -> None:
     for path, rank in ((file, 0), (longer, 1)):
         told = [run_of(f"t{number}", rank=rank, calls=("a",) * (rank + 1)) for number in range(3)]
         path.write_bytes(b"".join(write([replace_fields(run, prompt="Why?", reply="So.") for run in told])))
-    for pace in (USUAL, IN_PARTS):
+    for pace in (USUAL_PACE, IN_PARTS):
         context = replace(context_at(folder / f"texts {pace.at_once}.db"), pace=pace)
         import_files(context, [file])
         change(context, "keep_texts", True)
@@ -925,7 +925,10 @@ def look_after(context: Context, folder: Path) -> None:
     record(context, run_of("newer than the backup"))
     context.store.close()
     restore(kept_in(context.store), folder / "backup.db")
-    assert copy(kept_in(context.store), folder / "copied.db").learners == queries.verify(context).learners
+    assert (
+        copy_database(kept_in(context.store), folder / "copied.db").learners
+        == queries.verify(context).learners
+    )
     for old in sorted(SCHEMAS.glob("*-0020.db.gz")):
         path = folder / old.stem
         path.write_bytes(gzip.decompress(old.read_bytes()))

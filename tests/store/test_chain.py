@@ -26,7 +26,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.note import note
-from core.flows.restore import copy, restore
+from core.flows.restore import copy_database, restore
 from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
@@ -417,8 +417,8 @@ def test_copies_on_every_engine_keep_the_head(acted: Context, tmp_path: Path) ->
     noted, before = head(acted), links_of(acted)
     with address() as place, closing(Cluster(place)) as cluster:
         server = cluster.at(tmp_path / "served.db")
-        copy(tmp_path / "acted.db", server)
-        copy(server, tmp_path / "back.db")
+        copy_database(tmp_path / "acted.db", server)
+        copy_database(server, tmp_path / "back.db")
         served = replace(acted, store=Store(server))
         assert head(served) == noted
         assert is_clean(served)

@@ -47,7 +47,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
 from core.flows.reset import reset
-from core.flows.restore import copy, restore
+from core.flows.restore import copy_database, restore
 from core.flows.reward import record_in, reward, reward_all
 from core.flows.undo import undo
 from core.records.actor import Actor
@@ -371,16 +371,16 @@ def test_a_copy_holds_the_same(cluster: Cluster, tmp_path: Path) -> None:
     context = context_of(tmp_path / "here.db")
     with closing(context.store):
         lively(context, tmp_path)
-    assert copy(tmp_path / "here.db", served).learners == ("default",)
-    copy(served, tmp_path / "back.db")
+    assert copy_database(tmp_path / "here.db", served).learners == ("default",)
+    copy_database(served, tmp_path / "back.db")
     places: list[Located] = [tmp_path / "here.db", served, tmp_path / "back.db"]
     first, *others = (exported(one, tmp_path / f"{number}.jsonl") for number, one in enumerate(places))
     assert first.count(b"\n") > 40
     assert others == [first, first]
     with pytest.raises(Conflict, match="empty one"):
-        copy(tmp_path / "here.db", served)
+        copy_database(tmp_path / "here.db", served)
     with pytest.raises(InvalidInput, match="twice"):
-        copy(served, served)
+        copy_database(served, served)
     there = context_of(served, learner="another")
     with closing(there.store):
         record(there, run_of("r"))
@@ -416,8 +416,8 @@ def test_a_copy_there_and_back_is_the_same(
     served = cluster.fresh(tmp_path / "there.db")
     back = tmp_path / "back.db"
     places: list[Located] = [here, served, back]
-    names = copy(here, served).learners
-    assert copy(served, back).learners == names
+    names = copy_database(here, served).learners
+    assert copy_database(served, back).learners == names
     assert names
     for name in names:
         first, *others = (

@@ -28,10 +28,11 @@ from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import undo
 from core.store.engine.opening import open_database
-from core.store.schema import BASELINE, HEAD, UPGRADES_OLDER, VIEWS, migrate
+from core.store.schema import BASELINE, HEAD, UPGRADES_OLDER, migrate
 from core.store.store import Store
 from core.store.tables import metadata
 from core.store.text_index import NAME
+from core.store.views import VIEWS
 from tests.flows.history import described
 from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file, run_line

@@ -18,7 +18,8 @@ from core.flows.importing.files import import_in_steps
 from core.flows.learn import record_all
 from core.formats import open_sources
 from core.settings import Located, Server
-from core.store.schema import HEAD, VIEWS
+from core.store.schema import HEAD
+from core.store.views import VIEWS
 from tests.engine import Cluster
 from tests.flows.test_erase import PERSON, SESSION, WORD, planted_world
 from tests.flows.world import IN_PARTS, run_of

@@ -14,7 +14,7 @@ from core.records.arm import MICRO
 from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import SOURCE_OF
 from core.records.times import iso
-from core.store.schema import VIEWS
+from core.store.views import VIEWS
 
 COLUMNS: Final = {view.name: [one.name for one in view.columns] for view in VIEWS}
 _EVERY: Final = EvaluationFilter(counting=False)

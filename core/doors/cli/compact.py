@@ -27,7 +27,7 @@ def compact(
     shrink: Annotated[bool, typer.Option("--shrink", help=words("compact", "shrink"))] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
-    """Rows of old runs go, sums stay. It can't be undone, and an import knows the deleted runs."""
+    """Delete the rows of old runs, and keep their sums. It can't be undone, and an import knows the deleted runs."""
     context = context_of(line)
     if not yes:
         _confirm(context, keep_days)

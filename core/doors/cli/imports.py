@@ -274,10 +274,10 @@ def _print_sessions(sessions: Sequence[AgentSessions]) -> None:
 def _nothing_named(
     sessions: Sequence[AgentSessions], folders: Sequence[Path], *, preview: bool
 ) -> dict[str, object]:
-    from core.flows.watch import USUAL
+    from core.flows.watch import AGENT_FOLDERS
 
     if not sessions:
-        places = ", ".join(f"~/{folder}" for _, folder in USUAL)
+        places = ", ".join(f"~/{folder}" for _, folder in AGENT_FOLDERS)
         error = f"Nothing was named to import, and there are no sessions where the usual agents keep them ({places})."
         command = "Name files or folders that hold agent transcripts; armscope help import lists the formats."
     else:

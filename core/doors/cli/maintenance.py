@@ -176,7 +176,7 @@ def copy(
 
     The first may be used meanwhile. Both are checked afterwards.
     """
-    from core.flows.restore import copy as copy_database
+    from core.flows.restore import copy_database
 
     with following(line) as bar:
         result = copy_database(database_at(source), database_at(target), progress=counted(bar, "tables"))

@@ -19,6 +19,7 @@ from core.store.reads.arms import (
     near_keys,
     recent_days,
 )
+from core.store.reads.candidates import candidates
 from core.store.reads.imports import (
     ImportRow,
     SettingRow,
@@ -49,7 +50,6 @@ from core.store.reads.log import (
     standing,
 )
 from core.store.reads.measured import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
-from core.store.reads.run_pages import candidates
 from core.store.reads.runs import (
     RunMatch,
     find_run,

@@ -5,51 +5,25 @@ in that order, never at a count of rows. The rollups of usage know class, model,
 runs. So they show which days and hours hold matches, and a rare filter reads only those. Two questions need a lookup
 run by run: one arm's part in a run, and which runs of an hour match. At most `LOOKED_AT_MOST` runs are looked up;
 then the page reports how far it searched.
-
-Candidates: the arms that the latest runs offered, for chances of inclusion in runs as they come.
-
-An agent rarely offers every known arm: some are gone, some are new, some belong to one kind of request. Packing all
-of them makes arms compete with absent ones, and every chance comes out too small. So an arm's chance is the mean over
-the candidate sets of the latest runs that offered it. Each set is packed as offered, with the present beliefs, costs
-and settings:
-
-- **Runs that armscope chose** (baseline or selected), because the next choice resembles them. Without any, the latest
-  of any class (imports have their inventory, passive runs everything available). Without runs, all arms.
-- **A mean over the sets, not their union**: in the union arms compete that never met. **Only runs that offered the
-  arm**: the agent decides the offer, we decide the inclusion. A new arm is not unlikely because older runs lacked it.
-- **The latest 25**: enough that one odd request does not decide, few enough to follow a changing agent.
-- **Of each program**: where one learner holds the runs of several programs, a busy one would fill the window alone.
-  Runs are of one program if their offers are linked by shared arms; no label in a run says so reliably, since one
-  agent answers in many channels and one format holds many agents. A program counts if the latest 1,000 runs hold one
-  of its runs. The arm that its program no longer offers is not in its window.
-
-In the demo's 26 days of choosing (``demo.play``, seed 7), each segment of two hours was predicted from the state
-before it, for every arm of every run that it then offered. The mean squared error is .049, against .073 with all arms
-as candidates and .057 with the union of 25 runs; 10 or 50 runs also give .049. All arms as candidates predict a share
-of .61 in the prompt, the mean over the sets .66; the true share was .65.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-import numpy as np
-
-from core.columns import UNKNOWN, ArmColumns, CandidateSets, Ints
+from core.columns import UNKNOWN
 from core.records.judged import INCLUDED, NAMED
 from core.records.limits import LAST_MS
-from core.records.run import RunClass
 from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, SessionCursor, SessionRow
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_NAME, TEXTS_JOINED
-from core.store.reads.arms import arm_number, places_by_number
+from core.store.engine.words import ACTIVE, BY_NAME
+from core.store.reads.arms import arm_number
 from core.store.reads.runs import rows_of
 from core.store.reads.since import Position
 from core.store.rollup import hour_of
@@ -483,94 +457,3 @@ def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
         [snapshot.learner_id, hour, arm_no],
     )
     return row is not None
-
-
-LATEST_RUNS: Final = 25
-LOOKED_BACK: Final = 1_000
-"""Runs among which other programs are looked for, if the latest do not offer every arm that was in a prompt."""
-_MOST_PROGRAMS: Final = 8
-"""Newest programs that count, since arms that runs never offer together would make a program of each run."""
-
-_CHOSEN: Final[tuple[RunClass, ...]] = ("baseline", "selected")
-_SETS: Final = (  # as text: one value a run to fetch instead of one a candidate, and equal sets are equal texts
-    f"SELECT run_no, {TEXTS_JOINED}(CAST(arm_no AS text), ',') FROM (SELECT run_no, arm_no FROM outcome"
-    " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no) AS parts GROUP BY run_no"
-)
-
-
-def candidates(snapshot: Snapshot, columns: ArmColumns) -> CandidateSets:
-    """The candidate sets of the latest runs of each program that armscope chose; of any class where it chose none.
-
-    ``columns`` are of the same moment. Every arm is a candidate where there is no run.
-    """
-    chosen = newest_runs(snapshot, RunFilter(classes=_CHOSEN), limit=LATEST_RUNS)
-    run_filter = RunFilter(classes=_CHOSEN) if chosen else RunFilter()
-    latest = chosen or newest_runs(snapshot, run_filter, limit=LATEST_RUNS)
-    if not latest:
-        return CandidateSets.everything(len(columns))
-    at = places_by_number(snapshot, columns)
-    offers = _offers(snapshot, latest)
-    if len(latest) == LATEST_RUNS and _is_elsewhere(columns, at, offers):
-        offers = _offers(snapshot, newest_runs(snapshot, run_filter, limit=LOOKED_BACK))
-    places: list[Ints] = []
-    n_runs: list[int] = []
-    program: list[int] = []
-    shares: list[float] = []
-    programs = _programs(offers)
-    n_all = sum(map(len, programs))
-    for number, members in enumerate(programs):
-        counted = Counter(members[:LATEST_RUNS])
-        for text, n in sorted(counted.items()):
-            places.append(_arm_places(text, at))
-            n_runs.append(n)
-            program.append(number)
-            shares.append(n / counted.total() * len(members) / n_all)
-    return CandidateSets(
-        places=tuple(places),
-        n_runs=tuple(n_runs),
-        of="chosen" if chosen else "latest",
-        program=tuple(program),
-        shares=tuple(shares),
-    )
-
-
-def _offers(snapshot: Snapshot, latest: Sequence[int]) -> list[str]:
-    """Return the arms that each of these runs offered, as text, in the same order; "" = none."""
-    rows = snapshot.connection.rows_in(_SETS, [snapshot.learner_id], latest)
-    offers: dict[int, str] = {run_no: text for run_no, text in rows}  # noqa: C416
-    return [offers.get(run_no, "") for run_no in latest]
-
-
-def _is_elsewhere(columns: ArmColumns, at: Ints, offers: Iterable[str]) -> bool:
-    """Return whether an arm was in a prompt that none of these offers names."""
-    is_missing = columns.inclusions > 0
-    for text in set(offers):
-        is_missing[_arm_places(text, at)] = False
-    return bool(is_missing.any())
-
-
-def _programs(offers: Sequence[str]) -> list[list[str]]:
-    """Return the offers of each program, newest first: those linked by shared arms.
-
-    A run without an offer is of the newest program.
-
-    >>> _programs(["1,2", "", "7", "2,3", "8,7", "3"])
-    [['1,2', '', '2,3', '3'], ['7', '8,7']]
-    """
-    groups: list[set[str]] = []
-    for text in dict.fromkeys(offers):
-        arms = set(filter(None, text.split(",")))
-        linked = [one for one in groups if not arms.isdisjoint(one)]
-        groups = [*(one for one in groups if arms.isdisjoint(one)), arms.union(*linked)] if arms else groups
-    named = {arm: number for number, one in enumerate(groups) for arm in one}
-    newest = named[next(filter(None, offers), "").split(",")[0]] if groups else 0
-    programs: dict[int, list[str]] = {}
-    for text in offers:
-        programs.setdefault(named[text.split(",")[0]] if text else newest, []).append(text)
-    return list(programs.values())[:_MOST_PROGRAMS]
-
-
-def _arm_places(text: str, at: Ints) -> Ints:
-    """Places of the arms whose numbers a text lists; those that are not among the columns are left out."""
-    places = at[np.array([int(number) for number in text.split(",") if number], dtype=np.int64)]
-    return np.sort(places[places != UNKNOWN])

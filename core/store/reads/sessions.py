@@ -310,8 +310,6 @@ SAMPLED: Final = 10_000
 """Number of runs that suffices for the correlation within sessions; above it whole sessions are sampled."""
 
 _ALL_KEYS: Final = 1 << 63
-_EVER_MS: Final = 1 << 60
-"""A time that never comes."""
 _SEEKS: Final = 10 * SAMPLED
 """A span with at most so many runs is read by time; in a longer one fewer rows are met by session."""
 
@@ -377,7 +375,7 @@ def _columns(
     if since_ms is None and until_ms is None:
         return snapshot.connection.columns(_RUNS.format(BY_SESSION, ""), values)
     way = BY_TIME if n_runs <= _SEEKS else BY_SESSION
-    bounds = [0 if since_ms is None else _hour(since_ms), _EVER_MS if until_ms is None else _hour(until_ms)]
+    bounds = [0 if since_ms is None else _hour(since_ms), _EVER if until_ms is None else _hour(until_ms)]
     columns = snapshot.connection.columns(
         _RUNS.format(way, "AND at_ms >= ? AND at_ms < ?"), [*values, *bounds]
     )

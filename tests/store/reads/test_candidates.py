@@ -15,7 +15,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.store import reads
-from core.store.reads.run_pages import LATEST_RUNS
+from core.store.reads.candidates import LATEST_RUNS
 from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.formats.builders import lines
 
