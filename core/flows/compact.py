@@ -26,7 +26,7 @@ LOST: Final = (
     "Intervals of savings rest on the sessions that are left, and so do savings in money.",
     "Imports that brought some of them can't be undone or redone.",
     "A repair of a span in which they were observed is refused, and so is feedback on them.",
-    "A replay of their selections isn't possible.",
+    "Selections from before the newest of them was recorded can't be replayed.",
 )
 """What can't be answered after a compaction."""
 

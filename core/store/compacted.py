@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -16,7 +17,9 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 
+from core.columns import Ints
 from core.errors import NotApplicable, StoreUnusable
 from core.records.arm import MICRO
 from core.records.status import Compacted
@@ -56,13 +59,34 @@ class SessionUsage(NamedTuple):
     duration_ms: int
 
 
+class ObservedRow(NamedTuple):
+    """Automatic observations of an arm by the runs of a session that ended in an hour.
+
+    ``session_key`` is 0 for runs without a session. ``known`` and ``used`` count observations of runs whose inventory
+    is known, and those that referenced the arm. ``inferred`` counts observations of the other runs.
+    """
+
+    session_key: int
+    hour: int
+    segment: int
+    arm_no: int
+    known: int
+    used: int
+    inferred: int
+
+
+_NOTHING: Final = msgspec.Raw(b"\xc0")
+"""Packed rows of a compaction from before they were stored."""
+
+
 class Sums(msgspec.Struct, frozen=True, array_like=True):
     """Sums of the runs of one compaction, by column.
 
     ``arms``: arm, segment, hour, inclusions, pulls, successes, runs by name, of these those that loaded it.
     ``newest``: arm, segment, time of the newest counted observation. ``kinds``: the kinds of runs. ``usage``: hour,
     number of the kind, bucket, and the sums of a usage row. ``sessions``: number of the kind, and the other fields of
-    `SessionUsage`.
+    `SessionUsage`. ``observed``: the fields of `ObservedRow`, packed, because few questions read them.
+    ``last_revision``: the latest revision of a run.
     """
 
     arms: Columns
@@ -70,9 +94,17 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
     kinds: list[Kind]
     usage: Columns
     sessions: Columns
+    observed: msgspec.Raw = _NOTHING
+    last_revision: int | None = None
 
     @classmethod
-    def of(cls, rollup: Rollup, sessions: Iterable[SessionUsage]) -> Sums:
+    def of(
+        cls,
+        rollup: Rollup,
+        sessions: Iterable[SessionUsage],
+        observed: Iterable[ObservedRow],
+        last_revision: int,
+    ) -> Sums:
         """Return the sums of a rollup whose epochs are segments."""
         used = sorted(rollup.usage)
         counted = list(sessions)
@@ -89,6 +121,8 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
                 [(key[0], numbers[key[1:7]], key[7], *rollup.usage[key]) for key in used], 3 + len(USAGE_SUMS)
             ),
             sessions=_turned(sorted((numbers[one.kind], *one[1:]) for one in counted), 7),
+            observed=_packed(sorted(observed)),
+            last_revision=last_revision,
         )
 
     @classmethod
@@ -120,6 +154,19 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
         """Number of runs, by the sessions."""
         return sum(self.sessions[2])
 
+    def observed_rows(self) -> Ints:
+        """Return the fields of `ObservedRow`, one row each.
+
+        Where they were not stored, all runs count as runs of inferred inventory. So judgements read only other runs.
+        """
+        if bytes(self.observed) == bytes(_NOTHING):
+            arm_no, segment, hour, _, pulls, *_ = np.array(self.arms, dtype=np.int64)
+            none = np.zeros_like(pulls)
+            return np.stack([none, hour, segment, arm_no, none, none, pulls])
+        columns = np.array(_COLUMNS.decode(self.observed), dtype=np.int64)
+        columns[:_OBSERVED_KEYS] = columns[:_OBSERVED_KEYS].cumsum(axis=1)
+        return columns
+
     def rollup(self, epochs: Epochs) -> Rollup:
         """Return the rollup of the runs, in the epochs of now."""
         rollup = Rollup()
@@ -136,6 +183,14 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Sums)
+_COLUMNS: Final = msgspec.msgpack.Decoder(Columns)
+_OBSERVED_KEYS: Final = 4
+
+
+def _packed(rows: Sequence[ObservedRow]) -> msgspec.Raw:
+    columns = _turned(rows, len(ObservedRow._fields))
+    keys, counts = columns[:_OBSERVED_KEYS], columns[_OBSERVED_KEYS:]
+    return msgspec.Raw(_ENCODER.encode([*map(_differences, keys), *counts]))
 
 
 def _turned(rows: Sequence[Sequence[int]], width: int) -> Columns:
@@ -222,6 +277,28 @@ def compacted_rollups(facts: Facts, since: int = 0, *, damaged: bool = False) ->
             yield Sums.unpacked(sums).rollup(facts.epochs)
 
 
+def compacted_observations(facts: Facts) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield arm, segment, revision, and the sums of success and failure in millionths, of each compaction.
+
+    The revision is the latest of its runs. Where it was not stored, it is the compaction's.
+    """
+    if not facts.is_compacted:
+        return
+    for revision, stored in facts.connection.rows(
+        "SELECT revision, sums FROM compaction WHERE learner_id = ? AND revision <= ?",
+        [facts.learner_id, facts.revision],
+    ):
+        sums = Sums.unpacked(stored)
+        last = revision if sums.last_revision is None else sums.last_revision
+        counts: Counter[tuple[int, int]] = Counter()
+        successes: Counter[tuple[int, int]] = Counter()
+        for arm_no, segment, _, _, pulls, n_used, *_ in zip(*sums.arms, strict=True):
+            counts[arm_no, segment] += pulls
+            successes[arm_no, segment] += n_used
+        for key, n in counts.items():
+            yield *key, last, successes[key] * MICRO, (n - successes[key]) * MICRO
+
+
 def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[int]) -> dict[int, int]:
     """Return the time of each arm's newest observation in its present epoch, of compactions that reach some hours."""
     newest: dict[int, int] = {}
@@ -235,6 +312,25 @@ def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[i
             if arm_no in arm_nos and epoch == facts.epochs.current(arm_no):
                 newest[arm_no] = max(at_ms, newest.get(arm_no, at_ms))
     return newest
+
+
+def observed_rows(facts: Facts, n_runs: int, until_ms: int) -> Ints:
+    """Return the fields of `ObservedRow`, one row each, of the newest compactions with at most so many runs.
+
+    They are those with runs that ended before a time.
+    """
+    numbers: list[int] = []
+    if facts.is_compacted and n_runs > 0:
+        newest = facts.connection.rows(
+            "SELECT compaction_no, n_runs FROM compaction WHERE learner_id = ? AND first_ms < ? AND revision <= ?"
+            " ORDER BY last_ms DESC, compaction_no DESC",
+            [facts.learner_id, until_ms, facts.revision],
+        )
+        sums_of = zip(newest, accumulate(n for _, n in newest), strict=True)
+        numbers = [number for (number, _), n_so_far in sums_of if n_so_far <= n_runs]
+    rows = facts.connection.rows_in(f"{_SUMS} AND compaction_no IN ({{}})", [facts.learner_id], numbers)
+    parts = [Sums.unpacked(sums).observed_rows() for (sums,) in rows]
+    return np.concatenate([np.empty((len(ObservedRow._fields), 0), dtype=np.int64), *parts], axis=1)
 
 
 def unlike_compactions(facts: Facts) -> Iterator[tuple[str, object, object]]:

@@ -19,17 +19,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.records.times import iso
+from core.records.judged import OBSERVED, REFERENCED
+from core.records.times import HOUR_MS, iso
 from core.store.caches import coin_of, rollup_facts
 from core.store.chain import Row
-from core.store.compacted import Kind, Segments, SessionUsage, Sums, sources_of, uid_key
+from core.store.compacted import Kind, ObservedRow, Segments, SessionUsage, Sums, sources_of, uid_key
 from core.store.engine.words import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN, EXECUTIONS_BY_RUN
 from core.store.provenance import tellings_of
 from core.store.staging import spoil
 from core.store.tables import insert_into
 from core.store.texts import delete_texts, own_executions
 from core.store.transaction import Facts, Transaction
-from core.store.version import BESIDE, session_key
+from core.store.version import BESIDE, named_key, session_key
 
 PIECE: Final = 1_000
 """Runs of one transaction."""
@@ -62,7 +63,12 @@ _ABOUT_EXECUTIONS: Final = (
 """Queries of the executions that feedback, or an item of a queue, is about."""
 _USED: Final = (
     "SELECT run_no, class, model, channel, status, outcome, choice, import_no, session, tokens, duration_ms, at_ms,"
-    " uid, trace FROM run WHERE learner_id = ? AND run_no IN ({})"
+    " revision, uid, trace FROM run WHERE learner_id = ? AND run_no IN ({})"
+)
+_OBSERVED: Final = (
+    "SELECT r.session, r.at_ms, r.revision, r.inventory, o.arm_no, o.flags FROM run r"
+    " JOIN outcome o ON o.learner_id = r.learner_id AND o.run_no = r.run_no WHERE r.learner_id = ?"
+    f" AND r.outcome = 'observed' AND (o.flags & {OBSERVED}) <> 0 AND r.run_no IN ({{}})"
 )
 _IMPORTS: Final = (
     "SELECT DISTINCT import_no FROM run WHERE learner_id = ? AND run_no IN ({})",
@@ -184,7 +190,7 @@ def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> frozens
     deleted = sorted(tellings_of(txn, run_nos, 0))
     used = txn.connection.rows_in(_USED, [txn.learner_id], run_nos)
     sums = _sums(txn, run_nos, used)
-    ended = [at_ms for *_, outcome, _, _, _, _, _, at_ms, _, _ in used if outcome != "empty"]
+    ended = [at_ms for *_, outcome, _, _, _, _, _, at_ms, _, _, _ in used if outcome != "empty"]
     txn.connection.run(
         _COMPACTION,
         [
@@ -213,9 +219,24 @@ def _sums(txn: Transaction, run_nos: Sequence[int], used: Sequence[Row]) -> Sums
     epochs, txn.epochs = txn.epochs, Segments(txn.connection, txn.learner_id)
     try:
         rollup = rollup_facts(txn, run_nos)
+        observed = _observed(txn, run_nos)
     finally:
         txn.epochs = epochs
-    return Sums.of(rollup, _session_usage(used))
+    return Sums.of(rollup, _session_usage(used), observed, max(revision for *_, revision, _, _ in used))
+
+
+def _observed(txn: Transaction, run_nos: Sequence[int]) -> list[ObservedRow]:
+    sums: dict[tuple[int, int, int, int], list[int]] = defaultdict(lambda: [0] * 3)
+    rows = txn.connection.rows_in(_OBSERVED, [txn.learner_id], run_nos)
+    for session, at_ms, revision, inventory, arm_no, flags in rows:
+        key = 0 if session is None else named_key(session)
+        row = sums[key, at_ms // HOUR_MS, txn.epochs.of(arm_no, revision), arm_no]
+        if inventory == "inferred":
+            row[2] += 1
+        else:
+            row[0] += 1
+            row[1] += flags & REFERENCED != 0
+    return [ObservedRow(*key, *row) for key, row in sums.items()]
 
 
 def _session_usage(used: Sequence[Row]) -> list[SessionUsage]:

@@ -2,7 +2,8 @@
 
 A draw is the same only with the same NumPy and the same beliefs. A selection names the version and a digest of its
 beliefs. The beliefs are the fold of the facts up to its revision. Where an undo or an import has changed an earlier
-fact since, that fold differs, and the draw is not replayed.
+fact since, that fold differs, and the draw is not replayed. Compacted runs count from the latest revision of their
+compaction on, so a draw from some of them is not replayed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from core.packing import belief_digest, coin_and_draws
 from core.records.judged import INCLUDED, OBSERVATION
 from core.records.verification import Difference
 from core.store.caches import CHUNK, automatic
+from core.store.compacted import compacted_observations
 from core.store.engine.words import ACTIVE
 from core.store.reads import numbered_runs, taken_back
 from core.store.transaction import Snapshot, base_of
@@ -178,6 +180,8 @@ class _Beliefs:
             [snapshot.learner_id],
         ):
             yield arm_no, self._epochs.of(arm_no, revision), revision, success, failure
+        for arm_no, segment, revision, success, failure in compacted_observations(snapshot):
+            yield arm_no, self._epochs.of(arm_no, segment + 1), revision, success, failure
 
     def _of_runs(
         self, snapshot: Snapshot, run_nos: Sequence[int]

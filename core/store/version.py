@@ -359,10 +359,10 @@ def session_key(run_no: int, run_class: object, session: object, choice: object 
     if run_class not in _DECIDED:
         return None
     if session not in (None, ""):
-        return _named_key(str(session))
+        return named_key(str(session))
     if choice is None or _HELD not in str(choice):
         return _spread(run_no)
-    return _named_key(f"hold {msgspec.json.decode(str(choice), type=Choice).seed}")
+    return named_key(f"hold {msgspec.json.decode(str(choice), type=Choice).seed}")
 
 
 _DECIDED: Final = frozenset({"baseline", "selected"})
@@ -377,7 +377,8 @@ def _spread(run_no: int) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def _named_key(session: str) -> int:
+def named_key(session: str) -> int:
+    """Return the number of a named session, below 2**63."""
     return _digest(session.encode("utf-8", "surrogatepass")) & _KEYS
 
 

@@ -13,16 +13,18 @@ from core.flows import queries
 from core.flows.compact import compact
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
-from core.flows.learn import record_all
+from core.flows.learn import record, record_all
 from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward
+from core.flows.select import select
+from core.flows.undo import redo, undo
 from core.records.run import Run
 from core.records.run_query import RunSide
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics.savings import Comparison
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of, tools
 
 ARMS = ("a", "b", "c", "d")
 NOW_MS = START_MS + 20 * DAY_MS
@@ -85,6 +87,7 @@ SAME: Mapping[str, Ask] = {
         for day in (2, 9, 15, 19)
     },
     "arms": queries.arms,
+    "judgements": queries.judgements,
     "confidence": queries.confidence,
     "chances": queries.inclusion,
     "series": lambda one: [queries.timeseries(one, name, "1d") for name in queries.METRICS],
@@ -161,3 +164,23 @@ def test_no_interval_without_a_session(context: Context) -> None:
     compact(replace(context, clock=lambda: NOW_MS + 9 * DAY_MS), keep_days=1)
     after = queries.savings(context).overall.saved_percent
     assert (after.value, after.limits) == (value, None)
+
+
+def test_selections_after_the_deleted_runs_are_replayed(tmp_path: Path) -> None:
+    """Also those that were made before the compaction, and across a reset that is undone."""
+    context = context_at(tmp_path / "a.db")
+    for number in range(30):
+        if number == 12:
+            again = reset(context, arms=["tool:other:a"], target="prior")
+        chosen = select(context, tools(*ARMS).arms)
+        made = run_of(f"r{number}", ARMS, "ab"[: number % 3], at_ms=START_MS + number * DAY_MS)
+        record(context, msgspec.structs.replace(made, selection=chosen, run_class=chosen.run_class))
+    assert queries.verify(context).replayed == 30
+    later = replace(context, clock=lambda: START_MS + 30 * DAY_MS)
+    assert compact(later, keep_days=10).runs == 20
+    found = queries.verify(context)
+    assert (found.clean, found.replayed, found.not_replayed) == (True, 10, 0)
+    undo(context, again.id)
+    assert queries.verify(context).replayed == 0
+    redo(context, again.id)
+    assert queries.verify(context).replayed == 10

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.columns import SessionSums
 from core.flows.context import Context
@@ -17,8 +21,9 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, InventoryKind, Run
 from core.records.times import HOUR_MS
 from core.store import reads
-from core.store.reads import sessions as session_reads
-from tests.flows.world import START_MS
+from core.store.reads import session_moments
+from tests.flows.world import START_MS, context_at
+from tests.store.compacting import compact_until
 
 A, B = "tool:other:a", "tool:other:b"
 FIRST_MS = START_MS - START_MS % HOUR_MS
@@ -154,7 +159,49 @@ def test_an_arm_of_old_runs_is_read_from_them(context: Context, monkeypatch: pyt
         for number in range(50)
     ]
     record_all(context, others)
-    monkeypatch.setattr(session_reads, "RUNS_READ", 40)
+    monkeypatch.setattr(session_moments, "RUNS_READ", 40)
     found = sums(context)
     assert row(found, A) == counted(clusters_of(runs[20:], "a"))
     assert row(found, B)[1] == 40
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 32), until=st.integers(1, 80), n_before=st.integers(1, 60))
+def test_a_compaction_changes_no_sums(seed: int, until: int, n_before: int) -> None:
+    """Whatever the sessions, also those that it cuts in two, and whatever was reset or rewarded in between."""
+    rng = np.random.default_rng(seed)
+    with TemporaryDirectory() as folder:
+        context = context_at(Path(folder) / "a.db")
+        runs = planted(rng)
+        kinds: tuple[InventoryKind, ...] = ("declared", "inferred")
+        runs += [run_at(60 + at, session="late", used="a", kind=kinds[at % 2]) for at in range(6)]
+        record_all(context, runs[:n_before])
+        reset(context, arms=[A])
+        record_all(context, runs[n_before:])
+        for one in rng.choice(runs, 4).tolist():  # type: ignore[arg-type]
+            reward(context, B, 0.25, run=one.uid)
+        times = [None, FIRST_MS + 20 * HOUR_MS, FIRST_MS + 63 * HOUR_MS]
+        before = [table_of(sums(context, until_ms=at)) for at in times]
+        with context.reading() as snapshot:
+            is_inferred = reads.has_inferred(snapshot)
+        for part in (until // 2, until):
+            compact_until(context, FIRST_MS + part * HOUR_MS)
+        assert [table_of(sums(context, until_ms=at)) for at in times] == before
+        with context.reading() as snapshot:
+            assert reads.has_inferred(snapshot) == is_inferred
+
+
+def table_of(found: tuple[SessionSums, list[str]]) -> dict[str, list[float]]:
+    return {key: row(found, key) for key in found[1]}
+
+
+def test_the_newest_runs_count_the_compacted_ones_among_them(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept and compacted runs together are as many as are read; an older compaction is left out."""
+    runs = planted(np.random.default_rng(9))
+    record_all(context, runs)
+    for part in (20, 40):
+        compact_until(context, FIRST_MS + part * HOUR_MS)
+    monkeypatch.setattr(session_moments, "RUNS_READ", 45)
+    assert row(sums(context), A) == counted(clusters_of(runs[20:], "a"))

@@ -101,13 +101,14 @@ from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
 from core.records.view import RunFilter, View
 from core.store import reads
+from core.store.compacted import compacted_observations
 from core.store.compacting import old_runs
 from core.store.damage import quick_check
 from core.store.episodes import tell_episodes as store_episodes
 from core.store.facts import EXCHANGED
 from core.store.imports import present
 from core.store.quality import quality_of
-from core.store.reads import sessions
+from core.store.reads import session_moments
 from core.store.reads.arm_story import unversioned_counts
 from core.store.reads.episodes import changed_episodes
 from core.store.reads.evaluations import evaluation_page
@@ -191,10 +192,10 @@ def do(context: Context, folder: Path) -> None:
     record(context, replace_fields(run_of("defined", at_ms=START_MS), inventory=defined))
     undo(context, change(context, "prices", {"small": 3.0, "large": {"input": 5.0, "output": 25.0}}).id)
     assert queries.verify(context).clean
-    few = sessions.MOST_NAMED
-    sessions.MOST_NAMED = 0  # as if the learner had thousands of arms
+    few = session_moments.MOST_NAMED
+    session_moments.MOST_NAMED = 0  # as if the learner had thousands of arms
     queries.judgements(context)
-    sessions.MOST_NAMED = few
+    session_moments.MOST_NAMED = few
     written: list[Transaction] = []
     context.write("settings", written.append)
     assert context.store.database.write(written[0].stands)
@@ -231,11 +232,15 @@ def compact(folder: Path) -> None:
     )
     told = import_files(context, [file])
     again = reset(context, arms=[A])
-    record(context, run_of("kept", at_ms=START_MS))
+    record(context, replace_fields(run_of("kept", at_ms=START_MS), session="s"))
     reward(context, A, 0.5, run="kept")
     with context.reading() as snapshot:
         assert old_runs(snapshot, LAST_MS).n_referenced == 1
     assert compact_until(context, LAST_MS) == 3
+    with context.reading() as snapshot:
+        columns = reads.arm_columns(snapshot)
+        reads.session_sums(snapshot, columns, np.ones(len(columns), dtype=np.bool_))
+        assert list(compacted_observations(snapshot))
     import_files(context, [file], continuing=told.id)
     undo_and_redo(context, again.id)
     with pytest.raises(NotApplicable):

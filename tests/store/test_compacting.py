@@ -32,7 +32,7 @@ from core.records.ledger_lines import LedgerLine
 from core.records.limits import LAST_MS
 from core.records.queue_lines import ItemLine, QueueLine
 from core.records.run import Run
-from core.store.compacted import SessionUsage, Sums, sources_of, uid_key
+from core.store.compacted import ObservedRow, SessionUsage, Sums, sources_of, uid_key
 from core.store.compacting import digest_of
 from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.tables import metadata
@@ -53,19 +53,24 @@ def rows_of(context: Context, *tables: str) -> dict[str, list[tuple[object, ...]
         }
 
 
-def recorded(context: Context, n_runs: int, *, by_hour: int = 4, uid: str = "run-{}") -> None:
-    """Runs with thirty arms, some of which were called."""
+def recorded(
+    context: Context, n_runs: int, *, by_hour: int = 4, uid: str = "run-{}", has_sessions: bool = False
+) -> None:
+    """Runs with thirty arms, some of which were called; with ``has_sessions`` each has a session of its own."""
     dice = Random(1)
     record_all(
         context,
         [
-            run_of(
-                uid.format(number),
-                ARMS,
-                dice.sample(ARMS, 3),
-                at_ms=START_MS + number * HOUR_MS // by_hour,
-                tokens=dice.randrange(100, 90_000),
-                model="small",
+            msgspec.structs.replace(
+                run_of(
+                    uid.format(number),
+                    ARMS,
+                    dice.sample(ARMS, 3),
+                    at_ms=START_MS + number * HOUR_MS // by_hour,
+                    tokens=dice.randrange(100, 90_000),
+                    model="small",
+                ),
+                session=f"session-{number}" if has_sessions else None,
             )
             for number in range(n_runs)
         ],
@@ -191,12 +196,14 @@ def bytes_of_rows(context: Context, tables: set[str]) -> int:
 
 
 @pytest.mark.of_file
-@pytest.mark.parametrize("by_hour", [1, 20])
+@pytest.mark.parametrize(("by_hour", "has_sessions"), [(1, False), (20, False), (20, True)])
 @pytest.mark.parametrize("uid", ["run-{}", "pi/turn/an-identity-of-a-session/{}"])
-def test_at_most_15_percent_of_the_bytes_are_left(tmp_path: Path, by_hour: int, uid: str) -> None:
+def test_at_most_15_percent_of_the_bytes_are_left(
+    tmp_path: Path, by_hour: int, has_sessions: bool, uid: str
+) -> None:
     """Of a compacted run; the caches of all runs stay as they are."""
     context = context_at(tmp_path / "a.db")
-    recorded(context, 3_000, by_hour=by_hour, uid=uid)
+    recorded(context, 3_000, by_hour=by_hour, uid=uid, has_sessions=has_sessions)
     left = {"compaction", "compacted", "compacted_import"}
     of_runs = {name for name, table in metadata.tables.items() if "run_no" in table.columns} | {"provenance"}
     before = bytes_of_rows(context, of_runs)
@@ -344,7 +351,12 @@ def test_packed_sums_are_the_rollup(data: st.DataObject) -> None:
         rollup.usage[(hour, *kind, bucket)] = sums
     used_kinds = sorted({key[1:7] for key in rollup.usage})
     sessions = [SessionUsage(kind, 1 << 62, 3, 2, 10, 1, 5) for kind in used_kinds]
-    packed = Sums.unpacked(Sums.of(rollup, sessions).packed())
+    number = st.integers(0, 99)
+    keys_of_rows = st.tuples(st.integers(0, (1 << 63) - 1), st.integers(-1, 500_000), number, number)
+    counts = st.dictionaries(keys_of_rows, st.tuples(_COUNTS, _COUNTS, _COUNTS))
+    by_session = [ObservedRow(*key, *amounts) for key, amounts in sorted(data.draw(counts).items())]
+    packed = Sums.unpacked(Sums.of(rollup, sessions, by_session, 7).packed())
+    assert packed.observed_rows().T.tolist() == [list(row) for row in by_session]
     again = packed.rollup(OneEpoch())
     assert (again.arms, again.usage, again.last) == (rollup.arms, rollup.usage, rollup.last)
     assert packed.n_in_sessions == 3 * len(sessions)
@@ -354,7 +366,7 @@ def test_sums_of_people_are_refused() -> None:
     rollup = Rollup()
     rollup.add((0, 1, 0), 1, 1, 0, 500_000, 500_000, 0, 0)
     with pytest.raises(ValueError, match="whole pulls"):
-        Sums.of(rollup, [])
+        Sums.of(rollup, [], [], 1)
 
 
 @given(st.text(max_size=30))

@@ -62,16 +62,14 @@ from core.store.reads.runs import (
     run_count,
     run_of_uid,
 )
+from core.store.reads.session_moments import RUNS_READ, has_inferred, session_sums
 from core.store.reads.sessions import (
-    RUNS_READ,
     Walk,
     arm_sessions,
     first_days,
-    has_inferred,
     joined_arms,
     latest_in_sessions,
     session_runs,
-    session_sums,
     walk,
 )
 from core.store.reads.usage import (

@@ -18,26 +18,21 @@ from core.columns import (
     UNKNOWN,
     ArmColumns,
     ArmSessions,
-    Bools,
-    Floats,
     Ints,
     JoinedArms,
     SessionRuns,
-    SessionSums,
     coded,
 )
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
-from core.records.judgement import ENOUGH_SESSIONS
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.caches import coin_of, seed_of
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
 from core.store.reads.arms import places_by_number
 from core.store.reads.arrays import ints
+from core.store.reads.session_moments import RUNS_READ
 from core.store.transaction import Snapshot
-
-RUNS_READ: Final = 30_000
 
 _EVER: Final = 1 << 60
 """A time that never comes."""
@@ -106,132 +101,6 @@ def arm_sessions(snapshot: Snapshot, columns: ArmColumns, places: Ints, walk: Wa
         success_micro=used * MICRO + success,
         failure_micro=(n - used) * MICRO + failure,
         since_day=None if since == 0 else since // DAY_MS,
-    )
-
-
-_KNOWN: Final = "r.inventory <> 'inferred'"
-_LEDGER_PARTS: Final = (
-    "SELECT b.arm_no AS arm_no, CASE WHEN r.run_no IS NULL THEN b.actor ELSE r.session END AS session,"
-    f" CASE WHEN r.run_no IS NULL THEN -1 - b.at_ms / {DAY_MS} WHEN r.session IS NULL THEN r.run_no ELSE 0 END"
-    " AS part, b.success_micro + b.failure_micro AS n, b.success_micro AS good, 0 AS known, 0 AS inferred"
-    " FROM observation b{posterior} LEFT JOIN run r"
-    " ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
-    f" WHERE b.learner_id = ? AND b.revision <= ? AND b.at_ms < ? AND b.undone = 0 AND b.{ACTIVE}"
-    f" AND b.kind <> 'correction' AND (r.run_no IS NULL OR r.{ACTIVE})"
-    " AND coalesce(r.revision, b.revision) > {epoch}"
-)
-_RUN_PARTS: Final = (  # the sums hinder bounds and lists that SQLite would else search by, one seek each
-    "SELECT o.arm_no, r.session, CASE WHEN r.session IS NULL THEN r.run_no ELSE 0 END,"
-    f" CASE WHEN {_KNOWN} THEN {MICRO} ELSE 0 END, CASE WHEN {_KNOWN} AND {_USED} THEN {MICRO} ELSE 0 END,"
-    f" CASE WHEN {_KNOWN} THEN 1 ELSE 0 END, CASE WHEN {_KNOWN} THEN 0 ELSE 1 END"
-    " FROM run r CROSS JOIN outcome o{posterior} WHERE r.learner_id = ? AND r.run_no > ? AND r.run_no <= ?"
-    f" AND r.revision <= ? AND coalesce(r.at_ms, 0) < ? AND r.{ACTIVE} AND r.outcome = 'observed'"
-    f" AND o.learner_id = r.learner_id AND o.run_no = r.run_no + 0 AND (o.flags & {OBSERVED}) <> 0"
-    " AND r.revision > {epoch}"
-)
-_MOMENTS: Final = (
-    "SELECT arm_no, count(*) FILTER (WHERE n > 0), sum(n), sum(good), sum(n * n), sum(n * good), sum(good * good),"
-    " sum(known), sum(inferred), count(*) FILTER (WHERE known > 0), sum(known * known) FROM (SELECT arm_no,"
-    f" CAST(sum(n) AS double precision) / {MICRO} AS n, CAST(sum(good) AS double precision) / {MICRO} AS good,"
-    f" sum(known) AS known, sum(inferred) AS inferred FROM ({_LEDGER_PARTS} UNION ALL {_RUN_PARTS}{{arms}}) AS u"
-    " GROUP BY arm_no, session, part) AS s GROUP BY arm_no"
-)
-_POSTERIOR: Final = " JOIN posterior p ON p.learner_id = {0}.learner_id AND p.arm_no = {0}.arm_no"
-_SOME: Final = " AND o.arm_no + 0 IN ({})"
-MOST_NAMED = 500
-"""Arms that a query names; of more it reads all."""
-
-
-def session_sums(
-    snapshot: Snapshot, columns: ArmColumns, wanted: Bools, *, until_ms: int | None = None
-) -> SessionSums:
-    """Return the moments of the arms in ``wanted`` over their sessions, as of a time by full hours.
-
-    A run without a session is one of its own, and so is what one person gave on one day about no run. What was given
-    about a run belongs to the run's session. Corrections are ignored: the run counts as it was first judged. Arms
-    that the newest runs hardly have are read from their own newest runs.
-    """
-    places = np.flatnonzero(wanted)
-    newest, at = snapshot.together(
-        lambda: _newest_run(snapshot) if len(places) else 0, lambda: places_by_number(snapshot, columns)
-    )
-    if not newest:
-        return SessionSums.of(len(columns), places[:0], np.empty(0))
-    sums = _moments(snapshot, columns, places, at, newest=newest, until_ms=until_ms)
-    old = (sums[:, 0] < ENOUGH_SESSIONS) & (columns.pulls[places] > sums[:, 1])
-    last_ms = int(columns.last_at_ms[places[old]].max(initial=UNKNOWN))
-    if newest > RUNS_READ and last_ms != UNKNOWN:
-        earlier = _newest_run(snapshot, last_ms + 1)
-        sums[old] = _moments(snapshot, columns, places[old], at, newest=earlier, until_ms=until_ms)
-    return SessionSums.of(len(columns), places, sums)
-
-
-def _moments(
-    snapshot: Snapshot, columns: ArmColumns, places: Ints, at: Ints, *, newest: int, until_ms: int | None
-) -> Floats:
-    """Return the moments of these arms, one row each, over the runs up to the newest one."""
-    learner, revision = snapshot.learner_id, snapshot.revision
-    until = _EVER if until_ms is None else until_ms // HOUR_MS * HOUR_MS
-    epochs = [None] if until_ms is None else sorted(set(columns.epoch[places].tolist()))
-    sums = np.zeros((len(places), len(SessionSums.__dataclass_fields__)))
-    for epoch in epochs:
-        mine = np.arange(len(places)) if epoch is None else np.flatnonzero(columns.epoch[places] == epoch)
-        row_of = dict(zip(places[mine].tolist(), mine.tolist(), strict=True))
-        numbers = np.flatnonzero(np.isin(at, places[mine])).tolist()
-        since = [] if epoch is None else [epoch]
-        head = [
-            learner,
-            revision,
-            until,
-            *since,
-            learner,
-            newest - RUNS_READ,
-            newest,
-            revision,
-            until,
-            *since,
-        ]
-        is_all = len(numbers) > MOST_NAMED
-        sql = _sums_sql(is_present=epoch is None, is_all=is_all)
-        rows = snapshot.connection.rows(sql, head) if is_all else _rows(snapshot, sql, head, numbers)
-        for arm_no, *amounts in rows:
-            row = row_of.get(int(at[arm_no]))
-            if row is not None:
-                sums[row] = amounts
-    return sums
-
-
-def _sums_sql(*, is_present: bool, is_all: bool) -> str:
-    """Return the query of present epochs, or of one epoch."""
-    sql = _MOMENTS.replace("{arms}", "" if is_all else _SOME).replace(
-        "{epoch}", "p.epoch" if is_present else "?"
-    )
-    for table in ("b", "o"):
-        joined = _POSTERIOR.format(table) if is_present else ""
-        sql = sql.replace("{posterior}", joined, 1)
-    return sql
-
-
-def _newest_run(snapshot: Snapshot, until_ms: int | None = None) -> int:
-    """Return the number of the latest recorded run, or of the latest one before a time; 0 = none."""
-    order = "run_no" if until_ms is None else "at_ms"
-    row = snapshot.connection.row(
-        "SELECT run_no FROM run WHERE learner_id = ? AND coalesce(at_ms, 0) < ? AND revision <= ?"
-        f" ORDER BY {order} DESC LIMIT 1",
-        [snapshot.learner_id, _EVER if until_ms is None else until_ms, snapshot.revision],
-    )
-    return 0 if row is None else int(row[0])
-
-
-def has_inferred(snapshot: Snapshot) -> bool:
-    """Return whether any of the newest runs has an inventory that was inferred from its calls."""
-    newest = _newest_run(snapshot)
-    return (
-        snapshot.connection.row(
-            f"SELECT 1 FROM run WHERE learner_id = ? AND run_no > ? AND {ACTIVE} AND inventory = 'inferred' LIMIT 1",
-            [snapshot.learner_id, newest - RUNS_READ],
-        )
-        is not None
     )
 
 
