@@ -566,7 +566,7 @@ BUDGETS = {
     "core/posterior": 605,
     "core/records": 9_875,
     "core/statistics": 11_790,
-    "core/store": 30_415,
+    "core/store": 30_485,
     "dashboard": 4_735,
     "dashboard/app_pages": 1_530,
     "dashboard/figures": 5_500,

@@ -23,7 +23,6 @@ from core.store.compacting import BEGIN, Position, compact_piece, left_of_none, 
 LOST: Final = (
     "Their pages and transcripts are gone, and so are they from lists, searches and exports.",
     "Comparisons of runs and sessions, and figures that read single runs, count only the runs that are left.",
-    "Intervals of savings rest on the sessions that are left, and so do savings in money.",
     "Imports that brought some of them can't be undone or redone.",
     "A repair of a span in which they were observed is refused, and so is feedback on them.",
     "Selections from before the newest of them was recorded can't be replayed.",

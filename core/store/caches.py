@@ -25,7 +25,7 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN, GREATEST
 from core.store.rollup import USAGE_SUMS, Rollup, RunFacts, UsageHour, hour_of, merged, prob_micro
 from core.store.transaction import Facts, Transaction, rebase
-from core.store.version import Choice
+from core.store.version import Choice, named_key
 
 CHUNK: Final = 2_000
 """Runs handled at a time, so that memory stays flat."""
@@ -88,9 +88,9 @@ def coin_of(stored: str | None, import_no: int) -> tuple[int, bool]:
     return prob_micro(choice.baseline_prob) + kind, choice.truncated
 
 
-def seed_of(stored: str | None, run_no: int) -> str | int:
-    """Return the seed of a run's choice, which runs of one draw share; without a choice the run's number."""
-    return run_no if stored is None else _CHOICE.decode(stored).seed
+def draw_key(stored: str | None, run_no: int) -> int:
+    """Return the number of a run's draw, which runs of one hold share; without a choice it is the run's own."""
+    return run_no if stored is None else named_key(_CHOICE.decode(stored).seed)
 
 
 def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:

@@ -47,16 +47,26 @@ _LOCKED: Final = (
 )
 
 
-class SessionUsage(NamedTuple):
-    """Usage of a kind of run in a session: runs, those with known tokens, these tokens, those timed, their time."""
+class DecidedRun(NamedTuple):
+    """A deleted run whose class a coin decided: its session, draw and hour, and what it took; -1 is unknown.
 
-    kind: Kind
+    ``draw`` is the number that `caches.draw_key` gives.
+    """
+
     session_key: int
-    n: int
-    n_known: int
+    hour: int
+    draw: int
+    kind: Kind
     tokens: int
-    n_timed: int
     duration_ms: int
+    bill_pico: int
+    bill_marks: int
+
+    @property
+    def columns(self) -> tuple[int | str, ...]:
+        """Return the fields with those of the kind in its position, without the outcome."""
+        *named, _, prob = self.kind
+        return (*self[:3], *named, prob, *self[4:])
 
 
 class ObservedRow(NamedTuple):
@@ -84,30 +94,30 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
 
     ``arms``: arm, segment, hour, inclusions, pulls, successes, runs by name, of these those that loaded it.
     ``newest``: arm, segment, time of the newest counted observation. ``kinds``: the kinds of runs. ``usage``: hour,
-    number of the kind, bucket, and the sums of a usage row. ``sessions``: number of the kind, and the other fields of
-    `SessionUsage`. ``observed``: the fields of `ObservedRow`, packed, because few questions read them.
-    ``last_revision``: the latest revision of a run.
+    number of the kind, bucket, and the sums of a usage row. ``older``: empty now.
+    ``observed``: the fields of `ObservedRow`, packed, because few questions read them. ``last_revision``: the latest
+    revision of a run. ``decided``: the fields of `DecidedRun`, packed, with the number of the kind.
     """
 
     arms: Columns
     newest: Columns
     kinds: list[Kind]
     usage: Columns
-    sessions: Columns
+    older: Columns = []
     observed: msgspec.Raw = _NOTHING
     last_revision: int | None = None
+    decided: msgspec.Raw = _NOTHING
 
     @classmethod
     def of(
         cls,
         rollup: Rollup,
-        sessions: Iterable[SessionUsage],
         observed: Iterable[ObservedRow],
+        decided: Iterable[DecidedRun],
         last_revision: int,
     ) -> Sums:
         """Return the sums of a rollup whose epochs are segments."""
         used = sorted(rollup.usage)
-        counted = list(sessions)
         kinds = sorted({key[1:7] for key in used})
         numbers = {kind: number for number, kind in enumerate(kinds)}
         arms = sorted(
@@ -120,9 +130,13 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
             usage=_turned(
                 [(key[0], numbers[key[1:7]], key[7], *rollup.usage[key]) for key in used], 3 + len(USAGE_SUMS)
             ),
-            sessions=_turned(sorted((numbers[one.kind], *one[1:]) for one in counted), 7),
-            observed=_packed(sorted(observed)),
+            observed=_packed(sorted(observed), _OBSERVED_KEYS, len(ObservedRow._fields)),
             last_revision=last_revision,
+            decided=_packed(
+                [(*one[:3], numbers[one.kind], *one[4:]) for one in sorted(decided)],
+                _DECIDED_KEYS,
+                len(DecidedRun._fields),
+            ),
         )
 
     @classmethod
@@ -149,11 +163,6 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
         """Number of runs, by the usage."""
         return sum(self.usage[3])
 
-    @property
-    def n_in_sessions(self) -> int:
-        """Number of runs, by the sessions."""
-        return sum(self.sessions[2])
-
     def observed_rows(self) -> Ints:
         """Return the fields of `ObservedRow`, one row each.
 
@@ -163,9 +172,16 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
             arm_no, segment, hour, _, pulls, *_ = np.array(self.arms, dtype=np.int64)
             none = np.zeros_like(pulls)
             return np.stack([none, hour, segment, arm_no, none, none, pulls])
-        columns = np.array(_COLUMNS.decode(self.observed), dtype=np.int64)
-        columns[:_OBSERVED_KEYS] = columns[:_OBSERVED_KEYS].cumsum(axis=1)
-        return columns
+        return _rows_of(self.observed, _OBSERVED_KEYS)
+
+    def decided_runs(self, limit: int, hours: range) -> Iterator[DecidedRun]:
+        """Yield the runs of some hours whose session keys are up to a limit; none where they were not stored."""
+        if bytes(self.decided) == bytes(_NOTHING):
+            return
+        rows = _rows_of(self.decided, _DECIDED_KEYS)
+        for key, hour, draw, kind, *rest in rows[:, rows[0] <= limit].T.tolist():
+            if hour in hours:
+                yield DecidedRun(key, hour, draw, self.kinds[kind], *rest)
 
     def rollup(self, epochs: Epochs) -> Rollup:
         """Return the rollup of the runs, in the epochs of now."""
@@ -185,12 +201,19 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Sums)
 _COLUMNS: Final = msgspec.msgpack.Decoder(Columns)
 _OBSERVED_KEYS: Final = 4
+_DECIDED_KEYS: Final = 2
+"""Columns that are stored as differences."""
 
 
-def _packed(rows: Sequence[ObservedRow]) -> msgspec.Raw:
-    columns = _turned(rows, len(ObservedRow._fields))
-    keys, counts = columns[:_OBSERVED_KEYS], columns[_OBSERVED_KEYS:]
-    return msgspec.Raw(_ENCODER.encode([*map(_differences, keys), *counts]))
+def _packed(rows: Sequence[Sequence[int]], n_keys: int, width: int) -> msgspec.Raw:
+    columns = _turned(rows, width)
+    return msgspec.Raw(_ENCODER.encode([*map(_differences, columns[:n_keys]), *columns[n_keys:]]))
+
+
+def _rows_of(packed: msgspec.Raw, n_keys: int) -> Ints:
+    columns = np.array(_COLUMNS.decode(packed), dtype=np.int64)
+    columns[:n_keys] = columns[:n_keys].cumsum(axis=1)
+    return columns
 
 
 def _turned(rows: Sequence[Sequence[int]], width: int) -> Columns:
@@ -319,18 +342,34 @@ def observed_rows(facts: Facts, n_runs: int, until_ms: int) -> Ints:
 
     They are those with runs that ended before a time.
     """
-    numbers: list[int] = []
-    if facts.is_compacted and n_runs > 0:
-        newest = facts.connection.rows(
-            "SELECT compaction_no, n_runs FROM compaction WHERE learner_id = ? AND first_ms < ? AND revision <= ?"
-            " ORDER BY last_ms DESC, compaction_no DESC",
-            [facts.learner_id, until_ms, facts.revision],
-        )
-        sums_of = zip(newest, accumulate(n for _, n in newest), strict=True)
-        numbers = [number for (number, _), n_so_far in sums_of if n_so_far <= n_runs]
-    rows = facts.connection.rows_in(f"{_SUMS} AND compaction_no IN ({{}})", [facts.learner_id], numbers)
-    parts = [Sums.unpacked(sums).observed_rows() for (sums,) in rows]
+    parts = [sums.observed_rows() for sums in _newest(facts, n_runs, until_ms)]
     return np.concatenate([np.empty((len(ObservedRow._fields), 0), dtype=np.int64), *parts], axis=1)
+
+
+def decided_runs(facts: Facts, n_runs: int, limit: int, hours: range) -> list[DecidedRun]:
+    """Return decided runs of some hours whose session keys are up to a limit.
+
+    They are from the newest compactions with at most so many runs.
+    """
+    newest = _newest(facts, n_runs, hours.stop * HOUR_MS)
+    return [run for sums in newest for run in sums.decided_runs(limit, hours)]
+
+
+def _newest(facts: Facts, n_runs: int, until_ms: int) -> Iterator[Sums]:
+    """Yield the newest compactions with runs before a time, while they have at most so many runs."""
+    if not facts.is_compacted or n_runs <= 0:
+        return
+    rows = facts.connection.rows(
+        "SELECT compaction_no, n_runs FROM compaction WHERE learner_id = ? AND first_ms < ? AND revision <= ?"
+        " ORDER BY last_ms DESC, compaction_no DESC",
+        [facts.learner_id, until_ms, facts.revision],
+    )
+    sums_of = zip(rows, accumulate(n for _, n in rows), strict=True)
+    numbers = [number for (number, _), n_so_far in sums_of if n_so_far <= n_runs]
+    for (sums,) in facts.connection.rows_in(
+        f"{_SUMS} AND compaction_no IN ({{}})", [facts.learner_id], numbers
+    ):
+        yield Sums.unpacked(sums)
 
 
 def unlike_compactions(facts: Facts) -> Iterator[tuple[str, object, object]]:
@@ -352,7 +391,7 @@ def unlike_compactions(facts: Facts) -> Iterator[tuple[str, object, object]]:
         except StoreUnusable:
             yield str(number), n_runs, ()
             continue
-        parts = sums.n_runs, sums.n_in_sessions, uids.pop(number, 0)
+        parts = sums.n_runs, uids.pop(number, 0)
         if {*parts} != {n_runs}:
             yield str(number), n_runs, parts
     for number, n_uids in uids.items():

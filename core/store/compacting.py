@@ -12,25 +12,26 @@ runs of an undone import, and runs of unknown time.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
 
+from core.columns import UNKNOWN
 from core.records.judged import OBSERVED, REFERENCED
 from core.records.times import HOUR_MS, iso
-from core.store.caches import coin_of, rollup_facts
+from core.store.caches import coin_of, draw_key, rollup_facts
 from core.store.chain import Row
-from core.store.compacted import Kind, ObservedRow, Segments, SessionUsage, Sums, sources_of, uid_key
+from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key
 from core.store.engine.words import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN, EXECUTIONS_BY_RUN
 from core.store.provenance import tellings_of
 from core.store.staging import spoil
 from core.store.tables import insert_into
 from core.store.texts import delete_texts, own_executions
 from core.store.transaction import Facts, Transaction
-from core.store.version import BESIDE, named_key, session_key
+from core.store.version import BESIDE, named_key
 
 PIECE: Final = 1_000
 """Runs of one transaction."""
@@ -61,9 +62,11 @@ _ABOUT_EXECUTIONS: Final = (
     "SELECT execution_no FROM review_item WHERE learner_id = ? AND execution_no IN ({})",
 )
 """Queries of the executions that feedback, or an item of a queue, is about."""
-_USED: Final = (
-    "SELECT run_no, class, model, channel, status, outcome, choice, import_no, session, tokens, duration_ms, at_ms,"
-    " revision, uid, trace FROM run WHERE learner_id = ? AND run_no IN ({})"
+_USED: Final = "SELECT outcome, at_ms, revision, uid, trace FROM run WHERE learner_id = ? AND run_no IN ({})"
+_DECIDED: Final = (
+    "SELECT run_no, session_key, at_ms, choice, import_no, class, coalesce(model, ''), coalesce(channel, ''), status,"
+    f" outcome, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), coalesce(bill_pico, {UNKNOWN}),"
+    " bill_marks FROM run WHERE learner_id = ? AND session_key IS NOT NULL AND outcome <> 'empty' AND run_no IN ({})"
 )
 _OBSERVED: Final = (
     "SELECT r.session, r.at_ms, r.revision, r.inventory, o.arm_no, o.flags FROM run r"
@@ -190,7 +193,7 @@ def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> frozens
     deleted = sorted(tellings_of(txn, run_nos, 0))
     used = txn.connection.rows_in(_USED, [txn.learner_id], run_nos)
     sums = _sums(txn, run_nos, used)
-    ended = [at_ms for *_, outcome, _, _, _, _, _, at_ms, _, _, _ in used if outcome != "empty"]
+    ended = [at_ms for outcome, at_ms, *_ in used if outcome != "empty"]
     txn.connection.run(
         _COMPACTION,
         [
@@ -222,7 +225,8 @@ def _sums(txn: Transaction, run_nos: Sequence[int], used: Sequence[Row]) -> Sums
         observed = _observed(txn, run_nos)
     finally:
         txn.epochs = epochs
-    return Sums.of(rollup, _session_usage(used), observed, max(revision for *_, revision, _, _ in used))
+    last_revision = max(revision for _, _, revision, *_ in used)
+    return Sums.of(rollup, observed, _decided(txn, run_nos), last_revision)
 
 
 def _observed(txn: Transaction, run_nos: Sequence[int]) -> list[ObservedRow]:
@@ -239,32 +243,27 @@ def _observed(txn: Transaction, run_nos: Sequence[int]) -> list[ObservedRow]:
     return [ObservedRow(*key, *row) for key, row in sums.items()]
 
 
-def _session_usage(used: Sequence[Row]) -> list[SessionUsage]:
-    sums: dict[tuple[Kind, int], list[int]] = defaultdict(lambda: [0] * 5)
+def _decided(txn: Transaction, run_nos: Sequence[int]) -> Iterator[DecidedRun]:
+    rows = txn.connection.rows_in(_DECIDED, [txn.learner_id], run_nos)
     for (
         run_no,
-        run_class,
-        model,
-        channel,
-        status,
-        outcome,
+        session_key,
+        at_ms,
         choice,
         import_no,
-        session,
+        *kind,
         tokens,
-        duration,
-        *_,
-    ) in used:
-        prob, _ = coin_of(choice, import_no)
-        kind = (run_class, model or "", channel or "", status, outcome, prob)
-        key = session_key(run_no, "selected", session, choice)  # of every class
-        row = sums[kind, key or 0]
-        row[0] += 1
-        row[1] += tokens is not None
-        row[2] += tokens or 0
-        row[3] += duration is not None
-        row[4] += duration or 0
-    return [SessionUsage(kind, key, *row) for (kind, key), row in sums.items()]
+        duration_ms,
+        bill_pico,
+        bill_marks,
+    ) in rows:
+        yield DecidedRun(
+            session_key,
+            at_ms // HOUR_MS,
+            draw_key(choice, run_no),
+            (*kind, coin_of(choice, import_no)[0]),
+            *(tokens, duration_ms, bill_pico, bill_marks),
+        )
 
 
 def _note_uids(txn: Transaction, traces: dict[str, int], number: int) -> None:

@@ -377,9 +377,9 @@ def _spread(run_no: int) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def named_key(session: str) -> int:
-    """Return the number of a named session, below 2**63."""
-    return _digest(session.encode("utf-8", "surrogatepass")) & _KEYS
+def named_key(name: str) -> int:
+    """Return the number of a named session, or of a seed, below 2**63."""
+    return _digest(name.encode("utf-8", "surrogatepass")) & _KEYS
 
 
 def _digest(data: bytes) -> int:

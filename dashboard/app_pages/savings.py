@@ -12,7 +12,7 @@ from dashboard.widgets.charts import chart
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.savings import figures, missing
-from dashboard.widgets.words import compacted, muted, paragraphs, section, sentence, small_table, to_arrow
+from dashboard.widgets.words import muted, paragraphs, section, sentence, small_table, to_arrow
 
 
 def page() -> None:
@@ -23,7 +23,6 @@ def page() -> None:
         return
     sentence(sentences.savings(saved), here.tokens)
     muted(sentences.savings_numbers(saved))
-    compacted(here.frame.compacted)
     st.space("xsmall")
     with panel("Savings in figures"):
         figures.row(saved)

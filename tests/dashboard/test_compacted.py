@@ -16,7 +16,7 @@ from tests.dashboard.worlds import NOON_MS, keys, world
 
 def test_pages_name_the_deleted_runs_once(open_page: Open, database: Path) -> None:
     context = world(database, keys(3), 60)
-    pages = ("runs", "sessions", "savings")
+    pages = ("runs", "sessions")
     for name in pages:
         assert "compact deleted" not in " ".join(texts(open_page(name)))
     assert compact(replace(context, clock=lambda: NOON_MS), keep_days=1).runs == 36

@@ -55,7 +55,6 @@ def test_what_lists_and_compares_runs_names_those_that_are_gone(old: Shell) -> N
     listing = (
         ("runs",),
         ("sessions",),
-        ("savings",),
         ("compare", "--a", "run=r1", "--b", "run=r2"),
         ("status",),
     )

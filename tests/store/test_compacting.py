@@ -32,7 +32,7 @@ from core.records.ledger_lines import LedgerLine
 from core.records.limits import LAST_MS
 from core.records.queue_lines import ItemLine, QueueLine
 from core.records.run import Run
-from core.store.compacted import ObservedRow, SessionUsage, Sums, sources_of, uid_key
+from core.store.compacted import DecidedRun, ObservedRow, Sums, sources_of, uid_key
 from core.store.compacting import digest_of
 from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.tables import metadata
@@ -69,6 +69,7 @@ def recorded(
                     at_ms=START_MS + number * HOUR_MS // by_hour,
                     tokens=dice.randrange(100, 90_000),
                     model="small",
+                    run_class="selected" if has_sessions else "imported",
                 ),
                 session=f"session-{number}" if has_sessions else None,
             )
@@ -350,16 +351,21 @@ def test_packed_sums_are_the_rollup(data: st.DataObject) -> None:
     for (hour, kind, bucket), sums in data.draw(st.dictionaries(places, rows)).items():
         rollup.usage[(hour, *kind, bucket)] = sums
     used_kinds = sorted({key[1:7] for key in rollup.usage})
-    sessions = [SessionUsage(kind, 1 << 62, 3, 2, 10, 1, 5) for kind in used_kinds]
+    decided = [
+        DecidedRun(1 << 62, 5 - at, 1 << 62, kind, 10, -1, at, 1) for at, kind in enumerate(used_kinds)
+    ]
     number = st.integers(0, 99)
     keys_of_rows = st.tuples(st.integers(0, (1 << 63) - 1), st.integers(-1, 500_000), number, number)
     counts = st.dictionaries(keys_of_rows, st.tuples(_COUNTS, _COUNTS, _COUNTS))
     by_session = [ObservedRow(*key, *amounts) for key, amounts in sorted(data.draw(counts).items())]
-    packed = Sums.unpacked(Sums.of(rollup, sessions, by_session, 7).packed())
+    packed = Sums.unpacked(Sums.of(rollup, by_session, decided, 7).packed())
     assert packed.observed_rows().T.tolist() == [list(row) for row in by_session]
     again = packed.rollup(OneEpoch())
     assert (again.arms, again.usage, again.last) == (rollup.arms, rollup.usage, rollup.last)
-    assert packed.n_in_sessions == 3 * len(sessions)
+    assert list(packed.decided_runs(1 << 62, range(9_999))) == [
+        one for one in sorted(decided) if one.hour >= 0
+    ]
+    assert not list(packed.decided_runs((1 << 62) - 1, range(9_999)))
 
 
 def test_sums_of_people_are_refused() -> None:

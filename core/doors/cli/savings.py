@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, say_compacted
+from core.doors.cli.program.app import answer, command, context_of
 from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import verb
 from core.records.savings_words import figure
 from core.records.view import View
 
 if TYPE_CHECKING:
-    from core.flows.context import Context
     from core.statistics.savings import Comparison, Savings
 
 
@@ -31,10 +30,10 @@ def savings(
     view = View(models=tuple(model or ()), channels=tuple(channel or ()))
     operation = verb("savings")
     result: Savings = operation.call(context, view=view)
-    answer(line, operation.plain(context, result), lambda: _say(context, result))
+    answer(line, operation.plain(context, result), lambda: _say(result))
 
 
-def _say(context: Context, result: Savings) -> None:
+def _say(result: Savings) -> None:
     overall = result.overall
     say_facts([*result.facts, *_proof(result)])
     say("", "How it is computed (more: armscope help savings):")
@@ -53,7 +52,6 @@ def _say(context: Context, result: Savings) -> None:
     if len(rows) > 1:
         say("")
         say_table(("model", "baseline", "selected", "savings", "verdict"), rows, numbers=(1, 2))
-    say_compacted(context)
 
 
 def _proof(result: Savings) -> list[tuple[str, str]]:

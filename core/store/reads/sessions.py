@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,12 +22,12 @@ from core.columns import (
     Ints,
     JoinedArms,
     SessionRuns,
-    coded,
 )
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
-from core.store.caches import coin_of, seed_of
+from core.store.caches import coin_of, draw_key
+from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
 from core.store.reads.arms import places_by_number
@@ -196,29 +197,60 @@ def session_runs(
 ) -> SessionRuns:
     """Return active baseline and selected runs of a span with ``n_runs`` of them; above `SAMPLED` a sample.
 
-    Where some are compacted, the others count as a sample, because the sums of usage have all.
     The span is applied as in `usage_columns`. Session keys are random, so those below a limit are a random sample of
-    sessions.
+    sessions. Compacted runs are among them. Of more than `RUNS_READ` the newest are, and then all are a sample.
     """
-    limit = _ALL_KEYS if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
+    limit = _ALL_KEYS - 1 if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
     columns = _columns(snapshot, n_runs, limit, since_ms, until_ms)
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
     import_nos, run_nos, bill_pico, bill_marks = rest
+    draw = list(map(draw_key, choice, run_nos))
+    prob = [coin_of(*one)[0] for one in zip(choice, import_nos, strict=True)]
+    columns = [
+        session,
+        hour,
+        draw,
+        run_class,
+        model,
+        channel,
+        status,
+        prob,
+        tokens,
+        duration_ms,
+        bill_pico,
+        bill_marks,
+    ]
+    if snapshot.is_compacted:
+        columns = _with_compacted(snapshot, columns, limit, since_ms, until_ms)
+    session, hour, draw, run_class, model, channel, status, prob, *amounts = columns
+    tokens, duration_ms, bill_pico, bill_marks = amounts
     return SessionRuns(
         session=ints(session),
-        draw=coded(map(seed_of, choice, run_nos))[0],
+        draw=ints(draw),
         hour=ints(hour),
         run_class=tuple(run_class),
         model=tuple(model),
         channel=tuple(channel),
         status=tuple(status),
-        prob_micro=ints([coin_of(*one)[0] for one in zip(choice, import_nos, strict=True)]),
+        prob_micro=ints(prob),
         tokens=ints(tokens),
         duration_ms=ints(duration_ms),
         bill_pico=ints(bill_pico),
         bill_marks=ints(bill_marks),
-        is_all=limit == _ALL_KEYS and (not snapshot.is_compacted or len(session) >= n_runs),
+        is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(session) >= n_runs),
     )
+
+
+def _with_compacted(
+    snapshot: Snapshot, columns: list[list[Any]], limit: int, since_ms: int | None, until_ms: int | None
+) -> list[list[Any]]:
+    """Return columns of `session_runs` with the compacted runs among them, in the order of the index."""
+    first = 0 if since_ms is None else since_ms // HOUR_MS
+    hours = range(first, (_EVER if until_ms is None else until_ms) // HOUR_MS)
+    compacted = decided_runs(snapshot, RUNS_READ - len(columns[0]), limit, hours)
+    rows = [*zip(*columns, strict=True), *(run.columns for run in compacted)]
+    rows.sort(key=itemgetter(0))
+    return [list(column) for column in zip(*rows, strict=True)] if rows else columns
 
 
 _LATEST: Final = (
@@ -237,10 +269,10 @@ def latest_in_sessions(snapshot: Snapshot, limit: int) -> tuple[Ints, Ints, Ints
 
 
 def _columns(
-    snapshot: Snapshot, n_runs: int, below: int, since_ms: int | None, until_ms: int | None
+    snapshot: Snapshot, n_runs: int, limit: int, since_ms: int | None, until_ms: int | None
 ) -> list[list[Any]]:
-    """Runs of the span whose session key is below a limit; those of unknown time where the span has no start."""
-    values = [snapshot.learner_id, snapshot.revision, min(below, _ALL_KEYS - 1)]
+    """Return runs of the span with session keys up to a limit; those of unknown time where the span has no start."""
+    values = [snapshot.learner_id, snapshot.revision, limit]
     if since_ms is None and until_ms is None:
         return snapshot.connection.columns(_RUNS.format(BY_SESSION, ""), values)
     way = BY_TIME if n_runs <= _SEEKS else BY_SESSION
