@@ -63,7 +63,7 @@ ABOUT_ALL = {
     ),
 }
 """What is asked of all learners, by who asks it, each with its reason."""
-LOOKS_AFTER = ("core/store/damage.py:", "core/store/schema.py:", "core/store/schema.py:")
+LOOKS_AFTER = ("core/store/damage.py:", "core/store/schema.py:", "core/store/views.py:")
 """Whoever looks after one file, page by page: another engine has its own."""
 
 _BOUND = re.compile(r"\blearner_id = \?")
