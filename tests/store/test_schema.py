@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
-from contextlib import closing
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ from core.store.store import Store
 from core.store.tables import metadata
 from core.store.text_index import NAME
 from core.store.views import VIEWS
+from tests.conftest import ROOT
 from tests.flows.history import described
 from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file, run_line
@@ -186,6 +190,43 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
         both = zip(before[name], after[name], strict=True)
         stored = [{column: later[column] for column in earlier} for earlier, later in both]
         assert stored == before[name], f"the rows of {name} stay as they are"
+    _use(context_at(path), tmp_path)
+
+
+_UPGRADE = """
+import sys
+from pathlib import Path
+from core.flows import maintenance
+print("ready", flush=True)
+maintenance.upgrade(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("part", [0.3, 0.7, 0.95])
+def test_an_upgrade_that_is_killed_is_done_again(part: float, tmp_path: Path) -> None:
+    """All migrations are one transaction; the chain and the index of texts go on where they were."""
+    whole, path = (tmp_path / name for name in ("whole.db", "killed.db"))
+    for one in (whole, path):
+        one.write_bytes(gzip.decompress(OLD[-1].read_bytes()))
+    command = [sys.executable, "-c", _UPGRADE]
+    seconds: list[float] = []
+    for one in (whole, path):
+        with subprocess.Popen([*command, str(one)], stdout=subprocess.PIPE, cwd=ROOT) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            began = time.perf_counter()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(part * seconds[0] if seconds else None)
+            child.kill()
+            seconds.append(time.perf_counter() - began)
+    maintenance.upgrade(path)
+    both = [_dump(one) for one in (whole, path)]
+    for dump in both:
+        for row in dump["learner"]:
+            row.update(chain_key=None, chain_sum=None, chain_head=None)
+        dump["link"] = [row | {"sum": None, "head": None} for row in dump["link"]]
+    assert both[0] == both[1]
+    assert queries.verify(context_at(path)).clean
     _use(context_at(path), tmp_path)
 
 
