@@ -347,7 +347,7 @@ def test_the_top_level_is_as_given() -> None:
 FORBIDDEN = {
     "unsafe_allow_html": r"unsafe_allow_html|allow_html",
     "pickle": r"\b([pP]ickle|dill|joblib)\b|import (marshal|shelve)",
-    "yaml": r"\byaml\.(?!safe_load\b|YAMLError\b)|from yaml",
+    "yaml": r"\byaml\.(?!safe_load\b|YAMLError\b|SafeLoader\b)|from yaml",
     "eval": r"(?<![\w.])(eval|exec)\(",
     "shell": r"shell\s*=\s*True|os\.system|os\.popen",
     "bare type: ignore": r"#\s*type:\s*ignore(?!\[)",
@@ -561,7 +561,7 @@ BUDGETS = {
     "core/flows": 16_060,
     "core/formats": 13_275,
     "core/guide": 390,
-    "core/installed": 4_060,
+    "core/installed": 4_300,
     "core/package": 50,
     "core/posterior": 605,
     "core/records": 9_875,

@@ -521,25 +521,6 @@ def test_bytes_links_cycles_and_huge_files_do_no_harm(tmp_path: Path) -> None:
     assert msgspec.json.decode(msgspec.json.encode(answer), type=MachineInventory) == answer
 
 
-def test_what_may_not_be_read_is_named(tmp_path: Path) -> None:
-    home, _ = claude_home(tmp_path, 2)
-    path = home / ".claude" / "skills" / "pdf" / "SKILL.md"
-    path.parent.mkdir(parents=True)
-    path.write_text("x")
-    real = Path.read_text
-    with pytest.MonkeyPatch.context() as patching:  # root reads what others may not
-
-        def refuse(self: Path, encoding: str | None = None, errors: str | None = None) -> str:
-            if self == path:
-                raise PermissionError(13, "no")
-            return real(self, encoding, errors)
-
-        patching.setattr(Path, "read_text", refuse)
-        answer = machine_inventory(home, NOW_MS)
-    assert by_name(answer) == {}
-    assert answer.unread == (f"{path} was not read: PermissionError.",)
-
-
 # Sessions of the other agents
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ _COUNTED: Final = frozenset(("skill", "tool"))
 _NAMELESS: Final = frozenset(("Gemini CLI",))
 """Agents whose calls need not name the server of a tool."""
 _MOST_NAMED: Final = 5
+_LONGEST_FOLDER: Final = 4_096
 _NO_TIME_MS: Final = 946_684_800_000
 """Packages set the times of their files to a year before 2000; such a time says nothing."""
 _OWN: Final = (".claude", ".codex", ".gemini", ".openclaw", ".pi", ".local/share/opencode")
@@ -45,8 +47,8 @@ Sessions = Mapping[str, Sequence[SessionUse]]
 
 def is_own(path: Path, home: Path) -> bool:
     """Return whether a path leads to sessions that agents keep below a home folder."""
-    real = path.resolve()
-    return any(real.is_relative_to((home / folder).resolve()) for folder in _OWN)
+    real = Path(os.path.realpath(path))  # resolve() refuses a link that leads to itself
+    return any(real.is_relative_to(os.path.realpath(home / folder)) for folder in _OWN)
 
 
 def inventory(home: Path | None = None) -> MachineInventory:
@@ -202,7 +204,7 @@ def _projects(home: Path, sessions: Iterable[SessionUse]) -> list[Path]:
     folders: dict[Path, None] = {}
     for folder in sorted({one.folder for one in sessions if one.folder is not None}):
         path = Path(folder)
-        if not path.is_absolute() or "\0" in folder:
+        if not path.is_absolute() or "\0" in folder or len(folder) > _LONGEST_FOLDER:
             continue
         for one in (path, *path.parents):
             if one in {home, home.parent} or one == Path(one.anchor):

@@ -21,7 +21,6 @@ from core.installed.files import (
     changed_ms,
     clean,
     context_file,
-    listed,
     listed_skill,
     member,
     server,
@@ -35,6 +34,8 @@ MANAGED: Final = (
     Path("/Library/Application Support/ClaudeCode/managed-settings.json"),
 )
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_MOST_INSTALLED: Final = 100
+"""Installations of one plugin: one for the user, and one for each project."""
 
 
 class AgentSettings(NamedTuple):
@@ -56,34 +57,34 @@ def items(
         home: The user's home folder.
         projects: Folders in which it was used.
         files: Reader of files.
-        managed: FileReader of settings that an administrator manages.
+        managed: Files of settings that an administrator manages.
     """
     fixed = [files.settings(path) for path in managed]
     folder = home / ".claude"
-    user = _settings(files, [folder / "settings.json"], fixed)
+    of_user = files.settings(folder / "settings.json")
+    user = _settings(folder / "settings.json", [of_user], fixed)
     own_items = [*_skills_and_commands(files, folder, user, None)]
     own_names = {item.name for item in own_items if item.path.endswith("SKILL.md")}
     yield from own_items
     yield from _plugins(files, folder, user)
     registry = files.settings(home / ".claude.json")
-    yield from _servers(member(registry, "mcpServers"), home / ".claude.json", user, None)
+    yield from _servers(files, member(registry, "mcpServers"), home / ".claude.json", user, None)
     yield from context_file(files, AGENT, folder / "CLAUDE.md")
     for project in projects:
         if project == home:
             continue
         within = project / ".claude"
-        local = _settings(
-            files,
-            [within / "settings.local.json", within / "settings.json", folder / "settings.json"],
-            fixed,
-        )
+        own_file = within / "settings.local.json"
+        layers = [files.settings(own_file), files.settings(within / "settings.json"), of_user]
+        local = _settings(own_file, layers, fixed)
         for item in _skills_and_commands(files, within, local, str(project)):
             # The user's own skill goes before one of a project that has its name.
             yield replace(item, state="out", carried=0) if item.name in own_names else item
         own = member(registry, "projects", str(project), "mcpServers")
-        yield from _servers(own, home / ".claude.json", local, str(project))
+        yield from _servers(files, own, home / ".claude.json", local, str(project))
         shared = project / ".mcp.json"
-        yield from _servers(member(files.settings(shared), "mcpServers"), shared, local, str(project))
+        servers = member(files.settings(shared), "mcpServers")
+        yield from _servers(files, servers, shared, local, str(project))
         for name in ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"):
             yield from context_file(files, AGENT, project / name, str(project))
 
@@ -113,13 +114,12 @@ def as_in_tools(item: InstalledItem) -> str:
     return plain if item.plugin is None else f"plugin_{_NAME.sub('_', item.plugin.split('@')[0])}_{plain}"
 
 
-def _settings(files: FileReader, paths: Sequence[Path], fixed: Sequence[dict[str, Any]]) -> AgentSettings:
-    """Return the settings of some files, the strongest first."""
-    layers = [*fixed, *(files.settings(path) for path in paths)]
+def _settings(own: Path, layers: Sequence[dict[str, Any]], fixed: Sequence[dict[str, Any]]) -> AgentSettings:
+    """Return the settings in force, from those of some files, the strongest first; ``own`` is the user's file."""
     shown: dict[str, Shown] = {}
     plugins: dict[str, bool] = {}
     rejected: set[str] = set()
-    for layer in reversed(layers):
+    for layer in reversed([*fixed, *layers]):
         shown |= {
             name: cast("Shown", value)
             for name, value in member(layer, "skillOverrides").items()
@@ -130,7 +130,7 @@ def _settings(files: FileReader, paths: Sequence[Path], fixed: Sequence[dict[str
     merged: dict[str, Any] = {}
     for layer in fixed:
         merged |= layer
-    return AgentSettings(shown, plugins, frozenset(rejected), merged, paths[0])
+    return AgentSettings(shown, plugins, frozenset(rejected), merged, own)
 
 
 def _skills_and_commands(
@@ -140,7 +140,7 @@ def _skills_and_commands(
     names = {skill.name for skill in skills}
     commands = [
         skill
-        for path in listed(folder / "commands", "**/*.md")
+        for path in files.listed(folder / "commands", "**/*.md")
         if clean(path.stem) not in names and (skill := files.skill(path, clean(path.stem))) is not None
     ]
     for skill in (*skills, *commands):
@@ -167,14 +167,13 @@ def _switch(skill: Skill, settings: AgentSettings) -> Switch | None:
 
 def _plugins(files: FileReader, folder: Path, settings: AgentSettings) -> Iterator[InstalledItem]:
     """Yield what the installed plugins bring; those of one project belong to it."""
-    installed = member(files.settings(folder / "plugins" / "installed_plugins.json"), "plugins")
-    for name, entries in sorted(installed.items()):
-        for entry in entries if isinstance(entries, list) else [entries]:
-            root = Path(str(member(entry).get("installPath", "")))
-            if not root.is_absolute():
-                continue
-            project = member(entry).get("projectPath")
-            yield from _of_plugin(files, root, name, settings, project if isinstance(project, str) else None)
+    path = folder / "plugins" / "installed_plugins.json"
+    for name, entries in files.entries(path, member(files.settings(path), "plugins")):
+        for entry in entries[:_MOST_INSTALLED] if isinstance(entries, list) else [entries]:
+            root, project = member(entry).get("installPath"), member(entry).get("projectPath")
+            if isinstance(root, str) and Path(root).is_absolute():
+                folder_name = clean(project) if isinstance(project, str) else None
+                yield from _of_plugin(files, Path(root), name, settings, folder_name)
 
 
 def _of_plugin(
@@ -182,27 +181,29 @@ def _of_plugin(
 ) -> Iterator[InstalledItem]:
     is_on = settings.plugins.get(name, True)
     is_fixed = name in member(settings.managed, "enabledPlugins") or project is not None
-    switch = Switch(file=clean(str(settings.own)), keys=("enabledPlugins", name), value=False, whole=name)
-    short = name.split("@", maxsplit=1)[0]
+    own_file, whole = clean(str(settings.own)), clean(name)
+    switch = Switch(file=own_file, keys=("enabledPlugins", whole), value=False, whole=whole)
+    short = whole.split("@", maxsplit=1)[0]
     manifest = files.settings(root / ".claude-plugin" / "plugin.json")
     unseen = ("hooks", "agents", "lspServers")
     is_unrecorded = any(name in manifest for name in unseen) or any(
         changed_ms(root / name) for name in unseen
     )
-    paths = [*listed(root / "skills", "*/SKILL.md"), *listed(root / "commands", "**/*.md")]
+    paths = [*files.skill_files(root / "skills"), *files.listed(root / "commands", "**/*.md")]
     for path in paths:
         own = clean(path.parent.name if path.name == "SKILL.md" else path.stem)
         skill = files.skill(path, f"{short}:{own}")
         if skill is not None:
             shown: Shown = "off" if not is_on else "user-invocable-only" if skill.is_for_users else "on"
-            item = listed_skill(AGENT, skill, shown, project=project, plugin=name)
+            item = listed_skill(AGENT, skill, shown, project=project, plugin=whole)
             also = None if item.also is None else f"{short}:{item.also}"
             yield replace(item, switch=None if is_fixed else switch, is_unrecorded=is_unrecorded, also=also)
     servers = manifest.get("mcpServers")
     if isinstance(servers, str):
         servers = member(files.settings(root / servers), "mcpServers")
-    for one in member(servers) or member(files.settings(root / ".mcp.json"), "mcpServers"):
-        item = server(AGENT, one, root / ".mcp.json", is_on=is_on, project=project, plugin=name)
+    servers = member(servers) or member(files.settings(root / ".mcp.json"), "mcpServers")
+    for one, _ in files.entries(root / ".mcp.json", servers):
+        item = server(AGENT, one, root / ".mcp.json", is_on=is_on, project=project, plugin=whole)
         yield replace(
             item,
             switch=None if is_fixed else switch,
@@ -212,9 +213,9 @@ def _of_plugin(
 
 
 def _servers(
-    servers: Mapping[str, Any], path: Path, settings: AgentSettings, project: str | None
+    files: FileReader, servers: Mapping[str, Any], path: Path, settings: AgentSettings, project: str | None
 ) -> Iterator[InstalledItem]:
-    for name in sorted(servers):
+    for name, _ in files.entries(path, servers):
         is_shared = path.name == ".mcp.json"
         item = server(AGENT, name, path, is_on=not (is_shared and name in settings.rejected), project=project)
         # The agent writes the other file at each start.

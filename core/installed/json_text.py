@@ -452,7 +452,9 @@ def _scalar(text: str, match: re.Match[str], grammar: _Grammar) -> object:
         if grammar is _JSON or raw in {"true", "false", "null"}:
             return json.loads(raw)
         if "x" in raw.lower():
-            return int(raw, 16)
+            number = int(raw, 16)
+            json.dumps(number)  # a number of thousands of digits has no form in JSON
+            return number
         is_whole = raw.lstrip("+-").isdigit()
         return int(raw) if is_whole else float(raw.replace("Infinity", "inf"))
     except ValueError:  # a number of thousands of digits

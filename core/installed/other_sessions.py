@@ -21,7 +21,7 @@ from core.formats.sqlite_file import opened
 from core.installed.files import clean
 from core.installed.sessions import UNREADABLE, Definition, NamedUse, SessionReader, SessionUse, use_key
 
-_SKILL_FILE: Final = re.compile(r"([^/\\\"'\s]{1,200})[/\\]+SKILL\.md")
+_SKILL_FILE: Final = re.compile(r"(?<![^/\\\"'\s])([^/\\\"'\s]{1,200})[/\\]+SKILL\.md")
 _SKILL_TOOLS: Final = frozenset(("activate_skill", "skill"))
 _INJECTED: Final = re.compile(r"\A\s*<skill(?:>\s*<name>([^<]{1,200})</name>| name=\"([^\"]{1,200})\")")
 """Text that Codex CLI and pi put in place of a skill that the user named."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -9,14 +10,14 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from core.installed.files import FileReader, Skill, context_file, listed, listed_skill, member, server
+from core.installed.files import FileReader, Skill, context_file, listed_skill, member, server
 from core.records.inventory import InstalledItem
 
 OPENCLAW: Final = "OpenClaw"
 
 
 class Layout(NamedTuple):
-    """FileReader of an agent below the home folder: settings, the keys of its servers, skills and context files.
+    """Files of an agent below the home folder: settings, the keys of its servers, skills and context files.
 
     A server is off where its member ``off`` has the value beside it. ``skills_off`` are the keys of skills that a
     setting ``enabled: false`` takes out: an object by the skill's key, or a list with the path of each.
@@ -78,11 +79,11 @@ def items(home: Path, files: FileReader) -> Iterator[InstalledItem]:
         off: frozenset[str] = frozenset()
         rules: dict[str, Any] = {}
         for pattern in layout.settings:
-            for path in listed(home, pattern):
+            for path in files.listed(home, pattern):
                 settings = files.settings(path)
                 off |= {*_switched_off(settings, layout.skills_off)}
                 rules |= _rules(settings, layout.skills_denied)
-                for name, entry in sorted(member(settings, *layout.servers).items()):
+                for name, entry in files.entries(path, member(settings, *layout.servers)):
                     key, value = layout.off
                     yield server(layout.agent, name, path, is_on=member(entry).get(key) is not value)
         for skill in _skills(home, layout, files):
@@ -99,7 +100,7 @@ def _skills(home: Path, layout: Layout, files: FileReader) -> Iterator[Skill]:
     known: set[Path] = set()
     for folder in (*layout.skills, *(layout.shared if own.parent.is_dir() else ())):
         for skill in files.skills(home / folder):
-            path = skill.path.resolve()
+            path = Path(os.path.realpath(skill.path))
             if path not in known:
                 known.add(path)
                 yield skill

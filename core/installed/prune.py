@@ -430,6 +430,8 @@ def _switched(home: Path, item: InstalledItem, state: PrunedState) -> _Switched 
     """Return the file and the edit that give an item a state, or why there is none."""
     if item.kind == "file":
         return "armscope does not switch a file that is always there"
+    if "\ufffd" in f"{item.name}{item.plugin}{item.key}":
+        return "its name is not Unicode"
     target = _TARGETS.get(item.agent, _no_setting)(home, item, state)
     return target if isinstance(target, str) else _as_edit(item, state, *target)
 

@@ -7,6 +7,7 @@ session that started them. A fork repeats lines of its parent: a use in both is 
 from __future__ import annotations
 
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import msgspec
 
 from core.formats.by_name import listed_names
 from core.formats.scalars import utc_ms_of
-from core.installed.files import clean
+from core.installed.files import clean, matches_below
 
 AGENT: Final = "Claude Code"
 _LONGEST_LINE: Final = 16 << 20
@@ -132,7 +133,7 @@ class SessionReader:
         known: dict[tuple[int, int], tuple[int, int, Path]] = {}  # a file by its number: links lead to it too
         for pattern in patterns:
             try:
-                paths = [*home.glob(pattern)]
+                paths = [*matches_below(home, pattern, lambda *_: self._count_unread())]
             except OSError:
                 self.n_unread += 1
                 continue
@@ -142,7 +143,9 @@ class SessionReader:
                 except OSError:
                     self.n_unread += 1
                     continue
-                if path.is_file():
+                if (
+                    stat.S_ISREG(status.st_mode) and status.st_size
+                ):  # files of the kernel have no size, and may block
                     known.setdefault(
                         (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size, path)
                     )
@@ -154,6 +157,9 @@ class SessionReader:
             left -= size
             chosen.append(path)
         return sorted(chosen)
+
+    def _count_unread(self) -> None:
+        self.n_unread += 1
 
     def lines(self, path: Path) -> Iterator[bytes]:
         """Yield the lines of a file; a longer one comes in pieces, which are no JSON."""

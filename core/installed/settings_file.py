@@ -210,7 +210,7 @@ def records(folder: Path) -> list[Record]:
 def _loaded(path: Path) -> Record:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Record)
-    except (OSError, msgspec.DecodeError) as problem:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise InvalidInput(
             f"A record of edits must be readable, and {path} is not.",
             next_step="Move it to another folder. Its edits then have no undo.",

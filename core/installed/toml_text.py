@@ -21,6 +21,10 @@ _MARK: Final = "\ufeff"
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _NAME: Final = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _KEY: Final = re.compile(rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*+")
+_DEEPEST: Final = 200
+_LARGEST_BITS: Final = 10_000
+_DEEP: Final = re.compile(rf"(?:^|[\[{{,])[ \t]*{_NAME}(?:[ \t]*\.[ \t]*{_NAME}){{{_DEEPEST}}}", re.MULTILINE)
+"""A key of more names than levels are allowed. The library's time for one grows with the square of its length."""
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _PIECE: Final = re.compile(
     r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
@@ -62,14 +66,32 @@ def parsed(text: str) -> dict[str, Any]:
     >>> parsed("[a]\nb = 1")
     {'a': {'b': 1}}
     """
+    if _DEEP.search(text):
+        raise _too_deep()
     try:
-        return tomllib.loads(text.removeprefix(_MARK))
+        values = tomllib.loads(text.removeprefix(_MARK))
     except (ValueError, RecursionError) as problem:
         line = re.search(r"at line (\d+)", str(problem))
         where = f"line {line[1]}" if line else "its end"
         raise InvalidInput(
             f"A settings file must be TOML; {where} is not.", next_step="Correct the line by hand."
         ) from None
+    _check_size(values)
+    return values
+
+
+def _check_size(value: object, depth: int = 0) -> None:
+    """Refuse values that have no form in JSON: too many levels, or a number of thousands of digits."""
+    if depth > _DEEPEST:
+        raise _too_deep()
+    if isinstance(value, int) and value.bit_length() > _LARGEST_BITS:
+        raise InvalidInput(f"A number may have {_LARGEST_BITS:,} bits, got more.", next_step=_BY_HAND)
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_size(one, depth + 1)
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput(f"A settings file may nest {_DEEPEST} levels, got more.", next_step=_BY_HAND)
 
 
 def edited(text: str, edits: Sequence[Edit]) -> Edited:
@@ -270,7 +292,7 @@ def _appended(text: str, lines: Sequence[str]) -> Span:
 
 
 def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _dumped_key(keys: Sequence[str]) -> str:
