@@ -686,6 +686,64 @@ def test_shared_skills_belong_to_each_agent_that_is_installed(tmp_path: Path) ->
     ]
 
 
+RULES: dict[str, tuple[dict[str, Any], str]] = {
+    "brackets are letters": (
+        {"permission": {"skill": {"[a]": "deny", "a[b]": "deny", "[!a]*": "deny"}}},
+        "a[b]",
+    ),
+    "stars and marks": ({"permission": {"skill": {"?b": "deny", "*c": "deny"}}}, "ab bc"),
+    "case counts": ({"permission": {"skill": {"AB": "deny", "A*": "deny"}}}, ""),
+    "the last match": ({"permission": {"skill": {"ab": "deny", "*": "allow", "bc": "deny"}}}, "bc"),
+    "a rule to ask": ({"permission": {"skill": {"*": "deny", "a*": "ask"}}}, "bc"),
+    "all": ({"permission": "deny"}, "a[b] ab bc"),
+    "all tools": ({"permission": {"*": "deny"}}, "a[b] ab bc"),
+    "all tools but skills": ({"permission": {"*": "deny", "skill": "allow"}}, ""),
+    "all tools after skills": ({"permission": {"skill": {"ab": "allow"}, "sk*": "deny"}}, "a[b] ab bc"),
+    "other tools": ({"permission": {"bash": "deny", "skills": "deny"}, "tools": {"bash": False}}, ""),
+    "a switch of tools": ({"tools": {"skill": False}, "permission": {"skill": {"ab": "allow"}}}, "a[b] bc"),
+    "a space and a star": ({"permission": {"skill": {"ab *": "deny", "b *": "deny"}}}, "ab"),
+    "new rules": (
+        {
+            "permission": {"skill": "allow"},
+            "permissions": [
+                {"action": "s*", "resource": "*b*", "effect": "deny"},
+                {"action": "skill", "resource": "bc", "effect": "ask"},
+                {"action": "shell", "resource": "*", "effect": "deny"},
+            ],
+        },
+        "a[b] ab",
+    ),
+    "the agent": (
+        {"permission": "deny", "agent": {"build": {"permission": {"skill": {"b*": "allow"}}}}},
+        "a[b] ab",
+    ),
+    "another agent": ({"agent": {"plan": {"permission": "deny"}}}, ""),
+    "the default agent": (
+        {
+            "default_agent": "own",
+            "agents": {"own": {"permissions": [{"action": "skill", "resource": "ab", "effect": "deny"}]}},
+        },
+        "ab",
+    ),
+    "an agent in Markdown": ({"default_agent": "written"}, "bc"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_of_opencode_take_skills_out(name: str, tmp_path: Path) -> None:
+    """Its documentation of the versions 1 and 2 has: * and ? are special, and the last rule that matches counts."""
+    rules, out = RULES[name]
+    folder = tmp_path / ".config" / "opencode"
+    for skill in ("a[b]", "ab", "bc"):
+        write_skill(folder / "skills", skill, "does it", changed_ms=LONG_AGO_MS)
+    put(folder / "opencode.json", rules)
+    (folder / "agents").mkdir()
+    written = "---\ndescription: own\npermission:\n  skill:\n    b*: deny\n---\nDo it.\n"
+    (folder / "agents" / "written.md").write_text(written)
+    found = by_name(machine_inventory(tmp_path, NOW_MS))
+    assert [name for name, one in sorted(found.items()) if one.item.state == "out"] == sorted(out.split())
+
+
 def test_requests_of_a_session_are_counted_once(tmp_path: Path) -> None:
     home, _ = claude_home(tmp_path, 5, n_replies=lambda number: [9, 0, 3, 4, 5][number])
     answer = machine_inventory(home, NOW_MS)

@@ -14,6 +14,14 @@ from core.installed.files import FileReader, Skill, context_file, listed_skill, 
 from core.records.inventory import InstalledItem
 
 OPENCLAW: Final = "OpenClaw"
+_MOST_RULES: Final = 1_000
+
+
+class SkillRule(NamedTuple):
+    """A rule of opencode for the skills whose names match a pattern: allow, ask or deny."""
+
+    pattern: str
+    effect: str
 
 
 class Layout(NamedTuple):
@@ -21,8 +29,8 @@ class Layout(NamedTuple):
 
     A server is off where its member ``off`` has the value beside it. ``skills_off`` are the keys of skills that a
     setting ``enabled: false`` takes out: an object by the skill's key, or a list with the path of each.
-    ``skills_denied`` are the keys of rules that hide skills by patterns of names; the last match counts.
-    ``shared`` are folders of skills that belong to several agents.
+    ``shared`` are folders of skills that belong to several agents. ``agents`` are folders with a Markdown file for
+    each of the agent's own agents.
     """
 
     agent: str
@@ -32,8 +40,8 @@ class Layout(NamedTuple):
     context: tuple[str, ...]
     off: tuple[str, object] = ("enabled", False)
     skills_off: tuple[str, ...] = ()
-    skills_denied: tuple[str, ...] = ()
     shared: tuple[str, ...] = (".agents/skills",)
+    agents: tuple[str, ...] = ()
 
 
 LAYOUTS: Final = (
@@ -58,8 +66,8 @@ LAYOUTS: Final = (
         ("mcp",),
         (".config/opencode/skill", ".config/opencode/skills"),
         (".config/opencode/AGENTS.md",),
-        skills_denied=("permission", "skill"),
         shared=(".claude/skills", ".agents/skills"),
+        agents=tuple(f".config/opencode/{name}" for name in ("agent", "agents", "mode", "modes")),
     ),
     Layout(
         OPENCLAW,
@@ -77,18 +85,22 @@ def items(home: Path, files: FileReader) -> Iterator[InstalledItem]:
     """Yield what the other agents carry in every folder."""
     for layout in LAYOUTS:
         off: frozenset[str] = frozenset()
-        rules: dict[str, Any] = {}
+        every: list[Mapping[str, Any]] = []
         for pattern in layout.settings:
             for path in files.listed(home, pattern):
                 settings = files.settings(path)
+                every.append(settings)
                 off |= {*_switched_off(settings, layout.skills_off)}
-                rules |= _rules(settings, layout.skills_denied)
                 for name, entry in files.entries(path, member(settings, *layout.servers)):
                     key, value = layout.off
                     yield server(layout.agent, name, path, is_on=member(entry).get(key) is not value)
+        rules = [*_rules_for_skills(home, layout, every, files)] if layout.agents else []
+        if len(rules) > _MOST_RULES:
+            files.skip(home / layout.settings[-1], f"more than {_MOST_RULES:,} rules for skills")
         for skill in _skills(home, layout, files):
-            is_off = off & {skill.key, str(skill.path)} or _is_denied(rules, skill.name)
-            item = listed_skill(layout.agent, skill, "off" if is_off else "on")
+            is_off = off & {skill.key, str(skill.path)}
+            is_off_by_rule = _is_denied(rules[-_MOST_RULES:], skill.title or skill.name)
+            item = listed_skill(layout.agent, skill, "off" if is_off or is_off_by_rule else "on")
             yield replace(item, key=skill.key) if layout.agent == OPENCLAW else item
         for name in layout.context:
             yield from context_file(files, layout.agent, home / name)
@@ -106,20 +118,62 @@ def _skills(home: Path, layout: Layout, files: FileReader) -> Iterator[Skill]:
                 yield skill
 
 
-def _rules(settings: Mapping[str, Any], keys: Sequence[str]) -> Mapping[str, Any]:
-    """Return the action by pattern; one action for all skills has the pattern ``*``."""
-    rules = member(settings, *keys[:-1]).get(keys[-1]) if keys else None
-    return rules if isinstance(rules, dict) else {"*": rules} if isinstance(rules, str) else {}
+def _rules_for_skills(
+    home: Path, layout: Layout, every: Sequence[Mapping[str, Any]], files: FileReader
+) -> Iterator[SkillRule]:
+    """Yield the rules of the agent that a session starts with: first those of all agents, then its own."""
+    for settings in every:
+        yield from _rules(settings)
+    names = [settings["default_agent"] for settings in every if "default_agent" in settings]
+    name = names[-1] if names and isinstance(names[-1], str) else "build"
+    for settings in every:
+        for key in ("agent", "mode", "agents"):
+            yield from _rules(member(settings, key, name))
+    for folder in layout.agents if Path(name).name == name else ():
+        path = home / folder / f"{name}.md"
+        yield from _rules(files.front(path, files.text(path) or "") or {})
 
 
-def _is_denied(rules: Mapping[str, Any], name: str) -> bool:
-    """Return whether the last rule that matches the name denies the skill.
+def _rules(settings: Mapping[str, Any]) -> Iterator[SkillRule]:
+    """Yield the rules for skills in settings, in the order of opencode 2: tools, permission, permissions."""
+    for key, value in member(settings, "tools").items():
+        if _matches("skill", key) and isinstance(value, bool):
+            yield SkillRule("*", "allow" if value else "deny")
+    old = settings.get("permission")
+    for key, value in {"*": old}.items() if isinstance(old, str) else member(old).items():
+        if _matches("skill", key):
+            for pattern, effect in {"*": value}.items() if isinstance(value, str) else member(value).items():
+                if isinstance(effect, str):
+                    yield SkillRule(pattern, effect)
+    new = settings.get("permissions")
+    for rule in new if isinstance(new, list) else ():
+        match rule:
+            case {"action": str(action), "resource": str(pattern), "effect": str(effect)}:
+                if _matches("skill", action):
+                    yield SkillRule(pattern, effect)
 
-    >>> _is_denied({"*": "allow", "draft-*": "deny"}, "draft-letter"), _is_denied({"a": "deny", "*": "ask"}, "a")
-    (True, False)
+
+def _matches(name: str, pattern: str) -> bool:
+    """Return whether a whole name matches a pattern of opencode, in which only ``*`` and ``?`` are special.
+
+    A pattern that ends with a space and a star also matches a name without either.
+
+    >>> _matches("a[b]c", "a[b]?"), _matches("b", "[b]"), _matches("git", "git *")
+    (True, False, True)
     """
-    actions = [action for pattern, action in rules.items() if fnmatchcase(name, pattern)]
-    return actions[-1:] == ["deny"]
+    pattern = pattern.replace("\\", "/").replace("[", "[[]")
+    name = name.replace("\\", "/")
+    return fnmatchcase(name, pattern) or (pattern.endswith(" *") and fnmatchcase(name, pattern[:-2]))
+
+
+def _is_denied(rules: Sequence[SkillRule], name: str) -> bool:
+    """Return whether the last rule that matches a name denies the skill; a rule to ask leaves it in the list.
+
+    >>> _is_denied([SkillRule("*", "allow"), SkillRule("draft-*", "deny")], "draft-letter")
+    True
+    """
+    last = next((rule for rule in reversed(rules) if _matches(name, rule.pattern)), None)
+    return last is not None and last.effect == "deny"
 
 
 def _switched_off(settings: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:
