@@ -12,6 +12,7 @@ import re
 import signal
 import string
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -24,7 +25,7 @@ import pytest
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.installed import settings_file
 from core.installed.json_text import Edit, edited, parsed, reverted
-from core.installed.settings_file import Plan, make, planned, records, take_back, undone, write
+from core.installed.settings_file import make, planned, records, take_back, undone, write
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -412,8 +413,8 @@ def test_a_file_that_fails_takes_back_those_before_it(tmp_path: Path) -> None:
 # Kills
 
 
-def _killed(plans: list[Plan], folder: Path, n_lines: int) -> bool:
-    """Make some plans in a child that is killed at its n-th line of the module; return whether it was."""
+def is_killed(work: Callable[[], object], n_lines: int) -> bool:
+    """Work in a child that is killed at its n-th line of the module; return whether it was."""
     child = os.fork()
     if child == 0:
         left = n_lines
@@ -429,39 +430,10 @@ def _killed(plans: list[Plan], folder: Path, n_lines: int) -> bool:
 
         try:
             sys.settrace(step)
-            make(plans, "test", folder, 1)
+            work()
         finally:
             os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.long)])
-def test_a_kill_at_any_step_leaves_whole_files_and_an_undo(step: int, tmp_path: Path) -> None:
-    settings = Settings(Random("killed"))
-    edits = settings.edits()
-    n_lines, was_killed, outcomes = 1, True, set()
-    while was_killed:
-        home = tmp_path / str(n_lines)
-        paths = [home / name / "settings.json" for name in ("one", "two")]
-        for path in paths:
-            path.parent.mkdir(parents=True)
-            write_file(path, settings)
-        plans = [plan for path in paths if (plan := planned(path, edits)) is not None]
-        assert len(plans) == 2
-        was_killed = _killed(plans, home / "edits", n_lines)
-        now = tuple(path.read_bytes() for path in paths)
-        before, after = settings.text.encode(), (plans[0].text or "").encode()
-        assert set(now) <= {before, after}
-        outcomes.add(tuple(one == before for one in now))
-        for record in records(home / "edits"):
-            backs = [back for change in record.changes if (back := undone(change)) is not None]
-            take_back(record, backs, home / "edits", 2)
-        assert [path.read_bytes() for path in paths] == [before, before]
-        again = [plan for path in paths if (plan := planned(path, edits)) is not None]
-        make(again, "test", home / "edits", 3)
-        assert not [one for path in paths for one in path.parent.iterdir() if one.name != "settings.json"]
-        n_lines += step
-    assert outcomes == {(True, True), (False, True), (False, False)}
 
 
 # Examples

@@ -10,6 +10,7 @@ import re
 import string
 import tomllib
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,8 +21,8 @@ import pytest
 from core.errors import InvalidInput, NotApplicable
 from core.installed import json_text, toml_text
 from core.installed.json_text import Edit
-from core.installed.settings_file import make, planned, records, take_back, undone, write
-from tests.test_settings_files import Settings, applied, is_within, without_empty, worlds
+from core.installed.settings_file import Plan, make, planned, records, take_back, undone, write
+from tests.test_settings_files import Settings, applied, is_killed, is_within, without_empty, worlds
 
 FILES = 1000
 SERVERS = ("docs", "my server", "a.b", 'quo"te', "日本", "git-hub")
@@ -328,6 +329,55 @@ def test_an_undo_keeps_the_changes_of_others_and_names_them(
         assert comments_of(after) == comments_of(changed)
         seen = "".join((*back.shown, *back.others)) + msgspec.json.encode(plan.change).decode()
         assert not [secret for secret in settings.secrets if secret in seen]
+
+
+def plans_of(edits: dict[Path, list[Edit]]) -> list[Plan]:
+    return [plan for path, own in edits.items() if (plan := planned(path, own)) is not None]
+
+
+def take_all_back(folder: Path) -> None:
+    for record in records(folder):
+        backs = [back for change in record.changes if (back := undone(change)) is not None]
+        take_back(record, backs, folder, 2)
+
+
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("is_undo", [False, True])
+def test_a_kill_at_any_step_leaves_whole_files_and_an_undo(is_undo: bool, step: int, tmp_path: Path) -> None:
+    """One prune edits a file of each form. Then a skill that an edit names by its path gets another name."""
+    kinds = {"settings.json": Settings, "config.toml": TomlSettings, "openclaw.json": Json5Settings}
+    drawn = {name: kind(Random("killed 18")) for name, kind in kinds.items()}
+    drawn_edits = {name: settings.edits() for name, settings in drawn.items()}
+    assert all(mark in one.text for mark, one in zip(("//", "#", "//"), drawn.values(), strict=True))
+    n_lines, was_killed, outcomes = 1, True, set()
+    while was_killed:
+        home = tmp_path / str(n_lines)
+        skill, folder = home / "skills" / "pdf" / "SKILL.md", home / "edits"
+        edits = {home / name.partition(".")[0] / name: [*own] for name, own in drawn_edits.items()}
+        for path, settings in zip((*edits, skill), (*drawn.values(), drawn["settings.json"]), strict=True):
+            path.parent.mkdir(parents=True)
+            write_file(path, settings)
+        value = {"path": str(skill), "enabled": False}
+        edits[home / "config" / "config.toml"].append(
+            Edit(action="add", keys=("skills", "config"), value=value)
+        )
+        before, plans = [path.read_bytes() for path in edits], plans_of(edits)
+        after = [(plan.text or "").encode() for plan in plans]
+        work = partial(make, plans, "test", folder, 1)
+        if is_undo:
+            work()
+        was_killed = is_killed(partial(take_all_back, folder) if is_undo else work, n_lines)
+        now = [path.read_bytes() for path in edits]
+        assert all(one in pair for one, *pair in zip(now, before, after, strict=True))
+        outcomes.add(tuple(one == old for one, old in zip(now, before, strict=True)))
+        skill.parent.rename(home / "skills" / "moved")
+        take_all_back(folder)
+        assert [path.read_bytes() for path in edits] == before
+        make(plans_of(edits), "test", folder, 3)
+        assert [one for path in edits for one in path.parent.iterdir()] == [*edits]
+        assert (home / "skills" / "moved" / "SKILL.md").read_bytes() == before[0]
+        n_lines += step
+    assert outcomes == {tuple((n < number) is not is_undo for number in (1, 2, 3)) for n in range(4)}
 
 
 # Examples
