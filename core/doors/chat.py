@@ -36,6 +36,7 @@ from core.permissions import Action, authorise
 from core.records.actor import Actor
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.javascript import WHITE_SPACE, number, trimmed
+from core.records.misfits import misfit
 
 CONFIRM_S: Final = 300
 """Seconds in which a confirmation is valid."""
@@ -332,7 +333,8 @@ def handler(bridges: Bridges) -> Handler:
             message = msgspec.convert(json_body(call.body), ChatMessage)
         except msgspec.ValidationError as problem:
             raise InvalidInput(
-                f"A message must be an object with text, of a bridge also with channel and sender: {problem}.",
+                "A message must be an object with text, of a bridge also with channel and sender: "
+                f"{misfit(problem)}.",
                 next_step='Send it like {"text": "/learning status"}.',
             ) from problem
         return json_answer(200, {"reply": chat(service, actor, message, member_of=bridges(service, actor))})

@@ -22,6 +22,7 @@ from core.permissions import Action
 from core.records.actor import Actor
 from core.records.arm import ARM_TYPES, MICRO, Arm, check_key
 from core.records.limits import shown
+from core.records.misfits import misfit
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.offer import ArmState, Report, SelectionOptions
 from core.records.selection import Decision
@@ -135,7 +136,7 @@ def _read(arguments: Arguments, kind: type[_T]) -> _T:
         return msgspec.convert(arguments, kind)
     except msgspec.ValidationError as problem:
         raise InvalidInput(
-            f"An argument must have the type in the schema, got: {problem}.",
+            f"An argument must have the type in the schema: {misfit(problem, arguments)}.",
             next_step="Send it as the schema has it; nothing was done.",
         ) from None
 

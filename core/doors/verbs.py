@@ -26,6 +26,7 @@ from core.doors.signatures import parameters_of, summary_of
 from core.doors.terminal import json_form
 from core.errors import ArmscopeError, InvalidInput
 from core.permissions import Action
+from core.records.misfits import misfit
 
 if TYPE_CHECKING:
     from core.flows.context import Context
@@ -100,8 +101,8 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
                 raise own from problem
             fields = ", ".join(self.input.__struct_encode_fields__) or "none"
             raise InvalidInput(
-                f"The request of {self.name} must be an object with its fields ({fields}), got this problem: "
-                f"{problem}{allowed_at(self.input, str(problem))}.",
+                f"The request of {self.name} must have fields of these names ({fields}) and their types: "
+                f"{misfit(problem, document)}{allowed_at(self.input, str(problem))}.",
                 next_step=f"Send it like {msgspec.json.encode(self.example).decode()}; nothing was done.",
             ) from problem
 

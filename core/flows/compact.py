@@ -103,7 +103,7 @@ def _until_ms(context: Context, keep_days: int | None) -> int:
             "The days that runs are kept must be given, got none; the setting keep_runs_days is 0, so all are kept.",
             next_step="Say how many, for example: armscope compact --keep-days 365. Nothing was deleted.",
         )
-    keep_days = whole("keep_days", keep_days, MAX_KEEP_DAYS, lowest=1)
+    keep_days = whole("keep_days", keep_days, MAX_KEEP_DAYS, lowest=1, example=365)
     return (context.clock() - keep_days * DAY_MS) // HOUR_MS * HOUR_MS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
@@ -13,6 +14,8 @@ from core.flows.context import Context
 from core.records.answers import SettingAnswer
 from core.records.bill import plain_prices
 from core.records.learner import LearnerSettings
+from core.records.limits import shown
+from core.records.misfits import misfit
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
 
@@ -112,15 +115,24 @@ def changed(settings: LearnerSettings, name: str, value: object) -> LearnerSetti
         if isinstance(own, ArmscopeError):  # the error of our own record needs no addition
             raise InvalidSetting(own.problem, next_step=own.next_step) from problem
         raise InvalidSetting(
-            f"{name} {_allowed(name) or 'has another form'}, got {str(value)[:80]!r}: {problem}.",
-            next_step="armscope settings shows the form of the present value.",
+            f"{_allowed(name, value) or misfit(problem, {**plain, name: whole})}.",
+            next_step=_example(name, plain[name]),
         ) from problem
 
 
-def _allowed(name: str) -> str:
-    """Return the allowed values of a setting with few values, for an error; else ""."""
+def _allowed(name: str, value: object) -> str:
+    """Return what is wrong with the value of a setting that has few values; else ""."""
     kind = get_type_hints(LearnerSettings)[name]
-    return f"must be {' or '.join(get_args(kind))}" if get_origin(kind) is Literal else ""
+    if get_origin(kind) is not Literal:
+        return ""
+    return f"{name} must be {' or '.join(get_args(kind))}, got {shown(value)}"
+
+
+def _example(name: str, present: object) -> str:
+    """Return the command that sets the present value, so that a user sees its form."""
+    if present in ([], {}):
+        return "armscope help settings shows the form of each setting."
+    return f"For example: armscope settings set {name} {shlex.quote(_words(present))}."
 
 
 def _words(value: object) -> str:

@@ -50,7 +50,7 @@ def create_token(
     name = check_token_name(name)
     checked_scopes = check_scopes(scopes)
     learner_names = None if learners is None else _learner_names(learners)
-    days = whole("A token's days", days, MAX_DAYS, lowest=1)
+    days = whole("A token's days", days, MAX_DAYS, lowest=1, example=90)
     secret = secret_of(secrets.randbits(SECRET_BITS))
 
     def work(txn: Transaction) -> NewToken:

@@ -36,6 +36,7 @@ from core.records.ledger_lines import (
     RunLine,
 )
 from core.records.limits import Count, Duration, Label, Millis, shown
+from core.records.misfits import misfit
 from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
 from core.records.selection import Selection
 
@@ -266,7 +267,7 @@ class RunDecoder:
             entry = _run_entry(line_run, self._inventories)
         except msgspec.ValidationError as problem:
             raise InvalidInput(
-                f"A run must be as our own lines have it, got one of which this is wrong: {problem}.",
+                f"A run must be as our own lines have it, got one of which this is wrong: {misfit(problem)}.",
                 next_step='Send it like {"kind":"run","uid":"r1","arms":["tool:fs:Read"],"calls":["Read"]}.',
             ) from problem
         except (Flaw, UnreadableSource) as problem:

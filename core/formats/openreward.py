@@ -28,6 +28,7 @@ from core.formats.tool_output import digest_of_metadata, digest_of_value, first_
 from core.records.counts import number_of
 from core.records.episode import Episode, Step
 from core.records.limits import Count, Millis, shown
+from core.records.misfits import misfit
 from core.records.rollout import Message, RolloutEvent, Started, Updated, without_text
 
 NAME: Final = "openreward"
@@ -85,7 +86,7 @@ def event_of(document: object) -> RolloutEvent | None:
     try:
         return _stored_event(msgspec.convert(document, _Event))
     except msgspec.ValidationError as problem:
-        raise Flaw(f"is none that can be read: {problem}") from problem
+        raise Flaw(f"is none that can be read: {misfit(problem)}") from problem
 
 
 def _stored_event(event: _Event) -> RolloutEvent | None:

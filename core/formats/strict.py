@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from core.errors import ArmscopeError, InvalidInput
+from core.records.misfits import misfit
 
 T = TypeVar("T")
 
@@ -101,7 +102,11 @@ def reason(error: BaseException, raw: bytes) -> str:
         return "is nested too deeply"
     if isinstance(error, msgspec.ValidationError):
         ours = error.__cause__  # what a record says of itself is a sentence
-        return str(ours) if isinstance(ours, ArmscopeError) else f"has another shape than its format: {error}"
+        return (
+            str(ours)
+            if isinstance(ours, ArmscopeError)
+            else f"has another shape than its format: {misfit(error)}"
+        )
     if isinstance(error, msgspec.DecodeError):
         return _malformed(str(error), raw)
     return str(error)

@@ -58,7 +58,8 @@ class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return prior
 
 
-MAX_KEEP_DAYS: Final = 36_500
+MAX_KEEP_DAYS: Final = 18_250
+"""50 years: more would reach back before 1970, and no run ended then."""
 MAX_PRICES: Final = 1_000
 MAX_WEIGHTS: Final = 1_000
 _MAX_MODEL_CHARS: Final = 200
@@ -130,7 +131,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             if not 0 <= value <= 10**12:
                 raise InvalidSetting(
                     f"{name} must be a whole number from 0 to 10^12, got {value}.",
-                    next_step="0 means unlimited for budget_tokens and k.",
+                    next_step="Use for example 20. 0 means unlimited for budget_tokens and k.",
                 )
         if not 1 <= self.hold_minutes <= MAX_HOLD_MINUTES:
             raise InvalidSetting(

@@ -23,6 +23,8 @@ MAX_TOKENS: Final = 10**12
 MAX_DURATION_MS: Final = 10**12
 LAST_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999."""
+_EXAMPLES: Final = {LAST_MS: 1_767_225_600_000}
+"""Examples by the highest value, where 10 is none: the start of 2026."""
 _SHOWN_CHARS: Final = 60
 
 T = TypeVar("T")
@@ -46,6 +48,7 @@ def whole(
     highest: int,
     *,
     lowest: int = 0,
+    example: int | None = None,
     where: str = "",
     error: type[InvalidInput] = InvalidInput,
 ) -> int:
@@ -57,12 +60,18 @@ def whole(
     Traceback (most recent call last):
     core.errors.InvalidInput: duration_ms must be a whole number from 0 to 10^12, got 1.5 (run 'r1'). Round it, \
 or leave it out when it is unknown.
+    >>> whole("level", 0, 5, lowest=1)
+    Traceback (most recent call last):
+    core.errors.InvalidInput: level must be a whole number from 1 to 5, got 0. Use one in this range, for example 5.
     """
     number = _index(value)
     if number is None or not lowest <= number <= highest:
+        is_fraction = number is None and _float(value) is not None
+        chosen = _EXAMPLES.get(highest, 10) if example is None else example
+        usable = f"Use one in this range, for example {min(max(lowest, chosen), highest)}."
         raise error(
             f"{name} must be a whole number from {_power(lowest)} to {_power(highest)}, got {shown(value)}{where}.",
-            next_step="Round it, or leave it out when it is unknown.",
+            next_step="Round it, or leave it out when it is unknown." if is_fraction else usable,
         )
     return number
 
@@ -256,4 +265,6 @@ def _float(value: object) -> float | None:
 
 def _power(limit: int) -> str:
     digits = str(limit)
-    return f"10^{len(digits) - 1}" if limit > 10**6 and digits.strip("0") == "1" else digits
+    if limit > 10**6 and digits.strip("0") == "1":
+        return f"10^{len(digits) - 1}"
+    return f"{limit:,}" if limit < 10**9 else digits

@@ -41,5 +41,5 @@ def check_number(name: str, value: int, lowest: int = 0) -> None:
     if not lowest <= value <= MAX_COUNT:
         raise InvalidInput(
             f"{name} must be a whole number from {lowest} to 10^15, got {value}.",
-            next_step="Correct the number in the line.",
+            next_step="Correct the number in the line, for example to 10.",
         )

@@ -394,12 +394,31 @@ def test_what_a_program_sends_is_checked_by_name_and_type() -> None:
     ):
         with pytest.raises(InvalidInput) as refused:
             note.decode(wrong)
+        assert "`" not in refused.value.problem
         assert "arm, text, key" in refused.value.problem
         assert '"text":"slow on Mondays"' in refused.value.next_step
     with pytest.raises(InvalidArm, match="type:category:name"):
         verb("select").decode({"arms": [{"key": "search"}]})
     with pytest.raises(InvalidInput, match="paths"):
         verb("import").decode({"paths": [3]})
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "words"),
+    [
+        ("compact", {"keep_days": "many"}, "keep_days must be a whole number or null, got 'many'"),
+        ("compact", {"shrink": 1}, "shrink must be true or false, got 1"),
+        ("compact", {"days": 1}, "it has an unknown field 'days'"),
+        ("note", {"arm": ARM}, "it lacks the field 'text'"),
+        ("note", [ARM], f"it must be an object, got ['{ARM}']"),
+        ("import", {"paths": [3]}, "paths[0] must be text, got 3"),
+        ("select", {"arms": [{"key": 7}]}, "arms[0].key must be text, got 7"),
+    ],
+)
+def test_a_wrong_type_is_named_in_plain_words(name: str, sent: object, words: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        verb(name).decode(sent)
+    assert refused.value.problem.endswith(f"{words}.")
 
 
 def test_a_name_that_is_no_verb_is_told_what_there_is() -> None:

@@ -18,6 +18,7 @@ from core.flows.learn import record_all
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.actor import Actor
+from core.records.learner import MAX_KEEP_DAYS
 from core.records.times import DAY_MS, iso
 from core.store import compacting
 from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
@@ -74,11 +75,13 @@ def test_the_setting_says_how_long_runs_are_kept(tmp_path: Path) -> None:
     assert compact(context).runs == 6
 
 
-@pytest.mark.parametrize("days", [0, -1, 36_501])
+@pytest.mark.parametrize("days", [0, -1, MAX_KEEP_DAYS + 1, 10**9])
 def test_days_outside_the_limits_are_refused(tmp_path: Path, days: int) -> None:
     context = days_context(tmp_path)
-    with pytest.raises(InvalidInput, match="keep_days must be a whole number from 1 to 36500"):
+    with pytest.raises(InvalidInput, match="keep_days must be a whole number from 1 to 18,250") as refused:
         compact(context, keep_days=days)
+    assert "for example 365" in refused.value.next_step
+    assert preview_compact(context, keep_days=MAX_KEEP_DAYS).until.endswith(":00:00.000Z")
     if days:
         with pytest.raises(InvalidSetting, match="keep_runs_days"):
             change(context, "keep_runs_days", days)

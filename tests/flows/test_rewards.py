@@ -556,24 +556,27 @@ def test_a_prior_moves_every_belief_that_follows_it(context: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "words"),
     [
-        ("nope", 1),
-        ("baseline_rate", 1.7),
-        ("baseline_rate", "often"),
-        ("baseline_rate", None),
-        ("k", True),
-        ("k", 1.5),
-        ("seed_arms", ["Read"]),
-        ("priors", {"tool": {"alpha_micro": -1, "beta_micro": 1}}),
-        ("priors", {"agent": {"alpha_micro": 1, "beta_micro": 1}}),
-        ("phase", "asleep"),
+        ("nope", 1, "must be one of"),
+        ("baseline_rate", 1.7, "within 0 to 1, got 1.7"),
+        ("baseline_rate", "often", "must be a number, got 'often'"),
+        ("baseline_rate", None, "must be a number, got None"),
+        ("k", True, "must be a whole number, got True"),
+        ("k", 1.5, "must be a whole number, got 1.5"),
+        ("seed_arms", ["Read"], "type:category:name"),
+        ("priors", {"tool": {"alpha_micro": -1, "beta_micro": 1}}, "must be above 0"),
+        ("priors", {"agent": {"alpha_micro": 1, "beta_micro": 1}}, "has an unknown field 'agent'"),
+        ("phase", "asleep", "got 'asleep'"),
+        ("keep_runs_days", "all", "keep_runs_days must be a whole number, got 'all'"),
     ],
 )
-def test_a_setting_outside_changes_nothing(context: Context, name: str, value: object) -> None:
+def test_a_setting_outside_changes_nothing(context: Context, name: str, value: object, words: str) -> None:
     before = msgspec.to_builtins(queries.frame(context).settings)
     with pytest.raises(InvalidSetting) as refused:
         change(context, name, value)
+    assert words in refused.value.problem
+    assert "`" not in refused.value.problem
     assert refused.value.next_step
     assert msgspec.to_builtins(queries.frame(context).settings) == before
 

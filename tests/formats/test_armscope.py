@@ -309,12 +309,12 @@ def test_a_time_may_be_written_as_people_do(tmp_path: Path) -> None:
         ({"arms": ["gadget:fs:x"]}, "tool, skill, file, memory, section"),
         ({"arms": ["tool:fs:x", "tool:fs:x"]}, "twice"),
         ({"arms": [{"key": "tool:fs:x", "token_cost": -1}]}, "token_cost"),
-        ({"arms": "tool:fs:x"}, "Expected `array`"),
+        ({"arms": "tool:fs:x"}, "must be a list, got text"),
         ({"excluded": ["tool:fs:Read"]}, "in a run's prompt or left out"),
         ({"excluded": ["tool:fs:a", "tool:fs:a"]}, "excluded once"),
         ({"excluded": ["nonsense"]}, "type:category:name"),
         ({"uid": ""}, "uid"),
-        ({"uid": 7}, "Expected `str`"),
+        ({"uid": 7}, "uid must be text"),
         ({"status": "fine"}, "status"),
         ({"token_cots": 7}, "token_cots"),
         ({"usage": {"input": -5}}, "usage.input"),
@@ -323,10 +323,10 @@ def test_a_time_may_be_written_as_people_do(tmp_path: Path) -> None:
         ({"ended_at": "yesterday"}, "ISO 8601"),
         ({"ended_at_ms": -1}, "ended_at_ms"),
         ({"reward": "high"}, "reward"),
-        ({"calls": ["x" * 513]}, "length <= 512"),
-        ({"calls": [{"name": "x" * 513}]}, "length <= 512"),
-        ({"not_offered": ["x" * 513]}, "length <= 512"),
-        ({"model": "x" * 513}, "length <= 512"),
+        ({"calls": ["x" * 513]}, "at most 512 characters"),
+        ({"calls": [{"name": "x" * 513}]}, "at most 512 characters"),
+        ({"not_offered": ["x" * 513]}, "at most 512 characters"),
+        ({"model": "x" * 513}, "at most 512 characters"),
     ],
 )
 def test_what_cannot_be_is_rejected_with_its_line_and_reason(
@@ -442,7 +442,7 @@ SEEN = {"arm": "tool:fs:Read", "where": "text", "excerpt": "a"}
     [
         ([{**SEEN, "arm": "skill:x:main"}], "not in the prompt, 'skill:x:main'"),
         ([SEEN, {**SEEN, "excerpt": "b"}], "two references to the same arm"),
-        ([{**SEEN, "excerpt": "x" * 161}], "length <= 160"),
+        ([{**SEEN, "excerpt": "x" * 161}], "at most 160 characters"),
     ],
 )
 def test_a_reference_that_cannot_be_is_one_rejected_line(

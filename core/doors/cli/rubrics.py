@@ -12,6 +12,7 @@ from core.doors.cli.program.app import answer, command, context_of, group, writt
 from core.doors.terminal import say_table
 from core.doors.verbs import verb
 from core.errors import InvalidInput
+from core.records.misfits import misfit
 from core.records.rubric import MOST_LEVELS, Rubric
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _rubric(version: str, title: str, file: Path | None) -> Rubric:
     except msgspec.ValidationError as problem:
         raise InvalidInput(
             f"A rubric must be an object with title, criteria and 2 to {MOST_LEVELS} levels, got one of which this "
-            f"is wrong: {problem}.",
+            f"is wrong: {misfit(problem)}.",
             next_step='A level is written {"words": "Right", "outcome": "success", "score": 1}.',
         ) from problem
 

@@ -85,7 +85,7 @@ def _count(call: HttpCall, name: str) -> int | None:
     if value is not None and (not re.fullmatch("[0-9]{1,15}", value) or int(value) < 1):
         raise InvalidInput(
             f"{name} must be a whole number from 1 on, got something else.",
-            next_step="Leave it out for the default.",
+            next_step="Use for example 1000, or leave it out for the default.",
         )
     return None if value is None else int(value)
 

@@ -124,7 +124,7 @@ def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InvalidInput(
             f"{name} must be a whole number, got something else.",
-            next_step="Write it in digits, or leave it out.",
+            next_step="Write it in digits, for example 10, or leave it out.",
         )
     return int(text)
 

@@ -258,7 +258,7 @@ def _limit(call: HttpCall) -> int:
     if not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= MAX_LIMIT:
         raise InvalidInput(
             f"limit must be a whole number from 1 to {MAX_LIMIT:,}, got something else.",
-            next_step=f"Leave it out for {DEFAULT_LIMIT}.",
+            next_step=f"Use for example 10, or leave it out for {DEFAULT_LIMIT}.",
         )
     return int(text)
 

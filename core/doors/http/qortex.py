@@ -50,7 +50,8 @@ def _window(query: Mapping[str, str]) -> dict[str, int]:
         return {}
     if len(text) > _MAX_DIGITS or not text.isascii() or not text.removeprefix("-").isdigit():
         raise InvalidInput(
-            f"window must be a whole number, got {shown(text)}.", next_step="Send one, or leave it out."
+            f"window must be a whole number, got {shown(text)}.",
+            next_step="Use for example 10, or leave it out.",
         )
     return {"window": int(text)}
 

@@ -272,7 +272,7 @@ def _limit(arguments: Arguments, default: int, most: int) -> int:
     if type(limit) is not int or not 1 <= limit <= most:
         raise InvalidInput(
             f"limit must be a whole number from 1 to {most:,}, got {shown(limit)}.",
-            next_step="Send fewer, or leave it out.",
+            next_step="Use for example 10, or leave it out.",
         )
     return limit
 

@@ -129,7 +129,7 @@ def _check(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise InvalidInput(
             f"{name} must be a whole number from {least} to {most:,}, got {value}.",
-            next_step="Correct it, or leave it out.",
+            next_step=f"Use for example {min(max(least, 10), most)}, or leave it out.",
         )
 
 
