@@ -45,7 +45,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``lines``, ``runs``, ``rewards`` and ``resets`` count the content of the files, without undone imports. ``texts``
     False: texts and excerpts are left out. ``hidden`` counts evaluations that are left out because a blind queue
-    hides them from the actor.
+    hides them from the actor. ``compacted`` counts runs of which only sums are left, so that they are in no file.
     """
 
     armscope: str
@@ -69,6 +69,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     texts: bool = True
     hidden: int = 0
     head: str | None = None
+    compacted: int = 0
 
 
 class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,6 +190,7 @@ def _manifest(context: Context, snapshot: Snapshot, answer: ExportAnswer, packer
         files=tuple(packer.files),
         texts=answer.texts,
         hidden=answer.hidden,
+        compacted=answer.compacted,
     )
 
 

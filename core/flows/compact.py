@@ -60,7 +60,7 @@ def compact(
         Neither ``keep_days`` nor the setting says how long runs are kept.
     StoreBusy, StoreFull
         The runs are deleted, but the file was not rewritten: a long read used it, or the disk is full. Compact
-        again.
+        again with ``shrink``.
     """
     context.permit("erase")
     until_ms = _until_ms(context, keep_days)
@@ -77,7 +77,7 @@ def compact(
     if shrink and not context.store.database.scour():
         raise StoreBusy(
             f"{n_runs:,} runs are deleted, but a long read kept the file from being rewritten.",
-            next_step="Close the programs that read the database, and compact again.",
+            next_step="Close the programs that read the database. Then compact again with shrink (--shrink).",
         )
     return _answer(until_ms, n_runs, n_left, len(imports), shrunk=shrink)
 

@@ -43,6 +43,7 @@ from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLi
 from core.records.line_texts import line_without_texts
 from core.records.parameters import ExportFormat
 from core.records.times import iso
+from core.store.compacted import all_compacted
 from core.store.episodes import episode_lines
 from core.store.export_rows import arm_lines, run_lines
 from core.store.ledger import all_reward_lines
@@ -132,7 +133,13 @@ def write_into(
         texts=snapshot.shows_texts,
         hidden=len(snapshot.hidden),
         format=format,
+        compacted=_n_compacted(snapshot),
     )
+
+
+def _n_compacted(snapshot: Snapshot) -> int:
+    deleted = all_compacted(snapshot)
+    return 0 if deleted is None else deleted.runs
 
 
 def lines(snapshot: Snapshot, progress: ProgressCallback | None = None) -> Iterator[LedgerLine]:
@@ -223,6 +230,7 @@ class OpenClawView:
             hidden=len(self._snapshot.hidden),
             format=format,
             observations=self._counts["observations"],
+            compacted=_n_compacted(self._snapshot),
         )
 
     def _traces(self) -> Iterator[object]:

@@ -29,7 +29,7 @@ from core.records.times import instant
 from core.settings import Located, Server, local_operator
 from core.store.engine.sqlite import Database, copy_file, is_empty
 from core.store.files import make_file, make_folder
-from core.store.reads.across import n_acts_beyond, n_runs, n_runs_beyond
+from core.store.reads.across import n_acts_beyond, n_compacted, n_runs, n_runs_beyond
 from core.store.schema import upgrade
 from core.store.store import Store
 
@@ -39,7 +39,8 @@ _ANOTHER: Final = "Use a sound backup that armscope made; nothing was changed."
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of a restore: runs and acts that the database has and the backup lacks.
 
-    None = the database is damaged and they can't be counted. ``runs`` are those of the backup.
+    None = the database is damaged and they can't be counted. ``runs`` are those of the backup, without its
+    ``compacted`` ones.
     """
 
     file: str
@@ -47,6 +48,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     runs_lost: int | None
     acts_lost: int | None
+    compacted: int = 0
 
 
 def restore(
@@ -102,6 +104,7 @@ def restore(
         runs=plan.runs,
         runs_lost=plan.runs_lost,
         acts_lost=plan.acts_lost,
+        compacted=plan.compacted,
     )
 
 
@@ -136,7 +139,12 @@ def _refuse_unsound(store: Store, actor: Actor) -> None:
 def _plan(file: Path, live: Database, restored: Database) -> RestorePlan:
     with restored.reading() as theirs:
         plan = RestorePlan(
-            file=str(file), database=str(live.path), runs=n_runs(theirs), runs_lost=0, acts_lost=0
+            file=str(file),
+            database=str(live.path),
+            runs=n_runs(theirs),
+            runs_lost=0,
+            acts_lost=0,
+            compacted=n_compacted(theirs),
         )
         if is_empty(live.path):
             return plan

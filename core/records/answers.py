@@ -112,7 +112,8 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a written export, which is not loss-free without ``texts`` or with ``hidden`` evaluations.
 
     ``texts`` False: the actor may not read texts and excerpts. ``hidden`` counts left-out evaluations by others, of
-    items that are open to the actor in a blind queue. ``head`` is that of the learner's chain.
+    items that are open to the actor in a blind queue. ``head`` is that of the learner's chain. ``compacted`` counts
+    runs of which only sums are left, so that they are in no file.
     """
 
     file: str
@@ -130,6 +131,7 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     observations: int = 0
     observations_file: str | None = None
     head: str | None = None
+    compacted: int = 0
 
 
 class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +194,10 @@ class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of a restore. ``kept`` is the file with the replaced database; None = there was none."""
+    """Answer of a restore. ``kept`` is the file with the replaced database; None = there was none.
+
+    ``runs`` are those with rows, and ``compacted`` those of which only sums are left.
+    """
 
     file: str
     database: str
@@ -200,3 +205,4 @@ class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     runs_lost: int | None
     acts_lost: int | None
+    compacted: int = 0

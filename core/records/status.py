@@ -34,6 +34,17 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def left_out_words(n_compacted: int) -> str:
+    """Return the sentence about the compacted runs that an export lacks; there are some.
+
+    >>> left_out_words(1)
+    'The file lacks 1 compacted run, so it is not loss-free: only sums are left of it.'
+    """
+    them = "it" if n_compacted == 1 else "them"
+    lacks = f"The file lacks {number_of(n_compacted, 'compacted run')}"
+    return f"{lacks}, so it is not loss-free: only sums are left of {them}."
+
+
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """Baseline against selected runs; intervals are of 95 %, for one look, and None where there is none.
 

@@ -136,7 +136,7 @@ def _compacted(
 def _cannot_grow(uid: str, compaction_no: int) -> Conflict:
     return Conflict(
         f"Run {uid!r} was recorded with other content, and compaction {compaction_no} has deleted it.",
-        next_step="Give every request a uid of its own; a compacted run can't be extended.",
+        next_step="A compacted run can't be extended: send it under another uid.",
     )
 
 

@@ -10,7 +10,7 @@ from dashboard.reading import reading
 from dashboard.widgets.arm import belief, evaluations, head, in_or_out, ledger, notes
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.words import compacted, muted, sentence
 
 
 def page() -> None:
@@ -27,6 +27,7 @@ def page() -> None:
     cost = head.token_cost(known, index)
     sentence(sentences.arm(judged, token_cost=cost, year_of_ms=year_of_ms), here.tokens)
     muted(sentences.arm_facts(judged, row.band, path, year_of_ms=year_of_ms))
+    compacted(here.frame.compacted)
     in_or_out.lately(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Belief now"):

@@ -69,3 +69,17 @@ def test_what_lists_and_compares_runs_names_those_that_are_gone(old: Shell) -> N
     status = document(old("status", "--json"))
     assert (status["runs"], status["compacted"]["runs"]) == (3, 1)
     assert document(old("verify", "--json"))["ok"]
+    code, out, _ = old("compact", "--keep-days", "365", "--yes")
+    assert (code, "Nothing to delete" in out, "Written to" in out) == (0, True, False)
+
+
+def test_exports_and_restores_name_compacted_runs(old: Shell, tmp_path: Path) -> None:
+    document(old("compact", "--keep-days", "365", "--yes", "--json"))
+    for path in ("a.jsonl", "b.json", "c.csv", "d.parquet"):
+        form = path.rpartition(".")[2]
+        _, out, _ = old("export", tmp_path / path, "--format", form)
+        assert "lacks 1 compacted run" in " ".join(out.split()), form
+    assert document(old("export", tmp_path / "e.zip", "--manifest", "--json"))["manifest"]["compacted"] == 1
+    document(old("backup", tmp_path / "backup.db", "--json"))
+    _, out, _ = old("restore", tmp_path / "backup.db", "--yes")
+    assert "2 runs and the sums" in " ".join(out.split())

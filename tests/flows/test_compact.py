@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import Denied, InvalidInput, InvalidSetting
+from core.errors import Denied, InvalidInput, InvalidSetting, StoreBusy
 from core.flows import queries
 from core.flows.compact import compact, preview_compact
 from core.flows.context import Context
@@ -150,5 +150,8 @@ def test_the_file_shrinks_on_request(tmp_path: Path) -> None:
     full = path.stat().st_size
     assert compact(context, keep_days=5).runs == 1_506
     assert path.stat().st_size >= full
+    with context.reading(), pytest.raises(StoreBusy) as refused:
+        compact(context, keep_days=5, shrink=True)
+    assert "armscope compact --shrink" in refused.value.next_step
     assert compact(context, keep_days=5, shrink=True).shrunk
     assert path.stat().st_size < 0.5 * full

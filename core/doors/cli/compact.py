@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.app import command, context_of, done, written
 from core.doors.cli.program.spelling import words
+from core.doors.documents import act as act_document
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
 from core.records.counts import number_of
@@ -32,8 +33,15 @@ def compact(
     if not yes:
         _confirm(context, keep_days)
     result: CompactAnswer = verb("compact").call(context, keep_days=keep_days, shrink=shrink)
-    message = f"{number_of(result.runs, 'run')} deleted that ended before {result.until}. Their sums stay."
-    written(line, context, result, message, act=None)
+    if result.runs:
+        message = (
+            f"{number_of(result.runs, 'run')} deleted that ended before {result.until}. Their sums stay."
+        )
+        written(line, context, result, message, act=None)
+        return
+    rewritten = " The file was rewritten." if shrink else ""
+    message = f"Nothing to delete: no run without feedback ended before {result.until}.{rewritten}"
+    done(line, act_document(context, result), lambda: say(message))
 
 
 def _confirm(context: Context, keep_days: int | None) -> None:

@@ -15,6 +15,7 @@ from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.counts import number_of
+from core.records.status import left_out_words
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingQuery
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _say_package(packed: BundleAnswer) -> None:
 
 
 def _left_out(result: ExportAnswer | Manifest) -> str:
-    """Return the note on an export from which texts or evaluations are left out."""
+    """Return the note on an export from which texts, evaluations or compacted runs are left out."""
     words = ""
     if not result.texts:
         words += " Texts (notes, reasons, feedback, excerpts) are left out, so it is not loss-free."
@@ -173,7 +174,7 @@ def _left_out(result: ExportAnswer | Manifest) -> str:
             f" {number_of(result.hidden, 'evaluation')} by others left out, so it is not loss-free: what they are of "
             "is open to you in a blind queue. Judge it or pass it over, and export again."
         )
-    return words
+    return words + (f" {left_out_words(result.compacted)}" if result.compacted else "")
 
 
 def _say_export(result: ExportAnswer) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.flows import queries
     from core.flows.doctor import Examination
     from core.flows.restore import RestorePlan
-    from core.records.answers import BackupAnswer
+    from core.records.answers import BackupAnswer, RestoreAnswer
 
 
 @command(examples=["verify", "verify --quiet || echo damaged", "verify --head 120:5f0c…"])
@@ -139,15 +139,19 @@ def restore(
     done(
         line,
         result,
-        lambda: say(
-            f"{result.database} holds {result.file} again: {number_of(result.runs, 'run')}.{backup_note}"
-        ),
+        lambda: say(f"{result.database} holds {result.file} again: {_runs(result)}.{backup_note}"),
     )
+
+
+def _runs(restored: RestorePlan | RestoreAnswer) -> str:
+    """Return the number of runs in a backup, and of its compacted ones if there are any."""
+    more = f" and the sums of {number_of(restored.compacted, 'compacted run')}" if restored.compacted else ""
+    return f"{number_of(restored.runs, 'run')}{more}"
 
 
 def _cost(plan: RestorePlan) -> list[str]:
     """Return what a restore would replace, in words."""
-    lines = [f"{plan.file} is sound and holds {number_of(plan.runs, 'run')}."]
+    lines = [f"{plan.file} is sound and holds {_runs(plan)}."]
     if plan.runs_lost is None or plan.acts_lost is None:
         return [
             *lines,

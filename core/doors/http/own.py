@@ -37,6 +37,7 @@ from core.formats.armscope import RunDecoder
 from core.formats.strict import json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
+from core.records.answers import ExportAnswer
 from core.records.audit import AuditEntry, AuditPage
 from core.records.episode_page import EpisodeCursor, EpisodeRow
 from core.records.observation import MAX_REQUEST_KEY_CHARS
@@ -51,6 +52,7 @@ AT_LEARNER: Final = f"{ROOT}/learners/{{name}}"
 MAX_LIMIT: Final = 1_000
 DEFAULT_LIMIT: Final = 50
 _KEY: Final = "idempotency-key"
+_COMPACTED: Final = "armscope-compacted-runs"
 _MEDIA: Final[Mapping[ExportFormat, str]] = {
     "jsonl": NDJSON,
     "json": JSON,
@@ -550,7 +552,11 @@ def _export(context: Context, call: HttpCall) -> HttpAnswer:
             f"format must be one of {', '.join(EXPORT_FORMATS)}, got another.",
             next_step="Choose one of them.",
         )
-    return file_answer(200, _MEDIA[form], lambda target: export_into(context, target, "-", form))
+    results: list[ExportAnswer] = []
+    answer = file_answer(
+        200, _MEDIA[form], lambda target: results.append(export_into(context, target, "-", form))
+    )
+    return answer._replace(headers={**answer.headers, _COMPACTED: str(results[0].compacted)})
 
 
 def _timeseries(context: Context, call: HttpCall) -> HttpAnswer:
@@ -807,7 +813,13 @@ ROWS: Final = (
         "GET",
         "export",
         _export,
-        RouteText(id="export", words=verb("export").words, query=FORMAT, answers=tuple(_MEDIA.values())),
+        RouteText(
+            id="export",
+            words=verb("export").words,
+            query=FORMAT,
+            answers=tuple(_MEDIA.values()),
+            headers={_COMPACTED: "Number of compacted runs, which the file lacks: only their sums are left."},
+        ),
     ),
     _act("select", "select"),
     _row("POST", "runs", _record, RouteText(verb=_RECORD)),

@@ -60,6 +60,7 @@ _TABLE: Final[tuple[tuple[str, str], ...]] = (
     (r"armscope evaluate\b", f"POST {_AT}/evaluations"),
     (r"armscope erase\b", f"POST {_AT}/erasures"),
     (r"armscope compact --keep-days (\d+)", rf'POST {_AT}/compactions with {{"keep_days": \1}}'),
+    (r"armscope compact --shrink", rf'POST {_AT}/compactions with {{"shrink": true}}'),
     (r"armscope compact\b", f"POST {_AT}/compactions"),
     # Options that are fields of a body, or of an import's address.
     (r"--create", '"create": true'),

@@ -47,6 +47,16 @@ def _rank(row: Row) -> list[tuple[int, object]]:
     return [(rank, value if rank else 0) for rank, value in zip(ranks, row, strict=True)]
 
 
+def n_compacted(connection: Connection) -> int:
+    """Return the number of compacted runs of all learners."""
+    return int(
+        connection.rows(
+            "SELECT coalesce(sum(c.n_runs), 0) FROM compaction c JOIN learner l ON l.learner_id = c.learner_id"
+            " WHERE c.revision <= l.revision"
+        )[0][0]
+    )
+
+
 def n_runs(connection: Connection) -> int:
     """Return the number of active runs of all learners."""
     return int(

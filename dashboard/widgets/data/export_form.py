@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.flows.bundle import Manifest
 from core.records.parameters import ExportFormat
+from core.records.status import left_out_words
 from dashboard import downloads, wording
 from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
 from dashboard.widgets.popover import lazy_popover
@@ -58,6 +59,8 @@ def _download(ready: downloads.ReadyExport) -> None:
             f":orange[:material/warning:] {wording.things(manifest.hidden, 'evaluation')} by others left out, so it "
             "is not loss-free: what they are of is open to you in a blind queue. Judge it or pass it over first."
         )
+    if manifest.compacted:
+        st.markdown(f":orange[:material/warning:] {wording.literal(left_out_words(manifest.compacted))}")
     with st.container(horizontal=True, vertical_alignment="center"):
         save("Save the zip", ready.path, "save export")
         behind = lazy_popover("Manifest", key="manifest")

@@ -169,7 +169,9 @@ def test_series_are_told_window_by_window(asking: Asking) -> None:
 
 
 def test_exports_are_the_file(context: Context, asking: Asking) -> None:
-    lines = asking.get(f"{AT}/export").lines
+    whole = asking.get(f"{AT}/export")
+    assert whole.headers["armscope-compacted-runs"] == "0"
+    lines = whole.lines
     assert {line["kind"] for line in lines} >= {"learner", "arm", "run", "reward"}
     assert asking.get(f"{AT}/export?format=json").document["posteriors"]
     assert asking.get(f"{AT}/export?format=csv").body.startswith(b"armId,")
