@@ -101,7 +101,7 @@ def say_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: C
     """Write a table for a person; columns of ``numbers`` are set to the right."""
     shown = [[printable(cell) for cell in row] for row in rows]
     bold = partial(_styled, sys.stdout, _BOLD)
-    _say(sys.stdout, table(heads, shown, numbers=numbers, columns=_columns(), styled=bold))
+    _say(sys.stdout, table_lines(heads, shown, numbers=numbers, columns=_columns(), styled=bold))
 
 
 def say_rows(rows: Sequence[object], form: Literal["csv", "tsv", "nl"]) -> None:
@@ -130,7 +130,7 @@ def row_lines(rows: Sequence[object], form: Literal["csv", "tsv"]) -> Iterator[s
 
 def say_facts(rows: Iterable[tuple[str, str]]) -> None:
     """Write pairs of a name and a value, for a person."""
-    _say(sys.stdout, facts([(name, printable(value)) for name, value in rows], columns=_columns()))
+    _say(sys.stdout, fact_lines([(name, printable(value)) for name, value in rows], columns=_columns()))
 
 
 def say_error(error: ArmscopeError | dict[str, object], *, as_json: bool) -> None:
@@ -239,7 +239,7 @@ _LEAST: Final = 12
 Row = Sequence[str]
 
 
-def table(
+def table_lines(
     heads: Row,
     rows: Sequence[Row],
     *,
@@ -251,7 +251,7 @@ def table(
 
     ``columns`` is how many characters fit in a line, None = as many as there are.
 
-    >>> list(table(("arm", "pulls"), [("a", "7"), ("bcde", "12")], numbers=[1], columns=None))
+    >>> list(table_lines(("arm", "pulls"), [("a", "7"), ("bcde", "12")], numbers=[1], columns=None))
     ['arm   pulls', 'a         7', 'bcde     12']
     """
     widths = [max(map(_width, column)) for column in zip(heads, *rows, strict=True)]
@@ -266,9 +266,9 @@ def table(
         yield from _lines(row, widths, numbers)
 
 
-def facts(rows: Sequence[tuple[str, str]], *, columns: int | None) -> Iterator[str]:
+def fact_lines(rows: Sequence[tuple[str, str]], *, columns: int | None) -> Iterator[str]:
     """Yield lines of pairs; long values continue below themselves.
-    >>> list(facts([("arms", "45"), ("file", "/data/a.db")], columns=None))
+    >>> list(fact_lines([("arms", "45"), ("file", "/data/a.db")], columns=None))
     ['arms  45', 'file  /data/a.db']
     """
     indent = max((_width(name) for name, _ in rows), default=0) + len(_GAP)

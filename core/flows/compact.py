@@ -79,7 +79,7 @@ def compact(
             f"{n_runs:,} runs are deleted, but a long read kept the file from being rewritten.",
             next_step="Close the programs that read the database. Then compact again with shrink (--shrink).",
         )
-    return _answer(until_ms, n_runs, n_left, len(imports), shrunk=shrink)
+    return _answer(until_ms, n_runs, n_left, len(imports))
 
 
 def preview_compact(context: Context, *, keep_days: int | None = None) -> CompactAnswer:
@@ -107,14 +107,11 @@ def _until_ms(context: Context, keep_days: int | None) -> int:
     return (context.clock() - keep_days * DAY_MS) // HOUR_MS * HOUR_MS
 
 
-def _answer(
-    until_ms: int, n_runs: int, n_left: int, n_imports: int, *, shrunk: bool = False
-) -> CompactAnswer:
+def _answer(until_ms: int, n_runs: int, n_left: int, n_imports: int) -> CompactAnswer:
     return CompactAnswer(
         until=iso(until_ms) or "",
         runs=n_runs,
         left=n_left,
         imports=n_imports,
         lost=LOST if n_runs else (),
-        shrunk=shrunk,
     )

@@ -96,7 +96,7 @@ class CompactAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     ``until``: they ended before that time. ``left`` counts runs of that time that stay whole, because feedback or
     another fact is about them. ``imports`` lost runs and can't be undone. ``lost`` says what can't be answered
-    afterwards. ``shrunk``: the file was rewritten without them.
+    afterwards.
     """
 
     until: str
@@ -104,7 +104,6 @@ class CompactAnswer(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     imports: int
     lost: tuple[str, ...]
-    shrunk: bool = False
     is_preview: bool = False
 
 

@@ -61,7 +61,7 @@ def test_what_lists_and_compares_runs_names_those_that_are_gone(old: Shell) -> N
     for line in listing:
         assert "compact deleted" not in old(*line)[1]
     answer = document(old("compact", "--keep-days", "365", "--shrink", "--yes", "--json"))
-    assert (answer["runs"], answer["imports"], answer["shrunk"], answer["learner"]) == (1, 1, True, "default")
+    assert (answer["runs"], answer["imports"], answer["learner"]) == (1, 1, "default")
     for line in listing:
         assert SENTENCE in " ".join(old(*line)[1].split()), line
     gone = error(old("run", "old", "--json"), 1, "unknown_run")

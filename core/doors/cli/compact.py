@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import command, context_of, done, written
+from core.doors.cli.program.app import check_terminal, command, context_of, done, written
 from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.terminal import say, say_table
@@ -47,8 +46,7 @@ def compact(
 def _confirm(context: Context, keep_days: int | None) -> None:
     from core.flows.compact import preview_compact
 
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("compacting without a terminal to ask on needs --yes; nothing was deleted")
+    check_terminal("compacting", "deleted")
     preview = preview_compact(context, keep_days=keep_days)
     rows = (
         (f"runs to delete, which ended before {preview.until}", preview.runs),

@@ -5,13 +5,12 @@ Episode tables in a terminal: environments, episodes, steps, findings and models
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 
-from core.doors.cli.program.app import Fields, answer, command, context_of, group, written
+from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, group, written
 from core.doors.cli.program.spelling import Options, words
 from core.doors.terminal import say
 from core.doors.verbs import verb
@@ -51,7 +50,6 @@ Ends = tuple[float, float] | None
 EPISODES = group(
     "episodes", words="List environments and episodes, show, compare or credit them, or declare a scale."
 )
-NEEDS_YES = "a credit without a terminal to ask on needs --yes; nothing was credited"
 PREVIEW = "It would be: {scale} Nothing was declared."
 
 
@@ -229,8 +227,7 @@ def _ends(prefix: str, ends: Ends) -> dict[str, float]:
 def _confirm(context: Context, uid: str, rule: CreditRule) -> None:
     from core.flows import queries
 
-    if not sys.stdin.isatty():
-        raise typer.BadParameter(NEEDS_YES)
+    check_terminal("a credit", "credited")
     say_credit(queries.preview_credit(context, uid, rule))
     typer.confirm("Go on?", abort=True)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Fields, command, context_of, written
+from core.doors.cli.program.app import Fields, check_terminal, command, context_of, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
@@ -49,8 +48,7 @@ def erase(
 def _confirm(context: Context, values: Fields) -> None:
     from core.flows.erase import preview_erase
 
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("erasing without a terminal to ask on needs --yes; nothing was erased")
+    check_terminal("erasing", "erased")
     preview = preview_erase(context, **values)
     say_table(("where", "texts"), [(column, f"{count:,}") for column, count in preview.places.items()])
     say("They are erased for good: this can't be undone. Numbers stay.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 import shlex
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from core.doors.cli.program.app import (
     done,
     following,
     global_options,
+    has_terminal,
     written_words,
 )
 from core.doors.cli.program.spelling import Options, words
@@ -247,7 +247,7 @@ def _session_folders(*, as_json: bool, preview: bool) -> list[Path]:
     folders = list(dict.fromkeys(Path(one.folder) for one in sessions))
     if not as_json and sessions:
         _print_sessions(sessions)
-    if as_json or not sessions or not sys.stdin.isatty():
+    if as_json or not sessions or not has_terminal():
         say_error(_nothing_named(sessions, folders, preview=preview), as_json=as_json)
         raise typer.Exit(2)
     if not preview:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, done, following, global_options
+from core.doors.cli.program.app import (
+    answer,
+    check_terminal,
+    command,
+    context_of,
+    done,
+    following,
+    global_options,
+)
 from core.doors.cli.program.spelling import words
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
@@ -124,8 +131,8 @@ def restore(
     """
     from core.flows.restore import restore as restore_backup
 
-    if not yes and not sys.stdin.isatty():
-        raise typer.BadParameter("a restore without a terminal to ask on needs --yes; nothing was restored")
+    if not yes:
+        check_terminal("a restore", "restored")
 
     def confirm(plan: RestorePlan) -> None:
         say(*_cost(plan))

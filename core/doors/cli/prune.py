@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,7 +10,7 @@ import msgspec
 import typer
 
 from core.doors.cli.inventory import home_folder
-from core.doors.cli.program.app import answer, command, global_options
+from core.doors.cli.program.app import answer, command, global_options, has_terminal
 from core.doors.terminal import say, say_table
 from core.errors import UnknownAct
 from core.records.counts import number_of
@@ -122,7 +121,7 @@ def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool
 
 def _has_person(line: typer.Context) -> bool:
     """Return whether there is a person to ask."""
-    return sys.stdin.isatty() and not global_options(line).as_json
+    return has_terminal() and not global_options(line).as_json
 
 
 def _undo(line: typer.Context, number: int | None, *, yes: bool) -> None:

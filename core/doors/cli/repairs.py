@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.app import check_terminal, command, context_of, written
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say
@@ -55,8 +54,7 @@ def repair(
 def _confirm(context: Context, arms: Sequence[str], since: str, until: str | None) -> None:
     from core.flows import queries
 
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("a repair without a terminal to ask on needs --yes; nothing was taken back")
+    check_terminal("a repair", "taken back")
     preview = queries.preview_repair(context, arms, since, until)
     say(f"Take back {preview.n:,} automatic observations:")
     for one in preview.arms:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import command, context_of, written
+from core.doors.cli.program.app import check_terminal, command, context_of, written
 from core.doors.cli.program.completion import arm_ids
 from core.doors.cli.program.spelling import types_of, words
 from core.doors.terminal import say
@@ -55,8 +54,7 @@ def reset(
 def _confirm(context: Context, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:
     from core.flows import queries
 
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("a reset without a terminal to ask on needs --yes; nothing was reset")
+    check_terminal("a reset", "reset")
     preview = queries.preview_reset(context, arms=arms, types=types, target=target)
     say(
         f"Reset {len(preview.columns):,} arms ({preview.scope}) to {preview.target}. "

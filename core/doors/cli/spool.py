@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pkgutil import resolve_name
@@ -14,6 +13,7 @@ import typer
 from core.doors.cli.program.app import (
     GlobalOptions,
     answer,
+    check_terminal,
     command,
     context_of,
     done,
@@ -111,10 +111,7 @@ def clear(
     chosen = _chosen(global_options(line), server)
     number = sum(one.counts().rejected for one in chosen)
     if number and not yes:
-        if not sys.stdin.isatty():
-            raise typer.BadParameter(
-                "a removal without a terminal to ask on needs --yes; nothing was removed"
-            )
+        check_terminal("a removal", "removed")
         say(f"Remove {number_of(number, 'rejected run')} for good. They can't be sent again.")
         typer.confirm("Go on?", abort=True)
     result = SpoolCleared(cleared=sum(one.clear() for one in chosen))

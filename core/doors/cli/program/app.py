@@ -406,6 +406,17 @@ def say_compacted(context: Context) -> None:
         say("", deleted.words)
 
 
+def has_terminal() -> bool:
+    """Return whether there is a terminal to ask on."""
+    return sys.stdin.isatty()
+
+
+def check_terminal(act: str, outcome: str) -> None:
+    """Refuse an act that asks first where there is no terminal to ask on, and say what was not done."""
+    if not has_terminal():
+        raise typer.BadParameter(f"{act} without a terminal to ask on needs --yes; nothing was {outcome}")
+
+
 def done(line: typer.Context, value: object, words: Callable[[], None]) -> None:
     """Report a finished command, unless the caller asked for quiet."""
     if global_options(line).as_json or not global_options(line).quiet:
