@@ -16,6 +16,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.permissions import authorise
 from core.records.alert import CLEAR_MS, Alarm, AlertRow, AlertsView, Looked, WebhookRow
+from core.records.counts import number_in
 from core.records.limits import whole
 from core.store import reads
 from core.store.alerts import clear_alert, latest_alerts, note_quiet, raise_alert, standing_alerts
@@ -113,11 +114,11 @@ def _write_changes(txn: Transaction, changes: _Changes, origin: str) -> Looked:
         for webhook_no in _webhooks_of(webhooks, alarm.learner):
             tell(txn, webhook_no, number, "raised", origin)
     for row in changes.again:
-        note_quiet(txn, number_of(row.id), 0)
+        note_quiet(txn, number_in(row.id), 0)
     for row in changes.quiet:
-        note_quiet(txn, number_of(row.id), txn.now_ms)
+        note_quiet(txn, number_in(row.id), txn.now_ms)
     for row in changes.gone:
-        number = number_of(row.id)
+        number = number_in(row.id)
         clear_alert(txn, number)
         for webhook_no in _webhooks_of(webhooks, row.learner):
             tell(txn, webhook_no, number, "cleared", origin)
@@ -126,13 +127,4 @@ def _write_changes(txn: Transaction, changes: _Changes, origin: str) -> Looked:
 
 def _webhooks_of(webhooks: Iterable[WebhookRow], learner: str) -> list[int]:
     """Return the numbers of webhooks for all learners or for this one."""
-    return [number_of(one.id) for one in webhooks if one.learner in {None, learner}]
-
-
-def number_of(identity: str) -> int:
-    """Return the number in an id.
-
-    >>> number_of("webhook-12")
-    12
-    """
-    return int(identity.rpartition("-")[2])
+    return [number_in(one.id) for one in webhooks if one.learner in {None, learner}]

@@ -21,6 +21,7 @@ from core.flows.requests import in_rounds, repeated_of
 from core.records.actor import Actor
 from core.records.arm import MICRO
 from core.records.browser import named_browser
+from core.records.counts import number_in
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationAnswer, EvaluationOrder, JudgingOptions, evaluation_payload
 from core.records.layer import LayerUri
@@ -151,7 +152,7 @@ def replaced_browsers(txn: Transaction, answers: Sequence[EvaluationAnswer]) -> 
 
     Unconfirmed browsers are one rater, so a later judgement replaces an earlier one.
     """
-    numbers = [int(one.supersedes.rpartition("-")[2]) for one in answers if one.supersedes]
+    numbers = [number_in(one.supersedes) for one in answers if one.supersedes]
     return other_browsers(txn, numbers) if numbers and txn.actor.browser else ()
 
 

@@ -17,6 +17,7 @@ from core.flows.rubrics import levels_of
 from core.flows.undo import undo_in
 from core.permissions import may
 from core.records.arm import MICRO
+from core.records.counts import number_in
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationOrder
 from core.records.limits import shown, whole
@@ -421,7 +422,7 @@ def _since(board: Board, item: int, me: str, known_state: str) -> list[Meanwhile
     if board.queue.blind:
         return []
     known = (
-        int(known_state.rpartition("-")[2])
+        number_in(known_state)
         if known_state.startswith("evaluation-") and known_state[11:].isdecimal()
         else 0
     )
@@ -497,7 +498,7 @@ def _submitted(
     held = board.held_by(txn.actor.name).get(number)
     answer = evaluated(txn, [order])[0]
     if held is not None and held.repeats:
-        note_repeat(txn, queue.queue_no, number, held.repeats, int(answer.id.rpartition("-")[2]))
+        note_repeat(txn, queue.queue_no, number, held.repeats, number_in(answer.id))
     _clear(txn, queue, number)
     return SubmitAnswer(
         evaluation=answer,

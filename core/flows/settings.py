@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,9 @@ from core.records.limits import shown
 from core.records.misfits import misfit
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
+
+_SHORT_CHARS: Final = 80
+"""Longest value that an error repeats as an example."""
 
 
 def in_force(context: Context) -> LearnerSettings:
@@ -130,9 +133,10 @@ def _allowed(name: str, value: object) -> str:
 
 def _example(name: str, present: object) -> str:
     """Return the command that sets the present value, so that a user sees its form."""
-    if present in ([], {}):
+    words = _words(present)
+    if present in ([], {}) or len(words) > _SHORT_CHARS:
         return "armscope help settings shows the form of each setting."
-    return f"For example: armscope settings set {name} {shlex.quote(_words(present))}."
+    return f"For example: armscope settings set {name} {shlex.quote(words)}."
 
 
 def _words(value: object) -> str:

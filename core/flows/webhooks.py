@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from core.errors import NotApplicable, NotFound
-from core.flows.alerts import number_of
 from core.flows.context import Context
 from core.records.alert import (
     MAX_WEBHOOKS,
@@ -25,6 +24,7 @@ from core.records.alert import (
     check_secret_from,
     check_webhook,
 )
+from core.records.counts import number_in
 from core.settings import base_path, check_learner
 from core.store.transaction import Facts, Transaction
 from core.store.webhooks import (
@@ -86,7 +86,7 @@ def remove_webhook(
 
     def work(txn: Transaction) -> WebhookRow:
         row = _webhook(txn, webhook)
-        number = number_of(row.id)
+        number = number_in(row.id)
         take_webhook_away(txn, number)
         txn.audit("webhook_remove", None, {"webhook": row.id, "host": _host(row.url)})
         return webhook_row(txn, number) or row
@@ -99,7 +99,7 @@ def take_test(context: Context, webhook: str) -> Message:
     origin = context.identity()
 
     def work(txn: Transaction) -> Message:
-        number = number_of(_webhook(txn, webhook).id)
+        number = number_in(_webhook(txn, webhook).id)
         taken = take_message(txn, tell(txn, number, 0, "test", origin))
         assert taken is not None  # noqa: S101 - it was written just now
         return taken
@@ -129,7 +129,7 @@ def settle(context: Context, message: Message, result: SendResult) -> None:
 
 
 def _due(facts: Facts, now_ms: int, skipped: Collection[str]) -> int | None:
-    numbers = [number_of(one.id) for one in webhook_rows(facts) if one.id not in skipped]
+    numbers = [number_in(one.id) for one in webhook_rows(facts) if one.id not in skipped]
     return due_message(facts, now_ms, numbers)
 
 

@@ -15,7 +15,7 @@ import msgspec
 from core.errors import UnreadableSource
 from core.formats.archive import ZIP_MAGIC, is_tar, names_in
 from core.formats.entries import Limits
-from core.formats.reading import Head, first_keys, whole
+from core.formats.reading import Head, complete_values, first_keys
 from core.formats.stream import BOM, COMPRESSED, Bytes
 from core.formats.strict import UNDECODABLE
 
@@ -73,7 +73,10 @@ def head_of(path: Path, file: str, limits: Limits) -> Head:
 def _head_of_text(start: bytes) -> Head:
     if start.startswith(b"["):
         return Head(
-            shape="array", start=start, keys=frozenset(first_keys(start)), lines=tuple(_records(whole(start)))
+            shape="array",
+            start=start,
+            keys=frozenset(first_keys(start)),
+            lines=tuple(_records(complete_values(start))),
         )
     text = start.rstrip()
     n_lines = text.count(b"\n") + 1
@@ -162,6 +165,6 @@ def _objects(text: bytes) -> Iterator[dict[str, msgspec.Raw]]:
         try:
             yield _OBJECT.decode(text)
         except UNDECODABLE:
-            for value in whole(text):
+            for value in complete_values(text):
                 with suppress(*UNDECODABLE):
                     yield _OBJECT.decode(value)

@@ -30,12 +30,12 @@ _SPACE: Final = b" \t\r\n"
 _OPENING: Final = (b"{", b"[")
 
 
-def following(text: bytes) -> Iterator[bytes]:
+def values_in(text: bytes) -> Iterator[bytes]:
     """The values of a text that holds several records; what is left of the last may be cut off. Else the text alone.
 
-    >>> list(following(b'{"a": 1}{"b": 2} [3'))
+    >>> list(values_in(b'{"a": 1}{"b": 2} [3'))
     [b'{"a": 1}', b'{"b": 2} ', b'[3']
-    >>> list(following(b'{"a": 1} and more'))
+    >>> list(values_in(b'{"a": 1} and more'))
     [b'{"a": 1} and more']
     """
     values = _values(memoryview(text), b"")
@@ -47,10 +47,10 @@ def following(text: bytes) -> Iterator[bytes]:
         yield text
 
 
-def whole(start: bytes) -> Iterator[bytes]:
+def complete_values(start: bytes) -> Iterator[bytes]:
     """Yield the complete values at the beginning of a document, an array or a sequence of them.
 
-    >>> list(whole(b'[{"a": 1}, {"b": 2}, {"c"'))
+    >>> list(complete_values(b'[{"a": 1}, {"b": 2}, {"c"'))
     [b'{"a": 1}', b'{"b": 2}']
     """
     is_array = start.startswith(b"[")
@@ -248,7 +248,7 @@ class Reading:
         self, number: int, raw: bytes, refused: Rejected, decode: Callable[[bytes], T]
     ) -> Iterator[tuple[int, bytes, T | Rejected]]:
         """Yield the records in the position of one; if it is only one, the reason against it."""
-        for position, value in enumerate(following(raw), start=1):
+        for position, value in enumerate(values_in(raw), start=1):
             if value is raw:
                 yield number, raw, refused
                 return

@@ -10,3 +10,12 @@ def number_of(n: int, noun: str) -> str:
     ('1 run', '0 runs', '1,234 new runs')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def number_in(identity: str) -> int:
+    """Return the number in an id.
+
+    >>> number_in("webhook-12")
+    12
+    """
+    return int(identity.rpartition("-")[2])

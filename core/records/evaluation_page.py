@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from core.errors import InvalidInput
+from core.records.counts import number_in
 from core.records.evaluation import (
     BLOCKERS,
     EVALUATION_OUTCOMES,
@@ -131,7 +132,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def number(self) -> int:
         """Its place among all, which is how lists go on."""
-        return int(self.id.rpartition("-")[2])
+        return number_in(self.id)
 
 
 class EvaluationPage(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter, itemgetter
 from typing import Final, cast
 
 import msgspec
@@ -163,8 +162,7 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
         for number, one in zip(numbers, judgements, strict=True)
         for arm_no, weight in sorted(one.credit.items())
     )
-    browsers = map(attrgetter("browser"), judgements)
-    named = [*filter(itemgetter(1), zip(numbers, browsers, strict=True))]
+    named = [(number, one.browser) for number, one in zip(numbers, judgements, strict=True) if one.browser]
     if named:
         note_browsers(txn, named)
     if run_nos:

@@ -19,13 +19,13 @@ from core.store.text_index import build_learner, clear_index
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import SPENT_COLUMNS, TOKEN_COLUMNS, spent_of, usage_rows
 
-_CHUNK: Final = 5_000
+_BILL_CHUNK: Final = 5_000
 """Runs read at a time."""
-_RUNS: Final = (
+_RUN_BILLS: Final = (
     f"SELECT run_no, bill_pico, bill_marks, model, at_ms, {', '.join(TOKEN_COLUMNS)} FROM run"
     " WHERE learner_id = ? AND run_no > ? ORDER BY run_no LIMIT ?"
 )
-_WRITE: Final = "UPDATE run SET bill_pico = ?, bill_marks = ? WHERE learner_id = ? AND run_no = ?"
+_WRITE_BILL: Final = "UPDATE run SET bill_pico = ?, bill_marks = ? WHERE learner_id = ? AND run_no = ?"
 
 
 def bill_again(txn: Transaction, before: Mapping[str, ModelPrices]) -> None:
@@ -37,8 +37,8 @@ def bill_again(txn: Transaction, before: Mapping[str, ModelPrices]) -> None:
         for run_no, stored, expected in _bills(txn, now, models)
         if stored != expected
     ]
-    for start in range(0, len(rows), _CHUNK):
-        txn.connection.many(_WRITE, rows[start : start + _CHUNK])
+    for start in range(0, len(rows), _BILL_CHUNK):
+        txn.connection.many(_WRITE_BILL, rows[start : start + _BILL_CHUNK])
 
 
 def wrong_bills(facts: Facts) -> Iterator[tuple[int, Bill, Bill]]:
@@ -51,7 +51,7 @@ def _bills(
 ) -> Iterator[tuple[int, Bill, Bill]]:
     """Yield runs with the stored and the recomputed bill; with ``models`` only runs that have tokens of one."""
     last = 0
-    while rows := facts.connection.rows(_RUNS, [facts.learner_id, last, _CHUNK]):
+    while rows := facts.connection.rows(_RUN_BILLS, [facts.learner_id, last, _BILL_CHUNK]):
         spent = _spent(facts, last, rows[-1][0])
         last = beyond(last, rows[-1][0])
         for run_no, pico, marks, model, at_ms, *tokens in rows:

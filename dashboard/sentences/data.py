@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine, Unread
-from core.flows.queries import MovedArm, PastImport, UndoPreview
+from core.flows.queries import PastImport, UndoEffect, UndoPreview
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
@@ -159,7 +159,7 @@ def undo_effect(shown: UndoPreview) -> Markdown:
     return f"{what} would mean **{words}**; {wording.things(shown.n_moved, 'arm')} would move. Nothing is deleted."
 
 
-def moved_table(arms: Sequence[MovedArm]) -> dict[str, list[object]]:
+def moved_table(arms: Sequence[UndoEffect]) -> dict[str, list[object]]:
     """Return arms that would move most; text cells."""
     return {
         "arm": [wording.plain(arm.key) for arm in arms],

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints
-from core.errors import InvalidInput, NotFound
+from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.queries.episodes import (
     design_of,
@@ -50,13 +50,12 @@ from core.statistics.rewards.summary import Attempts
 from core.store.environments import (
     TaskPaid,
     declared_scales,
-    environment_no_of,
     paid_by_task,
     sums_of_environment,
     variants_of,
 )
 from core.store.reads.episodes import environment_names, episode_columns
-from core.store.transaction import Facts, Snapshot
+from core.store.transaction import Snapshot
 
 GroupKind = Literal["split", "task", "model"]
 MOST_GROUPS: Final = 100
@@ -358,13 +357,15 @@ class TaskDifficulty(Struct, frozen=True, kw_only=True):
 def environment_no(context: Context, environment: str) -> int:
     """Return the number of an environment; raise `NotFound` for an unknown one."""
     with context.reading() as snapshot:
-        return _number(snapshot, environment)
+        (number,) = matching_environments(snapshot, environment)
+        return number
 
 
 def variants(context: Context, environment: str) -> list[str]:
     """List the variants of an environment that episodes name, sorted; raise `NotFound` for an unknown one."""
     with context.reading() as snapshot:
-        return variants_of(snapshot, _number(snapshot, environment))
+        (number,) = matching_environments(snapshot, environment)
+        return variants_of(snapshot, number)
 
 
 def task_difficulty(
@@ -381,7 +382,8 @@ def task_difficulty(
     """
     groups: dict[tuple[str | None, str | None, str], list[TaskPaid]] = defaultdict(list)
     with context.reading() as snapshot:
-        for acts, one in paid_by_task(snapshot, _number(snapshot, environment)):
+        (number,) = matching_environments(snapshot, environment)
+        for acts, one in paid_by_task(snapshot, number):
             if all(
                 requested in (None, value)
                 for requested, value in ((split, one.split), (variant, one.variant), (model, acts))
@@ -390,16 +392,6 @@ def task_difficulty(
     order = sorted(groups, key=lambda key: [(part is not None, part or "") for part in key])
     difficulties = [_difficulty(groups[key]) for key in order]
     return [one for one in difficulties if one is not None]
-
-
-def _number(facts: Facts, environment: str) -> int:
-    number = environment_no_of(facts, environment)
-    if number is None:
-        raise NotFound(
-            f"There is no environment {shown(environment)} in learner {facts.name!r}.",
-            next_step="Use a name that armscope episodes lists.",
-        )
-    return number
 
 
 def _difficulty(episodes: Sequence[TaskPaid]) -> TaskDifficulty | None:

@@ -210,7 +210,7 @@ def preview_credit(context: Context, uid: str, rule: CreditRule) -> CreditPrevie
     return CreditPreview(answer=answer, **moved)
 
 
-class _Moved(TypedDict):
+class _Effects(TypedDict):
     n_arms: int
     n_moved: int
     effects: tuple[ArmEffect, ...]
@@ -218,7 +218,7 @@ class _Moved(TypedDict):
 
 def _rehearsed(
     context: Context, action: Action, act: Callable[[Transaction], _Answer]
-) -> tuple[_Answer, _Moved]:
+) -> tuple[_Answer, _Effects]:
     """Return the answer of an act and the arms it would move."""
 
     def work(txn: Transaction) -> tuple[_Answer, ArmColumns, ArmColumns]:
@@ -226,12 +226,12 @@ def _rehearsed(
         return act(txn), before, reads.arm_columns(txn)
 
     answer, before, after = context.rehearse(action, work)
-    moved = _moved_indexes(before, after)
+    moved = _largest_first(before, after)
     effects = _effects(context, before, after, moved) if len(moved) else ()
-    return answer, _Moved(n_arms=len(after), n_moved=len(moved), effects=effects)
+    return answer, _Effects(n_arms=len(after), n_moved=len(moved), effects=effects)
 
 
-def _moved_indexes(before: ArmColumns, after: ArmColumns) -> Ints:
+def _largest_first(before: ArmColumns, after: ArmColumns) -> Ints:
     """Return the indexes of arms whose posterior differs, the largest move first."""
     moved = (before.success_micro != after.success_micro) | (before.failure_micro != after.failure_micro)
     shift = np.abs(after.alpha / (after.alpha + after.beta) - before.alpha / (before.alpha + before.beta))
@@ -442,11 +442,8 @@ def _after_reset(columns: ArmColumns, is_reset: Bools, target: Target) -> ArmCol
     )
 
 
-SHOWN_ARMS = 10
-
-
 @dataclass(frozen=True, kw_only=True)
-class MovedArm:
+class UndoEffect:
     """An arm that would move: pulls and mean before and after. None: the arm would not be listed."""
 
     key: str
@@ -465,7 +462,7 @@ class UndoPreview:
     n_pulls: tuple[int, int]
     settings: tuple[str, ...]
     n_moved: int
-    moved: tuple[MovedArm, ...]
+    moved: tuple[UndoEffect, ...]
 
 
 def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoPreview:
@@ -483,7 +480,7 @@ def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoP
         return before, _state(txn)
 
     before, after = context.rehearse("undo_own", work)
-    moved = _moved(before.columns, after.columns)
+    moved = _undo_effects(before.columns, after.columns)
     return UndoPreview(
         act=act_id,
         again=again,
@@ -496,7 +493,7 @@ def preview_undo(context: Context, act_id: str, *, again: bool = False) -> UndoP
             if getattr(before.settings, name) != getattr(after.settings, name)
         ),
         n_moved=len(moved),
-        moved=tuple(moved[:SHOWN_ARMS]),
+        moved=tuple(moved[:SHOWN_EFFECTS]),
     )
 
 
@@ -510,12 +507,12 @@ def _state(txn: Transaction) -> _State:
     return _State(reads.totals(txn).runs, reads.arm_columns(txn), txn.settings)
 
 
-def _moved(before: ArmColumns, after: ArmColumns) -> list[MovedArm]:
+def _undo_effects(before: ArmColumns, after: ArmColumns) -> list[UndoEffect]:
     """Return arms whose pulls, partial pulls or mean differ, the largest change of pulls first."""
     earlier, later = _states(before), _states(after)
     nothing = (None, None)
     moved = [
-        MovedArm(
+        UndoEffect(
             key=key,
             pulls=(earlier.get(key, nothing)[0], later.get(key, nothing)[0]),
             mean=(earlier.get(key, nothing)[1], later.get(key, nothing)[1]),
@@ -545,7 +542,7 @@ class LineEffect:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmMove:
+class BatchEffect:
     """One arm's mean (0 to 1) and pulls, before and after all its lines."""
 
     arm: str
@@ -562,7 +559,7 @@ class BatchPreview:
 
     lines: tuple[LineEffect, ...]
     bad: Mapping[int, ArmscopeError]
-    arms: Mapping[str, ArmMove]
+    arms: Mapping[str, BatchEffect]
 
     @property
     def n_corrections(self) -> int:
@@ -597,8 +594,8 @@ def _line(number: int, order: RewardOrder, *, is_present: bool) -> LineEffect:
     )
 
 
-def _arm(arm: str, known: OrderFacts, sums: Sequence[int]) -> ArmMove:
+def _arm(arm: str, known: OrderFacts, sums: Sequence[int]) -> BatchEffect:
     alpha, beta, pulls = known.rows[known.arm_nos[arm]]
     success, failure, more = sums
     after = (alpha + success) / (alpha + success + beta + failure)
-    return ArmMove(arm=arm, mean=(alpha / (alpha + beta), after), pulls=(pulls, pulls + more))
+    return BatchEffect(arm=arm, mean=(alpha / (alpha + beta), after), pulls=(pulls, pulls + more))

@@ -28,7 +28,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from core.errors import InvalidInput, StoreBusy, StoreUnusable
-from core.records.times import HOUR_MS
+from core.records.times import DAY_MS
 from core.store.engine import port, words
 from core.store.engine.port import Row, T
 from core.store.engine.waits import LEAST_S, WAITS
@@ -122,7 +122,6 @@ def _turn_on_log(path: Path) -> None:
 
 
 LOCK_TIMEOUT_S: Final = 60.0
-DAY_MS: Final = 24 * HOUR_MS
 _IMPORT_TIMEOUT_S: Final = 7 * 24 * 3600.0
 SQLITE: Final = sqlite3.sqlite_version
 _BUSY_TIMEOUT_S: Final = 30
