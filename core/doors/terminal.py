@@ -1,8 +1,7 @@
-"""Terminal: an answer as one JSON document, as lines for programs, or as words and tables for people.
+"""Answers in a terminal: one JSON document, lines for programs, or words and tables for people.
 
-Layout: heads and rows → lines of text, as wide as there is room for, and never padded at their ends.
-
-Where a table does not fit a narrow terminal, each row becomes a block of its own.
+Lines of a table are as wide as there is room for, and never padded at their ends. Where a table does not fit a narrow
+terminal, each row becomes a block of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Context of every flow: the open store, the learner, the actor, the clock and the random source.
 
-Pace of imports: the sizes of their transactions.
+A pace has the sizes of the transactions of imports.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Frozen items of a queue or batch: counted and digested before a user confirms them.
 
-Label values: the effect of one label of a candidate, in tokens of the next prompt.
+The value of a label is its effect in tokens of the next prompt.
 """
 
 from __future__ import annotations

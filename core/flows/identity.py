@@ -1,6 +1,6 @@
 """Identity: the actor of a secret or a session. Every request reads it, so a revocation takes effect at once.
 
-Granting of roles: an actor grants at most its own permissions.
+An actor grants at most its own permissions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Episode page: which episodes are asked for, some of a list, newest first, and where the list goes on.
-
-Episode view: one episode with its steps, its credit and its neighbours.
-"""
+"""Filter of episodes, a page of their list with the place where it goes on, and a view of one episode."""
 
 from __future__ import annotations
 

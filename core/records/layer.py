@@ -2,7 +2,7 @@
 
 KAIROS names them by URIs. Ids compare in lower case and are returned as they were sent.
 
-Layer quality: what evaluations made of a layer, as it is read back.
+The quality of a layer is what evaluations made of it.
 """
 
 from __future__ import annotations

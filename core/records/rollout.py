@@ -1,6 +1,6 @@
 """Messages of an agent with an environment, sent event by event.
 
-Rollout event: what is kept of an event that OpenReward's client uploads, until all of its rollout have come.
+An event that OpenReward's client uploads is stored until all of its rollout have come.
 """
 
 from __future__ import annotations

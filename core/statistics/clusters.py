@@ -1,7 +1,6 @@
 """Clusters of linked things, and the part of the data (train or held out) that each whole cluster belongs to.
 
-For training data: what shares a session or an instruction is not to be learned from in one heap and asked about in
-the other.
+A model must not be tested on rows that share a session or an instruction with those it was trained on.
 """
 
 from __future__ import annotations

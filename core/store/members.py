@@ -1,7 +1,4 @@
-"""Members: rows of the hidden learner ↔ records, and their roles per learner.
-
-Bridges: tokens that may name senders in a chat, and the member behind each sender.
-"""
+"""Members with their roles per learner, and the bridges that may name senders in a chat."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Seen files: the file at the database's path, compared with an earlier one.
+"""The file at the database's path, compared with the one that was opened, and acts that its log lost.
 
 A backup may be moved over the file, or copied into it, while a process has it open. That process would write into a
 file without a name, or its log into a file that it does not belong to. So a process that opens the database compares
 the present file with the one it opened. Every writer leaves a note in the lock file for later ones.
 
-Log acts that SQLite silently drops from the write-ahead log, because an earlier part of it is damaged.
-
-Each page in the log has a checksum over all before it, and reading ends at a wrong one. After a loss of power that is
-the start of the last, unfinished act. Every act is on disk before the next begins. So two finished acts behind that
-position were once acknowledged, and are lost (SQLite file format, sections 4.1 and 4.2).
+SQLite silently drops acts from the write-ahead log if an earlier part of it is damaged. Each page in the log has a
+checksum over all before it, and reading ends at a wrong one. After a loss of power that is the start of the last,
+unfinished act. Every act is on disk before the next begins. So two finished acts behind that position were once
+acknowledged, and are lost (SQLite file format, sections 4.1 and 4.2).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Settings: an append-only log of changes. The value in force is that of the latest active change.
+"""The log of settings, to which changes are only appended, and the bills that follow from prices.
 
-Bills: the cost of each run, a cache of its tokens and the prices of its time.
+The value in force is that of the latest active change. A bill is a cache of a run's tokens and the prices of its
+time.
 """
 
 from __future__ import annotations

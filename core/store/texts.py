@@ -4,10 +4,9 @@ They belong to the version of the run that has them; another active version has 
 in ``provenance``: undoing the imports with texts deactivates it. A staged import's are there, and inactive until it
 settles.
 
-Texts of steps: requests and answers of an environment, stored while the setting ``keep_texts`` was on.
-
-A text belongs to the step with exactly this content, in any version of its episode. Later versions share it, and it
-is shown while its step is active. Erased texts are not stored again.
+Texts of steps are requests and answers of an environment, stored while the setting ``keep_texts`` was on. A text
+belongs to the step with exactly this content, in any version of its episode. Later versions share it, and it is shown
+while its step is active. Erased texts are not stored again.
 """
 
 from __future__ import annotations

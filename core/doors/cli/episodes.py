@@ -1,7 +1,4 @@
-"""Episodes: environments and their episodes, comparisons of models, credit to arms, and scales.
-
-Episode tables in a terminal: environments, episodes, steps, findings and models.
-"""
+"""Commands and tables of environments, their episodes, comparisons of models, credit to arms, and scales."""
 
 from __future__ import annotations
 

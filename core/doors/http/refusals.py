@@ -1,9 +1,7 @@
 """Refusals of requests before any flow, and the HTTP status of every error.
 
-Wording of errors over HTTP: fields and paths instead of options and commands.
-
-Flows state the next step as a command. This table translates it for programs that use HTTP. Steps that only the
-operator of the server can take stay commands.
+Flows state the next step as a command. A table here translates it into fields and paths for programs that use HTTP.
+Steps that only the operator of the server can take stay commands.
 """
 
 from __future__ import annotations

@@ -3,14 +3,11 @@
 Lines are grouped into segments. A segment ends with a reset, and holds the runs before it and the lines between them.
 The lines of a segment are written after all its runs, because they refer to them.
 
-Comparing of the beliefs that a file states with the result of its own runs and this learner's priors.
+Other lines than runs are queued until they are written. The first stay decoded, because validating an episode with
+its steps is expensive. Many of them wait in a temporary file, and are validated again.
 
-Launched sessions: runs get the selection with which armscope started their session.
-
-Lines of a file other than runs, queued until they are written; many of them wait in a temporary file.
-
-The first lines stay decoded, because validating an episode with its steps is expensive. Lines from the temporary
-file are validated again.
+Beliefs that a file states are compared with the result of its own runs and this learner's priors. Runs of a session
+that armscope started get its selection.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Environment: its rewards by value, time, split, task and model, its design, and models compared.
+"""Rewards of an environment by value, time, split, task and model, its design, and models compared.
 
-Tasks of an environment: its variants, and the difficulty of each task by the rewards of its episodes.
+Its variants are listed, and the difficulty of each task by the rewards of its episodes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""Judgement of each arm; every page and command uses it.
+"""Judgements of arms, which every page and command uses, with the confidence in their posteriors, and lists of arms.
 
-Quality of layers: those with evaluations, and those of which only the id is known.
-
-Confidence in each arm's posterior.
-
-Arms with cost, prior, pulls and inclusions.
-
-Unread observations: rewards that no posterior includes, counted from the tables.
+Layers have their quality here, and unread observations are counted: rewards that no posterior includes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Overview: the figures of the first page.
-
-Alarms: entries of the overview that are sent as alerts, and frequent refusals.
-
-Imports of the past.
-"""
+"""Figures of the first page, entries of it that are sent as alerts, and imports of the past."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Previews: the effect of an act; nothing is written.
-
-Undo preview: the effect of undoing or redoing an act.
-
-Batch preview: the effect of many rewards, and the lines that are invalid; nothing is written.
-"""
+"""Effects of an act, an undo or a batch of rewards, without writing anything."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A judgement is a row: which item, which value. Nothing loops over items or rater
 coincidence matrix by counting, scores to four sums an item, because the matrix of thousands of different scores
 would be larger than the data.
 
-Panel of comparable judgements: one of each grader for each item.
+A panel holds comparable judgements, one of each grader for each item.
 """
 
 from __future__ import annotations

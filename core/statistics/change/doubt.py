@@ -1,8 +1,6 @@
-"""Splits, sessions → how sure a change is when runs of one session, and of one day, resemble each other.
+"""Doubt about a change, because runs of one session, and of one day, resemble each other.
 
-Sessions → how often a random order of them sets the later ones so far apart.
-
-What is shuffled are whole sessions, because runs of one session resemble each other: if nothing changed, every
+A random order of sessions can set the later ones as far apart. Whole sessions are shuffled: if nothing changed, every
 order of them is equally likely, however much they differ. With one run a session this is Fisher's exact test.
 Sessions of one model and channel form a stratum. Orders within strata keep the mix as it is.
 """

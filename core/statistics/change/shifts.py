@@ -1,12 +1,8 @@
-"""Splits and sessions → arms that changed, and since when.
-
-A fallen arm and the arms that joined the prompt then → which of them took its work.
+"""Arms that became more or less useful, since when, and the arms that took their work.
 
 Nothing conditions a mean on what else was in the prompt, so an arm whose work a new one does looks as if it
 drifted. Whether it did is seen within runs: with the newcomer and without it, and, where it joined all of them, in
 whether the older arm is left alone just where the newcomer is used.
-
-Shift: an arm that is more or less useful than before, since when.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Daily sums of every arm → what lies before and since each of the last days, and how far that is apart.
+"""Sums of every arm before and since each of the last days, and how far they are apart.
 
-Counting: the hypergeometric distribution, without the second that importing ``scipy.stats`` takes.
+The hypergeometric distribution is computed here, without the second that importing ``scipy.stats`` takes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Arms and usage → the first page: key figures, daily series, best and worst arms, what needs a look.
-
-Ranked arms: the best and the worst, by posterior mean.
-"""
+"""Figures of the first page from arms and usage: key figures, series, ranked arms, and what needs a look."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Episodes → columns: every step of an environment's episodes one after the other, and what each episode came to.
 
-Agreeing: of how many bootstrap samples of episodes a share would still be on its side of a bound, exactly.
+How many bootstrap samples of episodes agree that a share is on its side of a bound is computed exactly.
 """
 
 from __future__ import annotations

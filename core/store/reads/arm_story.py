@@ -1,6 +1,6 @@
-"""Arm story: the starts of one arm's epochs, other changes, and its part in runs.
+"""The story of one arm: the starts of its epochs, other changes, and its part in runs.
 
-Evidence of some arms: what runs observed of them by day, before and after a time, and examples.
+The evidence of some arms is what runs observed of them by day, before and after a time, with examples.
 """
 
 from __future__ import annotations

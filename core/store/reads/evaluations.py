@@ -3,9 +3,8 @@
 The filter is SQL, written once (`_conditions`); a test compares its grades with `core.evaluate`. ``hidden`` are
 numbers of evaluations that the caller may not see: each read leaves them out.
 
-Layers: judged ones with their quality, and bare ones, of which only the name is known.
-
-Subjects of evaluations: layers, executions and the arms of runs.
+Their subjects are layers, executions and the arms of runs. Judged layers have a quality. Of bare ones only the name
+is known.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Measured counts for a monitor: sums of rollups, and new selections.
-
-Unread rewards: active rewards by arm and by reader.
-"""
+"""Counts for a monitor: sums of rollups, new selections, and active rewards that no reader includes."""
 
 from __future__ import annotations
 

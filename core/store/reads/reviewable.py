@@ -1,10 +1,7 @@
-"""Reviewable subjects: runs, arms in runs, executions and their layers, with their evaluations.
+"""Subjects of a review: runs, arms in runs, executions and their layers, with their evaluations.
 
-Rubrics: active versions, and how often they were used.
-
-Pairs of answers to one instruction, for comparison by a reviewer.
-
-Reviewed: a person's latest judgements, and a model grader's of the same subject.
+Pairs of answers to one instruction are for comparison by a reviewer. Beside them are active rubrics with their uses,
+and a person's latest judgements with a model grader's of the same subject.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Run story: everything recorded of one run, active or not.
-
-Run parts: the part of arms in a few runs, and manual rewards there.
-"""
+"""Everything recorded of one run, active or not, and the part of arms in a few runs with manual rewards there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Spelling: the fields of a verb's input → options and arguments of a command, with the field's own words.
-
-Arguments: what a shell needs of those that several commands take; their words are the verbs'.
-"""
+"""Options and arguments of a command, from the fields of a verb's input and with their words."""
 
 from __future__ import annotations
 
