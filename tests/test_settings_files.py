@@ -12,12 +12,12 @@ import re
 import signal
 import string
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import pytest
@@ -25,7 +25,7 @@ import pytest
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.installed import settings_file
 from core.installed.json_text import Edit, edited, parsed, reverted
-from core.installed.settings_file import make, planned, records, take_back, undone, write
+from core.installed.settings_file import Plan, make, planned, records, take_back, undone, write
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -35,6 +35,17 @@ HOOK = {"hooks": [{"type": "command", "command": "armscope hook session-end", "t
 NAMES = ("pdf", "naïve ünï", "a.b", 'quo"te', "日本", "back\\slash", "deploy", "")
 WORLDS = 1000
 PART = 20
+
+
+class Drawn(Protocol):
+    """A settings file of one draw, in any form."""
+
+    rng: Random
+    values: dict[str, Any]
+    secrets: list[str]
+    text: str
+
+    def edits(self) -> list[Edit]: ...
 
 
 @dataclass
@@ -142,6 +153,9 @@ class Settings:
         return rng.sample(drawn, rng.randrange(1, len(drawn) + 1))
 
 
+Read = Callable[[str], dict[str, Any]]
+
+
 def applied(values: dict[str, Any], edits: list[Edit]) -> dict[str, Any]:
     result = copy.deepcopy(values)
     for edit in edits:
@@ -161,7 +175,7 @@ def is_within(part: str, whole: str) -> bool:
     return all(letter in rest for letter in part)
 
 
-def write_file(path: Path, settings: Settings) -> None:
+def write_file(path: Path, settings: Drawn) -> None:
     path.write_bytes(settings.text.encode())
     path.chmod(settings.rng.choice((0o600, 0o644, 0o640)))
 
@@ -182,43 +196,77 @@ def worlds(name: str, n: int) -> list[Any]:
     ]
 
 
+def check_edit_and_undo(
+    settings: Drawn, path: Path, number: int, read: Read, replaceable: Collection[str]
+) -> None:
+    """An edit touches its own keys, replaces only values that are ours to change, and its undo restores each byte."""
+    folder = path.parent / "edits"
+    path.parent.mkdir()
+    write_file(path, settings)
+    mode = path.stat().st_mode
+    assert read(settings.text) == settings.values
+    edits = settings.edits()
+    plan = planned(path, edits)
+    expected = applied(settings.values, edits)
+    if plan is None:
+        assert expected == settings.values
+        return
+    assert path.read_bytes() == settings.text.encode()
+    record = make([plan], "test", folder, number)
+    written = path.read_bytes().decode()
+    assert read(written) == expected
+    replaced = [old for one in record.changes for _, old, _ in map(msgspec.to_builtins, one.spans) if old]
+    assert set(replaced) <= set(replaceable)
+    assert replaced or is_within(settings.text, written)
+    assert planned(path, edits) is None
+    assert path.stat().st_mode == mode
+    back = undone(record.changes[0])
+    assert back is not None
+    assert (back.left, back.others) == ((), ())
+    take_back(record, [back], folder, number)
+    assert path.read_bytes() == settings.text.encode()
+    assert path.stat().st_mode == mode
+    assert undone(record.changes[0]) is None
+    assert [one.undone_ms for one in records(folder)] == [number]
+    seen = texts_of(folder) + "".join((*plan.shown, *back.shown))
+    assert not [secret for secret in settings.secrets if secret in seen]
+    assert {one.name for one in path.parent.iterdir()} == {"edits", path.name}
+    assert not {one.stat().st_mode & 0o077 for one in (folder, *folder.iterdir())} - {0}
+
+
+def check_undo_after_others(
+    settings: Drawn, path: Path, read: Read, change: Callable[[str], tuple[str, dict[str, Any]]]
+) -> tuple[Plan, Plan] | None:
+    """An undo keeps what others changed meanwhile. Returns plan and undo, None where there was nothing to edit."""
+    path.parent.mkdir(exist_ok=True)
+    write_file(path, settings)
+    plan = planned(path, settings.edits())
+    if plan is None:
+        return None
+    assert plan.change is not None
+    write(plan)
+    changed, values = change(path.read_bytes().decode())
+    path.write_bytes(changed.encode())
+    back = undone(plan.change)
+    assert back is not None
+    write(back)
+    after = path.read_bytes().decode()
+    assert without_empty(read(after)) == without_empty(values)
+    assert back.left == ()
+    assert comments_of(after) == comments_of(changed)
+    seen = "".join((*back.shown, *back.others)) + msgspec.json.encode(plan.change).decode()
+    assert not [secret for secret in settings.secrets if secret in seen]
+    return plan, back
+
+
 @pytest.mark.parametrize("numbers", worlds("files", WORLDS))
 def test_an_edit_touches_its_own_keys_and_its_undo_brings_back_each_byte(
     numbers: range, tmp_path: Path
 ) -> None:
     for number in numbers:
         settings = Settings(Random(f"files {number}"))
-        path, folder = tmp_path / str(number) / "settings.json", tmp_path / str(number) / "edits"
-        path.parent.mkdir()
-        write_file(path, settings)
-        mode = path.stat().st_mode
-        edits = settings.edits()
-        plan = planned(path, edits)
-        expected = applied(settings.values, edits)
-        if plan is None:
-            assert expected == settings.values
-            continue
-        assert path.read_bytes() == settings.text.encode()
-        record = make([plan], "test", folder, number)
-        written = path.read_bytes().decode()
-        assert parsed(written) == expected
-        replaced = [old for one in record.changes for _, old, _ in map(msgspec.to_builtins, one.spans) if old]
-        assert all(json.loads(old) in (*SHOWN, True) for old in replaced)
-        assert replaced or is_within(settings.text, written)
-        assert planned(path, edits) is None
-        assert path.stat().st_mode == mode
-        back = undone(record.changes[0])
-        assert back is not None
-        assert (back.left, back.others) == ((), ())
-        take_back(record, [back], folder, number)
-        assert path.read_bytes() == settings.text.encode()
-        assert path.stat().st_mode == mode
-        assert undone(record.changes[0]) is None
-        assert [one.undone_ms for one in records(folder)] == [number]
-        seen = texts_of(folder) + "".join((*plan.shown, *back.shown))
-        assert not [secret for secret in settings.secrets if secret in seen]
-        assert sorted(one.name for one in path.parent.iterdir()) == ["edits", "settings.json"]
-        assert not {one.stat().st_mode & 0o077 for one in (folder, *folder.iterdir())} - {0}
+        path = tmp_path / str(number) / "settings.json"
+        check_edit_and_undo(settings, path, number, parsed, [*map(json.dumps, SHOWN), "true"])
 
 
 @pytest.mark.parametrize("numbers", worlds("others", WORLDS))
@@ -226,35 +274,24 @@ def test_an_undo_keeps_the_changes_of_others_and_names_them(numbers: range, tmp_
     for number in numbers:
         rng = Random(f"others {number}")
         settings = Settings(Random(f"files {number}"))
-        path = tmp_path / f"{number}.json"
-        write_file(path, settings)
-        plan = planned(path, settings.edits())
-        if plan is None:
+
+        def change(now: str, settings: Settings = settings, rng: Random = rng) -> tuple[str, dict[str, Any]]:
+            theirs = [
+                Edit(action="set", keys=("theirs", "key"), value={"token": settings.secret()}),
+                Edit(action="set", keys=("skillOverrides", "other"), value="off"),
+            ]
+            comment = f"{settings.newline}// {settings.secret()}" if rng.random() < 0.3 else ""
+            return edited(now, theirs).text + comment, applied(settings.values, theirs)
+
+        plans = check_undo_after_others(settings, tmp_path / f"{number}.json", parsed, change)
+        if plans is None:
             continue
+        plan, back = plans
         assert plan.change is not None
-        write(plan)
-        now = path.read_bytes().decode()
-        theirs = [
-            Edit(action="set", keys=("theirs", "key"), value={"token": settings.secret()}),
-            Edit(action="set", keys=("skillOverrides", "other"), value="off"),
-        ]
-        changed = edited(now, theirs).text
-        if rng.random() < 0.3:
-            changed += f"{settings.newline}// {settings.secret()}"
-        path.write_bytes(changed.encode())
-        back = undone(plan.change)
-        assert back is not None
-        write(back)
-        after = path.read_bytes().decode()
-        assert without_empty(parsed(after)) == without_empty(applied(settings.values, theirs))
-        assert back.left == ()
         is_ours = any(one.keys[0] == "skillOverrides" for one in plan.change.back)
         is_old = "skillOverrides" in settings.values and not is_ours
         names = f"skillOverrides{'.other' if is_ours else ''} was {'changed' if is_old else 'added'}"
         assert {"theirs was added", names} == set(back.others)
-        assert comments_of(after) == comments_of(changed)
-        seen = "".join((*back.shown, *back.others)) + msgspec.json.encode(plan.change).decode()
-        assert not [secret for secret in settings.secrets if secret in seen]
 
 
 def without_empty(value: object) -> object:
@@ -268,7 +305,9 @@ def without_empty(value: object) -> object:
 
 
 def comments_of(text: str) -> list[str]:
-    found = re.findall(r'"(?:\\.|[^"\\])*"|(//[^\r\n]*|/\*.*?\*/)', text, re.DOTALL)
+    """Return the comments and the texts of several lines, which may hold the sign of a comment."""
+    strings = r"'''.*?'''+|\"\"\".*?(?<!\\)\"\"\"+|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
+    found = re.findall(rf"{strings}|(//[^\r\n]*|/\*.*?\*/|#[^\r\n]*)", text, re.DOTALL)
     return [one for one in found if one]
 
 

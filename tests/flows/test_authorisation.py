@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 import pytest
 
@@ -163,33 +163,27 @@ def settled(context: Context) -> None:
     webhooks.settle(context, message, sent)
 
 
+READ_OF_ALL: Final = (
+    "revision", "frame", "compacted", "belief", "arms", "posteriors", "overview", "confidence", "savings",
+    "judgements", "inclusion", "rewards", "repairs", "resets", "changes", "runs_view", "listed_runs",
+    "visibility", "imports", "without_episode", "setting_changes", "preview_reset", "unread",
+    "openclaw_summary", "openclaw_config", "openclaw_posteriors", "openclaw_traces", "timeseries",
+    "bias_watch", "evaluated", "layers", "alarms", "measures", "n_denials",
+)  # fmt: skip
+"""Queries that need a context alone."""
+
+
+def asked(name: str) -> Flow:
+    return lambda context, _: getattr(queries, name)(context)
+
+
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
-    "queries.revision": ("read", lambda context, _: queries.revision(context)),
-    "queries.frame": ("read", lambda context, _: queries.frame(context)),
-    "queries.compacted": ("read", lambda context, _: queries.compacted(context)),
-    "queries.belief": ("read", lambda context, _: queries.belief(context)),
-    "queries.arms": ("read", lambda context, _: queries.arms(context)),
-    "queries.posteriors": ("read", lambda context, _: queries.posteriors(context)),
-    "queries.overview": ("read", lambda context, _: queries.overview(context)),
-    "queries.confidence": ("read", lambda context, _: queries.confidence(context)),
-    "queries.savings": ("read", lambda context, _: queries.savings(context)),
+    **{f"queries.{name}": ("read", asked(name)) for name in READ_OF_ALL},
     "queries.months": ("read", lambda context, _: queries.months(context, View(), 0)),
-    "queries.judgements": ("read", lambda context, _: queries.judgements(context)),
-    "queries.inclusion": ("read", lambda context, _: queries.inclusion(context)),
-    "queries.rewards": ("read", lambda context, _: queries.rewards(context)),
     "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
     "browsers.actor_of_browser": ("read", lambda context, _: browsers.actor_of_browser(context, BROWSER)),
-    "queries.repairs": ("read", lambda context, _: queries.repairs(context)),
-    "queries.resets": ("read", lambda context, _: queries.resets(context)),
-    "queries.changes": ("read", lambda context, _: queries.changes(context)),
     "queries.acts": ("read", lambda context, _: queries.acts(context, before=9)),
-    "queries.runs_view": ("read", lambda context, _: queries.runs_view(context)),
-    "queries.listed_runs": ("read", lambda context, _: queries.listed_runs(context)),
-    "queries.visibility": ("read", lambda context, _: queries.visibility(context)),
-    "queries.imports": ("read", lambda context, _: queries.imports(context)),
     "queries.environment": ("read", lambda context, _: queries.environment(context, "sums")),
-    "queries.without_episode": ("read", lambda context, _: queries.without_episode(context)),
-    "queries.setting_changes": ("read", lambda context, _: queries.setting_changes(context)),
     "queries.preview_settings": ("settings", lambda context, _: queries.preview_settings(context, {"k": 3})),
     "queries.episode_runs": ("read", lambda context, _: queries.episode_runs(context, "sums/1")),
     "queries.preview_undo": ("undo", lambda context, _: queries.preview_undo(context, "reward-1")),
@@ -199,9 +193,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         lambda context, _: queries.preview_batch(context, [BatchLine(arm=A, value=0.5)]),
     ),
     "queries.preview_repair": ("read", lambda context, _: queries.preview_repair(context, [A], "2026-01-31")),
-    "queries.preview_reset": ("read", lambda context, _: queries.preview_reset(context)),
     "queries.pulls_needed": ("read", lambda context, _: queries.pulls_needed(context, width=0.2)),
-    "queries.unread": ("read", lambda context, _: queries.unread(context)),
     "export.export_into": ("read", lambda context, _: export.export_into(context, io.BytesIO(), "-")),
     "inventory.keep_inventory": (
         "ingest",
@@ -231,11 +223,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.arm_path": ("read", lambda context, _: queries.arm_path(context, A)),
     "queries.arm_ledger": ("read", lambda context, _: queries.arm_ledger(context, A)),
     "queries.arm_runs": ("read", lambda context, _: queries.arm_runs(context, A)),
-    "queries.openclaw_summary": ("read", lambda context, _: queries.openclaw_summary(context)),
-    "queries.openclaw_config": ("read", lambda context, _: queries.openclaw_config(context)),
-    "queries.openclaw_posteriors": ("read", lambda context, _: queries.openclaw_posteriors(context)),
-    "queries.openclaw_traces": ("read", lambda context, _: queries.openclaw_traces(context)),
-    "queries.timeseries": ("read", lambda context, _: queries.timeseries(context)),
     "queries.near_arms": ("read", lambda context, _: queries.near_arms(context, A)),
     "queries.notes": ("read", lambda context, _: queries.notes(context, A)),
     "reward.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
@@ -247,9 +234,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
         "read",
         lambda context, _: queries.page_of_evaluations(context, EVERY, before=9),
     ),
-    "queries.bias_watch": ("read", lambda context, _: queries.bias_watch(context)),
-    "queries.evaluated": ("read", lambda context, _: queries.evaluated(context)),
-    "queries.layers": ("read", lambda context, _: queries.layers(context)),
     "queries.preview_evaluation": (
         "evaluate",
         lambda context, _: queries.preview_evaluation(context, RUN, "success", arm=A),
@@ -304,9 +288,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "offers.arm_states": ("read", lambda context, _: offers.arm_states(context)),
     "offers.start_session": ("ingest", lambda context, _: offers.start_session(context, "a session")),
     "offers.finish_session": ("ingest", lambda context, _: offers.finish_session(context, "nobody's")),
-    "queries.alarms": ("read", lambda context, _: queries.alarms(context)),
-    "queries.measures": ("read", lambda context, _: queries.measures(context)),
-    "queries.n_denials": ("read", lambda context, _: queries.n_denials(context)),
     "queries.refused": ("alerts", lambda context, _: queries.refused(context)),
     "alerts.look": ("alerts", lambda context, _: alerts.look(context)),
     "webhooks.take_test": ("alerts", lambda context, _: a_test(context)),

@@ -6,9 +6,8 @@ The model keeps every run. A compacted run changes no more, and acts that need i
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, multiple, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, multiple, precondition, rule
 
 from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownRun
 from core.flows import queries
@@ -19,6 +18,7 @@ from core.records.limits import LAST_MS
 from core.records.times import HOUR_MS, iso
 from core.records.view import View
 from tests.flows.history import ARMS, folded, made_of, said, sayings_of, time_of, told_as, told_by
+from tests.flows.machines import run_machine
 from tests.flows.model import Model
 from tests.flows.test_machine import RANKS, UIDS, Machine, Made, Words, tell
 from tests.flows.world import START_MS
@@ -166,21 +166,9 @@ class Compacting(Machine):
 
 
 def test_compacting_changes_no_belief_and_is_proven() -> None:
-    run_state_machine_as_test(
-        Compacting,
-        settings=settings(
-            max_examples=30,
-            stateful_step_count=30,
-            derandomize=True,
-            database=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    run_machine(Compacting, 30, 30, derandomize=True)
 
 
 @pytest.mark.long
 def test_compacting_at_length() -> None:
-    run_state_machine_as_test(
-        Compacting,
-        settings=settings(max_examples=800, stateful_step_count=50, suppress_health_check=list(HealthCheck)),
-    )
+    run_machine(Compacting, 800, 50)

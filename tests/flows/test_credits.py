@@ -10,20 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
     MultipleResults,
-    RuleBasedStateMachine,
     invariant,
     multiple,
     rule,
-    run_state_machine_as_test,
 )
 
 from core.errors import InvalidInput, NotApplicable, NotFound
@@ -42,8 +38,9 @@ from core.records.episode import Episode, Step
 from core.records.episode_credit import CREDIT_RULES, CreditLine, CreditRule, CreditShare
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Inventory, Run
+from tests.flows.machines import LearnerMachine, run_machine
 from tests.flows.test_episodes import file_of
-from tests.flows.world import START_MS, context_at, memory_folder, run_of
+from tests.flows.world import START_MS, context_at, run_of
 
 MICRO: Final = 1_000_000
 A, B, C = (f"tool:other:{name}" for name in "abc")
@@ -428,16 +425,13 @@ class Model:
         return found
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(LearnerMachine):
     """A learner and the model."""
 
     acts = Bundle[str]("acts")
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory(dir=memory_folder())
-        self.place = Path(self.folder.name)
-        self.context = context_at(self.place / "machine.db")
         self.model = Model()
         self.n = 0
 
@@ -547,12 +541,4 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [12, pytest.param(1_000, marks=pytest.mark.long)])
 def test_whatever_is_told_credited_and_taken_back_the_sums_are_what_stands(examples: int) -> None:
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=15,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(Machine, examples, 15)

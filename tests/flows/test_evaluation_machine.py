@@ -10,19 +10,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
-    RuleBasedStateMachine,
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 
 from core.errors import Conflict
@@ -40,8 +35,9 @@ from core.records.judging import EvaluationOrder
 from core.records.quality import Rated
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no
+from tests.flows.machines import LearnerMachine, run_machine
 from tests.flows.sources import check_sources
-from tests.flows.world import context_at, memory_folder, run_of
+from tests.flows.world import context_at, run_of
 from tests.store.worlds import lines_file
 
 ARMS = {"r1": ("a", "b", "c"), "r2": ("b", "c")}
@@ -162,16 +158,13 @@ def dealt(weights: list[int]) -> list[int]:
     return parts
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(LearnerMachine):
     """A learner and the model."""
 
     acts = Bundle[str]("acts")
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory(dir=memory_folder())
-        self.place = Path(self.folder.name)
-        self.context = context_at(self.place / "machine.db")
         self.model = Model()
         self.n_files = 0
 
@@ -355,12 +348,4 @@ def shared(n_arms: int) -> list[int]:
 
 @pytest.mark.parametrize("examples", [20, pytest.param(2_000, marks=pytest.mark.long)])
 def test_whatever_is_judged_and_taken_back_the_sums_are_the_facts(examples: int) -> None:
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=15,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(Machine, examples, 15)

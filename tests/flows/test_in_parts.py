@@ -17,9 +17,8 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, multiple, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, multiple, precondition, rule
 
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows import queries
@@ -38,6 +37,7 @@ from core.records.run import Unit
 from core.records.times import HOUR_MS
 from tests.engine import named
 from tests.flows.history import ARMS, History, line_of, made_of
+from tests.flows.machines import run_machine
 from tests.flows.test_import_laws import Growing, synthetic
 from tests.flows.test_machine import UIDS, WORDS, Machine, Made, Words, arm_line, tell
 from tests.flows.world import IN_PARTS, START_MS, context_at
@@ -116,26 +116,13 @@ class InParts(Machine):
         super().teardown()
 
 
-def _machine(n_examples: int, n_steps: int) -> None:
-    run_state_machine_as_test(
-        InParts,
-        settings=settings(
-            max_examples=n_examples,
-            stateful_step_count=n_steps,
-            derandomize=n_examples < 100,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 def test_whatever_is_done_between_the_parts() -> None:
-    _machine(25, 25)
+    run_machine(InParts, 25, 25, derandomize=True)
 
 
 @pytest.mark.long
 def test_whatever_is_done_between_the_parts_at_length() -> None:
-    _machine(1_000, 50)
+    run_machine(InParts, 1_000, 50)
 
 
 # As if told at once

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 from copy import deepcopy
 from fractions import Fraction
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
     MultipleResults,
-    RuleBasedStateMachine,
     initialize,
     invariant,
     multiple,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from core.errors import ArmscopeError, Conflict, InvalidInput, NotApplicable, UnknownArm, UnknownRun
@@ -53,9 +48,10 @@ from tests.flows.history import (
     told_as,
     told_by,
 )
+from tests.flows.machines import LearnerMachine, run_machine
 from tests.flows.model import Model, Repair, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.sources import check_sources
-from tests.flows.world import START_MS, context_at, memory_folder
+from tests.flows.world import START_MS, context_at
 from tests.store.viewed import check_views
 from tests.store.worlds import THIRDS, lines_file, part_line
 
@@ -97,16 +93,13 @@ def arm_line(words: Words) -> bytes:
     return msgspec.json.encode({"kind": "arm", "key": arm, "token_cost": cost, "label": label}) + b"\n"
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(LearnerMachine):
     """A learner and the model; every rule does the same to both, and expects of one what the other says."""
 
     acts = Bundle[str]("acts")
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory(dir=memory_folder())
-        self.place = Path(self.folder.name)
-        self.context = context_at(self.place / "machine.db")
         self.model, self.undos = Model(), Undos()
         self.rewards: dict[str, Reward] = {}
         self.resets: dict[str, Reset] = {}
@@ -430,25 +423,9 @@ class Machine(RuleBasedStateMachine):
 
 
 def test_whatever_is_done_the_posteriors_are_what_the_rules_say() -> None:
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=25,
-            stateful_step_count=25,
-            derandomize=True,
-            database=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    run_machine(Machine, 25, 25, derandomize=True)
 
 
 @pytest.mark.long
 def test_whatever_is_done_at_length() -> None:
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=800,
-            stateful_step_count=50,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(Machine, 800, 50)
