@@ -42,7 +42,7 @@ from core.records.times import DAY_MS
 from core.records.view import View
 from core.statistics.savings import Savings
 from tests.conftest import ROOT
-from tests.doors.examples import ARM, FILE, RUN, SESSION, example_world
+from tests.doors.examples import ARM, FILE, RUN, SESSION
 from tests.doors.http.test_served import served
 from tests.flows.world import START_MS, context_at
 
@@ -190,14 +190,6 @@ def test_answers_of_operations_are_public() -> None:
 # One world
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder to copy."""
-    folder = tmp_path_factory.mktemp("clients")
-    example_world(folder).store.close()
-    return folder
-
-
 class Worlds:
     """Clients of every kind, each on a fresh copy of one world at one path, with one clock and one seed."""
 
@@ -227,8 +219,8 @@ class Worlds:
 
 
 @pytest.fixture
-def worlds(template: Path, tmp_path: Path) -> Worlds:
-    return Worlds(template, tmp_path / "here")
+def worlds(world: Path, tmp_path: Path) -> Worlds:
+    return Worlds(world, tmp_path / "here")
 
 
 def _answer(operation: Operation, client: object) -> object:

@@ -31,7 +31,7 @@ from core.records.arm import Arm
 from core.records.parameters import defaults_of
 from core.settings import Settings
 from tests.conftest import ROOT
-from tests.doors.examples import ARM, RUN, TABLE, example_world
+from tests.doors.examples import ARM, RUN, TABLE
 from tests.flows.world import START_MS
 
 SEED = 3
@@ -191,14 +191,6 @@ def by_name(one: Verb) -> str:
 
 def given(one: Verb) -> Input:
     return one.decode(one.example)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder to copy."""
-    folder = tmp_path_factory.mktemp("verbs")
-    example_world(folder).store.close()
-    return folder
 
 
 class Doors:

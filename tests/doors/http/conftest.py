@@ -18,7 +18,6 @@ from core.errors import Unidentified
 from core.flows import queries
 from core.flows.context import Context
 from core.records.actor import Actor
-from tests.doors.examples import example_world
 from tests.doors.http.asking import Asking
 from tests.flows.world import context_at
 
@@ -27,14 +26,6 @@ ROUTES = (*api.ROUTES, *kairos.ROUTES)
 MARA = Actor(name="mara")
 LOCAL = Listener(local=MARA)
 Asked = Callable[..., Asking]
-
-
-@pytest.fixture(scope="package")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder to copy."""
-    folder = tmp_path_factory.mktemp("http")
-    example_world(folder).store.close()
-    return folder
 
 
 @pytest.fixture
