@@ -48,6 +48,30 @@ def empty(
                 link(*elsewhere)
 
 
+def not_named(
+    thing: Markdown,
+    name: str,
+    *,
+    unnamed: Markdown,
+    unknown: Markdown,
+    needed: Markdown,
+    to_do: Markdown,
+    listed_by: str,
+) -> None:
+    """Show that the address names no thing of the page, or an unknown one; the command ``listed_by`` lists them."""
+    empty(
+        (f"There is no such {thing}." if name else f"No {thing} was chosen.",),
+        unknown if name else unnamed,
+        rows={
+            "needed": [needed],
+            "now": ["another name" if name else "none"],
+            "which is": [":yellow[:material/warning:] missing"],
+        },
+        to_do=to_do,
+        shell=command(listed_by),
+    )
+
+
 def no_arms(page_needs: Markdown) -> None:
     """Draw the empty state of every page that needs arms: nothing was recorded yet."""
     frame = reading().frame

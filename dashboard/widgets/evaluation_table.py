@@ -16,10 +16,10 @@ from core.records.evaluation_page import Evaluation, EvaluationFilter
 from dashboard import actions, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import judging
-from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.popover import lazy_popover
-from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
+from dashboard.widgets.tables import ACT_PX, TAKE_BACK
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
 from dashboard.wording import Markdown, Words
@@ -90,21 +90,18 @@ def _table(rows: Sequence[Evaluation], name: str) -> None:
         config["act"] = st.column_config.ButtonColumn(
             TAKE_BACK, type="tertiary", width=ACT_PX, key=clicked, on_click=_take_back, args=(clicked, rows)
         )
-    event = st.dataframe(
+    row = opening_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config, _PHONE, hidden=""),
-        key=fresh(f"{name} table"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name=f"{name} table",
+        rest="judged, UTC",
         alt=f"{wording.things(len(rows), 'evaluation')}, the latest first",
+        hidden="",
+        column="run",
     )
-    open_clicked_run(
-        event, [one.subject.run or None for one in rows], rest="judged, UTC", key=fresh(f"{name} table")
-    )
+    if row is not None and (uid := rows[row].subject.run):
+        open_run(uid)
 
 
 def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:

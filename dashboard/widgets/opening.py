@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
+import pyarrow as pa
 import streamlit as st
 
 from core.records.run_page import RunRow
-from dashboard import pages
+from dashboard import pages, wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.widgets import address, navigation
+from dashboard.widgets.tables import ROW_PX, TALL_PX, columns, height
 
 _OPENED: Final = "armscope opened"
 
@@ -114,19 +116,37 @@ def clicked_row(event: Any, *, rest: str, key: str) -> int | None:  # noqa: ANN4
     return None if row == 0 and st.session_state.get(moved) is False else row
 
 
-def open_clicked_run(
-    event: Any,  # noqa: ANN401 - Streamlit's own kind
-    uids: Sequence[str | None],
+def opening_table(
+    frame: pa.Table,
+    config: Mapping[str, Any],
+    phone: Mapping[str, int],
     *,
+    name: str,
     rest: str,
-    key: str,
-) -> None:
-    """Open the run whose cell was clicked; other cells only show themselves whole."""
-    row = clicked_row(event, rest=rest, key=key)
-    uid = (
-        uids[row]
-        if row is not None and row < len(uids) and event["selection"]["cells"][0][1] == "run"
-        else None
+    alt: str,
+    hidden: str = "id",
+    column: str | None = None,
+    at_most_px: int = TALL_PX,
+) -> int | None:
+    """Draw a table and return the row that a click opens, None without one.
+
+    Only clicks in ``column`` open, None = in any except ``rest``. ``name`` is that of its key. ``phone`` and
+    ``hidden`` are as `columns` takes them, ``rest`` as `clicked_row` does.
+    """
+    key = fresh(name)
+    event = st.dataframe(
+        frame,
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(frame.num_rows, at_most_px=at_most_px),
+        **columns(frame.column_names, config, phone, hidden=hidden),
+        key=key,
+        on_select="rerun",
+        selection_mode="single-cell",
+        alt=alt,
     )
-    if uid is not None:
-        open_run(uid)
+    row = clicked_row(event, rest=rest, key=key)
+    if row is None or row >= frame.num_rows or column not in (None, event["selection"]["cells"][0][1]):
+        return None
+    return row

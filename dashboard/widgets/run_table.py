@@ -17,7 +17,7 @@ from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.pages import REVIEW
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.opening import clicked_row, fresh, open_arm, open_run, opened
+from dashboard.widgets.opening import clicked_row, fresh, open_arm, open_run, opened, opening_table
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
 from dashboard.wording import Words
@@ -136,19 +136,9 @@ def arms(arms: Sequence[tuple[str, int, int]]) -> None:
         "prompts": st.column_config.NumberColumn("prompts", format="localized", width=86),
         "used in": st.column_config.NumberColumn("used in", format="localized", width=86),
     }
-    clicked = st.dataframe(
-        frame,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(arms)),
-        **columns(frame.column_names, config, _PHONE_ARMS),
-        key=fresh("arms of runs"),
-        on_select="rerun",
-        selection_mode="single-cell",
-        alt=f"{wording.things(len(arms), 'arm')} of these runs: in how many prompts, how often used",
-    )
-    index = clicked_row(clicked, rest="type", key=fresh("arms of runs"))
-    if index is not None and index < len(arms):
+    alt = f"{wording.things(len(arms), 'arm')} of these runs: in how many prompts, how often used"
+    index = opening_table(frame, config, _PHONE_ARMS, name="arms of runs", rest="type", alt=alt)
+    if index is not None:
         open_arm(arms[index][0])
 
 

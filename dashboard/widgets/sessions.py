@@ -12,10 +12,9 @@ from core.records.run_page import RunsOfSession, SessionRow
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address
-from dashboard.widgets.empty import command, empty
+from dashboard.widgets.empty import not_named
 from dashboard.widgets.navigation import link
-from dashboard.widgets.opening import clicked_row, fresh, open_session
-from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.opening import open_session, opening_table
 
 _PHONE: Final = {"last run, UTC": 110, "session": 150, "runs": 56}
 
@@ -26,18 +25,14 @@ def requested() -> RunsOfSession | None:
     one = queries.session(name) if name else None
     if one is None:
         shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        empty(
-            ("There is no such session." if name else "No session was chosen.",),
-            f"No active run names the session \u201c{shown}\u201d."
-            if name
-            else "This page shows one session.",
-            rows={
-                "needed": ["the name of a session"],
-                "now": ["another name" if name else "none"],
-                "which is": [":yellow[:material/warning:] missing"],
-            },
+        not_named(
+            "session",
+            name,
+            unnamed="This page shows one session.",
+            unknown=f"No active run names the session “{shown}”.",
+            needed="the name of a session",
             to_do="**Choose a session** in the list.",
-            shell=command("runs"),
+            listed_by="runs",
         )
         link(pages.SESSIONS, "All sessions")
     return one
@@ -68,20 +63,16 @@ def table(rows: Sequence[SessionRow]) -> None:
         "model": text("model", width=140),
         "channel": text("channel", width=96),
     }
-    clicked = st.dataframe(
+    index = opening_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config, _PHONE, hidden=""),
-        key=fresh("sessions"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name="sessions",
+        rest="last run, UTC",
         alt=f"Table of {wording.things(len(rows), 'session')}, the latest first",
+        hidden="",
     )
-    index = clicked_row(clicked, rest="last run, UTC", key=fresh("sessions"))
-    if index is not None and index < len(rows):
+    if index is not None:
         open_session(rows[index].session)
 
 

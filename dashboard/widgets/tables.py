@@ -27,7 +27,7 @@ TAKE_BACK: Final = Words("take back")
 ALL_AT_ONCE: Final = 2_000
 """Longer tables load as one scrolls, and can't be clicked."""
 _MANY_ROWS: Final = 15
-_TALL_PX: Final = 420
+TALL_PX: Final = 420
 _NAME_CHARS: Final = 40
 CHANCE: Final = "How likely the arm is picked, simulated on the latest runs with the packer that selects"
 ACT_PX: Final = 78
@@ -82,7 +82,7 @@ def columns(
     }
 
 
-def height(n_rows: int, *, at_most_px: int = _TALL_PX) -> int | Literal["content"]:
+def height(n_rows: int, *, at_most_px: int = TALL_PX) -> int | Literal["content"]:
     """Return the height of all rows; a long table scrolls.
 
     >>> height(15), height(16)

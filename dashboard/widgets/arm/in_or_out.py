@@ -18,10 +18,10 @@ from core.flows.queries import ArmInRun, ArmRuns
 from core.records.run_page import Cursor
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.repaired import repaired
-from dashboard.widgets.tables import ROW_PX, columns, draw, height
+from dashboard.widgets.tables import draw
 from dashboard.widgets.words import muted, section
 
 RUNS: Final = "runs_from"
@@ -66,19 +66,17 @@ def _table(arm: str, page: ArmRuns) -> None:
         "budget left": text("budget left", width=92, alignment="right"),
         "observed": text("observed", width=150 if any(row.taken_back_by for row in rows) else 84),
     }
-    event = st.dataframe(
+    row = opening_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config, _PHONE),
-        key=fresh("arm runs"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name="arm runs",
+        rest="ended, UTC",
         alt=f"{wording.things(len(rows), 'run')} that this arm was in or left out of, newest first",
+        column="run",
     )
-    open_clicked_run(event, [row.run.uid for row in rows], rest="ended, UTC", key=fresh("arm runs"))
+    if row is not None and (uid := rows[row].run.uid):
+        open_run(uid)
 
 
 def _to_arrow(rows: Sequence[ArmInRun]) -> pa.Table:

@@ -17,10 +17,10 @@ from core import explained
 from core.flows.queries import ArmLedger, ArmObservation, LedgerCursor
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.opening import fresh, open_clicked_run
+from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.repaired import repaired
-from dashboard.widgets.tables import ACT_PX, ROW_PX, TAKE_BACK, columns, height
+from dashboard.widgets.tables import ACT_PX, TAKE_BACK
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section
 
@@ -66,19 +66,17 @@ def _table(arm: str, page: ArmLedger) -> None:
         config["act"] = st.column_config.ButtonColumn(
             TAKE_BACK, type="tertiary", width=ACT_PX, key=clicked, on_click=_take_back, args=(clicked, rows)
         )
-    event = st.dataframe(
+    row = opening_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config, _PHONE),
-        key=fresh("arm ledger"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name="arm ledger",
+        rest="when, UTC",
         alt=f"Ledger of {wording.things(len(rows), 'observation')}, newest first",
+        column="run",
     )
-    open_clicked_run(event, [one.run for one in rows], rest="when, UTC", key=fresh("arm ledger"))
+    if row is not None and (uid := rows[row].run):
+        open_run(uid)
 
 
 def _to_arrow(arm: str, rows: Sequence[ArmObservation]) -> pa.Table:

@@ -14,9 +14,9 @@ from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure
 from dashboard.widgets import address
 from dashboard.widgets.compare.choosing import NamedSides
-from dashboard.widgets.opening import clicked_row, fresh, open_arm
+from dashboard.widgets.opening import open_arm, opening_table
 from dashboard.widgets.paging import paging
-from dashboard.widgets.tables import ROW_PX, arm_name, columns, height, type_cells, type_column
+from dashboard.widgets.tables import arm_name, type_cells, type_column
 from dashboard.widgets.words import section, small_table
 from dashboard.wording import Words
 
@@ -68,19 +68,15 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
         "shift A": text("shift A: α, β", width=224, help=sentences.SHIFT_HELP),
         "shift B": text("shift B: α, β", width=224, help=sentences.SHIFT_HELP),
     }
-    clicked = st.dataframe(
+    index = opening_table(
         frame,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config, _PHONE),
-        key=fresh("compared arms"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name="compared arms",
+        rest="type",
         alt=f"{wording.things(len(rows), 'arm')} on both sides, by the difference of their means",
     )
-    index = clicked_row(clicked, rest="type", key=fresh("compared arms"))
-    if index is not None and index < len(rows):
+    if index is not None:
         open_arm(rows[index].arm)
     end = start + _PAGE_ARMS
     onward = str(end) if end < n_listed else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import streamlit as st
@@ -14,10 +15,9 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
-from dashboard.widgets.empty import command, empty
+from dashboard.widgets.empty import not_named
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import as_table, muted, section
-from dashboard.wording import Markdown
 
 TRUTH: Final = "planted_here"
 _GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split", "task": "By task"}
@@ -26,30 +26,21 @@ _GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split"
 def requested() -> EnvironmentStory | None:
     """Return the environment of the address; without one, or with an unknown one, draw what to do instead."""
     name = st.query_params.get(address.ENVIRONMENT, "")
-    if not name:
-        _no_environment("No environment was chosen.", "This page shows how one environment pays.", "none")
-        return None
-    try:
-        return queries.environment(name)
-    except NotFound:
-        shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        _no_environment("There is no such environment.", f"No record names “{shown}”.", "another name")
-        return None
-
-
-def _no_environment(problem: Markdown, why: Markdown, now: str) -> None:
-    empty(
-        (problem,),
-        why,
-        rows={
-            "needed": ["the name of an environment"],
-            "now": [now],
-            "which is": [":yellow[:material/warning:] missing"],
-        },
+    if name:
+        with suppress(NotFound):
+            return queries.environment(name)
+    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
+    not_named(
+        "environment",
+        name,
+        unnamed="This page shows how one environment pays.",
+        unknown=f"No record names “{shown}”.",
+        needed="the name of an environment",
         to_do="**Choose an environment** on the page of episodes, or list them.",
-        shell=command("episodes"),
+        listed_by="episodes",
     )
     link(pages.EPISODES, "All episodes")
+    return None
 
 
 def links(environment: EnvironmentStory) -> None:

@@ -17,9 +17,8 @@ from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per
 from dashboard.reading import cached_figure, pictured_once, reading
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
-from dashboard.widgets.opening import clicked_row, fresh
+from dashboard.widgets.opening import opening_table
 from dashboard.widgets.paging import neighbour
-from dashboard.widgets.tables import ROW_PX, columns, height
 from dashboard.widgets.words import muted, section
 from dashboard.wording import Markdown
 
@@ -89,21 +88,15 @@ def table(episode: EpisodeView) -> None:
         )
         for head, width in _WIDTHS.items()
     }
-    key = fresh(f"steps {episode.uid} {first}")
-    clicked = st.dataframe(
+    row = opening_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config, _PHONE),
-        key=key,
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name=f"steps {episode.uid} {first}",
+        rest="step",
         alt=f"Steps {rows[0].number} to {rows[-1].number} of this episode: what was called, and what it was paid",
     )
-    row = clicked_row(clicked, rest="step", key=key)
-    if row is not None and row < len(rows) and rows[row].number != at:
+    if row is not None and rows[row].number != at:
         address.say({address.STEP: str(rows[row].number)})
         st.rerun()
 

@@ -12,12 +12,12 @@ from core.flows.queries import EpisodeView
 from dashboard import pages, queries, sentences, wording
 from dashboard.sentences import rewards
 from dashboard.widgets import address, run_table
-from dashboard.widgets.empty import command, empty
+from dashboard.widgets.empty import not_named
 from dashboard.widgets.navigation import link
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import both_ends, muted, section, small_table
-from dashboard.wording import Markdown, Words
+from dashboard.wording import Words
 
 _TRANSCRIPTS: Final = 3
 """Runs of an episode whose transcripts are drawn; the others are a click away."""
@@ -26,30 +26,21 @@ _TRANSCRIPTS: Final = 3
 def requested() -> EpisodeView | None:
     """Return the episode that the address names; where it names none, or one that isn't there, what to do instead."""
     name = st.query_params.get(address.EPISODE, "")
-    if not name:
-        _no_episode("No episode was chosen.", "This page shows one episode, step by step.", "none")
-        return None
-    try:
-        return queries.episode(name)
-    except NotFound:
-        shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        _no_episode("There is no such episode.", f"No episode is recorded as “{shown}”.", "another name")
-        return None
-
-
-def _no_episode(problem: Markdown, why: Markdown, now: str) -> None:
-    empty(
-        (problem,),
-        why,
-        rows={
-            "needed": ["the uid of an episode"],
-            "now": [now],
-            "which is": [":yellow[:material/warning:] missing"],
-        },
+    if name:
+        with suppress(NotFound):
+            return queries.episode(name)
+    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
+    not_named(
+        "episode",
+        name,
+        unnamed="This page shows one episode, step by step.",
+        unknown=f"No episode is recorded as “{shown}”.",
+        needed="the uid of an episode",
         to_do="**Choose an episode** on the page of episodes, or list environments.",
-        shell=command("episodes"),
+        listed_by="episodes",
     )
     link(pages.EPISODES, "All episodes")
+    return None
 
 
 def finding(episode: EpisodeView) -> None:

@@ -17,8 +17,7 @@ from core.records.episode_page import EpisodeRow
 from dashboard import wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import rewards
-from dashboard.widgets.opening import clicked_row, fresh, open_environment, open_episode
-from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.opening import open_environment, open_episode, opening_table
 from dashboard.wording import Markdown
 
 _ENVIRONMENT_WIDTHS: Final = {
@@ -60,19 +59,16 @@ def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, 
         ("environments", tuple(summaries), bool(planted)),
         lambda: _text_table(rewards.environments_table(summaries, planted)),
     )
-    clicked = st.dataframe(
+    index = opening_table(
         frame,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(summaries)),
-        **columns(frame.column_names, _config(), _PHONE_ENVIRONMENT, hidden=""),
-        key=fresh("environments"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        _config(),
+        _PHONE_ENVIRONMENT,
+        name="environments",
+        rest="state",
         alt=f"{wording.things(len(summaries), 'environment')}: rewards and success of each",
+        hidden="",
     )
-    index = clicked_row(clicked, rest="state", key=fresh("environments"))
-    if index is not None and index < len(summaries):
+    if index is not None:
         open_environment(summaries[index].environment)
 
 
@@ -89,20 +85,16 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
         help="Each line on the range of its environment among these episodes: those of one can be compared.",
         color=reading().tokens.chart_accent,
     )
-    clicked = st.dataframe(
+    index = opening_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(rows)),
-        **columns(frame.column_names, config, _PHONE, hidden=""),
-        key=fresh("episodes"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name="episodes",
+        rest="began, UTC",
         alt=f"{wording.things(len(rows), 'episode')}, newest first: reward and success of each",
+        hidden="",
     )
-    index = clicked_row(clicked, rest="began, UTC", key=fresh("episodes"))
-    if index is not None and index < len(rows):
+    if index is not None:
         open_episode(rows[index].uid)
 
 

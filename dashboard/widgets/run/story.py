@@ -18,7 +18,7 @@ from core.records.observation import OUTCOME_REWARDS
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
-from dashboard.widgets.empty import command, empty
+from dashboard.widgets.empty import not_named
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.navigation import link
 from dashboard.widgets.paging import neighbour
@@ -41,37 +41,29 @@ _LISTED: Final = 12
 def requested() -> RunStory | None:
     """Return the run that the address names; None after a message that names the next step."""
     name = st.query_params.get(address.RUN, "")
-    if not name:
-        _no_run("No run was chosen.", "This page explains one run: why each arm was in or left out.", "none")
-        return None
+    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
+    why: Markdown = f"No run has the uid or number “{shown}”."
     try:
-        return queries.run(name)
+        if name:
+            return queries.run(name)
     except UnknownRun as problem:
         if (one := queries.session(name)) is not None:
             sentence(sentences.session(one.row), reading().tokens)
             link(pages.SESSION, "Open the session", **{address.SESSION: one.row.session})
             return None
-        shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-        why = f"No run has the uid or number “{shown}”."
         if reading().frame.compacted is not None:  # then it says whether and when the run was deleted
             why = wording.literal(problem.problem)
-        _no_run("There is no such run.", why, "another name")
-        return None
-
-
-def _no_run(problem: Markdown, why: Markdown, now: str) -> None:
-    empty(
-        (problem,),
-        why,
-        rows={
-            "needed": ["the uid or number of a run"],
-            "now": [now],
-            "which is": [":yellow[:material/warning:] missing"],
-        },
+    not_named(
+        "run",
+        name,
+        unnamed="This page explains one run: why each arm was in or left out.",
+        unknown=why,
+        needed="the uid or number of a run",
         to_do="**Choose a run** on the page of runs, or list them.",
-        shell=command("runs"),
+        listed_by="runs",
     )
     link(pages.RUNS, "All runs")
+    return None
 
 
 def links(story: RunStory) -> None:

@@ -13,8 +13,7 @@ from core.records.search import SearchHit
 from dashboard import pages, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address, navigation
-from dashboard.widgets.opening import clicked_row, fresh, opened
-from dashboard.widgets.tables import ROW_PX, columns, height
+from dashboard.widgets.opening import opened, opening_table
 
 _WIDTHS: Final = {"kind": 84, "name": 286, "about": 150, "newest, UTC": 112, "text": 480}
 _PHONE: Final = {"kind": 84, "name": 264}
@@ -30,20 +29,17 @@ def hits(matches: Sequence[SearchHit]) -> None:
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(width=width) for head, width in _WIDTHS.items()
     }
-    clicked = st.dataframe(
+    index = opening_table(
         frame,
-        placeholder=wording.MISSING,
-        hide_index=True,
-        row_height=ROW_PX,
-        height=height(len(matches), at_most_px=900),
-        **columns(frame.column_names, config, _PHONE, hidden=""),
-        key=fresh("search"),
-        on_select="rerun",
-        selection_mode="single-cell",
+        config,
+        _PHONE,
+        name="search",
+        rest="kind",
         alt=f"{wording.things(len(matches), 'hit')} by kind, with name and time",
+        hidden="",
+        at_most_px=900,
     )
-    index = clicked_row(clicked, rest="kind", key=fresh("search"))
-    if index is not None and index < len(matches):
+    if index is not None:
         _open(matches[index])
 
 
