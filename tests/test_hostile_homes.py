@@ -6,9 +6,11 @@ import json
 import os
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -161,7 +163,7 @@ JSON_SETTINGS = {
         {"mcpServers": {"a\nb": {}, "\x1b[31m": {}, "\u202e": {}, "": {}, "x" * 100_000: {}}}
     ),
     "comments": '{"a": 1 ' + "// x\n" * 20_000 + "/* " * 20_000,
-    "commas": '{"a": [' + "1," * 100_000 + "]} //",
+    "commas": '{"a": [' + "1," * 20_000 + "]} //",
     "mark": '\ufeff{"mcpServers": {"a": {}}}',
     "empty": "",
     "blank": " \r\n",
@@ -210,7 +212,7 @@ def test_no_settings_stop_an_inventory_or_a_prune(form: str, tmp_path: Path) -> 
         if any(one.item.name == name for one in answer.items):
             with suppress(ArmscopeError):
                 pruned(tmp_path, answer, [Wish(name, "out")], NOW_MS)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 60
 
 
 # Kinds of files
@@ -274,7 +276,7 @@ def test_no_kind_of_file_stops_an_inventory(
     write_skill(tmp_path / ".codex" / "skills", "plain", "does it", changed_ms=LONG_AGO_MS)
     begun = time.monotonic()
     answer = answered(tmp_path)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 60
     assert "plain" in by_name(answer)
     if kind == "huge":
         skills = [one for one in answer.unread if ".agents" in one]
@@ -391,6 +393,121 @@ def test_loops_and_depths_of_folders_do_no_harm(tmp_path: Path, monkeypatch: pyt
     assert not is_own(home / ".codex", tmp_path / "other")
 
 
+VALUES = (
+    "9" * 5_000,
+    "-1e999",
+    "1e308",
+    "NaN",
+    "99999999999999999",
+    f'"{HALF}"',
+    '"\\ud83d\\ude00\\u0000\\u202e"',
+    "[" * 5_000,
+    "[" * 900 + "]" * 900,
+    '{"a": ' * 900 + "1" + "}" * 900,
+    "null",
+    "true",
+    "[]",
+    "{}",
+    '"0000-00-00T00:00:00Z"',
+    '"9999-12-31T23:59:59+23:59"',
+    '"<skill><name> </name>"',
+    '"/SKILL.md \\\\SKILL.md a//SKILL.md"',
+)
+SESSIONS = {
+    ".claude/projects/p/s.jsonl": (
+        '{"type": "user", "sessionId": %s, "cwd": %s, "timestamp": %s, "message": {"content": %s}}',
+        '{"type": "assistant", "uuid": %s, "message": {"id": %s, "model": %s, "content":'
+        ' [{"type": "tool_use", "id": %s, "name": "Skill", "input": {"skill": %s}}], "usage": %s}}',
+        '{"type": "attachment", "attachment": {"type": "skill_listing", "names": [%s], "content": %s}}',
+        '{"type": "attachment", "attachment": {"type": "mcp_instructions_delta", "addedNames": [%s],'
+        ' "addedBlocks": %s}}',
+    ),
+    ".codex/sessions/s.jsonl": (
+        '{"type": "session_meta", "timestamp": %s, "payload": {"id": %s, "cwd": %s, "source": %s,'
+        ' "dynamic_tools": [{"name": "a", "inputSchema": %s}]}}',
+        '{"type": "response_item", "payload": {"type": "function_call", "name": %s, "arguments": %s, "call_id": %s}}',
+        '{"type": "response_item", "payload": {"type": "message", "role": "user", "content": %s, "x": "<skill>"}}',
+    ),
+    ".gemini/tmp/h/chats/s.json": (
+        '{"sessionId": %s, "startTime": %s, "messages": [{"toolCalls": [{"args": %s}]}]}',
+    ),
+    ".openclaw/agents/main/sessions/s.jsonl": (
+        '{"type": "session", "id": %s, "timestamp": %s, "cwd": %s}',
+        '{"type": "message", "id": %s, "timestamp": %s, "message": {"role": "assistant", "content":'
+        ' [{"type": "toolCall", "name": "a", "arguments": %s}]}}',
+    ),
+}
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+def test_no_value_in_a_session_stops_an_inventory(value: str, tmp_path: Path) -> None:
+    """Each place of a line has the value alone, and then all of them."""
+    for name, lines in SESSIONS.items():
+        texts = [
+            line.replace("%s", "\0", number).replace("%s", value, 1).replace("%s", '"x"').replace("\0", '"x"')
+            for line in lines
+            for number in range(line.count("%s"))
+        ]
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text("\n".join([line.replace("%s", value) for line in lines] + texts))
+    answered(tmp_path)
+
+
+FORMS = {
+    "line ends": "---\r\ndescription: does it\r\n---\r\nBody\r\n",
+    "mark": "\ufeff---\ndescription: does it\n---\nBody\n",
+    "spaces": "---  \ndescription:   does   it  \n---\t\n",
+    "no end": "---\ndescription: does it\n---",
+    "colon": "---\ndescription: does it\nother: a: b\n---\n",
+    "number": "---\ndescription: does it\nversion: 1.0\n---\n---\nname: y\n---\n",
+    "folded": "---\ndescription: >\n  does\n  it\n---\n",
+    "quoted": "---\n'description': \"does it\"\n---\n",
+    "merge": "---\ndescription: does it\n<<: {a: 1}\n---\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_description_is_read_in_each_form(form: str, tmp_path: Path) -> None:
+    path = tmp_path / ".codex" / "skills" / "odd" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(FORMS[form], encoding="utf-8", newline="")
+    (one,) = answered(tmp_path).items
+    assert one.item.carried == 4
+    assert one.item.used == -(-len(FORMS[form].replace("\r", "")) // 4)
+
+
+def test_a_file_that_changes_while_it_is_read_does_no_harm(tmp_path: Path) -> None:
+    """Another thread writes, truncates and replaces a skill and settings while they are read."""
+    skill, own = tmp_path / ".agents" / "skills" / "odd" / "SKILL.md", tmp_path / ".claude" / "settings.json"
+    for agent in AGENTS:
+        (tmp_path / agent / "skills").mkdir(parents=True)
+    skill.parent.mkdir(parents=True)
+    is_over = threading.Event()
+
+    def change() -> None:
+        for number in count():
+            new = skill.with_name("new")
+            new.write_text(f"---\ndescription: does it {number}\n---\n" * (1 + number % 500))
+            new.replace(skill)
+            own.write_text("{" * (number % 50))
+            skill.unlink(missing_ok=True)
+            if number % 3:
+                os.mkfifo(skill)
+                skill.unlink()
+            if is_over.is_set():
+                return
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        for _ in range(100):
+            assert {one.item.name for one in answered(tmp_path).items} <= {"odd"}
+    finally:
+        is_over.set()
+        writer.join()
+
+
 def test_a_folder_of_a_session_may_be_any_text(tmp_path: Path) -> None:
     folders = (
         "/" + "a/" * 500_000,
@@ -450,6 +567,23 @@ def test_a_home_of_many_hostile_files_is_answered_in_time(tmp_path: Path) -> Non
     assert {one.item.carried for one in answer.items if one.item.agent == "pi"} == {4}
     assert sum("front matter" in one for one in answer.unread) == 1
     assert sum("512 KiB" in one for one in answer.unread) == 98
+
+
+def test_a_prune_of_two_thousand_skills_is_answered_in_time(tmp_path: Path) -> None:
+    """The file of the edits is read once, and not for each skill that can go out."""
+    for number in range(2_000):
+        write_skill(tmp_path / ".codex" / "skills", f"s{number}", "does it", changed_ms=LONG_AGO_MS)
+    for number in range(40):
+        head = {"timestamp": "2026-06-01T00:00:00Z", "type": "session_meta", "payload": {"id": f"s{number}"}}
+        write_lines(tmp_path / ".codex" / "sessions" / f"{number}.jsonl", head)
+    gone = tmp_path / ".codex" / "skills" / "s7" / "SKILL.md"
+    entry = f'[[skills.config]]\npath = "{gone}"\nenabled = false\n'
+    servers = "".join(f'[mcp_servers.m{number}]\ncommand = "x"\n' for number in range(300))
+    (tmp_path / ".codex" / "config.toml").write_text(servers + entry)
+    begun = time.monotonic()
+    only_out = pruned(tmp_path, machine_inventory(tmp_path, NOW_MS), (), NOW_MS).answer.only_out
+    assert time.monotonic() - begun < 20
+    assert len([one for one in only_out if one.kind == "skill"]) == 1_999
 
 
 def test_ten_thousand_skills_are_answered_in_time(tmp_path: Path) -> None:

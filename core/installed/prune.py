@@ -20,7 +20,7 @@ from core.installed.files import Shown
 from core.installed.json_text import Edit, canonical
 from core.installed.others import OPENCLAW
 from core.installed.sessions import AGENT
-from core.installed.settings_file import Plan, Record, planned
+from core.installed.settings_file import Plan, Record, SettingsFiles, planned
 from core.records.arm import quarter_up
 from core.records.inventory import (
     LEAST_AGE_MS,
@@ -366,6 +366,7 @@ def _unused(inventory: MachineInventory, now_ms: int) -> Iterator[CarriedItem]:
 
 def _only_out(home: Path, unused: Iterable[CarriedItem], inventory: MachineInventory) -> Iterator[PrunedItem]:
     listed: set[str | None] = set()
+    files = SettingsFiles()
     for one in sorted(unused, key=lambda one: one.item.kind == "tool"):
         item = one.item
         if item.kind == "tool":
@@ -379,20 +380,17 @@ def _only_out(home: Path, unused: Iterable[CarriedItem], inventory: MachineInven
             continue
         elif item.kind == "server":
             listed.add(claude_code.as_in_tools(item))
-        going = _goes_out(home, item)
+        going = _goes_out(home, item, files)
         if going is not None:
             yield _sized(going, inventory)
 
 
-def _goes_out(home: Path, item: InstalledItem) -> PrunedItem | None:
+def _goes_out(home: Path, item: InstalledItem, files: SettingsFiles) -> PrunedItem | None:
     """Return an item as it would go out; None if no setting does that, or one has done it."""
     switched = _switched(home, item, "out")
-    if isinstance(switched, str):
+    if isinstance(switched, str) or files.have(switched.file, switched.edit):
         return None
-    try:
-        return None if planned(switched.file, [switched.edit]) is None else switched.item
-    except ArmscopeError:
-        return switched.item
+    return switched.item
 
 
 def _is_unused(plugin: str, inventory: MachineInventory) -> bool:

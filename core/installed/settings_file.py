@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.errors import Conflict, InvalidInput, NotApplicable
+from core.errors import ArmscopeError, Conflict, InvalidInput, NotApplicable
 from core.installed import json_text, toml_text
 from core.installed.json_text import Edit, Edited, Span, canonical, reverted, same, shown_keys
 from core.secrecy import masked
@@ -99,6 +99,28 @@ def planned(path: Path, edits: Sequence[Edit]) -> Plan | None:
         marks={name: mark for name, mark, _ in _marks(values_of(path, result.text), result.back, salt)},
     )
     return Plan(path, change.before, result.text, tuple(_shown(result)), change)
+
+
+class SettingsFiles:
+    """Values in settings files, each read once: thousands of edits may ask for one file."""
+
+    def __init__(self) -> None:
+        self._values: dict[Path, dict[str, Any]] = {}
+        self._present: dict[tuple[Path, tuple[str, ...]], frozenset[str]] = {}
+
+    def have(self, path: Path, edit: Edit) -> bool:
+        """Return whether a file has what an edit sets or adds; False for a file that can't be read."""
+        if path not in self._values:
+            try:
+                self._values[path] = values_of(path, _text(path, _read(path)))
+            except ArmscopeError:
+                self._values[path] = {}
+        key = path, edit.keys
+        if key not in self._present:
+            is_there, value = _at(self._values[path], edit.keys)
+            values = value if edit.action == "add" and isinstance(value, list) else [value]
+            self._present[key] = frozenset(map(canonical, values)) if is_there else frozenset()
+        return canonical(edit.value) in self._present[key]
 
 
 def undone(change: FileChange) -> Plan | None:
