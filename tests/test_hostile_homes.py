@@ -23,6 +23,7 @@ from core.doors.terminal import printable
 from core.errors import ArmscopeError, NotApplicable
 from core.installed.answer import is_own, machine_inventory
 from core.installed.files import FileReader, clean
+from core.installed.launch import visible_skills
 from core.installed.prune import Wish, pruned
 from core.records.inventory import MachineInventory
 from tests.test_inventory import (
@@ -281,6 +282,16 @@ def test_no_kind_of_file_stops_an_inventory(
     if kind == "huge":
         skills = [one for one in answer.unread if ".agents" in one]
         assert skills == [UNREAD.format(tmp_path / ".agents/skills/odd/SKILL.md", "larger than 4 MiB")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_file_stops_a_start(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent's start reads the same settings and skills."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("settings.json", "skills/odd/SKILL.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        KINDS[kind](tmp_path / name)
+    assert {*visible_skills(tmp_path, tmp_path).files} <= {"odd"}
 
 
 NAMES = (

@@ -1,4 +1,4 @@
-"""Installed: what the agents of this machine carry, read from their own files.
+"""Inventory of what the agents of this machine carry, from their own files.
 
 Nothing is started, fetched or written. A size that no file has stays unknown.
 """

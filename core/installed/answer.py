@@ -1,4 +1,4 @@
-"""Answer: what the agents of a machine carry, what its sessions used, and what may be listed by name alone."""
+"""Inventory of what the agents of a machine carry, with the use in its sessions and proposals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claude Code: skills, plugins, servers and context files, as its settings of user, project and machine leave them.
+"""Skills, plugins, servers and context files of Claude Code, under the settings of user, project and machine.
 
 Settings of a project's own user go before those of the project, and these before the user's. Settings that an
 administrator manages go before all. Skills and commands have one name space. A plugin's skill is called

@@ -1,4 +1,4 @@
-"""Files of agents: settings with comments, front matter of skills, and texts, none of them trusted."""
+"""Reader of agents' settings, front matter of skills and texts, none of them trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON text with comments, and JSON5: values are set, added and taken out, and each other character stays as it is.
+"""Edits of values in JSON text with comments and in JSON5, which leave each other character as it is.
 
 Comments, commas at the end, unknown keys, white space, kinds of line ends and a byte order mark are kept. An object
 on the path of an edit that names a key twice is refused: agents differ in which of the two counts. So is one that

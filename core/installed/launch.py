@@ -1,4 +1,4 @@
-"""Launch: a session of Claude Code that starts with a selection, by files that were prepared beforehand.
+"""Starts of Claude Code sessions with a selection, from files that were prepared beforehand.
 
 Each file of ``prepared`` has one selection, drawn for the skills that a folder shows. A start renames it to the file
 of its session, so no two sessions share a draw. A start therefore needs no database and no NumPy. The agent reads a
@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -406,8 +407,9 @@ def _is_alive(process: str) -> bool:
 def read_object(path: Path) -> dict[str, Any]:
     """Return an object of a JSON file; empty where there is none."""
     try:
-        if path.stat().st_size > _LONGEST_FILE:
-            return {}
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= _LONGEST_FILE:
+            return {}  # a file of the kernel has no size, and may block
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}

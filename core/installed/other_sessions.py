@@ -1,4 +1,4 @@
-"""Sessions of the other agents: calls, skills that were loaded, commands that were typed, and tools with their text.
+"""Calls, loads of skills, typed commands and tools with their text in the sessions of the other agents.
 
 Codex CLI, OpenClaw and pi load a skill when the agent reads its SKILL.md. Gemini CLI and opencode have a tool for it.
 """

@@ -1,4 +1,4 @@
-"""Other agents: where each keeps its skills, servers and context files, as its documentation says."""
+"""Skills, servers and context files of the other agents, at the paths that their documentation names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prune: the edits of agents' own settings that take out what is carried, as the agents' documentation has them.
+"""Edits of agents' own settings that take items out, in the forms that the agents' documentation has.
 
 Only settings of the user are edited: those in the home folder, and a project's ``settings.local.json`` while Git does
 not track it. Nothing is built on behaviour that an agent's documentation does not state.

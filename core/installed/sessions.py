@@ -1,4 +1,4 @@
-"""Sessions of agents: the skills and tools that each had on offer, and those that it used.
+"""Skills and tools that each session of an agent had on offer, and those that it used.
 
 A use is a call of a tool, a load of a skill, or a command that the user typed. What sub-agents use belongs to the
 session that started them. A fork repeats lines of its parent: a use in both is the parent's.

@@ -1,4 +1,4 @@
-"""Settings files of agents: an edit is planned, shown, written whole, recorded, and taken back.
+"""Plans, writes, records and undos of edits in the settings files of agents.
 
 A file is written only if it is still the one that the plan was made from. The new content goes to a temporary file
 in the same folder, which then takes the file's name. So a kill at any step leaves the old file or the new one. Links

@@ -1,4 +1,4 @@
-"""TOML text: values are set, added and taken out, and each other character stays as it is.
+"""Edits of values in TOML text, which leave each other character as it is.
 
 Comments, the order of tables, dotted and quoted keys, inline tables, white space and kinds of line ends are kept. The
 values of each new text are compared with those that the edit should give. A text that differs is refused.
