@@ -561,7 +561,7 @@ BUDGETS = {
     "core/flows": 16_050,
     "core/formats": 13_285,
     "core/guide": 390,
-    "core/installed": 4_295,
+    "core/installed": 4_320,
     "core/package": 50,
     "core/posterior": 605,
     "core/records": 9_995,

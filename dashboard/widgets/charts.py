@@ -31,7 +31,10 @@ def chart(shown: Chart, *, key: str) -> None:
 
 
 def time_chart(shown: Chart, *, key: str) -> None:
-    """Show a figure over days; a horizontal selection in it sets the time span of the frame."""
+    """Show a figure over days; a horizontal selection sets the time span of the frame, except on a phone."""
+    if shown.figure.layout.dragmode != "select":
+        chart(shown, key=key)
+        return
     now = fresh(key)
     st.plotly_chart(
         shown.figure,
