@@ -77,7 +77,7 @@ def compact(
     if shrink and not context.store.database.scour():
         raise StoreBusy(
             f"{n_runs:,} runs are deleted, but a long read kept the file from being rewritten.",
-            next_step="Close the programs that read the database. Then, with the same days: armscope compact --shrink.",
+            next_step="Close programs that read the database. Then, with the same days: armscope compact --shrink.",
         )
     return _answer(until_ms, n_runs, n_left, len(imports))
 
