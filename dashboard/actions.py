@@ -277,8 +277,7 @@ def send_reset(
     def act() -> Flash:
         answer = reset(reading().context, arms=arms, types=types, target=target, reason=reason)
         after()
-        done = f"{wording.things(answer.reset_count, 'arm')} reset. Nothing is lost: undo is below."
-        return Flash(text=done, act=answer.id)
+        return Flash(text=f"{wording.things(answer.reset_count, 'arm')} reset.", act=answer.id)
 
     tried("Nothing was reset.", act, at="reset")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import sentences
+from dashboard import pages
 from dashboard.reading import reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
 from dashboard.widgets.reset import form, history, table
+from dashboard.widgets.results import result
 from dashboard.widgets.words import section, sentence
+from dashboard.wording import Words
 
 
 def page() -> None:
@@ -17,22 +19,32 @@ def page() -> None:
     if here.frame.n_arms == 0:
         no_arms("What a reset would change")
         return
+    done = form.done()
+    if done is None:
+        reset_form()
+    else:
+        sentence((done,), here.tokens)
+        result("reset", onward=(pages.OVERVIEW, Words("Back to Overview")))
+        with st.expander("Reset other arms"):
+            reset_form(is_titled=False)
+    with panel("Earlier resets", still="the form still works"):
+        section("Earlier resets", "each opened an epoch; the ones before stay readable")
+        history.table()
+
+
+def reset_form(*, is_titled: bool = True) -> None:
+    """Draw the fields, the preview and the confirmation, below their sentence."""
     title = st.container()
     scope = form.fields()
     preview = form.preview(scope)
-    with title:
-        if preview is None:
-            sentence(("Choose the arms to start again; nothing is deleted.",), here.tokens)
-        else:
-            sentence(sentences.reset(preview.columns, uniform=scope.target == "uniform"), here.tokens)
+    if is_titled:
+        with title:
+            sentence(form.title(scope, preview), reading().tokens)
     if preview is not None:
         with panel("What would change", still="nothing was reset"):
             section("What would change", form.note(preview))
             table.changes(preview)
         form.confirmation(scope, preview)
-    with panel("Earlier resets", still="the form still works"):
-        section("Earlier resets", "each opened an epoch; the ones before stay readable")
-        history.table()
 
 
 page()

@@ -55,15 +55,18 @@ def test_a_long_name_fits_its_column_of_the_reset() -> None:
 def test_a_reset_is_done_at_its_form_with_its_undo(open_page: Open, context: Context) -> None:
     before = queries.posteriors(context)
     page = open_page("reset", scope="Named arms", reset_arm=[ARM])
+    assert page.title[0].value.startswith("Reset ")
     page.selectbox(key="reset reason").set_value("A bug gave wrong rewards for a while").run()
     page.text_input(key="reset typed").set_value("reset 1 arm").run()
     page.button(key="do reset").click().run()
     check(page)
     assert any("1 arm reset" in line for line in lines(page))
+    assert "The reset is done" in page.title[0].value
     assert queries.posteriors(context) != before
     page.button(key="undo result reset-1").click().run()
     assert queries.posteriors(context) == before
     assert any("Undone" in line for line in lines(page))
+    assert "The reset is undone" in page.title[0].value
 
 
 def test_a_result_does_not_follow_to_another_page(open_page: Open, context: Context) -> None:

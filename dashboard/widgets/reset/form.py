@@ -11,11 +11,12 @@ from core.flows.queries import ResetPreview
 from core.records.arm import ArmType
 from core.records.observation import MAX_REASON_CHARS
 from core.records.reset import REASONS, Target
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
+from dashboard.sentences import Sentence
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
-from dashboard.widgets.results import result
+from dashboard.widgets.results import refusal
 from dashboard.widgets.words import small
 from dashboard.wording import Words
 
@@ -105,6 +106,23 @@ def preview(scope: Scope) -> ResetPreview | None:
     return queries.preview_reset(arms=scope.arms, types=scope.types, target=scope.target)
 
 
+def title(scope: Scope, shown: ResetPreview | None) -> Sentence:
+    """Return the effect of the reset, or what to do first."""
+    if shown is None:
+        return (Words("Choose the arms to start again; nothing is deleted."),)
+    return sentences.reset(shown.columns, uniform=scope.target == "uniform")
+
+
+def done() -> Words | None:
+    """Return what the last act of this form did; None where it did nothing."""
+    last = actions.result()
+    if last is None or last.at != "reset" or last.flash.failed:
+        return None
+    if last.flash.act is None:
+        return Words("The reset is undone: each arm has its belief from before.")
+    return Words("The reset is done: earlier pulls stay readable, and you can undo it.")
+
+
 def note(shown: ResetPreview) -> Words:
     """Return how many arms would begin a new epoch."""
     return f"{wording.things(len(shown.columns), 'arm')}, 1 new epoch"
@@ -138,7 +156,7 @@ def confirmation(scope: Scope, shown: ResetPreview) -> None:
                 args=(scope, phrase),
             )
             st.button("Cancel", type="tertiary", key="cancel reset", on_click=_begin_again)
-        result("reset", onward=(pages.OVERVIEW, Words("Back to Overview")))
+        refusal("reset")
         if scope.reason is None:
             st.markdown(small("Choose a reason above, or write one. Others read it beside the reset."))
 
