@@ -89,6 +89,7 @@ class EpisodePage(msgspec.Struct, frozen=True, kw_only=True):
 class StepView:
     """A step, the payments up to it (None: none yet), and whether its reward is off the declared scale.
 
+    ``same_as`` is the number of the first earlier step with the same name and arguments.
     ``asked`` and ``answered`` are its texts where they are stored and the actor may read texts.
     """
 
@@ -107,6 +108,7 @@ class StepView:
     extra: tuple[str, ...]
     asked: str | None
     answered: str | None
+    same_as: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

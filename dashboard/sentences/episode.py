@@ -120,6 +120,7 @@ def step_state(step: StepView) -> str:
             ("finished", step.finished and not step.refused),
             ("refused, adds nothing", step.refused),
             ("outside the scale", step.out_of_scale),
+            (f"same action as step {step.same_as}", step.same_as is not None),
             (_NOTES[step.note] if step.note is not None else "", step.note is not None),
             (f"also sent {wording.plain(', '.join(step.extra))}", bool(step.extra)),
         )

@@ -358,14 +358,15 @@ def keeps_threshold(answer: ScaleAnswer) -> bool:
     return new.threshold == old.threshold and (new.lo, new.hi) != (old.lo, old.hi)
 
 
-def scale_effect(answer: ScaleAnswer) -> Words:
-    """Return the effect of declaring a scale, as Markdown."""
+def scale_effect(answer: ScaleAnswer, *, is_known: bool) -> Words:
+    """Return the effect of declaring a scale, as Markdown; ``is_known``: successes are known so far."""
     if answer.scale == answer.before:
         return Words("This is the scale in force: nothing would change.")
-    n = wording.count(answer.episodes)
+    before = f"{threshold(answer.before)} on {_ends(answer.before)}"
+    n_before = f"{wording.count(answer.successes_before)} of {wording.count(answer.episodes)}"
+    now = f"instead of {n_before} by {before}." if is_known else f"now. By {before} success is unknown."
     return (
         f"Success would be {threshold(answer.scale)} on {_ends(answer.scale)}: **{wording.count(answer.successes)} "
         f"of {wording.things(answer.episodes, 'episode')}** "
-        f"instead of {wording.count(answer.successes_before)} of {n} "
-        f"by {threshold(answer.before)} on {_ends(answer.before)}."
+        f"{now}"
     )

@@ -14,16 +14,16 @@ def hidden(*, may_read: bool) -> Words:
     return Words("Erased, or left out of the file it came from." if may_read else "Hidden from viewers.")
 
 
-def how_to_keep(*, keeps: bool, may_read: bool = True) -> Words:
-    """In the place of what a run was asked and answered, by whether the learner keeps such texts now.
+def how_to_keep(*, keeps: bool, may_read: bool = True, of: Words = Words("run")) -> Words:
+    """In the place of what a run or an episode was asked and answered, by whether the learner keeps such texts now.
 
     >>> how_to_keep(keeps=False)
     'Texts are not kept. The setting keep_texts keeps them from then on, and those of runs imported again.'
     """
     if not may_read:
-        return Words("Operators read texts. Reviewers read those of runs that are in a queue to judge.")
+        return Words(f"Operators read texts. Reviewers read those of {of}s that are in a queue to judge.")
     if keeps:
-        return Words("The texts of this run were not kept. Import it again to keep them.")
+        return Words(f"The texts of this {of} were not kept. Import it again to keep them.")
     return Words(
-        "Texts are not kept. The setting keep_texts keeps them from then on, and those of runs imported again."
+        f"Texts are not kept. The setting keep_texts keeps them from then on, and those of {of}s imported again."
     )

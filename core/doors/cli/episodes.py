@@ -352,6 +352,7 @@ def say_episode(one: EpisodeView) -> None:
                     ("finished", step.finished),
                     ("refused", step.refused),
                     ("out of scale", step.out_of_scale),
+                    (f"same action as step {step.same_as}", step.same_as is not None),
                     (step.note or "", step.note is not None),
                 )
                 if is_shown

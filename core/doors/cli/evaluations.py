@@ -96,7 +96,9 @@ def evaluations(
     options: EvaluationOptions,
     outcome: Annotated[EvaluationOutcome | None, typer.Option("--outcome", help="With this outcome.")] = None,
     label: Annotated[Label | None, typer.Option("--label", help="With this label.")] = None,
-    blocker: Annotated[Blocker | None, typer.Option("--blocker", help="Held back by this.")] = None,
+    blocker: Annotated[
+        Blocker | None, typer.Option("--blocker", help="Not in training for this reason.")
+    ] = None,
     all_of_them: Annotated[
         bool, typer.Option("--all", help="Also those that were superseded or taken back.")
     ] = False,

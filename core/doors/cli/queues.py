@@ -186,7 +186,7 @@ def _say_next(one: NextItem) -> None:
 
 def _say_item(item: ReviewItem) -> None:
     say(f"Item {item.item}: {item.uri}, {STATE_WORDS[item.state]}: {item.why}.")
-    say(f"It is yours until {iso(item.hold_until_ms)}.")
+    say(f"Reserved for you until {iso(item.hold_until_ms)}.")
     for text in item.texts:
         say("", f"Asked: {text.instruction or 'not kept'}", f"Answered: {text.response or 'not kept'}")
     levels = [

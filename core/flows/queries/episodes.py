@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
@@ -15,7 +16,7 @@ from core.errors import InvalidInput, NotApplicable, NotFound
 from core.flows.context import Context
 from core.flows.credit import active_episode, split_of
 from core.records.environment import Design, EnvironmentSummary, SuccessRate
-from core.records.episode import Episode, Finding, Scale
+from core.records.episode import Episode, Finding, Scale, Step
 from core.records.episode_page import (
     ANY_EPISODE,
     CreditView,
@@ -370,8 +371,11 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
                 extra=step.extra,
                 asked=step.asked,
                 answered=step.answered,
+                same_as=first,
             )
-            for step, so_far in zip(line.steps, running(rewards), strict=True)
+            for step, so_far, first in zip(
+                line.steps, running(rewards), _first_alike(line.steps), strict=True
+            )
         ),
         parts=line.parts,
         runs=line.runs,
@@ -379,6 +383,16 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
         older=older,
         newer=newer,
     )
+
+
+def _first_alike(steps: Sequence[Step]) -> Iterator[int | None]:
+    """Yield for each step the number of the first earlier one with the same name and arguments."""
+    firsts: dict[tuple[str, str], int] = {}
+    for step in steps:
+        first = None
+        if step.args_digest is not None:
+            first = firsts.setdefault((step.name, step.args_digest), step.number)
+        yield None if first == step.number else first
 
 
 def _credit_view(facts: Facts, line: Episode, scale: Scale) -> CreditView | None:

@@ -38,7 +38,7 @@ def form(story: EnvironmentStory) -> None:
             st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
             answer = None
         if answer is not None:
-            st.markdown(rewards.scale_effect(answer))
+            st.markdown(rewards.scale_effect(answer, is_known=one.success is not None))
             if rewards.keeps_threshold(answer):
                 question = f"Success is still above {answer.scale.threshold:g}, as before. Is that meant?"
                 st.markdown(f":orange[:material/warning:] {question}")

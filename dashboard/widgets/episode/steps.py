@@ -15,12 +15,13 @@ from core.flows.queries import EpisodeView, StepView
 from dashboard import sentences, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
 from dashboard.reading import cached_figure, pictured_once, reading
+from dashboard.sentences.texts import how_to_keep
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.opening import opening_table
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.words import muted, section
-from dashboard.wording import Markdown
+from dashboard.wording import Markdown, Words
 
 ON_A_PAGE: Final = 100
 _TEXT_PX: Final = 260
@@ -78,6 +79,9 @@ def table(episode: EpisodeView) -> None:
     has_texts = any(one.asked or one.answered for one in episode.steps)
     note = sentences.steps_note(episode)
     section("Its steps", f"{note}; click one for its request and answer" if has_texts else note)
+    if not has_texts and not reading().presenting:
+        keeps, may_read = reading().frame.settings.keep_texts, reading().context.may("read_texts")
+        muted(how_to_keep(keeps=keeps, may_read=may_read, of=Words("episode")))
     if len(episode.steps) > ON_A_PAGE:
         _paging(episode, first)
     actor = reading().context.actor
