@@ -28,7 +28,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "interval_holds_zero": "the interval includes 0",
     "few_for_proof": "a proof takes 30 runs in each group",
     "few_sessions": "a proof takes 30 sessions in each group",
-    "no_coin": "no coin decided which runs were baseline runs",
+    "no_coin": "baseline runs were not drawn at random",
     "declared_coin": "the coin is as declared by its source, not drawn here",
     "unbalanced": "the classes don't look drawn by the coin",
     "unfinished_differ": "one group ends early more often",

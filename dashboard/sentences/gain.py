@@ -17,7 +17,7 @@ _WHY: Final[dict[VerdictReason, str]] = {
     "interval_holds_zero": "the cautious estimate includes 0",
     "few_for_proof": f"a proof takes {MIN_FOR_PROOF} runs in each group",
     "few_sessions": f"a proof takes {MIN_FOR_PROOF} sessions in each group",
-    "no_coin": "no coin decided which runs were baseline runs",
+    "no_coin": "baseline runs were not drawn at random",
     "declared_coin": "the coin is as declared by its source, not drawn here",
     "unbalanced": "the groups don't look drawn by the coin",
     "estimated": "bills are estimated",

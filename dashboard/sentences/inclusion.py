@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.explained import NOT_OFFERED, chance_words, of_hundred
+from core.explained import chance_words, of_hundred
 from core.flows.queries import Inclusion
 from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
@@ -85,4 +85,4 @@ def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> Words:
     n_missing = sum(arm not in inclusion.chances for arm in arms)
     if not n_missing:
         return words
-    return f"{words} No bar: {NOT_OFFERED} ({wording.things(n_missing, 'arm')})."
+    return f"{words} No bar: not offered in these runs ({wording.things(n_missing, 'arm')})."

@@ -29,7 +29,7 @@ def runs(view: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
     parts.append(f" {were} in on average; " if len(rows) > 1 else f" {were} in; ")
     if not silent:
         return composed(
-            *parts, "something was learned in every run." if len(rows) > 1 else "it taught something."
+            *parts, "something was learned in every run." if len(rows) > 1 else "something was learned."
         )
     n_silent = "it" if len(rows) == 1 else wording.things(len(silent), "run")
     return composed(*parts, Phrase(n_silent), f" {_why(silent)}, so nothing was learned.")

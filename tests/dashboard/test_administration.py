@@ -138,7 +138,7 @@ def test_people_are_listed_with_what_they_may_do_and_the_removed_on_demand(
     ]
     page.toggle("people_removed").set_value(True).run()
     assert table(page)["name"] == ["ann", "bo", "gone", "jo", "late"]
-    assert table(page)["act"] == ["Change", "Change", "Let in", "Change", "Let in"]
+    assert table(page)["act"] == ["Change", "Change", "Add", "Change", "Add"]
 
 
 def test_nobody_is_there_and_the_first_is_let_in_as_operator_and_taken_back(

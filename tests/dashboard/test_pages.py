@@ -239,7 +239,7 @@ def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, d
     assert np.isnan(chance[forgotten])
     assert table.proto.placeholder == "–"
     assert any(
-        "simulated on the latest 25 runs that armscope chose for. No bar: not in the last 25 runs (2 arms)."
+        "simulated on the latest 25 runs that armscope chose for. No bar: not offered in these runs (2 arms)."
         in text
         for text in texts(page)
     )

@@ -248,5 +248,5 @@ def test_the_note_under_the_table_counts_arms_without_a_chance() -> None:
     assert sentences.chances_note(seen, ["tool:a:a"]) == told
     assert (
         sentences.chances_note(seen, ["tool:a:a", "tool:a:b"])
-        == f"{told} No bar: not in the last 25 runs (1 arm)."
+        == f"{told} No bar: not offered in these runs (1 arm)."
     )

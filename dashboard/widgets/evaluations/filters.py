@@ -62,7 +62,7 @@ def _requested(default: EvaluationFilter) -> EvaluationFilter:
         rubric=_one("Rubric", rubrics, RUBRIC, {"": NO_RUBRIC}),
         outcome=_one("Outcome", EVALUATION_OUTCOMES, OUTCOME, {}),
         label=_one("Label", LABELS, LABEL, {}),
-        blocker=_one("Held back by", BLOCKERS, BLOCKER, dict(BLOCKER_WORDS)),
+        blocker=_one("Not in training because", BLOCKERS, BLOCKER, dict(BLOCKER_WORDS)),
         layer=_text("Layer", LAYER, "uid or kairos://layer/…"),
         run=_text("Run", RUN, "uid or number"),
         arm=one_arm(queries.everything().columns, key=ARM),

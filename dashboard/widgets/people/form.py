@@ -27,7 +27,7 @@ from dashboard.wording import Markdown, Words
 
 DOING: Final = "people_do"
 _DOING: Final[dict[Doing, str]] = {
-    "let in": "Let in",
+    "let in": "Add",
     "role": "Change role",
     "remove": "Remove",
     "sign out": "End sessions",
@@ -257,7 +257,7 @@ def _consequence(change: Change, was: MemberRow | None, answer: MemberAnswer) ->
 def _button(change: Change, now: MemberRow) -> Markdown:
     who = sentences.name(now.name)
     if change.doing == "let in":
-        return f"{'Invite' if now.subject is None else 'Let in'} {who}"
+        return f"{'Invite' if now.subject is None else 'Add'} {who}"
     if change.doing == "role":
         return Markdown(f"Make {who} {change.role}" if change.role else f"Take {who}’s role away")
     return Markdown(f"Remove {who}" if change.doing == "remove" else f"End {who}’s sessions")

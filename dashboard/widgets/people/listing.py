@@ -50,7 +50,7 @@ def table(rows: Sequence[MemberRow]) -> None:
             "state": [sentences.state(one, rows, now_ms) for one in shown],
             "since, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in shown],
             "by": [wording.plain(one.by) for one in shown],
-            "act": ["Change" if sentences.is_there(one, now_ms) else "Let in" for one in shown],
+            "act": ["Change" if sentences.is_there(one, now_ms) else "Add" for one in shown],
         },
         _WIDTHS,
         key="people",

@@ -50,7 +50,8 @@ def pair(shown: Pair) -> None:
                 on_click=_prefer,
                 args=(shown, chosen),
             )
-        st.markdown(gray("U takes the last one back."), width="content")
+        if not reading().compact:
+            st.markdown(gray("U takes the last one back."), width="content")
     refusal("pairs")
     for column, name, content in zip(
         st.columns(2, gap="medium"), "AB", (shown.first_response, shown.second_response), strict=True

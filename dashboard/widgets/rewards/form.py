@@ -34,8 +34,7 @@ Field = Literal["arm", "outcome", "run", "kind"]
 REWARD_HERE: Final = "reward here"
 """Key of the form's container; the browser sends its content while the person types."""
 _KEEPS: Final = (
-    "Ctrl + Enter sends, from any field. What is begun is a draft, which this server keeps for this browser until it "
-    "is sent or discarded."
+    "What is begun is a draft, which this server keeps for this browser until it is sent or discarded."
 )
 """Always there, so that nothing moves when a form becomes a draft."""
 _SUBMITTED: Final = "reward form sent"
@@ -234,7 +233,7 @@ def _recorded(arm: RunArm, story: RunStory) -> Markdown:
 
 def _value_field(form: Filled) -> None:
     st.segmented_control(
-        "Outcome, keys 1 to 4",
+        "Outcome" if reading().compact else "Outcome, keys 1 to 4",
         filled.OUTCOMES,
         required=True,
         format_func=lambda name: filled.OUTCOME_WORDS[name],
@@ -304,7 +303,8 @@ def _send(form: Filled) -> None:
         )
     result(actions.REWARD, onward=NEXT_STEP)
     words = "Sent; change anything to send another" if done else _beside(form)
-    paragraphs(gray(f"{words}."), small(_KEEPS))
+    keys = "" if reading().compact else "Ctrl + Enter sends, from any field. "
+    paragraphs(gray(f"{words}."), small(f"{keys}{_KEEPS}"))
 
 
 def _tried(key: str) -> None:

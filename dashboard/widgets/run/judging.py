@@ -323,7 +323,8 @@ def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) ->
         )
     result(_JUDGED)
     words = _meanwhile(story, draft)
-    st.markdown(words or small("Ctrl + Enter sends, N goes on. Marks are a draft until they are sent."))
+    keys = "" if reading().compact else "Ctrl + Enter sends, N goes on. "
+    st.markdown(words or small(f"{keys}Marks are a draft until they are sent."))
 
 
 def _tried(story: RunStory, key: str) -> None:
