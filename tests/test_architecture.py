@@ -558,7 +558,7 @@ BUDGETS = {
     "core/detect": 630,
     "core/doors": 20_085,
     "core/explained": 585,
-    "core/flows": 16_065,
+    "core/flows": 16_085,
     "core/formats": 13_285,
     "core/guide": 390,
     "core/installed": 4_320,
@@ -572,7 +572,7 @@ BUDGETS = {
     "dashboard/figures": 5_500,
     "dashboard/report": 750,
     "dashboard/sentences": 5_785,
-    "dashboard/widgets": 13_930,
+    "dashboard/widgets": 13_940,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -10,15 +10,18 @@ from streamlit.testing.v1 import AppTest
 from core import explained
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.learn import record
 from core.flows.repair import repair
 from core.flows.undo import undo
+from core.records.arm import Arm
+from core.records.run import Inventory
 from core.records.times import iso
 from dashboard import wording
 from dashboard.widgets import address
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.test_overview_page import FILES, HOSTILE_FILES, N_HOURS, sick
 from tests.dashboard.worlds import NOON_MS, world
-from tests.flows.world import HOUR_MS
+from tests.flows.world import HOUR_MS, run_of
 
 BREAK_MS = NOON_MS - 60 * HOUR_MS
 
@@ -51,6 +54,18 @@ def test_the_counts_are_those_of_the_runs(database: Path) -> None:
     assert sum(day.share.n for day in found.arms[0].days) == N_HOURS
     assert [(one.name, one.after) for one in found.hits["source"]] == [("recorded", (120, 0))]
     assert {one.used for one in found.examples} == {True, False}
+
+
+def test_a_new_definition_near_the_change_is_named(open_page: Open, database: Path) -> None:
+    context = sick(database)
+    for number, hours in enumerate((-3, 3, 90)):
+        arms = tuple(Arm(key=key, version=f"digest {number}") for key in FILES[:1])
+        inventory = Inventory(kind="declared", arms=arms)
+        record(context, run_of(f"defined {number}", at_ms=BREAK_MS + hours * HOUR_MS, inventory=inventory))
+    page = said(shown(open_page)).replace("\\", "").replace("\u2060", "")
+    assert f"first of 1 run with version digest 1 of {FILES[0]}" in page
+    assert "digest 0" not in page, "the first one is no change"
+    assert "digest 2" not in page, "days later"
 
 
 def test_the_repair_is_one_click_and_one_back(open_page: Open, database: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from core.errors import InvalidInput
 from core.flows.context import Context
+from core.flows.queries.arm import arm_versions
 from core.flows.queries.ledger import changes
 from core.flows.requests import unknown_arm
 from core.posterior.beta import interval
@@ -48,6 +49,15 @@ class DayShare(NamedTuple):
     day: int
     is_after: bool
     share: Share
+
+
+class NewVersion(NamedTuple):
+    """A later version of an arm's definition: the end of the first run with it, and the number of such runs."""
+
+    arm: str
+    version: str
+    first_ms: int
+    n_runs: int
 
 
 class Hit(NamedTuple):
@@ -96,6 +106,7 @@ class ChangeEvidence:
     hits: dict[str, tuple[Hit, ...]]
     changes: tuple[AuditEntry, ...]
     new_models: tuple[tuple[str, int], ...]
+    new_versions: tuple[NewVersion, ...]
     examples: tuple[EvidenceExample, ...]
 
     @property
@@ -147,6 +158,12 @@ def evidence(context: Context, arms: Sequence[str], since_ms: int) -> ChangeEvid
             if one.action in _ACTIONS and abs(one.at_ms - since_ms) <= near_ms
         ),
         new_models=tuple((name, at_ms) for name, at_ms in models[1:] if abs(at_ms - since_ms) <= near_ms),
+        new_versions=tuple(
+            NewVersion(key, one.version, one.first_ms, one.runs)
+            for key in arms
+            for one in arm_versions(context, key).versions[1:]
+            if one.first_ms is not None and abs(one.first_ms - since_ms) <= near_ms
+        ),
         examples=tuple(_example(one, keys) for one in examples),
     )
 

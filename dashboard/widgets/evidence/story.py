@@ -21,6 +21,7 @@ from dashboard.wording import Markdown, Words
 
 _HEADS: Final = {"model": "model", "channel": "channel", "format": "format", "source": "source"}
 _MOST_ROWS: Final = 10
+_VERSION_CHARS: Final = 12
 
 
 def requested() -> tuple[tuple[str, ...], int] | None:
@@ -94,7 +95,7 @@ def _of(hit: Hit, *, is_after: bool) -> str:
 
 
 def changed_too(change: ChangeEvidence) -> None:
-    """Draw other changes near this time: settings, imports, resets, and first runs of models."""
+    """Draw other changes near this time: acts, first runs of models, and new versions of the arms' definitions."""
     section("What else changed", "within 2 days")
     lines: list[Markdown] = [
         f"{wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)} "
@@ -105,8 +106,14 @@ def changed_too(change: ChangeEvidence) -> None:
         f"{wording.minute(at_ms, year_of_ms=reading().frame.last_at_ms)} first run of {wording.literal(name)}"
         for name, at_ms in change.new_models
     ]
+    lines += [
+        f"{wording.minute(one.first_ms, year_of_ms=reading().frame.last_at_ms)} first of"
+        f" {wording.things(one.n_runs, 'run')} with version {wording.literal(one.version[:_VERSION_CHARS])}"
+        f" of {wording.literal(one.arm)}"
+        for one in change.new_versions
+    ]
     if not lines:
-        lines = [Words("No setting, import, reset or model changed then.")]
+        lines = [Words("No setting, import, reset, model or definition changed then.")]
     st.markdown("\n".join(f"- {one}" for one in lines))
 
 
