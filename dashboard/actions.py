@@ -359,6 +359,9 @@ def take_back(act_id: str, *, again: bool = False, at: str = "") -> None:
     tried("Nothing was done again." if again else "Nothing was undone.", act, at=at)
 
 
+UNDO_THEM: Final = "undo them"
+
+
 def take_back_all(acts: Sequence[str]) -> None:
     """Undo several acts as one: all or none."""
 
@@ -366,7 +369,7 @@ def take_back_all(acts: Sequence[str]) -> None:
         n = undo_all(reading().context, acts)
         return Flash(text=f"{wording.things(n, 'act')} undone. The record stays, their effect is gone.")
 
-    tried("Nothing was undone.", act)
+    tried("Nothing was undone.", act, at=UNDO_THEM)
 
 
 def page_has_reloaded() -> None:

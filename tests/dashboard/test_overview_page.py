@@ -199,3 +199,4 @@ def test_a_burst_of_rewards_names_its_account_and_is_undone_at_once(open_page: O
     assert any("30 rewards" in text and "rita" in text for text in texts(page))
     next(button for button in page.button if button.label == "Undo them").click().run()
     assert all(row.undone for row in queries.rewards(context, limit=99))
+    assert any("30 acts undone" in text for text in texts(page)), "where the click was"

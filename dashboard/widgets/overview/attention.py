@@ -27,6 +27,7 @@ from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.results import result
 from dashboard.widgets.words import both_ends, small
 from dashboard.wording import Markdown
 
@@ -105,6 +106,7 @@ def head() -> None:
 def rows(overview: Overview) -> None:
     """Draw the icon, the bold claim with its evidence, and the link; sorted by severity."""
     with st.container(border=True, gap="xsmall"):
+        result(actions.UNDO_THEM)
         if not overview.attention:
             at = overview.data_end_ms
             checked = "" if at is None else f" Checked {wording.day(at)}, {instant(at):%H:%M} UTC."
