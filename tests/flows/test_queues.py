@@ -318,7 +318,7 @@ def test_a_version_is_defined_once_counted_and_taken_back(desk: Desk) -> None:
         ({"source": "x"}, "source must be one of unjudged, low, disagree, filter, runs, got 'x'"),
         ({"about": "session"}, "about must be one of"),
         ({"order": "newest"}, "order must be one of"),
-        ({"limit": 0}, "limit must be a whole number from 1 to 10000, got 0"),
+        ({"limit": 0}, "limit must be a whole number from 1 to 10,000, got 0"),
         ({"limit": 10_001}, "got 10001"),
         ({"below": 1.5}, "below must be a number from 0 to 1, got 1.5"),
         ({"source": "runs"}, "runs must be named for the source runs"),

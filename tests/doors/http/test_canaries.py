@@ -47,7 +47,9 @@ class Asker:
         body = sent if isinstance(sent, bytes) else None if sent is None else json.dumps(sent).encode()
         headers = {"Content-Type": "application/json"}
         headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
-        found = urllib3.request(method, self.place + path, body=body, headers=headers, retries=False)
+        found = urllib3.request(
+            method, self.place + path, body=body, headers=headers, retries=False, timeout=60
+        )
         self.heard.append(found.data)
         return found.data
 
