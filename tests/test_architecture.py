@@ -572,7 +572,7 @@ BUDGETS = {
     "dashboard/figures": 5_500,
     "dashboard/report": 750,
     "dashboard/sentences": 5_785,
-    "dashboard/widgets": 13_940,
+    "dashboard/widgets": 13_945,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

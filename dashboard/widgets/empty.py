@@ -5,17 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import streamlit as st
 
 from core.settings import DEFAULT_LEARNER, default_database
-from dashboard import pages
+from dashboard import pages, wording
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.sentences import Sentence
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import muted, section, sentence, small_table
 from dashboard.wording import Markdown, Words
+
+_NAME_CHARS: Final = 60
 
 
 def empty(
@@ -70,6 +73,11 @@ def not_named(
         to_do=to_do,
         shell=command(listed_by),
     )
+
+
+def quoted(name: str) -> Markdown:
+    """Return a name of the address in quotes, cut to one line."""
+    return f"“{wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))}”"
 
 
 def no_arms(page_needs: Markdown) -> None:

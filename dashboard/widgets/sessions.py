@@ -12,7 +12,7 @@ from core.records.run_page import RunsOfSession, SessionRow
 from dashboard import pages, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address
-from dashboard.widgets.empty import not_named
+from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import open_session, opening_table
 
@@ -24,12 +24,11 @@ def requested() -> RunsOfSession | None:
     name = st.query_params.get(address.SESSION, "")
     one = queries.session(name) if name else None
     if one is None:
-        shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
         not_named(
             "session",
             name,
             unnamed="This page shows one session.",
-            unknown=f"No active run names the session “{shown}”.",
+            unknown=f"No active run names the session {quoted(name)}.",
             needed="the name of a session",
             to_do="**Choose a session** in the list.",
             listed_by="runs",

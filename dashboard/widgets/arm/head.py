@@ -13,7 +13,7 @@ from dashboard import pages, queries, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.arm import notes
-from dashboard.widgets.empty import empty, no_arms, not_named
+from dashboard.widgets.empty import empty, no_arms, not_named, quoted
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import chip, muted, section
 from dashboard.wording import Words
@@ -52,12 +52,11 @@ def _not_yet(name: str) -> None:
 
 def _no_such_arm(name: str) -> None:
     """Show that the arm is unknown: links to similar ids."""
-    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
     not_named(
         "arm",
         name,
         unnamed="This page shows one arm: what is believed of it, and why.",
-        unknown=f"No arm has the id “{shown}”.",
+        unknown=f"No arm has the id {quoted(name)}.",
         needed="the id of an arm",
         to_do="**Choose an arm** in the table of all arms, or list them.",
         listed_by="arms",

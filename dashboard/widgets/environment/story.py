@@ -15,7 +15,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
-from dashboard.widgets.empty import not_named
+from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import as_table, muted, section
 
@@ -29,12 +29,11 @@ def requested() -> EnvironmentStory | None:
     if name:
         with suppress(NotFound):
             return queries.environment(name)
-    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
     not_named(
         "environment",
         name,
         unnamed="This page shows how one environment pays.",
-        unknown=f"No record names “{shown}”.",
+        unknown=f"No record names {quoted(name)}.",
         needed="the name of an environment",
         to_do="**Choose an environment** on the page of episodes, or list them.",
         listed_by="episodes",

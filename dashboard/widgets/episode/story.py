@@ -12,7 +12,7 @@ from core.flows.queries import EpisodeView
 from dashboard import pages, queries, sentences, wording
 from dashboard.sentences import rewards
 from dashboard.widgets import address, run_table
-from dashboard.widgets.empty import not_named
+from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.navigation import link
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.transcript import conversation
@@ -29,12 +29,11 @@ def requested() -> EpisodeView | None:
     if name:
         with suppress(NotFound):
             return queries.episode(name)
-    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
     not_named(
         "episode",
         name,
         unnamed="This page shows one episode, step by step.",
-        unknown=f"No episode is recorded as “{shown}”.",
+        unknown=f"No episode is recorded as {quoted(name)}.",
         needed="the uid of an episode",
         to_do="**Choose an episode** on the page of episodes, or list environments.",
         listed_by="episodes",

@@ -18,7 +18,7 @@ from core.records.observation import OUTCOME_REWARDS
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
-from dashboard.widgets.empty import not_named
+from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.navigation import link
 from dashboard.widgets.paging import neighbour
@@ -41,8 +41,7 @@ _LISTED: Final = 12
 def requested() -> RunStory | None:
     """Return the run that the address names; None after a message that names the next step."""
     name = st.query_params.get(address.RUN, "")
-    shown = wording.literal(wording.cut_middle(wording.plain(name), 60))
-    why: Markdown = f"No run has the uid or number “{shown}”."
+    why: Markdown = f"No run has the uid or number {quoted(name)}."
     try:
         if name:
             return queries.run(name)
