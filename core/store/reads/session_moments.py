@@ -1,6 +1,6 @@
 """Moments of arms over their sessions, from the newest runs: kept ones, and the compacted ones among them.
 
-Of a compacted run its session's observations by arm are stored. A session may have runs of both kinds: their
+A compaction stores the observations of each session by arm. A session may have kept and compacted runs. Their
 observations are added before squares are taken, so a compaction changes no moments.
 """
 
@@ -230,7 +230,7 @@ def _split_sessions(snapshot: Snapshot, compacted: _SessionParts, runs: list[int
 
 
 def _joined(compacted: _SessionParts, other: _SessionParts, n_rows: int) -> Floats:
-    """Return what to add to the moments of both, because their sessions are the same."""
+    """Return what is missing from the sum of both moments, because their sessions are the same."""
     both = _SessionParts(
         np.append(compacted.row, other.row),
         np.append(compacted.session, other.session),
