@@ -603,6 +603,12 @@ def proxy_of(database: Path, *arguments: str, **variables: str) -> StdioServerPa
     return command_of(*program, *arguments, **variables)
 
 
+@pytest.fixture(autouse=True)
+def patient_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the SDK's probe as much time as a busy machine needs; after 10 s it goes back to a handshake."""
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", PATIENCE_S)
+
+
 @asynccontextmanager
 async def connected(server: StdioServerParameters, log: Path, mode: str) -> AsyncIterator[mcp.client.Client]:
     """A client of the SDK with a model; ``log`` is where the server's errors go."""

@@ -1,15 +1,13 @@
-"""Streamable HTTP: a request to us through the SDK's transport, without sessions; and a server that we ask."""
+"""A server by its URL, through the client of the SDK. It imports no server of the SDK, so a proxy starts sooner."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -22,59 +20,9 @@ from mcp.shared.inbound import (
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
-from core.doors.exchange import HttpAnswer, HttpCall
-from core.doors.mcp.server import make_server
 from core.doors.mcp.upstream import Receive, ServerOptions, Upstream
-from core.doors.service import Service
-from core.records.actor import Actor
 
-Message = MutableMapping[str, Any]
 _CONNECT_S: Final = 30.0
-
-
-def answered(service: Service, actor: Actor, request: HttpCall) -> HttpAnswer:
-    """Return the answer to a message, in a worker thread; the guard has checked Host, Origin, size and identity."""
-    return asyncio.run(_answered(lambda: make_server(service, lambda _: actor), request))
-
-
-async def _answered(make: Callable[[], Any], request: HttpCall) -> HttpAnswer:
-    manager = StreamableHTTPSessionManager(make(), json_response=True, stateless=True)
-    messages: list[Message] = []
-    body = [{"type": "http.request", "body": request.body, "more_body": False}]
-
-    async def receive() -> Message:
-        if body:
-            return body.pop()
-        await asyncio.Event().wait()  # the client never disconnects before the answer
-        raise AssertionError
-
-    async def send(message: Message) -> None:
-        messages.append(message)
-
-    async with manager.run():
-        await manager.handle_request(_scope(request), receive, send)
-    start = next(one for one in messages if one["type"] == "http.response.start")
-    content = b"".join(one.get("body", b"") for one in messages if one["type"] == "http.response.body")
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in start["headers"]}
-    headers.pop("content-length", None)
-    return HttpAnswer(start["status"], content, headers)
-
-
-def _scope(request: HttpCall) -> dict[str, Any]:
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()]
-    return {
-        "type": "http",
-        "http_version": "1.1",
-        "method": request.method,
-        "scheme": "http",
-        "path": request.path,
-        "raw_path": request.path.encode("latin-1", "replace"),
-        "query_string": b"",
-        "root_path": "",
-        "headers": headers,
-        "client": None,
-        "server": None,
-    }
 
 
 class HttpServer(Upstream):
