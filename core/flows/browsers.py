@@ -49,7 +49,7 @@ def confirm_browser(
         named = check_browser_name(row.name)
         number = confirmation_of(txn, browser_id := browser.rpartition(" ")[2], named)
         if number is None:
-            number = add_browser(txn, browser_id, named, actor=txn.actor.name, at_ms=txn.now_ms)
+            number = add_browser(txn, browser_id, named, txn.own)
             txn.audit("browser", f"browser-{number}", {"browser": browser, "person": row.person})
         return BrowserAnswer(id=f"browser-{number}", browser=browser, name=named, n_judged=row.n_judged)
 

@@ -94,7 +94,7 @@ def choose(
                 f"Executions {line.first} and {line.second} must answer the same instruction.",
                 next_step="Use a pair of `next_pair`; instructions are known only with the setting keep_texts.",
             )
-        number = add_choice(txn, line, actor=txn.actor.name, at_ms=txn.now_ms)
+        number = add_choice(txn, line, txn.own)
         answer = ChoiceAnswer(
             id=f"choice-{number}", layer=line.layer, first=line.first, second=line.second, chosen=chosen
         )

@@ -79,12 +79,11 @@ def credit_in(txn: Transaction, uid: str, rule: CreditRule) -> CreditAnswer:
         return answer
     number = add_credit(
         txn,
+        txn.own,
         uid,
         rule,
-        split.reward,
-        [(one.key, weight) for one, weight in split.shares],
-        actor=txn.actor.name,
-        at_ms=txn.now_ms,
+        reward=split.reward,
+        shares=[(one.key, weight) for one, weight in split.shares],
     )
     act = f"credit-{number}"
     detail = {"episode": uid, "rule": rule, "reward": split.reward, "arms": len(shares)}

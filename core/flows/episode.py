@@ -45,7 +45,7 @@ def declare(
         answer = _declared(txn, environment, options)
         if answer.scale == answer.before:
             return answer
-        scale_no = add_scale(txn, environment, answer.scale, actor=txn.actor.name, at_ms=txn.now_ms)
+        scale_no = add_scale(txn, environment, answer.scale, txn.own)
         settle_scales(txn, [scale_no])
         answer = msgspec.structs.replace(answer, id=f"scale-{scale_no}")
         scale = answer.scale

@@ -150,7 +150,7 @@ def _add(
     chosen = [one for one in candidates if one.about not in controls]
     items = _numbered(chosen, controls, seed)
     due_ms = None if line.due_ms is None else txn.now_ms + line.due_ms
-    queue_no = store_queue(txn, msgspec.structs.replace(line, due_ms=due_ms), items)
+    queue_no = store_queue(txn, msgspec.structs.replace(line, due_ms=due_ms), items, txn.own)
     answer = QueueAnswer(
         id=f"queue-{queue_no}", name=line.name, n_items=len(chosen), n_controls=len(controls)
     )

@@ -109,13 +109,12 @@ def repair(
         number = add_repair(
             txn,
             span.observed,
+            txn.own,
             since_ms=scope.since_ms,
             until_ms=scope.until_ms,
             n_arms=len(concerned),
             n_observations=len(counted),
             reason=reason or "",
-            at_ms=txn.now_ms,
-            actor=txn.actor.name,
         )
         act = f"repair-{number}"
         txn.audit("repair", act, {"arms": len(concerned), "observations": len(counted), "reason": reason})

@@ -111,12 +111,11 @@ def reset(
         number = add_reset(
             txn,
             sorted(arm_nos),
+            txn.own,
             target=target,
             scope=scope.words,
             reason=reason or "",
             n_arms=len(keys),
-            at_ms=txn.now_ms,
-            actor=txn.actor.name,
         )
         act = f"reset-{number}"
         txn.audit("reset", act, {"arms": len(keys), "scope": scope.words, "to": target, "reason": reason})

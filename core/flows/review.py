@@ -217,7 +217,7 @@ def exclude_item(context: Context, queue: str, item: int, reason: str) -> ItemAn
             reason=reason_text,
             final=may(txn.actor, "queue", txn.name),
         )
-        act = f"aside-{add_skip(txn, line)}"
+        act = f"aside-{add_skip(txn, line, txn.own)}"
         txn.audit("aside", act, {"queue": board.queue.id, "item": item, "reason": reason_text})
         _clear(txn, board.queue, item)
         state = board_of(txn, board.queue, txn.now_ms, txn.actor).state(item)

@@ -28,7 +28,7 @@ def add_rubric(
         known = rubric_of(txn, rubric.version)
         if known is not None and known[1] == rubric:
             return RubricAnswer(id=f"rubric-{known[0]}", version=rubric.version)
-        number = store_rubric(txn, rubric, actor=txn.actor.name, at_ms=txn.now_ms)
+        number = store_rubric(txn, rubric, txn.own)
         answer = RubricAnswer(id=f"rubric-{number}", version=rubric.version)
         txn.audit("rubric", answer.id, {"version": rubric.version, "title": rubric.title})
         return answer

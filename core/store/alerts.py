@@ -7,22 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from core.records.alert import Alarm, AlertRow
-from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_ADD: Final = insert_into(
-    "alert",
-    "learner_id",
-    "alert_no",
-    "learner",
-    "kind",
-    "object",
-    "count",
-    "ids",
-    "raised_ms",
-    "quiet_ms",
-    "cleared_ms",
-)
 _SELECT: Final = (
     "SELECT alert_no, learner, kind, object, count, ids, raised_ms, quiet_ms, cleared_ms FROM alert"
     " WHERE learner_id = ?"
@@ -48,17 +34,19 @@ def alert_row(facts: Facts, number: int) -> AlertRow | None:
 
 
 def raise_alert(txn: Transaction, alarm: Alarm) -> int:
-    """A condition that was found just now; its number."""
+    """Add a condition that was found now, and return its number."""
     number = txn.number("alert")
-    ids = msgspec.json.encode(alarm.ids).decode()
-    txn.connection.run(
-        _ADD,
-        [
-            txn.learner_id,
-            number,
-            *(alarm.learner, alarm.kind, alarm.object, alarm.count, ids),
-            *(txn.now_ms, 0, 0),
-        ],
+    txn.insert(
+        "alert",
+        alert_no=number,
+        learner=alarm.learner,
+        kind=alarm.kind,
+        object=alarm.object,
+        count=alarm.count,
+        ids=msgspec.json.encode(alarm.ids).decode(),
+        raised_ms=txn.now_ms,
+        quiet_ms=0,
+        cleared_ms=0,
     )
     return number
 

@@ -14,8 +14,7 @@ from core.records.browser import BrowserRow, NamedBrowser, holding_browser
 from core.records.evaluation_lines import BrowserLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
-from core.store.tables import insert_into
-from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.transaction import Attribution, Facts, Snapshot, Transaction
 
 _OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
 _IS_CONFIRMED: Final = (
@@ -26,20 +25,6 @@ RATER: Final = f"coalesce((SELECT CASE WHEN {_IS_CONFIRMED} THEN j.named ELSE j.
 """The rater of an ``evaluation e``, as it counts now."""
 UNCONFIRMED: Final = f"(SELECT j.named || ' ' || j.browser{_OF} AND NOT {_IS_CONFIRMED})"
 """The name and id of the browser of an ``evaluation e``; NULL: confirmed, or there is none."""
-_ADD: Final = insert_into(
-    "browser",
-    "learner_id",
-    "browser_no",
-    "uid",
-    "browser",
-    "named",
-    "actor",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
-)
 
 
 def note_browsers(txn: Transaction, browsers: Sequence[tuple[int, NamedBrowser]]) -> None:
@@ -126,22 +111,9 @@ def _row(one: NamedBrowser, n: int, last_ms: int | None, known: tuple[int, str, 
     )
 
 
-def add_browser(
-    txn: Transaction,
-    browser: str,
-    named: str,
-    *,
-    actor: str,
-    at_ms: int,
-    uid: str = "",
-    import_no: int = 0,
-) -> int:
+def add_browser(txn: Transaction, browser: str, named: str, attribution: Attribution) -> int:
     """Append a confirmation; return its number."""
-    txn.note_news()
-    number = txn.number("browser")
-    txn.connection.run(
-        _ADD, [txn.learner_id, number, uid, browser, named, actor, at_ms, import_no, txn.revision, 1, 0]
-    )
+    number = txn.append("browser", attribution, browser=browser, named=named)
     settle_browsers(txn, [number])
     return number
 
@@ -186,31 +158,14 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
 
 def browser_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone confirmations as lines."""
-    for number, uid, browser, named, actor, at_ms, revision, undone in snapshot.connection.rows(
-        "SELECT browser_no, uid, browser, named, actor, at_ms, revision, undone FROM browser"
+    for browser, named, *head in snapshot.connection.rows(
+        "SELECT browser, named, browser_no, uid, actor, at_ms, revision, undone FROM browser"
         f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, browser_no",
         [snapshot.learner_id],
     ):
-        line = BrowserLine(
-            id=uid or f"{snapshot.origin}/browser-{number}",
-            browser=browser,
-            named=named,
-            by=actor,
-            at_ms=at_ms,
-            revision=revision,
-            undone=bool(undone),
-        )
-        yield revision, line
+        yield head[-2], BrowserLine(browser=browser, named=named, **snapshot.line_head("browser", *head))
 
 
 def read_browser(txn: Transaction, line: BrowserLine, import_no: int) -> int:
     """Append an imported confirmation; return its number."""
-    return add_browser(
-        txn,
-        line.browser,
-        line.named,
-        actor=line.by or txn.actor.name,
-        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
-        uid=line.id,
-        import_no=import_no,
-    )
+    return add_browser(txn, line.browser, line.named, txn.imported(line, import_no))

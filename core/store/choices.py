@@ -3,59 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from core.records.evaluation_lines import ChoiceLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
 from core.store.subjects import name_again, name_subject
-from core.store.tables import insert_into
-from core.store.transaction import Snapshot, Transaction
-
-_ADD: Final = insert_into(
-    "choice",
-    "learner_id",
-    "choice_no",
-    "uid",
-    "layer_no",
-    "first_no",
-    "second_no",
-    "chosen",
-    "rater",
-    "rubric",
-    "feedback",
-    "actor",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
-)
+from core.store.transaction import Attribution, Snapshot, Transaction
 
 
-def add_choice(
-    txn: Transaction, line: ChoiceLine, *, actor: str, at_ms: int, uid: str = "", import_no: int = 0
-) -> int:
-    """Append a choice, as a line says it; its number."""
-    txn.note_news()
-    number = txn.number("choice")
-    subjects = [
-        name_subject(txn, "layer", line.layer, import_no),
-        name_subject(txn, "execution", line.first, import_no),
-        name_subject(txn, "execution", line.second, import_no),
-    ]
-    values = [line.chosen, line.rater, line.rubric, line.feedback]
-    txn.connection.run(
-        _ADD,
-        [txn.learner_id, number, uid, *subjects, *values, actor, at_ms, import_no, txn.revision, 1, 0],
+def add_choice(txn: Transaction, line: ChoiceLine, attribution: Attribution) -> int:
+    """Append the choice of a line, and return its number."""
+    import_no = attribution.import_no
+    return txn.append(
+        "choice",
+        attribution,
+        layer_no=name_subject(txn, "layer", line.layer, import_no),
+        first_no=name_subject(txn, "execution", line.first, import_no),
+        second_no=name_subject(txn, "execution", line.second, import_no),
+        chosen=line.chosen,
+        rater=line.rater,
+        rubric=line.rubric,
+        feedback=line.feedback,
     )
-    return number
 
 
 def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone choices as lines."""
-    for number, uid, layer, first, second, chosen, rater, rubric, feedback, *rest in snapshot.connection.rows(
-        "SELECT c.choice_no, c.uid, l.uid, f.uid, s.uid, c.chosen, c.rater, c.rubric, c.feedback, c.actor, c.at_ms,"
+    for layer, first, second, chosen, rater, rubric, feedback, *head in snapshot.connection.rows(
+        "SELECT l.uid, f.uid, s.uid, c.chosen, c.rater, c.rubric, c.feedback, c.choice_no, c.uid, c.actor, c.at_ms,"
         " c.revision, c.undone FROM choice c"
         " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
         " JOIN execution f ON f.learner_id = c.learner_id AND f.execution_no = c.first_no"
@@ -63,9 +38,7 @@ def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         f" WHERE c.learner_id = ? AND c.{ACTIVE} ORDER BY c.revision, c.choice_no",
         [snapshot.learner_id],
     ):
-        actor, at_ms, revision, undone = rest
         line = ChoiceLine(
-            id=uid or f"{snapshot.origin}/choice-{number}",
             layer=layer,
             first=first,
             second=second,
@@ -73,24 +46,14 @@ def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
             rater=rater,
             rubric=rubric,
             feedback=feedback,
-            by=actor,
-            at_ms=at_ms,
-            revision=revision,
-            undone=bool(undone),
+            **snapshot.line_head("choice", *head),
         )
-        yield revision, line
+        yield head[-2], line
 
 
 def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:
     """Append an imported choice; return its number."""
-    return add_choice(
-        txn,
-        line,
-        actor=line.by or txn.actor.name,
-        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
-        uid=line.id,
-        import_no=import_no,
-    )
+    return add_choice(txn, line, txn.imported(line, import_no))
 
 
 def choice_again(txn: Transaction, number: int, import_no: int) -> None:

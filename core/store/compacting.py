@@ -77,20 +77,6 @@ _IMPORTS: Final = (
     "SELECT DISTINCT import_no FROM run WHERE learner_id = ? AND run_no IN ({})",
     "SELECT DISTINCT import_no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
 )
-_COMPACTION: Final = insert_into(
-    *(
-        "compaction",
-        "learner_id",
-        "compaction_no",
-        "revision",
-        "at_ms",
-        "until_ms",
-        "first_ms",
-        "last_ms",
-        "n_runs",
-    ),
-    *("digest", "sums"),
-)
 _IMPORT: Final = insert_into("compacted_import", "learner_id", "import_no", "compaction_no", "n_runs")
 _UID: Final = ("uid_high", "uid_low", "compaction_no", "trace")
 
@@ -194,13 +180,17 @@ def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> frozens
     used = txn.connection.rows_in(_USED, [txn.learner_id], run_nos)
     sums = _sums(txn, run_nos, used)
     ended = [at_ms for outcome, at_ms, *_ in used if outcome != "empty"]
-    txn.connection.run(
-        _COMPACTION,
-        [
-            *(txn.learner_id, number, txn.revision, txn.now_ms, until_ms),
-            *(min(ended, default=None), max(ended, default=None), len(run_nos)),
-            *(digest_of(deleted), sums.packed()),
-        ],
+    txn.insert(
+        "compaction",
+        compaction_no=number,
+        revision=txn.revision,
+        at_ms=txn.now_ms,
+        until_ms=until_ms,
+        first_ms=min(ended, default=None),
+        last_ms=max(ended, default=None),
+        n_runs=len(run_nos),
+        digest=digest_of(deleted),
+        sums=sums.packed(),
     )
     _note_uids(txn, {uid: trace for *_, uid, trace in used}, number)
     n_runs = Counter(import_no for _, _, import_no, *_ in deleted if import_no)

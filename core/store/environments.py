@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import asdict
 
 from core.columns import UNKNOWN
 from core.episodes import EpisodeSums, EpisodeTotals, decimal_text, sums_of
@@ -23,26 +23,11 @@ from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
-from core.store.tables import insert_into
-from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.transaction import Attribution, Facts, Snapshot, Transaction
 
 DAY_MS: Final = 86_400_000
 _NAMED: Final = ("environment_no", "name")
 _SCALE_COLUMNS: Final = "step_lo, step_hi, lo, hi, threshold, base, gamma"
-_SCALE: Final = insert_into(
-    "scale",
-    "learner_id",
-    "scale_no",
-    "uid",
-    "environment_no",
-    *_SCALE_COLUMNS.split(", "),
-    "actor",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
-)
 _DAY: Final = "environment_no, day, split, variant, model"
 _SUMS: Final = "n, n_paid, n_finished, successes, reward_sum, reward_squares"
 _DAY_COLUMNS: Final = f"{_DAY}, {_SUMS}".split(", ")
@@ -91,23 +76,10 @@ def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
 # Scales
 
 
-def add_scale(
-    txn: Transaction,
-    environment: str,
-    scale: Scale,
-    *,
-    actor: str,
-    at_ms: int,
-    uid: str = "",
-    import_no: int = 0,
-) -> int:
-    """Append a declaration; its number. It is in force once `settle_scales` has heard of it."""
-    txn.note_news()
-    number = txn.number("scale")
+def add_scale(txn: Transaction, environment: str, scale: Scale, attribution: Attribution) -> int:
+    """Append a declaration and return its number. `settle_scales` puts it in force."""
     environment_no = environment_nos(txn, [environment])[environment]
-    values = [actor, at_ms, import_no, txn.revision, 1, 0]
-    txn.connection.run(_SCALE, [txn.learner_id, number, uid, environment_no, *astuple(scale), *values])
-    return number
+    return txn.append("scale", attribution, environment_no=environment_no, **asdict(scale))
 
 
 def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
@@ -144,41 +116,28 @@ def _latest(rows: Iterable[Row]) -> Mapping[int, Scale]:
 
 
 def _scale(values: Sequence[float | str]) -> Scale:
-    return Scale(**dict(zip(_SCALE_COLUMNS.split(", "), values, strict=True)))  # type: ignore[arg-type]  # as astuple wrote it
+    return Scale(**dict(zip(_SCALE_COLUMNS.split(", "), values, strict=True)))  # type: ignore[arg-type]  # as `add_scale` wrote it
 
 
 def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone declarations as lines."""
-    for number, uid, name, actor, at_ms, revision, undone, *values in snapshot.connection.rows(
-        "SELECT s.scale_no, s.uid, e.name, s.actor, s.at_ms, s.revision, s.undone,"
+    for name, *row in snapshot.connection.rows(
+        "SELECT e.name, s.scale_no, s.uid, s.actor, s.at_ms, s.revision, s.undone,"
         f" {', '.join(f's.{column}' for column in _SCALE_COLUMNS.split(', '))} FROM scale s"
         " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
         f" WHERE s.learner_id = ? AND s.{ACTIVE} ORDER BY s.revision, s.scale_no",
         [snapshot.learner_id],
     ):
-        line = ScaleLine(
-            id=uid or f"{snapshot.origin}/scale-{number}",
-            environment=name,
-            scale=_scale(values),
-            by=actor,
-            at_ms=at_ms,
-            revision=revision,
-            undone=bool(undone),
+        head, values = row[:6], row[6:]
+        yield (
+            head[-2],
+            ScaleLine(environment=name, scale=_scale(values), **snapshot.line_head("scale", *head)),
         )
-        yield revision, line
 
 
 def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:
     """Append an imported declaration; return its number."""
-    number = add_scale(
-        txn,
-        line.environment,
-        line.scale,
-        actor=line.by or txn.actor.name,
-        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
-        uid=line.id,
-        import_no=import_no,
-    )
+    number = add_scale(txn, line.environment, line.scale, txn.imported(line, import_no))
     settle_scales(txn, [number])
     return number
 

@@ -22,24 +22,8 @@ from core.records.reward import not_in_prompt
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
-from core.store.tables import insert_into
-from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.transaction import Attribution, Facts, Snapshot, Transaction
 
-_CREDIT: Final = insert_into(
-    "episode_credit",
-    "learner_id",
-    "episode_credit_no",
-    "uid",
-    "episode",
-    "rule",
-    "reward",
-    "actor",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
-)
 _COLUMNS: Final = (
     "observation_no",
     "uid",
@@ -96,21 +80,15 @@ def prompted(facts: Facts, episode: str) -> list[Prompted]:
 
 def add_credit(
     txn: Transaction,
+    attribution: Attribution,
     episode: str,
     rule: CreditRule,
+    *,
     reward: float | None,
     shares: Sequence[tuple[RunArm, int]],
-    *,
-    actor: str,
-    at_ms: int,
-    uid: str = "",
-    import_no: int = 0,
 ) -> int:
-    """Append a credit, whose ``shares`` are in millionths, and let it be in force; its number."""
-    txn.note_news()
-    number = txn.number("episode_credit")
-    values = [episode, rule, reward, actor, at_ms, import_no, txn.revision, 1, 0]
-    txn.connection.run(_CREDIT, [txn.learner_id, number, uid, *values])
+    """Append a credit, whose ``shares`` are in millionths, and put it in force; return its number."""
+    number = txn.append("episode_credit", attribution, episode=episode, rule=rule, reward=reward)
     first = txn.number("observation", len(shares))
     inactive = [txn.revision, 0, number, 0, txn.revision]  # it is inactive yet
     rows = (
@@ -121,9 +99,9 @@ def add_credit(
             arm_no,
             run_no,
             *_amounts(reward or 0.0, weight),
-            actor,
+            attribution.actor,
             "",
-            at_ms,
+            attribution.at_ms,
             0,
             *inactive,
         )
@@ -275,24 +253,20 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     ):
         exported[episode] = max(revision, latest)
     rows = snapshot.connection.rows(
-        "SELECT c.revision, c.episode_credit_no, c.uid, c.episode, c.rule, c.reward, c.actor, c.at_ms, c.undone"
+        "SELECT c.episode, c.rule, c.reward, c.episode_credit_no, c.uid, c.actor, c.at_ms, c.revision, c.undone"
         " FROM episode_credit c"
         " LEFT JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
         f" WHERE c.learner_id = ? AND c.{ACTIVE} AND coalesce(e.standing, 1) = 1",
         [snapshot.learner_id],
     )
-    placed = sorted((max(row[0], exported[row[3]]), *row[:2], row) for row in rows)
-    for position, revision, number, (_, _, uid, episode, rule, reward, actor, at_ms, undone) in placed:
+    placed = sorted((max(row[-2], exported[row[0]]), row[-2], row[3], row) for row in rows)
+    for position, _, number, (episode, rule, reward, *head) in placed:
         line = CreditLine(
-            id=uid or f"{snapshot.origin}/credit-{number}",
             episode=episode,
             rule=rule,
             reward=reward,
             shares=_shares(snapshot, number),
-            by=actor,
-            at_ms=at_ms,
-            revision=revision,
-            undone=bool(undone),
+            **snapshot.line_head("credit", *head),
         )
         yield position, line
 
@@ -312,12 +286,9 @@ def read_credit(txn: Transaction, line: CreditLine, import_no: int) -> int:
             raise not_in_prompt(share.arm, runs[share.run])
     return add_credit(
         txn,
+        txn.imported(line, import_no),
         line.episode,
         line.rule,
-        line.reward,
-        [(known[share.run, share.arm], share.weight_micro) for share in line.shares],
-        actor=line.by or txn.actor.name,
-        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
-        uid=line.id,
-        import_no=import_no,
+        reward=line.reward,
+        shares=[(known[share.run, share.arm], share.weight_micro) for share in line.shares],
     )

@@ -15,21 +15,8 @@ from msgspec import structs
 from core.records.selection import Selection
 from core.store.erased import Erased
 from core.store.rollup import prob_micro
-from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_HOLD: Final = insert_into(
-    "hold",
-    "learner_id",
-    "session",
-    "began_ms",
-    "used_ms",
-    "class",
-    "prob_micro",
-    "seed",
-    "revision",
-    "choice",
-)
 _OPEN: Final = "learner_id = ? AND choice <> ''"
 
 
@@ -66,19 +53,16 @@ def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms:
     )
     began_ms = next(ms for ms in count(txn.now_ms) if (ms,) not in later)
     selection = structs.replace(selection, held_since_ms=began_ms)
-    txn.connection.run(
-        _HOLD,
-        [
-            txn.learner_id,
-            name,
-            began_ms,
-            txn.now_ms,
-            selection.run_class,
-            prob_micro(selection.baseline_prob),
-            selection.seed,
-            selection.revision,
-            selection.to_json(),
-        ],
+    txn.insert(
+        "hold",
+        session=name,
+        began_ms=began_ms,
+        used_ms=txn.now_ms,
+        **{"class": selection.run_class},
+        prob_micro=prob_micro(selection.baseline_prob),
+        seed=selection.seed,
+        revision=selection.revision,
+        choice=selection.to_json(),
     )
     return selection
 

@@ -10,9 +10,6 @@ from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_BEGIN: Final = insert_into(
-    "import", "learner_id", "import_no", "actor", "summary", "at_ms", "revision", "undone"
-)
 _NO_SUMMARY: Final = "{}"
 _KEEP: Final = (
     insert_into("machine", "learner_id", "actor", "name", "at_ms", "import_no", "content")
@@ -41,8 +38,14 @@ class Reopened(NamedTuple):
 def begin_import(txn: Transaction, number: int | None = None) -> int:
     """Open an import, under a number it has already or the next; its number."""
     number = txn.number("import") if number is None else number
-    txn.connection.run(
-        _BEGIN, [txn.learner_id, number, txn.actor.name, _NO_SUMMARY, txn.now_ms, txn.revision, 0]
+    txn.insert(
+        "import",
+        import_no=number,
+        actor=txn.actor.name,
+        summary=_NO_SUMMARY,
+        at_ms=txn.now_ms,
+        revision=txn.revision,
+        undone=0,
     )
     return number
 

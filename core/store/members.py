@@ -10,20 +10,6 @@ from core.records.member import MemberRow, SenderRow
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_ADD: Final = insert_into(
-    "member",
-    "learner_id",
-    "member_no",
-    "issuer",
-    "subject",
-    "email",
-    "name",
-    "invited_until_ms",
-    "not_before_ms",
-    "removed_ms",
-    "by",
-    "at_ms",
-)
 _GIVE: Final = (
     insert_into("member_role", "learner_id", "member_no", "learner", "role")
     + " ON CONFLICT (learner_id, member_no, learner) DO UPDATE SET role = excluded.role"
@@ -45,17 +31,20 @@ class MemberMatch(NamedTuple):
 def add_member(
     txn: Transaction, *, issuer: str, subject: str, email: str, name: str, invited_until_ms: int = 0
 ) -> int:
-    """A new member, without a role; their number."""
+    """Add a member without a role, and return their number."""
     number = txn.number("member")
-    txn.connection.run(
-        _ADD,
-        [
-            txn.learner_id,
-            number,
-            *(issuer, subject, email, name),
-            *(invited_until_ms, 0, 0),
-            *(txn.actor.name, txn.now_ms),
-        ],
+    txn.insert(
+        "member",
+        member_no=number,
+        issuer=issuer,
+        subject=subject,
+        email=email,
+        name=name,
+        invited_until_ms=invited_until_ms,
+        not_before_ms=0,
+        removed_ms=0,
+        by=txn.actor.name,
+        at_ms=txn.now_ms,
     )
     return number
 
@@ -180,11 +169,6 @@ def _members_of(facts: Facts, rows: list[Any]) -> list[MemberMatch]:
     ]
 
 
-_ADD_SENDER: Final = insert_into(
-    "bridge_sender", "learner_id", "channel", "sender", "member_no", "by", "at_ms"
-)
-
-
 def is_bridge(facts: Facts, token_no: int) -> bool:
     """Return whether a token is a bridge."""
     row = facts.connection.row(
@@ -194,8 +178,15 @@ def is_bridge(facts: Facts, token_no: int) -> bool:
 
 
 def add_sender(txn: Transaction, channel: str, sender: str, member_no: int) -> None:
-    """From now on a member speaks as this sender."""
-    txn.connection.run(_ADD_SENDER, [txn.learner_id, channel, sender, member_no, txn.actor.name, txn.now_ms])
+    """Let a member speak as this sender."""
+    txn.insert(
+        "bridge_sender",
+        channel=channel,
+        sender=sender,
+        member_no=member_no,
+        by=txn.actor.name,
+        at_ms=txn.now_ms,
+    )
 
 
 def remove_sender(txn: Transaction, channel: str, sender: str) -> None:

@@ -17,27 +17,8 @@ from core.store.engine.words import ACTIVE
 from core.store.reads import run_of_uid
 from core.store.subjects import name_subject
 from core.store.tables import insert_into
-from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.transaction import Attribution, Facts, Snapshot, Transaction
 
-_ADD: Final = insert_into(
-    "review_queue",
-    "learner_id",
-    "review_queue_no",
-    "uid",
-    "name",
-    "asks",
-    "n_reviewers",
-    "blind",
-    "rubric",
-    "control_micro",
-    "due_ms",
-    "actor",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
-)
 _ADD_ITEM: Final = insert_into(
     "review_item",
     "learner_id",
@@ -50,22 +31,6 @@ _ADD_ITEM: Final = insert_into(
     "why",
     "control",
     "assigned_to",
-)
-_ADD_SKIP: Final = insert_into(
-    "review_aside",
-    "learner_id",
-    "review_aside_no",
-    "uid",
-    "queue",
-    "item_no",
-    "reason",
-    "final",
-    "actor",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
 )
 _HEADS: Final = (
     "review_queue_no, uid, name, asks, n_reviewers, blind, rubric, control_micro, due_ms, actor, at_ms, import_no,"
@@ -115,22 +80,19 @@ class Queue(NamedTuple):
         return f"queue-{self.queue_no}"
 
 
-def add_queue(
-    txn: Transaction, line: QueueLine, items: Sequence[Item], *, uid: str = "", import_no: int = 0
-) -> int:
-    """Append a queue, as a line says it, with these items; its number."""
-    txn.note_news()
-    number = txn.number("review_queue")
-    values = [
-        line.name,
-        msgspec.json.encode(line.asks).decode(),
-        line.n_reviewers,
-        int(line.blind),
-        line.rubric,
-    ]
-    at_ms = txn.now_ms if line.at_ms is None else line.at_ms
-    about = [line.control_micro, line.due_ms, line.by or txn.actor.name, at_ms, import_no, txn.revision, 1, 0]
-    txn.connection.run(_ADD, [txn.learner_id, number, uid, *values, *about])
+def add_queue(txn: Transaction, line: QueueLine, items: Sequence[Item], attribution: Attribution) -> int:
+    """Append the queue of a line with these items, and return its number."""
+    number = txn.append(
+        "review_queue",
+        attribution,
+        name=line.name,
+        asks=msgspec.json.encode(line.asks).decode(),
+        n_reviewers=line.n_reviewers,
+        blind=int(line.blind),
+        rubric=line.rubric,
+        control_micro=line.control_micro,
+        due_ms=line.due_ms,
+    )
     txn.connection.many(
         _ADD_ITEM,
         [
@@ -268,7 +230,7 @@ def read_queue(txn: Transaction, line: QueueLine, import_no: int) -> int:
         Item(one.no, _placed(txn, line, one, import_no), one.why, one.control or "", one.assigned_to or "")
         for one in line.items
     ]
-    return add_queue(txn, line, items, uid=line.id, import_no=import_no)
+    return add_queue(txn, line, items, txn.imported(line, import_no))
 
 
 def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -> Placed:
@@ -292,14 +254,16 @@ def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -
 # What was set aside
 
 
-def add_skip(txn: Transaction, line: SkippedLine, *, uid: str = "", import_no: int = 0) -> int:
-    """Append that an item was set aside, as a line says it; its number."""
-    txn.note_news()
-    number = txn.number("review_aside")
-    at_ms = txn.now_ms if line.at_ms is None else line.at_ms
-    values = [line.queue, line.item, line.reason, int(line.final), line.by or txn.actor.name, at_ms]
-    txn.connection.run(_ADD_SKIP, [txn.learner_id, number, uid, *values, import_no, txn.revision, 1, 0])
-    return number
+def add_skip(txn: Transaction, line: SkippedLine, attribution: Attribution) -> int:
+    """Append the skipped item of a line, and return its number."""
+    return txn.append(
+        "review_aside",
+        attribution,
+        queue=line.queue,
+        item_no=line.item,
+        reason=line.reason,
+        final=int(line.final),
+    )
 
 
 def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, str]]]:
@@ -316,36 +280,17 @@ def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, b
 
 def skip_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone skips as lines."""
-    for (
-        number,
-        uid,
-        queue,
-        item_no,
-        reason,
-        final,
-        actor,
-        at_ms,
-        revision,
-        undone,
-    ) in snapshot.connection.rows(
-        "SELECT review_aside_no, uid, queue, item_no, reason, final, actor, at_ms, revision, undone"
+    for queue, item_no, reason, final, *head in snapshot.connection.rows(
+        "SELECT queue, item_no, reason, final, review_aside_no, uid, actor, at_ms, revision, undone"
         f" FROM review_aside WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, review_aside_no",
         [snapshot.learner_id],
     ):
         line = SkippedLine(
-            id=uid or f"{snapshot.origin}/aside-{number}",
-            queue=queue,
-            item=item_no,
-            reason=reason,
-            final=bool(final),
-            by=actor,
-            at_ms=at_ms,
-            revision=revision,
-            undone=bool(undone),
+            queue=queue, item=item_no, reason=reason, final=bool(final), **snapshot.line_head("aside", *head)
         )
-        yield revision, line
+        yield head[-2], line
 
 
 def read_skip(txn: Transaction, line: SkippedLine, import_no: int) -> int:
     """Append an imported skip; return its number."""
-    return add_skip(txn, line, uid=line.id, import_no=import_no)
+    return add_skip(txn, line, txn.imported(line, import_no))

@@ -25,15 +25,11 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, RUNS_BY_UID
 from core.store.provenance import standings
 from core.store.reads import standing_corrections
-from core.store.transaction import Facts, Snapshot, Transaction
+from core.store.transaction import Attribution, Facts, Snapshot, Transaction
 from core.store.version import mark_retracted
 
 _NONE: Final = "-"
 _COLUMNS: Final = ("run_no", "arm_no", "observation_no", "repair_no", "referenced")
-_REPAIR: Final = (
-    *("repair_no", "uid", "since_ms", "until_ms", "actor", "reason", "n_arms", "n_observations", "at_ms"),
-    *("import_no", "revision", "standing", "undone"),
-)
 _IN_SPAN: Final = (  # runs first, then the arms in each: the order of the tables says so
     "SELECT r.run_no, o.arm_no, o.flags, r.revision FROM run r CROSS JOIN outcome o"
     " WHERE r.learner_id = ? AND r.at_ms >= ?"
@@ -108,22 +104,24 @@ def _outcome(
 def add_repair(
     txn: Transaction,
     observed: Sequence[AutomaticObservation],
+    attribution: Attribution,
     *,
     since_ms: int,
     until_ms: int,
     n_arms: int,
     n_observations: int,
     reason: str,
-    at_ms: int,
-    actor: str,
-    uid: str = "",
-    import_no: int = 0,
 ) -> int:
     """Take back these observations; return the repair's number. Posteriors follow in the same transaction."""
-    txn.note_news()
-    number = txn.number("repair")
-    row = (number, uid, since_ms, until_ms, actor, reason, n_arms, n_observations, at_ms, import_no)
-    txn.connection.insert("repair", _REPAIR, txn.learner_id, (*row, txn.revision, 1, 0))
+    number = txn.append(
+        "repair",
+        attribution,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        reason=reason,
+        n_arms=n_arms,
+        n_observations=n_observations,
+    )
     rows = [
         (one.run_no, one.arm_no, one.observation_no, number, int(one.success_micro > 0)) for one in observed
     ]
@@ -237,7 +235,7 @@ def retracted_arms(facts: Facts) -> dict[str, frozenset[str]]:
 def repair_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone repairs as lines, never before the runs and reports that they name."""
     rows = snapshot.connection.rows(
-        "SELECT repair_no, uid, revision, since_ms, until_ms, n_observations, actor, reason, at_ms, undone"
+        "SELECT since_ms, until_ms, n_observations, reason, repair_no, uid, actor, at_ms, revision, undone"
         f" FROM repair WHERE learner_id = ? AND {ACTIVE}",
         [snapshot.learner_id],
     )
@@ -254,11 +252,11 @@ _NAMED: Final = (
 
 
 def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
-    number, uid, revision, since_ms, until_ms, n_observations, actor, reason, at_ms, undone = row
-    named = snapshot.connection.rows(_NAMED, [snapshot.learner_id, number])
+    since_ms, until_ms, n_observations, reason, *head = row
+    named = snapshot.connection.rows(_NAMED, [snapshot.learner_id, head[0]])
     arms = sorted({key for key, *_ in named})
     runs: dict[str, list[str]] = defaultdict(lambda: [_NONE] * len(arms))
-    reports, latest = [], revision
+    reports, latest = [], head[-2]
     for key, referenced, run, run_revision, report, report_revision, report_no in named:
         if report_no:
             reports.append(report or f"{snapshot.origin}/reward-{report_no}")
@@ -267,18 +265,14 @@ def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
             runs[run][arms.index(key)] = str(referenced)
             latest = max(latest, run_revision)
     line = RepairLine(
-        id=uid or f"{snapshot.origin}/repair-{number}",
         arms=tuple(arms),
         since_ms=since_ms,
         until_ms=until_ms,
         observations=n_observations,
         outcomes={run: "".join(marks) for run, marks in sorted(runs.items())},
         reports=tuple(sorted(reports)),
-        by=actor,
         reason=reason or None,
-        at_ms=at_ms,
-        revision=revision,
-        undone=bool(undone),
+        **snapshot.line_head("repair", *head),
     )
     return latest, line
 
@@ -316,13 +310,10 @@ def read_repair(txn: Transaction, line: RepairLine, import_no: int) -> int:
     return add_repair(
         txn,
         [*observed, *(AutomaticObservation._make((*row, True)) for row in reports)],
+        txn.imported(line, import_no),
         since_ms=line.since_ms,
         until_ms=line.until_ms,
         n_arms=len(line.arms),
         n_observations=line.observations,
         reason=line.reason or "",
-        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
-        actor=line.by or txn.actor.name,
-        uid=line.id,
-        import_no=import_no,
     )

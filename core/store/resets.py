@@ -13,33 +13,24 @@ from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
 from core.store.caches import restate, shifting, shifting_compacted
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Snapshot, Transaction, rebase
+from core.store.transaction import Attribution, Snapshot, Transaction, rebase
 
 
 def add_reset(
     txn: Transaction,
     arm_nos: Sequence[int],
+    attribution: Attribution,
     *,
     target: Target,
     scope: str,
     reason: str,
     n_arms: int,
-    at_ms: int,
-    actor: str,
-    uid: str = "",
-    import_no: int = 0,
 ) -> int:
     """Draw a boundary for these arms at this revision; the reset's number.
 
     Their facts so far stay in the epoch that ends; the posterior starts again from the target.
     """
-    txn.note_news()
-    number = txn.number("reset")
-    txn.connection.run(
-        "INSERT INTO reset (learner_id, reset_no, uid, target, scope, actor, reason, n_arms, at_ms, import_no,"
-        " revision, standing, undone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0)",
-        [txn.learner_id, number, uid, target, scope, actor, reason, n_arms, at_ms, import_no, txn.revision],
-    )
+    number = txn.append("reset", attribution, target=target, scope=scope, reason=reason, n_arms=n_arms)
     txn.connection.many(
         "INSERT INTO reset_arm (learner_id, reset_no, arm_no) VALUES (?, ?, ?)",
         [(txn.learner_id, number, arm_no) for arm_no in sorted(arm_nos)],
@@ -89,28 +80,24 @@ def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[
 
 def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone resets as lines."""
-    for number, uid, revision, target, scope, actor, reason, at_ms, undone in snapshot.connection.rows(
-        "SELECT reset_no, uid, revision, target, scope, actor, reason, at_ms, undone FROM reset"
+    for target, scope, reason, *head in snapshot.connection.rows(
+        "SELECT target, scope, reason, reset_no, uid, actor, at_ms, revision, undone FROM reset"
         f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision",
         [snapshot.learner_id],
     ):
         arms = snapshot.connection.rows(
             "SELECT a.key FROM reset_arm x JOIN arm a ON a.learner_id = x.learner_id AND a.arm_no = x.arm_no"
             " WHERE x.learner_id = ? AND x.reset_no = ? ORDER BY a.key",
-            [snapshot.learner_id, number],
+            [snapshot.learner_id, head[0]],
         )
         line = ResetLine(
-            id=uid or f"{snapshot.origin}/reset-{number}",
             arms=tuple(key for (key,) in arms),
             target=target,
             scope=scope,
             reason=reason or None,
-            by=actor,
-            at_ms=at_ms,
-            revision=revision,
-            undone=bool(undone),
+            **snapshot.line_head("reset", *head),
         )
-        yield revision, line
+        yield head[-2], line
 
 
 def read_reset(txn: Transaction, line: ResetLine, import_no: int) -> int:
@@ -119,12 +106,9 @@ def read_reset(txn: Transaction, line: ResetLine, import_no: int) -> int:
     return add_reset(
         txn,
         sorted(set(numbers.values())),
+        txn.imported(line, import_no),
         target=line.target,
         scope=line.scope or f"{len(line.arms)} arms",
         reason=line.reason or "",
         n_arms=len(line.arms),
-        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
-        actor=line.by or txn.actor.name,
-        uid=line.id,
-        import_no=import_no,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
 
 import msgspec
 
@@ -12,28 +11,10 @@ from core.records.evaluation_lines import RubricLine
 from core.records.ledger_lines import PlacedLine
 from core.records.rubric import Rubric
 from core.store.engine.words import ACTIVE
-from core.store.tables import insert_into
-from core.store.transaction import Facts, Snapshot, Transaction
-
-_ADD: Final = insert_into(
-    "rubric",
-    "learner_id",
-    "rubric_no",
-    "uid",
-    "version",
-    "content",
-    "actor",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
-)
+from core.store.transaction import Attribution, Facts, Snapshot, Transaction
 
 
-def add_rubric(
-    txn: Transaction, rubric: Rubric, *, actor: str, at_ms: int, uid: str = "", import_no: int = 0
-) -> int:
+def add_rubric(txn: Transaction, rubric: Rubric, attribution: Attribution) -> int:
     """Append a version and return its number. Raises `Conflict` if that version exists with other content."""
     known = rubric_of(txn, rubric.version)
     if known is not None and known[1] != rubric:
@@ -41,14 +22,8 @@ def add_rubric(
             f"Rubric {rubric.version!r} exists already with other content (rubric-{known[0]}).",
             next_step="A version never changes, so that what was judged by it can be read: give the new one another.",
         )
-    txn.note_news()
-    number = txn.number("rubric")
     content = msgspec.json.encode(rubric).decode()
-    txn.connection.run(
-        _ADD,
-        [txn.learner_id, number, uid, rubric.version, content, actor, at_ms, import_no, txn.revision, 1, 0],
-    )
-    return number
+    return txn.append("rubric", attribution, version=rubric.version, content=content)
 
 
 def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
@@ -73,29 +48,15 @@ def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
 
 def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone versions as lines."""
-    for number, uid, content, actor, at_ms, revision, undone in snapshot.connection.rows(
-        "SELECT rubric_no, uid, content, actor, at_ms, revision, undone FROM rubric"
+    for content, *head in snapshot.connection.rows(
+        "SELECT content, rubric_no, uid, actor, at_ms, revision, undone FROM rubric"
         f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, rubric_no",
         [snapshot.learner_id],
     ):
-        line = RubricLine(
-            id=uid or f"{snapshot.origin}/rubric-{number}",
-            rubric=msgspec.json.decode(content, type=Rubric),
-            by=actor,
-            at_ms=at_ms,
-            revision=revision,
-            undone=bool(undone),
-        )
-        yield revision, line
+        rubric = msgspec.json.decode(content, type=Rubric)
+        yield head[-2], RubricLine(rubric=rubric, **snapshot.line_head("rubric", *head))
 
 
 def read_rubric(txn: Transaction, line: RubricLine, import_no: int) -> int:
     """Append an imported version; return its number."""
-    return add_rubric(
-        txn,
-        line.rubric,
-        actor=line.by or txn.actor.name,
-        at_ms=txn.now_ms if line.at_ms is None else line.at_ms,
-        uid=line.id,
-        import_no=import_no,
-    )
+    return add_rubric(txn, line.rubric, txn.imported(line, import_no))

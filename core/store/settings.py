@@ -15,7 +15,7 @@ import msgspec
 
 from core.records.bill import UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of
 from core.records.learner import SEEDS, LearnerSettings
-from core.store.tables import beyond, insert_into
+from core.store.tables import beyond
 from core.store.text_index import build_learner, clear_index
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import SPENT_COLUMNS, TOKEN_COLUMNS, spent_of, usage_rows
@@ -76,39 +76,22 @@ def _spent(facts: Facts, after: int, upto: int) -> dict[int, tuple[Spent, ...]]:
     return {run_no: spent_of(of_run) for run_no, of_run in rows.items()}
 
 
-_LOG: Final = insert_into(
-    "setting",
-    "learner_id",
-    "setting_no",
-    "name",
-    "value",
-    "before",
-    "actor",
-    "at_ms",
-    "revision",
-    "undone",
-)
-
-
 def add_setting(txn: Transaction, name: str, value: object) -> int:
     """Log a change and put it in force; its number."""
     number = txn.number("setting")
     before = getattr(txn.settings, name)
     if value != before:
         txn.note_news()
-    txn.connection.run(
-        _LOG,
-        [
-            txn.learner_id,
-            number,
-            name,
-            msgspec.json.encode(value).decode(),
-            msgspec.json.encode(before).decode(),
-            txn.actor.name,
-            txn.now_ms,
-            txn.revision,
-            0,
-        ],
+    txn.insert(
+        "setting",
+        setting_no=number,
+        name=name,
+        value=msgspec.json.encode(value).decode(),
+        before=msgspec.json.encode(before).decode(),
+        actor=txn.actor.name,
+        at_ms=txn.now_ms,
+        revision=txn.revision,
+        undone=0,
     )
     enforce_settings(txn)
     return number

@@ -14,25 +14,8 @@ import msgspec
 from core.records.actor import Actor, Scope
 from core.records.times import HOUR_MS
 from core.records.token import TokenRow, token_actor
-from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_ADD: Final = insert_into(
-    "token",
-    "learner_id",
-    "token_no",
-    "digest",
-    "name",
-    "scopes",
-    "learners",
-    "member_no",
-    "by",
-    "at_ms",
-    "expires_ms",
-    "used_hour",
-    "revoked_ms",
-    "is_bridge",
-)
 _COLUMNS: Final = "token_no, name, scopes, learners, by, at_ms, expires_ms, used_hour, revoked_ms, is_bridge"
 
 
@@ -55,23 +38,20 @@ def add_token(
 ) -> int:
     """Add a token; return its number. A bridge may name the sender of what it sends."""
     number = txn.number("token")
-    txn.connection.run(
-        _ADD,
-        [
-            txn.learner_id,
-            number,
-            digest,
-            name,
-            msgspec.json.encode(scopes).decode(),
-            msgspec.json.encode(learners).decode(),
-            txn.actor.member,
-            txn.actor.name,
-            txn.now_ms,
-            expires_ms,
-            -1,
-            0,
-            int(is_bridge),
-        ],
+    txn.insert(
+        "token",
+        token_no=number,
+        digest=digest,
+        name=name,
+        scopes=msgspec.json.encode(scopes).decode(),
+        learners=msgspec.json.encode(learners).decode(),
+        member_no=txn.actor.member,
+        by=txn.actor.name,
+        at_ms=txn.now_ms,
+        expires_ms=expires_ms,
+        used_hour=-1,
+        revoked_ms=0,
+        is_bridge=int(is_bridge),
     )
     return number
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from random import getrandbits
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -181,6 +181,28 @@ class NumberedInventory(NamedTuple):
     definitions: tuple[tuple[int, str], ...]
 
 
+class Attribution(NamedTuple):
+    """The actor and time of a fact; for an imported one also its id elsewhere and the number of its import."""
+
+    actor: str
+    at_ms: int
+    uid: str = ""
+    import_no: int = 0
+
+
+class Attributed(Protocol):
+    """A line of an export that names its fact, actor and time; None = unknown."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def by(self) -> str | None: ...
+
+    @property
+    def at_ms(self) -> int | None: ...
+
+
 class SnapshotKey(NamedTuple):
     """Key of one state of a learner; a cache with this key is valid for this state only.
 
@@ -279,6 +301,19 @@ class Snapshot:
     @property
     def exists(self) -> bool:
         return bool(self.learner_id >= 0)
+
+    def line_head(
+        self, name: str, number: int, uid: str, actor: str, at_ms: int, *since: int
+    ) -> dict[str, Any]:
+        """Return the members that lines of all facts have; ``since`` is the revision, and whether it is undone."""
+        revision, undone = since
+        return {
+            "id": uid or f"{self.origin}/{name}-{number}",
+            "by": actor,
+            "at_ms": at_ms,
+            "revision": revision,
+            "undone": undone > 0,
+        }
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment, without texts: who may see those of one may not those of every one."""
@@ -436,6 +471,28 @@ class Transaction:
         first = self._next[name]
         self._next[name] = first + count
         return first
+
+    @property
+    def own(self) -> Attribution:
+        """Attribution of a fact that the actor records now."""
+        return Attribution(self.actor.name, self.now_ms)
+
+    def imported(self, line: Attributed, import_no: int) -> Attribution:
+        """Return the attribution of a line of an import; what it leaves open is the importer's."""
+        at_ms = self.now_ms if line.at_ms is None else line.at_ms
+        return Attribution(line.by or self.actor.name, at_ms, line.id, import_no)
+
+    def append(self, table: str, attribution: Attribution, **values: object) -> int:
+        """Append a fact under the next number of its table, and return the number."""
+        self.note_news()
+        number = self.number(table)
+        standing = {"revision": self.revision, "standing": 1, "undone": 0}
+        self.insert(table, **{f"{table}_no": number}, **values, **attribution._asdict(), **standing)
+        return number
+
+    def insert(self, table: str, **values: object) -> None:
+        """Insert a row of the learner; values are named like their columns."""
+        self.connection.insert(table, tuple(values), self.learner_id, tuple(values.values()))
 
     def is_new(self, name: str, number: int) -> bool:
         """Return whether this write took a number of a kind."""

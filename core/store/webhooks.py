@@ -11,37 +11,8 @@ from typing import Any, Final
 
 from core.records.alert import LEASE_MS, MAX_TRIES, AlertRow, Message, State, WebhookRow, pause_ms
 from core.store.alerts import alert_row
-from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
-_ADD: Final = insert_into(
-    "webhook",
-    "learner_id",
-    "webhook_no",
-    "url",
-    "learner",
-    "pages",
-    "secret_from",
-    "private",
-    "by",
-    "at_ms",
-    "removed_ms",
-)
-_TELL: Final = insert_into(
-    "alert_message",
-    "learner_id",
-    "alert_message_no",
-    "webhook_no",
-    "alert_no",
-    "uid",
-    "state",
-    "at_ms",
-    "due_ms",
-    "tries",
-    "tried_ms",
-    "result",
-    "done_ms",
-)
 _DUE: Final = "done_ms = 0 AND (due_ms <= ? OR due_ms > ?)"
 """Due, or further ahead than any pause: see `core.records.times`."""
 _SELECT: Final = (
@@ -66,16 +37,26 @@ def put_webhook(  # noqa: PLR0917 - as the columns come
         "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?",
         [txn.learner_id, url, learner or ""],
     )
-    values = [pages, secret_from, int(private), txn.actor.name, txn.now_ms]
     if known is not None:
         txn.connection.run(
             "UPDATE webhook SET pages = ?, secret_from = ?, private = ?, by = ?, at_ms = ?, removed_ms = 0"
             " WHERE learner_id = ? AND webhook_no = ?",
-            [*values, txn.learner_id, known[0]],
+            [pages, secret_from, int(private), txn.actor.name, txn.now_ms, txn.learner_id, known[0]],
         )
         return int(known[0])
     number = txn.number("webhook")
-    txn.connection.run(_ADD, [txn.learner_id, number, url, learner or "", *values, 0])
+    txn.insert(
+        "webhook",
+        webhook_no=number,
+        url=url,
+        learner=learner or "",
+        pages=pages,
+        secret_from=secret_from,
+        private=int(private),
+        by=txn.actor.name,
+        at_ms=txn.now_ms,
+        removed_ms=0,
+    )
     return number
 
 
@@ -110,19 +91,19 @@ def has_webhooks(facts: Facts) -> bool:
 def tell(txn: Transaction, webhook_no: int, alert_no: int, state: State, origin: str) -> int:
     """Add a message to a webhook, due at once; return its number. ``origin`` makes its id unique."""
     number = txn.number("alert_message")
-    txn.connection.run(
-        _TELL,
-        [
-            txn.learner_id,
-            number,
-            webhook_no,
-            alert_no,
-            f"{origin}-{number}",
-            state,
-            txn.now_ms,
-            txn.now_ms,
-            *(0, 0, "", 0),
-        ],
+    txn.insert(
+        "alert_message",
+        alert_message_no=number,
+        webhook_no=webhook_no,
+        alert_no=alert_no,
+        uid=f"{origin}-{number}",
+        state=state,
+        at_ms=txn.now_ms,
+        due_ms=txn.now_ms,
+        tries=0,
+        tried_ms=0,
+        result="",
+        done_ms=0,
     )
     return number
 
