@@ -28,10 +28,9 @@ from dashboard.open_files import DRAWING  # noqa: E402
 from dashboard.pages import FLEET  # noqa: E402
 from dashboard.reading import Reading, begin, context_of, under_own_name, unspoken  # noqa: E402
 from dashboard.widgets import address, navigation, results  # noqa: E402
-from dashboard.widgets.frame import filters, role, signing_in, window  # noqa: E402
-from dashboard.widgets.frame.flash import show_flashes, undo_last  # noqa: E402
+from dashboard.widgets.frame import filters, role, window  # noqa: E402
 from dashboard.widgets.frame.search import search_field  # noqa: E402
-from dashboard.widgets.frame.status import status  # noqa: E402
+from dashboard.widgets.frame.status import show_flashes, status, undo_last  # noqa: E402
 from dashboard.widgets.frame.style import FRAME, picture, style  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
@@ -50,7 +49,7 @@ def main() -> None:
     except ArmscopeError as problem:
         if isinstance(problem, Denied | Unidentified) and who.people_sign_in():
             st.navigation(navigation.every(), position="hidden")
-            signing_in.cannot_come_in()
+            role.cannot_come_in()
         else:
             _cannot_open(problem)
         return

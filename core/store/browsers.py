@@ -14,7 +14,7 @@ from core.records.browser import BrowserRow, NamedBrowser, holding_browser
 from core.records.evaluation_lines import BrowserLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Attribution, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
 _IS_CONFIRMED: Final = (
@@ -111,9 +111,9 @@ def _row(one: NamedBrowser, n: int, last_ms: int | None, known: tuple[int, str, 
     )
 
 
-def add_browser(txn: Transaction, browser: str, named: str, attribution: Attribution) -> int:
+def add_browser(txn: Transaction, browser: str, named: str, byline: Byline) -> int:
     """Append a confirmation; return its number."""
-    number = txn.append("browser", attribution, browser=browser, named=named)
+    number = txn.append("browser", byline, browser=browser, named=named)
     settle_browsers(txn, [number])
     return number
 

@@ -8,15 +8,15 @@ from core.records.evaluation_lines import ChoiceLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
 from core.store.subjects import name_again, name_subject
-from core.store.transaction import Attribution, Snapshot, Transaction
+from core.store.transaction import Byline, Snapshot, Transaction
 
 
-def add_choice(txn: Transaction, line: ChoiceLine, attribution: Attribution) -> int:
+def add_choice(txn: Transaction, line: ChoiceLine, byline: Byline) -> int:
     """Append the choice of a line, and return its number."""
-    import_no = attribution.import_no
+    import_no = byline.import_no
     return txn.append(
         "choice",
-        attribution,
+        byline,
         layer_no=name_subject(txn, "layer", line.layer, import_no),
         first_no=name_subject(txn, "execution", line.first, import_no),
         second_no=name_subject(txn, "execution", line.second, import_no),

@@ -23,7 +23,7 @@ from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Attribution, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 DAY_MS: Final = 86_400_000
 _NAMED: Final = ("environment_no", "name")
@@ -76,10 +76,10 @@ def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
 # Scales
 
 
-def add_scale(txn: Transaction, environment: str, scale: Scale, attribution: Attribution) -> int:
+def add_scale(txn: Transaction, environment: str, scale: Scale, byline: Byline) -> int:
     """Append a declaration and return its number. `settle_scales` puts it in force."""
     environment_no = environment_nos(txn, [environment])[environment]
-    return txn.append("scale", attribution, environment_no=environment_no, **asdict(scale))
+    return txn.append("scale", byline, environment_no=environment_no, **asdict(scale))
 
 
 def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:

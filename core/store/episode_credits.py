@@ -22,7 +22,7 @@ from core.records.reward import not_in_prompt
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Attribution, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _COLUMNS: Final = (
     "observation_no",
@@ -80,7 +80,7 @@ def prompted(facts: Facts, episode: str) -> list[Prompted]:
 
 def add_credit(
     txn: Transaction,
-    attribution: Attribution,
+    byline: Byline,
     episode: str,
     rule: CreditRule,
     *,
@@ -88,7 +88,7 @@ def add_credit(
     shares: Sequence[tuple[RunArm, int]],
 ) -> int:
     """Append a credit, whose ``shares`` are in millionths, and put it in force; return its number."""
-    number = txn.append("episode_credit", attribution, episode=episode, rule=rule, reward=reward)
+    number = txn.append("episode_credit", byline, episode=episode, rule=rule, reward=reward)
     first = txn.number("observation", len(shares))
     inactive = [txn.revision, 0, number, 0, txn.revision]  # it is inactive yet
     rows = (
@@ -99,9 +99,9 @@ def add_credit(
             arm_no,
             run_no,
             *_amounts(reward or 0.0, weight),
-            attribution.actor,
+            byline.actor,
             "",
-            attribution.at_ms,
+            byline.at_ms,
             0,
             *inactive,
         )

@@ -17,7 +17,7 @@ from core.store.engine.words import ACTIVE
 from core.store.reads import run_of_uid
 from core.store.subjects import name_subject
 from core.store.tables import insert_into
-from core.store.transaction import Attribution, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _ADD_ITEM: Final = insert_into(
     "review_item",
@@ -80,11 +80,11 @@ class Queue(NamedTuple):
         return f"queue-{self.queue_no}"
 
 
-def add_queue(txn: Transaction, line: QueueLine, items: Sequence[Item], attribution: Attribution) -> int:
+def add_queue(txn: Transaction, line: QueueLine, items: Sequence[Item], byline: Byline) -> int:
     """Append the queue of a line with these items, and return its number."""
     number = txn.append(
         "review_queue",
-        attribution,
+        byline,
         name=line.name,
         asks=msgspec.json.encode(line.asks).decode(),
         n_reviewers=line.n_reviewers,
@@ -254,11 +254,11 @@ def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -
 # What was set aside
 
 
-def add_skip(txn: Transaction, line: SkippedLine, attribution: Attribution) -> int:
+def add_skip(txn: Transaction, line: SkippedLine, byline: Byline) -> int:
     """Append the skipped item of a line, and return its number."""
     return txn.append(
         "review_aside",
-        attribution,
+        byline,
         queue=line.queue,
         item_no=line.item,
         reason=line.reason,

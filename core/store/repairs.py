@@ -25,7 +25,7 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, RUNS_BY_UID
 from core.store.provenance import standings
 from core.store.reads import standing_corrections
-from core.store.transaction import Attribution, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 from core.store.version import mark_retracted
 
 _NONE: Final = "-"
@@ -104,7 +104,7 @@ def _outcome(
 def add_repair(
     txn: Transaction,
     observed: Sequence[AutomaticObservation],
-    attribution: Attribution,
+    byline: Byline,
     *,
     since_ms: int,
     until_ms: int,
@@ -115,7 +115,7 @@ def add_repair(
     """Take back these observations; return the repair's number. Posteriors follow in the same transaction."""
     number = txn.append(
         "repair",
-        attribution,
+        byline,
         since_ms=since_ms,
         until_ms=until_ms,
         reason=reason,

@@ -13,13 +13,13 @@ from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
 from core.store.caches import restate, shifting, shifting_compacted
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Attribution, Snapshot, Transaction, rebase
+from core.store.transaction import Byline, Snapshot, Transaction, rebase
 
 
 def add_reset(
     txn: Transaction,
     arm_nos: Sequence[int],
-    attribution: Attribution,
+    byline: Byline,
     *,
     target: Target,
     scope: str,
@@ -30,7 +30,7 @@ def add_reset(
 
     Their facts so far stay in the epoch that ends; the posterior starts again from the target.
     """
-    number = txn.append("reset", attribution, target=target, scope=scope, reason=reason, n_arms=n_arms)
+    number = txn.append("reset", byline, target=target, scope=scope, reason=reason, n_arms=n_arms)
     txn.connection.many(
         "INSERT INTO reset_arm (learner_id, reset_no, arm_no) VALUES (?, ?, ?)",
         [(txn.learner_id, number, arm_no) for arm_no in sorted(arm_nos)],

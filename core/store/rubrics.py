@@ -11,10 +11,10 @@ from core.records.evaluation_lines import RubricLine
 from core.records.ledger_lines import PlacedLine
 from core.records.rubric import Rubric
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Attribution, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 
-def add_rubric(txn: Transaction, rubric: Rubric, attribution: Attribution) -> int:
+def add_rubric(txn: Transaction, rubric: Rubric, byline: Byline) -> int:
     """Append a version and return its number. Raises `Conflict` if that version exists with other content."""
     known = rubric_of(txn, rubric.version)
     if known is not None and known[1] != rubric:
@@ -23,7 +23,7 @@ def add_rubric(txn: Transaction, rubric: Rubric, attribution: Attribution) -> in
             next_step="A version never changes, so that what was judged by it can be read: give the new one another.",
         )
     content = msgspec.json.encode(rubric).decode()
-    return txn.append("rubric", attribution, version=rubric.version, content=content)
+    return txn.append("rubric", byline, version=rubric.version, content=content)
 
 
 def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:

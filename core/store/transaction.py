@@ -181,7 +181,7 @@ class NumberedInventory(NamedTuple):
     definitions: tuple[tuple[int, str], ...]
 
 
-class Attribution(NamedTuple):
+class Byline(NamedTuple):
     """The actor and time of a fact; for an imported one also its id elsewhere and the number of its import."""
 
     actor: str
@@ -190,7 +190,7 @@ class Attribution(NamedTuple):
     import_no: int = 0
 
 
-class Attributed(Protocol):
+class Signed(Protocol):
     """A line of an export that names its fact, actor and time; None = unknown."""
 
     @property
@@ -473,21 +473,21 @@ class Transaction:
         return first
 
     @property
-    def own(self) -> Attribution:
-        """Attribution of a fact that the actor records now."""
-        return Attribution(self.actor.name, self.now_ms)
+    def own(self) -> Byline:
+        """Byline of a fact that the actor records now."""
+        return Byline(self.actor.name, self.now_ms)
 
-    def imported(self, line: Attributed, import_no: int) -> Attribution:
-        """Return the attribution of a line of an import; what it leaves open is the importer's."""
+    def imported(self, line: Signed, import_no: int) -> Byline:
+        """Return the byline of a line of an import; what it leaves open is the importer's."""
         at_ms = self.now_ms if line.at_ms is None else line.at_ms
-        return Attribution(line.by or self.actor.name, at_ms, line.id, import_no)
+        return Byline(line.by or self.actor.name, at_ms, line.id, import_no)
 
-    def append(self, table: str, attribution: Attribution, **values: object) -> int:
+    def append(self, table: str, byline: Byline, **values: object) -> int:
         """Append a fact under the next number of its table, and return the number."""
         self.note_news()
         number = self.number(table)
         standing = {"revision": self.revision, "standing": 1, "undone": 0}
-        self.insert(table, **{f"{table}_no": number}, **values, **attribution._asdict(), **standing)
+        self.insert(table, **{f"{table}_no": number}, **values, **byline._asdict(), **standing)
         return number
 
     def insert(self, table: str, **values: object) -> None:

@@ -9,7 +9,7 @@ from dashboard.administration import Which
 from dashboard.reading import reading
 from dashboard.sentences import Sentence
 from dashboard.sentences import audit as sentences
-from dashboard.widgets.audit import filters, listing
+from dashboard.widgets import audit
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
@@ -18,26 +18,26 @@ def page() -> None:
     here = reading()
     title = st.container(gap="small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        of = filters.which()
-        audit_filter = filters.audit_filter(of)
+        of = audit.which()
+        audit_filter = audit.audit_filter(of)
         st.space("stretch")
         taken_out = st.container(horizontal=True, gap="small", width="content")
-    listed = listing.page_of(of, audit_filter)
+    listed = audit.page_of(of, audit_filter)
     with title:
         sentence(_sentence(listed, of, audit_filter), here.tokens)
         muted("Written with the act itself, and never taken back: an undo is a row of its own.")
     with taken_out:
-        listing.files(
+        audit.files(
             of,
             audit_filter,
             is_empty=not (listed.denials if isinstance(listed, DenialPage) else listed.entries),
         )
     with panel("The audit", still="the filters still work"):
-        listing.table(listed, narrowed=filters.narrowed(audit_filter))
+        audit.table(listed, narrowed=audit.narrowed(audit_filter))
 
 
 def _sentence(listed: AuditPage | DenialPage, of: Which, audit_filter: AuditFilter) -> Sentence:
-    context, filtered = reading().context, filters.narrowed(audit_filter)
+    context, filtered = reading().context, audit.narrowed(audit_filter)
     now_ms = context.clock()
     if isinstance(listed, DenialPage):
         return sentences.refused(next(iter(listed.denials), None), now_ms, filtered=filtered)

@@ -8,9 +8,8 @@ from dashboard import queries, sentences
 from dashboard.figures.bands import bands_by_type
 from dashboard.figures.width_pulls import width_pulls
 from dashboard.reading import pictured_once, reading
+from dashboard.widgets import confidence
 from dashboard.widgets.charts import band_legend, chart, type_legend
-from dashboard.widgets.confidence.needs import needs
-from dashboard.widgets.confidence.unread import unread
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
@@ -33,7 +32,7 @@ def page() -> None:
             band_legend(here.tokens)
             chart(figure, key="types")
         with panel("What the arms need"):
-            needs(known)
+            confidence.needs(known)
     with right:
         with panel("Interval width against pulls"):
             figure = pictured_once("widths", lambda: width_pulls(known, here.tokens, compact=here.compact))
@@ -50,7 +49,7 @@ def page() -> None:
             measured = pictured_once("bands measured", lambda: to_arrow(sentences.bands_measured(known)))
             small_table(measured, alt="Bands with their measured and documented widths")
         with panel("Unread observations"):
-            unread()
+            confidence.unread()
     how_it_is_computed("savings", "pulls")
 
 

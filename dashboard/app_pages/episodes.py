@@ -8,7 +8,7 @@ from core.records.episode_page import EpisodeFilter
 from dashboard import pages, queries, sentences
 from dashboard.reading import reading
 from dashboard.widgets import address, progress
-from dashboard.widgets.episodes import filters, none, tables
+from dashboard.widgets.episodes import filters, tables
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence
@@ -18,7 +18,7 @@ def page() -> None:
     here = reading()
     known = queries.environments(EpisodeFilter())
     if not known:
-        none.no_episodes()
+        tables.no_episodes()
         return
     title = st.container(gap="small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -33,7 +33,7 @@ def page() -> None:
         one = environments[0] if len(environments) == 1 else None
         muted(sentences.averages_line(one) if one else "Each environment pays on a scale of its own.")
     with panel("Runs without an episode"):
-        none.untold_runs()
+        tables.untold_runs()
     if environments:
         with panel("Environments", still="the episodes below still work"):
             section("Environments", "those with a warning first; a click opens one")

@@ -7,14 +7,14 @@ import streamlit as st
 from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import fleet as sentences
+from dashboard.widgets import fleet
 from dashboard.widgets.empty import no_arms
-from dashboard.widgets.fleet import choosing, listing
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
 
 def page() -> None:
-    listing.open_chosen()
+    fleet.open_chosen()
     rows = queries.fleet()
     if not rows:
         no_arms("How every learner is doing")
@@ -24,11 +24,11 @@ def page() -> None:
         "Tokens saved are plain figures; the page Savings of a learner has their interval. Alarms other than silence "
         "need a webhook on the page Alerts. The overview of a learner lists all that needs a look."
     )
-    listing.unreadable(rows)
+    fleet.unreadable(rows)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        chosen = choosing.chosen(rows)
+        chosen = fleet.chosen(rows)
     with panel("The learners", still="the sentence above still holds"):
-        listing.table(chosen, n_learners=len(rows))
+        fleet.table(chosen, n_learners=len(rows))
 
 
 page()

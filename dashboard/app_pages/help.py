@@ -8,8 +8,8 @@ from core import guide
 from dashboard import wording
 from dashboard.reading import reading
 from dashboard.sentences.phrase import Phrase
+from dashboard.widgets import help_topics
 from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC
-from dashboard.widgets.help import listing
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import HELPING, muted, sentence
 
@@ -48,7 +48,7 @@ def _show() -> None:
             if spelled != query:
                 muted(f"Searched for {wording.literal(spelled)}.")
         with panel("The search"):
-            listing.results(spelled, [match.section for match in matches])
+            help_topics.results(spelled, [match.section for match in matches])
         return
     try:
         topic = next(one for one in guide.topics() if one.name == st.query_params.get(HELP_TOPIC))
@@ -56,12 +56,12 @@ def _show() -> None:
         with title:
             sentence(("Choose a topic, or ", Phrase("search"), " the guide."), here.tokens)
             muted("On the command line: `armscope help`.")
-        listing.index()
+        help_topics.index()
         return
     with title:
         sentence((wording.literal(topic.title),), here.tokens)
     with panel("The topic"):
-        listing.show_topic(topic, st.query_params.get(HELP_PART, ""))
+        help_topics.show_topic(topic, st.query_params.get(HELP_PART, ""))
 
 
 page()

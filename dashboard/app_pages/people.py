@@ -7,12 +7,12 @@ import streamlit as st
 from dashboard import administration
 from dashboard.pages import HELP
 from dashboard.reading import reading
-from dashboard.sentences import people
+from dashboard.sentences import people as sentences
 from dashboard.who import people_sign_in
+from dashboard.widgets import people
 from dashboard.widgets.address import HELP_PART, HELP_TOPIC
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
-from dashboard.widgets.people import form, listing
 from dashboard.widgets.words import muted, section, sentence
 from dashboard.wording import Words
 
@@ -20,7 +20,7 @@ from dashboard.wording import Words
 def page() -> None:
     here = reading()
     rows = administration.members()
-    sentence(people.people(rows, here.context.clock()), here.tokens)
+    sentence(sentences.people(rows, here.context.clock()), here.tokens)
     muted(
         "Members sign in with your identity provider. A change applies from the next request on, and is in the audit."
     )
@@ -29,15 +29,15 @@ def page() -> None:
         link(HELP, "Switch sign-in on", **{HELP_TOPIC: "people", HELP_PART: "sign-in"})
     st.space("xsmall")
     with panel("Members", still="the form still works"):
-        listing.table(rows)
+        people.table(rows)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
     change: administration.Change | Words = Words("The form can't be shown.")
     with left, panel("Change"):
         section("Change", "a grant never exceeds your own rights")
-        change = form.fields(rows)
+        change = people.fields(rows)
     with right, panel("What it will do", still="nothing was changed"):
-        form.what_it_does(change, rows)
+        people.what_it_does(change, rows)
 
 
 page()

@@ -12,7 +12,7 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.review import browsers, last, making, many, modes, naming, open_item, pairs, queue
+from dashboard.widgets.review import browsers, last, making, many, open_item, pairs, queue
 from dashboard.widgets.review.evidence import evidence
 from dashboard.widgets.review.judgement import judgement, rubric
 from dashboard.widgets.words import both_ends, gray, muted, sentence
@@ -23,7 +23,7 @@ def page() -> None:
     if reading().frame.n_arms == 0 and not rows:
         no_arms("Review")
         return
-    how = modes.chosen()
+    how = queue.way()
     if how == "one":
         one_by_one(rows)
         return
@@ -32,12 +32,12 @@ def page() -> None:
         two()
     elif how == "many":
         sentence(("One judgement of many, as one act.",), reading().tokens)
-        modes.modes()
+        queue.modes()
         with panel("Many at once"):
             many.many()
     else:
         sentence(sentences.queues(rows), reading().tokens)
-        modes.modes()
+        queue.modes()
         with panel("Active queues"):
             making.standing(rows)
         left, right = st.columns(2, gap="large")
@@ -51,13 +51,13 @@ def page() -> None:
 
 
 def one_by_one(rows: Sequence[QueueRow]) -> None:
-    if naming.is_renamed():
+    if queue.is_renamed():
         muted("The page is read again under the new name.")
         return
     row = queue.chosen(rows)
     known = None if row is None else open_item.opened(row.progress)
     if row is None or known is None:
-        modes.modes()
+        queue.modes()
         queue.none()
         return
     queue.say_where(known)
@@ -67,10 +67,10 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
         st.markdown(gray(note), width="content")
     queue.progress_bar(known.progress)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        modes.modes()
+        queue.modes()
         queue.picker(rows, row)
         st.space("stretch")
-        naming.name()
+        queue.browser_name()
         last.last()
     if known.item is None:
         queue.nothing_left(known.progress)
@@ -87,7 +87,7 @@ def two() -> None:
     shown = pairs.now()
     left = "Which of two answers is better?" if shown else "No pair is left for you."
     sentence((left,), reading().tokens)
-    modes.modes()
+    queue.modes()
     if shown is None:
         muted(
             "A pair is two answers to one instruction whose texts are kept and that you have not compared yet."

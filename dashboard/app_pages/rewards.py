@@ -11,7 +11,7 @@ from dashboard.reading import reading
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
 from dashboard.widgets.rewards import form, history, many
-from dashboard.widgets.rewards.effect import effect
+from dashboard.widgets.rewards.form import effect
 from dashboard.widgets.words import section, sentence
 
 _SENTENCES: Final[Mapping[many.How, str]] = {

@@ -7,13 +7,12 @@ import streamlit as st
 from dashboard import pages, queries, sentences
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
 from dashboard.reading import pictured_once, reading
-from dashboard.widgets import address, run_table
+from dashboard.widgets import address, run_table, runs
 from dashboard.widgets.charts import heat_legend
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import run_chart
 from dashboard.widgets.panel import panel
-from dashboard.widgets.runs import filters
 from dashboard.widgets.words import compacted, muted, section, sentence
 
 
@@ -25,12 +24,12 @@ def page() -> None:
     title = st.container(gap="small")
     choosing = st.container(horizontal=True, vertical_alignment="center", gap="small")
     with choosing:
-        chosen = filters.run_filter()
-        by = filters.rows_by()
-    cursor, direction = filters.page_start()
+        chosen = runs.run_filter()
+        by = runs.rows_by()
+    cursor, direction = runs.page_start()
     view = queries.runs_view(chosen, cursor, direction, by)
-    at_newest = filters.at_newest(view.page, cursor, direction)
-    narrowed, year = filters.narrowed(chosen), here.frame.last_at_ms
+    at_newest = runs.at_newest(view.page, cursor, direction)
+    narrowed, year = runs.narrowed(chosen), here.frame.last_at_ms
     with title:
         sentence(sentences.runs(view, newest=at_newest, narrowed=narrowed), here.tokens)
         muted(sentences.runs_counted(view, newest=at_newest, narrowed=narrowed, year_of_ms=year))
@@ -54,7 +53,7 @@ def page() -> None:
             run_chart(figure, view.page.rows, key="heat map")
     with panel("The runs", still="the picture above still works"):
         section("The runs", "newest first; a click opens one")
-        filters.paging(view.page, cursor, direction)
+        runs.paging(view.page, cursor, direction)
         if view.page.rows:
             run_table.table(view.page.rows)
 

@@ -8,10 +8,10 @@ from dashboard import queries, sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
 from dashboard.reading import pictured_once, reading
+from dashboard.widgets import savings
 from dashboard.widgets.charts import chart
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
-from dashboard.widgets.savings import figures, missing
 from dashboard.widgets.words import muted, paragraphs, section, sentence, small_table, to_arrow
 
 
@@ -19,13 +19,13 @@ def page() -> None:
     here = reading()
     saved = queries.savings()
     if saved.overall.saved_percent.value is None:
-        missing.what_is_missing(saved)
+        savings.what_is_missing(saved)
         return
     sentence(sentences.savings(saved), here.tokens)
     muted(sentences.savings_numbers(saved))
     st.space("xsmall")
     with panel("Savings in figures"):
-        figures.row(saved)
+        savings.row(saved)
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Tokens per run"):
@@ -38,7 +38,7 @@ def page() -> None:
         )
         chart(figure, key="tokens")
     with right, panel("Savings over time"):
-        figures.over_time(saved)
+        savings.over_time(saved)
         muted(sentences.money_line(saved))
     st.space("small")
     left, right = st.columns([7, 5], gap="large")

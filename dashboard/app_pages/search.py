@@ -6,11 +6,11 @@ import streamlit as st
 
 from dashboard import queries, sentences
 from dashboard.reading import reading
+from dashboard.widgets import search
 from dashboard.widgets.address import SEARCH_WORDS
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.frame.search import page_field
 from dashboard.widgets.panel import panel
-from dashboard.widgets.search import listing
 from dashboard.widgets.words import muted, sentence
 
 
@@ -36,7 +36,7 @@ def page() -> None:
             sentence(sentences.search(answer), here.tokens)
             muted(sentences.searched(answer))
         if answer.hits:
-            listing.hits(answer.hits)
+            search.hits(answer.hits)
         else:
             muted("Use fewer or shorter words: a part of a name is enough. Names have no wildcards.")
 

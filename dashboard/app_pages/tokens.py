@@ -8,7 +8,7 @@ from dashboard import administration
 from dashboard.reading import reading
 from dashboard.sentences import tokens
 from dashboard.widgets.panel import panel
-from dashboard.widgets.tokens import ending, listing, making
+from dashboard.widgets.tokens import ending, making
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -22,7 +22,7 @@ def page() -> None:
     )
     st.space("xsmall")
     with panel("Tokens", still="the form still works"):
-        listing.table(rows)
+        making.table(rows)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Make or revoke"):

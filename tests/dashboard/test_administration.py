@@ -29,7 +29,7 @@ from core.records.member import MemberRow
 from core.records.times import DAY_MS
 from core.store.facts import FACTS
 from dashboard.sentences import audit as sentences
-from dashboard.widgets.people import form
+from dashboard.widgets import people
 from dashboard.widgets.tokens import ending, making
 from tests.conftest import ROOT
 from tests.dashboard.conftest import Open, check, texts
@@ -147,8 +147,8 @@ def test_nobody_is_there_and_the_first_is_let_in_as_operator_and_taken_back(
     context = context_at(database)
     page = open_page("people")
     assert page.title[0].value.startswith("No member yet")
-    page.text_input(form.key("issuer")).set_value(ISSUER).run()
-    page.text_input(form.key("email")).set_value("Kim@Example.com").run()
+    page.text_input(people.key("issuer")).set_value(ISSUER).run()
+    page.text_input(people.key("email")).set_value("Kim@Example.com").run()
     check(page)
     assert members(context) == (), "foreseen, and nothing is written"
     assert "The first person to sign in" in said(page)
@@ -175,12 +175,12 @@ def test_the_form_names_what_is_missing_and_that_sign_in_is_off(open_page: Open)
 def test_a_person_is_let_in_by_subject_under_a_name(open_page: Open, database: Path) -> None:
     context = context_at(database)
     page = open_page("people")
-    page.text_input(form.key("issuer")).set_value(ISSUER).run()
-    page.button_group(form.key("known")).set_value("subject").run()
-    page.text_input(form.key("subject")).set_value("u-7").run()
+    page.text_input(people.key("issuer")).set_value(ISSUER).run()
+    page.button_group(people.key("known")).set_value("subject").run()
+    page.text_input(people.key("subject")).set_value("u-7").run()
     assert page.button("change a person").disabled
     assert "It needs a name." in said(page)
-    page.text_input(form.key("name")).set_value("Kim").run()
+    page.text_input(people.key("name")).set_value("Kim").run()
     press(page, "change a person")
     assert (members(context)[0].name, members(context)[0].subject) == ("Kim", "u-7")
 
@@ -195,10 +195,10 @@ def test_removing_says_which_tokens_end_asks_for_it_and_undo_brings_all_back_but
     made = create_token(bo, "nightly", ("read",))
     before = members(context)
     page = open_page("people", people_do="Remove")
-    page.selectbox(form.key("member")).set_value(by_name(context, "bo").id).run()
+    page.selectbox(people.key("member")).set_value(by_name(context, "bo").id).run()
     assert "Of the tokens they made, these end with it: nightly (token-1)." in said(page)
     assert page.button("change a person").disabled
-    page.checkbox(form.key("confirmed")).check().run()
+    page.checkbox(people.key("confirmed")).check().run()
     press(page, "change a person")
     assert by_name(context, "bo").removed_ms is not None
     assert "1 token of theirs ended." in said(page)
@@ -214,7 +214,7 @@ def test_a_token_made_meanwhile_does_not_end_unconfirmed(open_page: Open, databa
     bo = acting(context, "bo", "operator")
     acting(context, "ann", "operator")
     page = open_page("people", people_do="Remove")
-    page.selectbox(form.key("member")).set_value(by_name(context, "bo").id).run()
+    page.selectbox(people.key("member")).set_value(by_name(context, "bo").id).run()
     create_token(bo, "since then", ("read",))
     page.button("change a person").click().run()
     assert "a token was made meanwhile" in said(page)
@@ -228,11 +228,11 @@ def test_a_role_is_changed_in_a_learner_and_what_changed_since_is_not_overwritte
     acting(context, "ann", "operator")
     add_member(context, ISSUER, "u-bo", "bo")
     page = open_page("people", people_do="Change role")
-    page.selectbox(form.key("member")).set_value(by_name(context, "bo").id).run()
+    page.selectbox(people.key("member")).set_value(by_name(context, "bo").id).run()
     assert "Nothing would change." in said(page)
     assert page.button("change a person").disabled
-    page.selectbox(form.key("place")).set_value("default").run()
-    page.button_group(form.key("role None True")).set_value("reviewer").run()
+    page.selectbox(people.key("place")).set_value("default").run()
+    page.button_group(people.key("role None True")).set_value("reviewer").run()
     assert "Roles: viewer everywhere → viewer everywhere, reviewer in default." in said(page).replace(
         "**", ""
     )
@@ -250,7 +250,7 @@ def test_the_last_operator_stays_and_the_page_says_so_before_anything_is_sent(
     context = context_at(database)
     ann = acting(context, "ann", "operator").actor.member
     page = open_page("people", people_do="Remove")
-    page.selectbox(form.key("member")).set_value(f"member-{ann}").run()
+    page.selectbox(people.key("member")).set_value(f"member-{ann}").run()
     assert "ann is the last operator of all learners, and one must stay." in said(page)
     assert "change a person" not in {one.key for one in page.button}
 
@@ -259,7 +259,7 @@ def test_sessions_are_ended(open_page: Open, database: Path) -> None:
     context = context_at(database)
     bo = acting(context, "bo", "viewer")
     page = open_page("people", people_do="End sessions")
-    page.selectbox(form.key("member")).set_value(f"member-{bo.actor.member}").run()
+    page.selectbox(people.key("member")).set_value(f"member-{bo.actor.member}").run()
     press(page, "change a person")
     with pytest.raises(Unidentified):
         actor_of_member(context.store, ISSUER, "u-bo", issued_ms=bo.clock() - 60_000, now_ms=bo.clock())

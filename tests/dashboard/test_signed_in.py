@@ -27,7 +27,7 @@ from core.records.member import MemberRow
 from core.records.times import HOUR_MS
 from dashboard.pages import PAGES
 from dashboard.reading import Reading, opened, still
-from dashboard.widgets.people import form
+from dashboard.widgets import people
 from tests.dashboard.conftest import APP, check, texts, unfold
 from tests.dashboard.signed_in import ISSUER, ORIGIN, auth_file, claims, let_in
 from tests.dashboard.worlds import keys, runs, world
@@ -400,8 +400,8 @@ def test_the_issuer_of_the_sign_in_file_is_filled_in_and_an_invitation_has_a_lin
     let_in(context, "ann", "operator")
     page = at(coming(claims("u-ann")), "people")
     assert "Sign-in is off" not in told(page)
-    assert page.text_input(form.key("issuer")).value == ISSUER
-    page.text_input(form.key("email")).set_value("kim@example.com").run()
+    assert page.text_input(people.key("issuer")).value == ISSUER
+    page.text_input(people.key("email")).set_value("kim@example.com").run()
     page.button("change a person").click().run()
     check(page)
     assert f"{ORIGIN}/" in [one.value for one in page.code]

@@ -1,4 +1,4 @@
-"""Environments and episodes as tables; a click on a row opens its page.
+"""Environments and episodes as tables; a click on a row opens its page. Without any, ways to get them.
 
 Cells are text cells, which Streamlit shows as they are.
 """
@@ -14,11 +14,14 @@ import streamlit as st
 from core.demo import World
 from core.flows.queries import EnvironmentSummary
 from core.records.episode_page import EpisodeRow
-from dashboard import wording
+from dashboard import pages, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import rewards
+from dashboard.widgets.empty import command, empty
+from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import open_environment, open_episode, opening_table
-from dashboard.wording import Markdown
+from dashboard.widgets.words import muted
+from dashboard.wording import Markdown, Words
 
 _ENVIRONMENT_WIDTHS: Final = {
     "state": 96,
@@ -157,3 +160,43 @@ def _known(text: str | None) -> str:
 
 def _text_table(cells: dict[str, list[str]]) -> pa.Table:
     return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})
+
+
+def no_episodes() -> None:
+    """Draw the empty state of the page: nothing that an environment paid is here."""
+    untold = queries.without_episode().n
+    runs = wording.things(untold, "run")
+    empty(
+        ("No episode is recorded yet.",),
+        "What environments paid appears here as soon as one is recorded or imported.",
+        rows={
+            "needed": ["episodes"],
+            "now": ["0"],
+            "which is": [":yellow[:material/warning:] none yet"],
+        },
+        to_do=(
+            f"**Read the sources of {runs} again**: they have rewards, and were imported before episodes were "
+            "kept."
+            if untold
+            else "**Import rewards of environments**: records of tau-bench, tau2, verifiers, Inspect or SWE-agent, "
+            "recorded exchanges or rollout events; or record steps as they come."
+        ),
+        shell=command("import FILE"),
+        elsewhere=(pages.DATA, Words("Drop files here instead")) if reading().may("ingest") else None,
+    )
+
+
+def untold_runs() -> None:
+    """Show how many runs have a reward of their source and no episode, with the command that reads them again."""
+    untold = queries.without_episode()
+    if not untold.n:
+        return
+    runs = wording.things(untold.n, "run")
+    with st.container(border=True):
+        muted(
+            f"{runs} brought a reward of their source, but no episode names them: read their files again "
+            f"({wording.literal(', '.join(untold.formats))})."
+        )
+        st.code(command(untold.command.removeprefix("armscope ")), language=None, wrap_lines=True)
+        if reading().may("ingest"):
+            link(pages.DATA, Words("Drop files here instead"))

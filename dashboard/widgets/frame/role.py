@@ -1,17 +1,20 @@
-"""Role: the person, the location of the data, and behind it the two switches, the report and the first steps."""
+"""Role: the person, the location of the data, two switches, the report and the first steps; and the sign-in page."""
 
 from __future__ import annotations
 
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
+from core.errors import ArmscopeError, Unidentified
 from core.flows.context import Context
 from core.flows.queries import Frame
 from core.records.actor import highest
-from dashboard import actions, wording
+from dashboard import actions, who, wording
 from dashboard.pages import STEPS
-from dashboard.reading import reading, still
+from dashboard.reading import opened, reading, still
 from dashboard.report import gather, rendered, report
+from dashboard.sentences import sign_in as sentences
+from dashboard.sign_in import session_ms
 from dashboard.widgets.address import COMPACT, PRESENT
 from dashboard.widgets.frame.window import compact, is_narrow, presenting
 from dashboard.widgets.navigation import link
@@ -70,3 +73,42 @@ def _report_button() -> None:
         help="One HTML file that opens without a network; every number names its question.",
         key="report",
     )
+
+
+def cannot_come_in() -> None:
+    """Show why the visitor has no access, and the next step."""
+    session = who.session_here()
+    message = _message()
+    st.title(message.title, anchor=False)
+    st.markdown(wording.literal(message.text))
+    for line in message.lines:
+        st.code(line, language=None, wrap_lines=True)
+    with st.container(horizontal=True):
+        for index, name in enumerate(_providers()):
+            st.button(
+                sentences.button(name, is_first=session is None),
+                type="secondary" if index else "primary",
+                icon=":material/login:",
+                key=f"sign in {name}",
+                on_click=st.login,
+                args=(name,),
+            )
+        if session is not None:
+            st.button("Sign out", icon=":material/logout:", key="sign out", on_click=actions.leave)
+
+
+def _message() -> sentences.SignInMessage:
+    session, context = who.session_here(), opened()
+    try:
+        return sentences.no_role(who.acting(context, session).actor.name)
+    except Unidentified:
+        return sentences.next_step(who.standing(context, session), session, session_ms())
+
+
+def _providers() -> tuple[str, ...]:
+    """Return the identity providers; none if the file has become invalid."""
+    try:
+        sign_in = who.sign_in_here()
+    except ArmscopeError:
+        return ()
+    return () if sign_in is None else sign_in.providers

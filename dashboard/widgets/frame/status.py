@@ -1,4 +1,4 @@
-"""Status: the age of the page, and whether newer data exist; a small fragment that polls every few seconds.
+"""Status: the age of the page and whether newer data exist, from a fragment that polls; and results as toasts.
 
 It redraws the page by itself in two cases only. After a switch of theme, which does not rerun the script, charts
 would keep the old colours. A person who lost a role loses what it showed.
@@ -13,8 +13,9 @@ import streamlit as st
 
 from core.errors import ArmscopeError
 from core.records.times import DAY_MS
-from dashboard import queries, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import begun_here, has_changed_hands, reading
+from dashboard.widgets.keys import UNDO
 from dashboard.wording import Markdown, Words
 
 _EVERY_S: Final = 10
@@ -82,4 +83,28 @@ def _waiting(*, short: bool) -> Markdown | None:
     more = now.n_runs - shown.n_runs
     return Markdown(
         f"{wording.things(more, 'new run')}" if more > 0 else "New data" if short else "New data: refresh"
+    )
+
+
+def show_flashes() -> None:
+    """Draw a toast for each success. Its control shows it too; a refusal is shown there alone, in full."""
+    for flash in actions.flashes():
+        if not flash.failed:
+            st.toast(flash.text, icon=":material/check_circle:", duration="long")
+
+
+def undo_last() -> None:
+    """Show the person's latest act and its undo."""
+    act = actions.last_act()
+    if act is None or reading().presenting:
+        return
+    kind = act.rsplit("-", 1)[0].replace("-", " ")
+    st.button(
+        f"Undo {wording.literal(kind)}",
+        type="tertiary",
+        icon=":material/undo:",
+        shortcut=UNDO,
+        key=f"undo last {act}",
+        on_click=actions.take_back,
+        args=(act,),
     )

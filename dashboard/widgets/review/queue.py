@@ -1,21 +1,27 @@
-"""Queue: the present one, its progress, and the next steps when it is done."""
+"""Head of the review: the mode, the queue with its progress, the next steps at its end, and a browser's name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 import streamlit as st
 
+from core.records.actor import Actor
 from core.records.review import Progress, QueueRow
 from dashboard import wording
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets import address
+from dashboard.widgets.address import QUEUES, held
+from dashboard.widgets.address import REVIEW_HOW as HOW
+from dashboard.widgets.browser import MAX_NAME, own_name
 from dashboard.widgets.empty import command, empty
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.words import muted
+from dashboard.wording import Markdown
 
 _FIELD: Final = "review queue"
 REQUEUE: Final = "Bring back what I skipped"
@@ -122,3 +128,85 @@ def say_where(known: open_item.Open) -> None:
     """Have the address say queue and item."""
     item = None if known.item is None else str(known.item.item)
     address.say({address.REVIEW_QUEUE: known.queue, address.REVIEW_ITEM: item})
+
+
+How = Literal["one", "pairs", "many", "queues"]
+_HOWS: Final[Mapping[How, str]] = {
+    "one": "One by one",
+    "pairs": "Pairs",
+    "many": "Many at once",
+    "queues": QUEUES,
+}
+
+
+def way() -> How:
+    """Return the mode before its field is drawn."""
+    named = st.query_params.get(HOW)
+    if named == _HOWS["queues"] and not reading().may("queue"):
+        return "one"
+    known: How | None = held(HOW)
+    if known is not None:
+        return known
+    for how, word in _HOWS.items():
+        if word == named:
+            return how
+    return "one"
+
+
+def modes() -> How:
+    """Return the field; making queues is for those who may."""
+    return st.segmented_control(
+        "How to judge",
+        [how for how in _HOWS if how != "queues" or reading().may("queue")],
+        default="one",
+        required=True,
+        format_func=_HOWS.__getitem__,
+        key=HOW,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+
+
+NAME_HERE: Final = "browser-name"
+"""Key of the field and the button; ``browser.js`` stores the name and reads the page again."""
+
+
+_RENAMED: Final = "review renamed"
+
+
+def is_renamed() -> bool:
+    """Return whether the browser reads the page again under another name; until then it takes no item."""
+    return bool(st.session_state.get(_RENAMED))
+
+
+def _let_go() -> None:
+    open_item.let_go()
+    st.session_state[_RENAMED] = True
+
+
+def browser_name() -> None:
+    """Let a browser name itself. The name holds items, and is the rater's once an operator has confirmed it."""
+    actor = reading().context.actor
+    if not actor.browser:
+        return
+    known = own_name()
+    shown = wording.literal(known) if actor.person else f"{wording.literal(known)}, not signed in"
+    label = shown if known else "Who are you?"
+    behind = lazy_popover(label, key="review name", icon=":material/person:")
+    if behind is None:
+        return
+    with behind, st.container(key=NAME_HERE):
+        st.text_input("Your name in this browser", known, max_chars=MAX_NAME, key="browser name")
+        st.button("Use this name", key="use browser name", on_click=_let_go)
+        muted(f"People do not sign in here. Two browsers never get the same item. {_whose(actor)}")
+
+
+def _whose(actor: Actor) -> Markdown:
+    """Return whose judgements those of this browser count as."""
+    if actor.person:
+        return f"An operator confirmed this name: your judgements count as those of {wording.literal(actor.name)}."
+    until = " until an operator confirms your name" if own_name() else ""
+    return (
+        f"Your judgements count as those of {wording.literal(actor.name)}{until}. So a later one of the same run "
+        "replaces an earlier one of another such browser, and its undo brings that back."
+    )

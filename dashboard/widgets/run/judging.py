@@ -1,30 +1,142 @@
-"""Judging: arms of a run accepted, partial or rejected next to their records; several at once, as one act."""
+"""Judging: arms of a run accepted, partial or rejected next to their records; several at once, as one act.
+
+Marks: a draft of rewards for arms of a run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+import msgspec
 import streamlit as st
 
 from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidBatch
 from core.flows.queries import BatchPreview, LineEffect, RunArm, RunStory
-from core.records.batch import MAX_BATCH
+from core.records.batch import MAX_BATCH, BatchLine
 from core.records.observation import MAX_REASON_CHARS, Observation, RewardOutcome
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
-from dashboard.widgets.drafts import Draft
+from dashboard.widgets.drafts import Draft, Drafts, here
 from dashboard.widgets.keys import NEXT, SEND
 from dashboard.widgets.results import result
-from dashboard.widgets.run import marks as marked
-from dashboard.widgets.run.marks import Marks
 from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import both_ends, chipped, coloured, gray, muted, section, small, small_table
 from dashboard.wording import Markdown, Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """Outcomes by arm. ``seen`` is the newest manual reward of each that the person knows ("" = none).
+
+    ``why`` is the reason for all of them.
+    """
+
+    run: str
+    outcomes: Mapping[str, RewardOutcome] = field(default_factory=dict)
+    known_newest: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+
+_DRAFTS: Final = Drafts[Marks](bound=500)
+
+
+def marks_of(story: RunStory) -> Draft[Marks]:
+    """Return the marks of a run's included arms; an empty draft has no key."""
+    uid = story.facts.uid
+    draft = _DRAFTS.newest(here(), lambda marks: marks.run == uid)
+    if draft is None:
+        return Draft(key="", fields=Marks(run=uid))
+    known = {arm.arm for arm in judged(story)}
+    outcomes = {arm: outcome for arm, outcome in draft.fields.outcomes.items() if arm in known}
+    return replace(draft, fields=replace(draft.fields, outcomes=outcomes))
+
+
+def mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
+    """Mark some arms, or (None) take their marks back."""
+    draft = marks_of(story)
+    known = draft.fields
+    marks = {**known.outcomes, **outcomes}
+    newest = {**{arm: newest_id(story, arm) for arm in outcomes}, **known.known_newest}
+    _keep(
+        draft,
+        replace(
+            known,
+            outcomes={arm: outcome for arm, outcome in marks.items() if outcome is not None},
+            known_newest={arm: newest[arm] for arm, outcome in marks.items() if outcome is not None},
+        ),
+    )
+
+
+def write_why(story: RunStory, why: str) -> None:
+    """Keep the reason as far as it is typed."""
+    draft = marks_of(story)
+    _keep(draft, replace(draft.fields, why=why))
+
+
+def see(story: RunStory, arms: Iterable[str]) -> None:
+    """Record that the newest rewards of some arms were shown to the person."""
+    draft = marks_of(story)
+    newest = {arm: newest_id(story, arm) for arm in arms}
+    _keep(draft, replace(draft.fields, known_newest={**draft.fields.known_newest, **newest}))
+
+
+def drop(key: str) -> None:
+    """Forget a draft, if it is there."""
+    _DRAFTS.drop(here(), key)
+
+
+def lines_of(story: RunStory, marks: Marks, *, checked: bool) -> tuple[BatchLine, ...]:
+    """Return marks as lines of a batch, in the order of the run's arms; ``checked`` adds the newest known reward."""
+    lines = [
+        BatchLine(
+            arm=arm.arm,
+            outcome=marks.outcomes[arm.arm],
+            run=story.facts.uid,
+            reason=marks.why.strip() or None,
+            kind="feedback" if arm.reward is None else "correction",
+        )
+        for arm in judged(story)
+        if arm.arm in marks.outcomes
+    ]
+    if not checked:
+        return tuple(lines)
+    return tuple(msgspec.structs.replace(line, seen=marks.known_newest.get(line.arm, "")) for line in lines)
+
+
+def judged(story: RunStory) -> list[RunArm]:
+    """Return the arms that can be judged, those that were referenced first."""
+    arms = [arm for arm in story.arms if arm.in_prompt]
+    return [arm for arm in arms if arm.referenced] + [arm for arm in arms if not arm.referenced]
+
+
+def latest_reward(arm: RunArm) -> Observation | None:
+    """Return the latest active manual reward of an arm in its run."""
+    return next((row for row in arm.by_hand if not row.undone), None)
+
+
+def newest(story: RunStory, arm: str) -> Observation | None:
+    """Return the same, by the arm's name."""
+    return next((latest_reward(one) for one in story.arms if one.arm == arm), None)
+
+
+def newest_id(story: RunStory, arm: str) -> str:
+    """Return its id, "" without one."""
+    row = newest(story, arm)
+    return "" if row is None else row.id
+
+
+def _keep(draft: Draft[Marks], marks: Marks) -> None:
+    if marks.outcomes or marks.why:
+        _DRAFTS.keep(here(), Draft(key=draft.key or uuid.uuid4().hex, fields=marks))
+    else:
+        drop(draft.key)
+
 
 _WORDS: Final[Mapping[RewardOutcome, str]] = {
     "accepted": "Accepted",
@@ -69,7 +181,7 @@ def may_judge(story: RunStory) -> bool:
 
 def panel_of(story: RunStory) -> None:
     """Draw every arm of the prompt with its outcomes at the left, what it comes to at the right."""
-    draft = marked.marks_of(story)
+    draft = marks_of(story)
     section("Judge", "several arms at once; an arm that was observed is corrected, any other gets feedback")
     left, right = st.columns([7, 5], gap="large")
     with left:
@@ -82,7 +194,7 @@ def panel_of(story: RunStory) -> None:
 
 
 def _arms(story: RunStory, marks: Marks) -> None:
-    arms = marked.judged(story)
+    arms = judged(story)
     _for_all(story, arms, marks)
     matching = _matching(arms)
     shown = matching[: st.session_state.get(_rows_key(story), _AT_ONCE)]
@@ -172,7 +284,7 @@ def _key(story: RunStory, arm: str) -> str:
 def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:
     """Return the record and the latest manual reward; marked if the person may not know it."""
     words = wording.literal(explained.recorded(arm, story).partition(";")[0])
-    row = marked.latest_reward(arm)
+    row = latest_reward(arm)
     if row is None:
         return small(words)
     by_hand = sentences.rewarded_by_hand(row, reading().context.clock())
@@ -182,7 +294,7 @@ def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:
 
 
 def _mark_all(story: RunStory, outcome: RewardOutcome) -> None:
-    _mark(story, {arm.arm: outcome for arm in marked.judged(story)})
+    _mark(story, {arm.arm: outcome for arm in judged(story)})
 
 
 def _chosen(story: RunStory, arm: str, key: str) -> None:
@@ -191,7 +303,7 @@ def _chosen(story: RunStory, arm: str, key: str) -> None:
 
 def _mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None:
     st.session_state.pop(_SUBMITTED, None)
-    marked.mark(story, outcomes)
+    mark(story, outcomes)
 
 
 # What it comes to
@@ -199,7 +311,7 @@ def _mark(story: RunStory, outcomes: Mapping[str, RewardOutcome | None]) -> None
 
 def _outcome(story: RunStory, draft: Draft[Marks]) -> None:
     marks = draft.fields
-    preview = queries.preview_batch(marked.lines_of(story, marks, checked=False)) if marks.outcomes else None
+    preview = queries.preview_batch(lines_of(story, marks, checked=False)) if marks.outcomes else None
     done = _submitted(story)
     if preview is not None:
         _what_it_would_change(story, preview)
@@ -292,7 +404,7 @@ def _why(story: RunStory, draft: Draft[Marks]) -> None:
         height=68,
         max_chars=MAX_REASON_CHARS,
         placeholder="optional, holds for all of them",
-        on_change=lambda: marked.write_why(story, st.session_state[key] or ""),
+        on_change=lambda: write_why(story, st.session_state[key] or ""),
     )
 
 
@@ -329,15 +441,15 @@ def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) ->
 
 def _tried(story: RunStory, key: str) -> None:
     """Send what is marked, unless it was sent: then this is a second click on a draft that is gone."""
-    draft = marked.marks_of(story)
+    draft = marks_of(story)
     if not key or draft.key != key or not draft.fields.outcomes:
         return
-    lines = marked.lines_of(story, draft.fields, checked=True)
-    preview = queries.preview_batch(marked.lines_of(story, draft.fields, checked=False))
+    lines = lines_of(story, draft.fields, checked=True)
+    preview = queries.preview_batch(lines_of(story, draft.fields, checked=False))
     stood = _previous_rewards(story)
 
     def after(act: str, last: str) -> None:
-        marked.drop(key)
+        drop(key)
         st.session_state[_why_key(story)] = ""
         st.session_state[_SUBMITTED] = _Submitted(
             run=story.facts.uid, act=act, last=last, preview=preview, stood=stood
@@ -359,11 +471,11 @@ def _meanwhile(story: RunStory, draft: Draft[Marks]) -> Markdown:
     refused: _Refused | None = st.session_state.get(_REFUSED)
     if refused is None or refused.key != draft.key:
         return Words("")
-    marked.see(story, refused.arms)
+    see(story, refused.arms)
     arms = [arm for arm in refused.arms if arm in draft.fields.outcomes]
     if not arms:
         return Words("")
-    rows = [marked.newest(story, arm) for arm in sorted(arms)]
+    rows = [newest(story, arm) for arm in sorted(arms)]
     now_ms = reading().context.clock()
     lines = [
         f"{chipped(row.arm)}: {sentences.rewarded_by_hand(row, now_ms)}" for row in rows if row is not None

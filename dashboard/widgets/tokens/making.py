@@ -1,11 +1,12 @@
-"""Making a token: its scopes, learners and lifetime; its secret is shown once and not stored.
+"""Tokens: the form that makes one, and the table of all.
 
-The secret is in this session's memory until shortly after it was drawn, because the second half of a double click
-draws the page once more. It is in no address, draft or log.
+The form shows a new secret once. This session keeps it shortly, because a double click draws the page twice. No
+address, draft or log has it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Timer
 from typing import Final, cast
@@ -20,7 +21,9 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
 from dashboard.widgets.results import refusal
-from dashboard.widgets.words import COPIED, muted, paragraphs, section, small
+from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.tokens import ending
+from dashboard.widgets.words import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
 LINGERS_S: Final = 1.0
@@ -194,3 +197,51 @@ def _shown_once(created: NewToken) -> None:
 
 def _short(name: str) -> Markdown:
     return wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))
+
+
+ENDED: Final = "tokens_ended"
+_WIDTHS: Final = {
+    "token": 80,
+    "name": 160,
+    "scopes": 170,
+    "learners": 170,
+    "ends, UTC": 130,
+    "last used": 100,
+    "by": 100,
+    "state": 130,
+}
+_PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
+
+
+def table(rows: Sequence[TokenRow]) -> None:
+    """Draw the newest first; a click on the last column begins to end one."""
+    now_ms = reading().context.clock()
+    n_ended = sum(not sentences.is_in_force(one, now_ms) for one in rows)
+    with both_ends():
+        section("Tokens", "each is one program")
+        if n_ended:
+            st.toggle(f"Also {wording.count(n_ended)} ended", key=ENDED, bind="query-params")
+    is_all = n_ended > 0 and bool(st.session_state.get(ENDED))
+    shown = [one for one in rows if is_all or sentences.is_in_force(one, now_ms)]
+    if not shown:
+        muted("No active token. Programs on this machine need none; from elsewhere each needs its own.")
+        return
+    act_table(
+        {
+            "token": [one.id for one in shown],
+            "name": [wording.plain(one.name) for one in shown],
+            "scopes": [sentences.scopes(one) for one in shown],
+            "learners": [sentences.where(one.learners) for one in shown],
+            "ends, UTC": [wording.minute(one.expires_ms, year_of_ms=now_ms) for one in shown],
+            "last used": [sentences.used(one, now_ms) for one in shown],
+            "by": [wording.plain(one.by) for one in shown],
+            "state": [sentences.state(one, now_ms) for one in shown],
+            "act": ["Revoke" if sentences.is_in_force(one, now_ms) else "" for one in shown],
+        },
+        _WIDTHS,
+        key="tokens",
+        alt=f"{wording.things(len(shown), 'token')}, the newest first",
+        phone=_PHONE,
+        on_click=lambda row: ending.begin_with(shown[row]) if row < len(shown) else None,
+        act="end",
+    )

@@ -1,4 +1,4 @@
-"""Needs: arms that need more pulls, how many, and why; the choice is in the address."""
+"""Confidence page: arms that need more pulls and why, and observations that no posterior counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from core.records.posterior import BANDS
 from core.statistics.confidence import Confidence
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.words import chipped, section, small, small_table
+from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.words import as_table, both_ends, chipped, section, small, small_table
 from dashboard.wording import Words
 
 NEED: Final = "need"
@@ -135,3 +136,18 @@ def _everyone(
         }
 
     return cached_figure(("needs", need, width), cells)
+
+
+def unread() -> None:
+    """Draw the figure, what it was computed from, and, should there be any, the arms concerned."""
+    counts = queries.unread()
+    with both_ends():
+        st.markdown(sentences.unread(counts), width="content")
+        behind = lazy_popover("How it is counted", key="unread query")
+        if behind is not None:
+            with behind:
+                st.markdown(small("Active rewards by who reads them, from this query."))
+                st.code(counts.query, language="sql", wrap_lines=True)
+    st.markdown(small(sentences.unread_counts(counts)))
+    if counts.arms:
+        as_table(sentences.unread_table(counts), alt="Arms with unread observations")

@@ -1,4 +1,4 @@
-"""Listing of hits: one table for all kinds; a click on a row opens its page."""
+"""Search page: one table of hits of all kinds. A click on a row opens its page."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Run filters: an arm and its part, verdict, class and status, and the place in time; all of it in the address.
+"""Filters of the runs page: arm, part, verdict, class, status and position in time; all are in the address.
 
-The place (``before`` or ``after`` a run) is no widget: the buttons write it, and a change of any filter takes
-it away, because "older than" a run that no longer passes would hide the newest that do.
+Buttons write the position (``before`` or ``after`` a run). A change of a filter removes it. Otherwise a page older
+than a run outside the filter would hide the newest runs inside it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Listing of help: the index of topics, one topic or a part of it, and search results."""
+"""Help page: the index of topics, one topic or a part of it, and search results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks with their state, a test and a field for another, and the latest alerts."""
+"""Alerts page: webhooks with their state and a test, a field for another, and the latest alerts."""
 
 from __future__ import annotations
 
