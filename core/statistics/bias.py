@@ -18,7 +18,7 @@ from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.records.estimate import Estimate
 from core.statistics.savings.shares import share
-from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, no_estimate
 
 IntervalName = Literal["student-t", "wilson"]
 
@@ -218,7 +218,7 @@ def mean_score(score: Floats, *, prob: float = 0.95) -> Estimate:
     """
     n = len(score)
     if n < MIN_FOR_FIGURE:
-        return nothing("few_runs", prob)
+        return no_estimate("few_runs", prob)
     value = float(score.mean())
     if n < MIN_FOR_INTERVAL:
         return Estimate(value=value, lower=None, upper=None, prob=prob, missing="few_for_interval")

@@ -19,7 +19,7 @@ from core.errors import InvalidInput
 from core.records.estimate import Estimate, Missing
 from core.statistics.rewards.summary import error_of_tasks, mean_of_tasks, tasks_of, worth_of
 from core.statistics.savings.shares import difference
-from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, no_estimate
 
 MIN_FOR_TEST: Final = 6
 """Common tasks of a test by flipped signs. With fewer, no difference reaches .05."""
@@ -176,7 +176,7 @@ _Side = tuple[Floats, Ints]
 def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
     """Return the difference of two shares with Newcombe's interval, and the chance of the score test."""
     if not min(len(one[0]), len(other[0])):
-        return nothing("few_runs", prob), None
+        return no_estimate("few_runs", prob), None
     (share, worth, n_tasks), (share_other, worth_other, n_other) = (
         worth_of(values > 0, group) for values, group in (one, other)
     )
@@ -196,7 +196,7 @@ def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | No
 def _means(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:
     """Return the difference of two means with Welch's interval, withheld where one of them has none."""
     if not min(len(one[0]), len(other[0])):
-        return nothing("few_runs", prob), None
+        return no_estimate("few_runs", prob), None
     means = [mean_of_tasks(*side, prob) for side in (one, other)]
     apart = float(one[0].mean() - other[0].mean())
     missing = next((mean.missing for mean in means if mean.missing), None)
@@ -248,7 +248,7 @@ def _difference(one: Floats, other: Floats, prob: float) -> tuple[Estimate, floa
     apart = one - other
     n = len(apart)
     if n < MIN_FOR_FIGURE:
-        return nothing("few_runs" if n else "no_common_task", prob), None
+        return no_estimate("few_runs" if n else "no_common_task", prob), None
     mean, error = float(apart.mean()), float(apart.std(ddof=1)) / n**0.5
     chance = flipped_chance(apart) if n >= MIN_FOR_TEST else None
     if n >= MIN_FOR_INTERVAL and error:

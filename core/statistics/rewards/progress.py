@@ -12,7 +12,7 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.estimate import Estimate
 from core.statistics.rewards.summary import summary, tasks_of
-from core.statistics.savings.sums import MIN_FOR_INTERVAL, nothing
+from core.statistics.savings.sums import MIN_FOR_INTERVAL, no_estimate
 
 MOST_SEGMENTS: Final = 12
 """At most so many, of ten episodes or more each."""
@@ -154,10 +154,10 @@ def _trend(at_ms: Ints, value: Floats, task: Ints, prob: float) -> Estimate:
     paid = ~np.isnan(value)
     n = int(paid.sum())
     if n < MIN_FOR_INTERVAL:
-        return nothing("few_for_interval", prob)
+        return no_estimate("few_for_interval", prob)
     one, other = (scipy.stats.rankdata(values[paid]) for values in (at_ms, value))
     if not np.ptp(one) or not np.ptp(other):
-        return nothing("no_variation", prob)
+        return no_estimate("no_variation", prob)
     group = tasks_of(task[paid])
     if int(group.max()) + 1 < n:
         return _within_tasks(one, other, group, prob)
@@ -177,9 +177,9 @@ def _within_tasks(time: Floats, value: Floats, group: Ints, prob: float) -> Esti
     time, value = _centred(time, group), _centred(value, group)
     of_time, of_value = np.sum(time * time), np.sum(value * value)
     if of_time < _SEPARABLE * total:
-        return nothing("tasks_in_order", prob)
+        return no_estimate("tasks_in_order", prob)
     if not of_value:
-        return nothing("no_variation", prob)
+        return no_estimate("no_variation", prob)
     correlation = float(np.sum(time * value) / math.sqrt(of_time * of_value))
     half = max(_half_by_order(time, value, group, prob), _half_by_task(time, value, group, prob))
     half /= math.sqrt(of_time * of_value)

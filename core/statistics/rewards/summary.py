@@ -13,7 +13,7 @@ from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.errors import InvalidInput
 from core.records.estimate import Estimate
 from core.statistics.savings.shares import wilson
-from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF, nothing
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF, no_estimate
 
 AverageInterval = Literal["wilson", "student-t"]
 
@@ -212,7 +212,7 @@ def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
     """Return a share with Wilson's interval of as many episodes as have the error of tasks."""
     n = len(hits)
     if not n:
-        return nothing("few_runs", prob)
+        return no_estimate("few_runs", prob)
     share, worth, n_tasks = worth_of(hits, group)
     if n < MIN_FOR_INTERVAL or n_tasks < MIN_FOR_FIGURE:
         return Estimate(value=share, lower=None, upper=None, prob=prob, missing="few_for_interval")
@@ -223,7 +223,7 @@ def _share(hits: Bools, group: Ints, prob: float) -> Estimate:
 def _of_two(values: Floats, group: Ints, prob: float) -> Estimate:
     """Return the mean of two values: the share of the higher, between them."""
     if not len(values):
-        return nothing("few_runs", prob)
+        return no_estimate("few_runs", prob)
     low, high = float(values.min()), float(values.max())
     if low == high:
         missing: Literal["no_variation"] = "no_variation"

@@ -1,18 +1,15 @@
-"""Runs compared → baseline against selected over some strata, by three means, and what may be claimed of it.
+"""Comparison of baseline and selected runs over some strata, by three means, with the claims that hold.
 
-Spread of runs: whether the interval of a plain mean keeps its probability.
+A plain mean has an interval only where its runs lie close enough. Where they differ much, a few large runs carry the
+mean. Then its position depends on whether a sample has one of them. No interval repairs that. Welch's, one corrected
+for skewness and a bootstrap hold the truth in .83 to .92 of worlds instead of .95. With three runaway runs in a
+hundred they hold it in .61. The typical run and the capped mean always have their intervals.
 
-Where they differ much, a few large runs carry the mean, and whether a sample has one of them decides where it lies.
-No interval of the plain mean repairs that: neither Welch's nor one corrected for skewness, nor a bootstrap (.83 to
-.92 instead of .95 at the spread of real runs, .61 with three runaway runs in a hundred). So it is given only where
-runs lie close enough; the typical run and the capped mean have theirs always.
-
-Failures: how much more often selected runs end in one way, and the runs needed to show it.
-
-The difference is of shares at one mix of strata, as the tokens are compared. Its interval is Newcombe's (R. G.
-Newcombe, Statistics in Medicine 17, 1998, 873, method 10), of as many runs as would measure a single share as well as
-the weighted ones do (L. Kish, *Survey Sampling*, 1965, 11.7): limits found stratum by stratum and then combined hold
-the truth in .91 to .97 of worlds and are twice as wide where failures are rare, these in .95 to .97.
+For failures, the difference is of shares at one mix of strata, as the tokens are compared. Its interval is
+Newcombe's (R. G. Newcombe, Statistics in Medicine 17, 1998, 873, method 10). The number of runs in it is the number
+that would measure a single share as well as the weighted runs do (L. Kish, *Survey Sampling*, 1965, 11.7). It holds
+the truth in .95 to .97 of worlds. Limits by stratum, combined afterwards, hold it in .91 to .97. They are twice as
+wide where failures are rare.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ from core.statistics.savings.sums import (
     MIN_FOR_FIGURE,
     SELECTED,
     StratumSums,
-    nothing,
+    no_estimate,
     unless_wide,
 )
 from core.statistics.savings.verdict import CLAIMS, VerdictReason, claims, verdict, withheld
@@ -66,7 +63,7 @@ def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float
     """
     usable = (hits.n >= MIN_FOR_FIGURE).all(-1)
     if not usable.any():
-        return nothing("few_runs", prob)
+        return no_estimate("few_runs", prob)
     weight = np.where(usable, hits.n.sum(-1), 0.0) / hits.n[usable].sum()
     part = weight[usable, None]
     shares = (part * hits.mean[usable]).sum(0)

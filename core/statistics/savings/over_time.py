@@ -1,11 +1,9 @@
-"""Usage and the runs compared → the savings up to each day.
+"""Savings up to each day, and the total that all selected runs saved, in tokens or in money.
 
-Total saved by all selected runs together, in tokens or in money, in all and day by day.
-
-In each stratum every selected run is taken to have saved the difference of the two means there; the total is the
-sum over the strata that both groups have seen. It is about the selected runs as they came, so strata weigh by
-these alone. Its interval is that of a weighted difference of means (`core.statistics.savings.ratio`), so it
-stays as uncertain as the baseline mean is, however many selected runs there are.
+In each stratum, each selected run counts as having saved the difference of the two means. The total is the sum over
+the strata with runs of both groups. It describes the selected runs as they came, so strata weigh by these alone. Its
+interval is that of a weighted difference of means (`core.statistics.savings.ratio`). So it stays as uncertain as the
+baseline mean, however many selected runs there are.
 """
 
 from __future__ import annotations

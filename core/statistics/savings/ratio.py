@@ -36,7 +36,7 @@ from core.statistics.savings.sums import (
     MIN_SESSIONS,
     SELECTED,
     StratumSums,
-    nothing,
+    no_estimate,
 )
 
 ALWAYS_SCALE: Final = 0.12
@@ -302,7 +302,7 @@ def estimated(
     if missing is None and not np.isfinite(value):
         missing = "zero_mean"
     if missing is not None:
-        return nothing(missing, prob)
+        return no_estimate(missing, prob)
     if not np.isfinite(lower):
         return Estimate(
             value=float(value), lower=None, upper=None, prob=prob, missing=_why_no_interval(compared)

@@ -1,9 +1,6 @@
-"""Usage and sessions → the runs that are compared, coded by group and stratum, and what they are compared by.
+"""Runs that are compared, coded by group and stratum, from usage and sessions; and the design behind their classes.
 
-Each amount has its sums from the usage, which holds every run, and the same by session from the runs whose sessions
-are known.
-
-Design: whether a coin of ours drew the classes, and whether they look drawn.
+The sums of an amount hold every run of the usage. Its sums by session hold the runs with a known session.
 
 A claim needs runs that our own selection drew, with a stored probability. If classes are such draws, nothing that was
 known before a draw predicts it better than its probability does. Several gamblers bet on that. Each starts with 1 and

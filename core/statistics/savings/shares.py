@@ -7,7 +7,7 @@ import math
 import scipy
 
 from core.records.estimate import Estimate
-from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, nothing
+from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, no_estimate
 
 
 def wilson(hits: float, n: float, prob: float) -> tuple[float, float]:
@@ -60,7 +60,7 @@ def share(hits: float, n: float, *, prob: float = 0.95) -> Estimate:
     (True, 'few_runs')
     """
     if n < MIN_FOR_FIGURE:
-        return nothing("few_runs", prob)
+        return no_estimate("few_runs", prob)
     if n < MIN_FOR_INTERVAL:
         return Estimate(value=hits / n, lower=None, upper=None, prob=prob, missing="few_for_interval")
     lower, upper = wilson(hits, n, prob)
@@ -140,7 +140,7 @@ def difference(hits: float, n: float, hits_other: float, n_other: float, *, prob
     """
     least = min(n, n_other)
     if least < MIN_FOR_FIGURE:
-        return nothing("few_runs", prob)
+        return no_estimate("few_runs", prob)
     first, other = hits / n, hits_other / n_other
     if least < MIN_FOR_INTERVAL:
         return Estimate(value=first - other, lower=None, upper=None, prob=prob, missing="few_for_interval")

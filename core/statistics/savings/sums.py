@@ -1,11 +1,9 @@
-"""Sums per stratum and group, from which runs are compared.
+"""Sums per stratum and group, from which runs are compared; and figures with intervals, or the reason for none.
 
-A stratum is a model, a channel and the probability with which a coin made baseline runs at that time; within one,
+A stratum is a model, a channel and the probability with which a coin made baseline runs at that time. Within one,
 both groups met the same runs at the same times.
 
 Arrays have any leading axes (days, for example), then one for strata and one of length 2: baseline, selected.
-
-Estimate: a figure with its interval, or the reason why there is none.
 """
 
 from __future__ import annotations
@@ -32,12 +30,12 @@ MIN_DF = 4
 """Degrees of freedom that an interval needs; with fewer its limits can be anywhere."""
 
 
-def nothing(missing: Missing, prob: float) -> Estimate:
+def no_estimate(missing: Missing, prob: float) -> Estimate:
     """Return an estimate without figure and interval.
 
     Examples
     --------
-    >>> nothing("few_runs", 0.95).value is None
+    >>> no_estimate("few_runs", 0.95).value is None
     True
     """
     return Estimate(value=None, lower=None, upper=None, prob=prob, missing=missing)

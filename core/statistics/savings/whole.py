@@ -1,15 +1,10 @@
-"""Savings of the selection against baseline runs, from usage, or why they cannot be computed yet.
+"""Savings of the selection against baseline runs, or the reason why they cannot be computed yet.
 
-Only runs of the classes ``baseline`` and ``selected`` are compared. Tokens and duration come from those that
-ended normally with a known amount, errors from all of them; what was left out is counted.
+Only runs of the classes ``baseline`` and ``selected`` are compared. Tokens and duration come from those that ended
+normally with a known amount. Errors come from all of them. The runs that take no part are counted with their reasons.
 
-Savings of many learners at once, from their sums.
-
-The plain figures alone, without intervals, which take sessions: for a list, where each leads to its own page.
-
-Usage and the runs compared → how many runs take no part, and why.
-
-Usage and the runs compared → how the tokens of each group are spread.
+Savings of many learners come from their sums. These are plain figures without intervals, because intervals need
+sessions. They are for a list, in which each learner leads to its own page.
 """
 
 from __future__ import annotations
