@@ -34,6 +34,7 @@ ABOUT_ALL = {
     "core/store/reads/log.py:_moments": "the list of learners, where one server has them all",
     "core/store/reads/log.py:numbered": "the list of learners, from the small table of their names",
     "core/store/reads/across.py:n_runs": "how large a backup is",
+    "core/store/reads/across.py:n_compacted": "how many compacted runs a backup has",
     "core/store/reads/across.py:n_runs_beyond": "two databases are compared before one takes the other's place",
     "core/store/reads/across.py:n_acts_beyond": "the same of their acts",
     "core/store/fleet.py:_moments_of": "learners at a glance: a list of numbers",
