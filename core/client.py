@@ -91,7 +91,7 @@ _IN_PATH: Final = frozenset(("environment", "uid", "name", "arm"))
 
 
 class Unreachable(StoreError):
-    """No server answers, or the server is no armscope."""
+    """Error: no server answers, or the server is not armscope."""
 
     code = "unreachable"
 

@@ -186,7 +186,7 @@ def _origin(redirect: object, port: int) -> str:
 
 
 def _origin_of(parts: SplitResult) -> str:
-    """As a browser spells it: in small letters, without the port that everybody expects."""
+    """Return an origin as a browser spells it: in small letters, without the default port."""
     name = parts.hostname or ""
     usual = parts.port in {None, {"https": 443, "http": 80}.get(parts.scheme)}
     return f"{parts.scheme}://{f'[{name}]' if ':' in name else name}{'' if usual else f':{parts.port}'}"

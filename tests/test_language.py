@@ -64,8 +64,8 @@ def test_one_type_name_means_one_thing(trees: dict[str, ast.Module]) -> None:
     assert len(shared) <= MOST_SHARED_TYPE_NAMES, shared
 
 
-def test_a_module_is_not_named_twice(trees: dict[str, ast.Module]) -> None:
-    """A module docstring is a noun phrase, without the "Word:" prefix that repeats the file's name."""
+def test_a_module_has_no_other_name(trees: dict[str, ast.Module]) -> None:
+    """A module docstring begins with "Word:" only where Word is in the module's path."""
     prefixed = [
         module
         for module, tree in trees.items()

@@ -254,7 +254,7 @@ def _answer(seed: int, ticket: Ticket, index: int, *, is_right: bool) -> Answer:
 
 
 def _pair(layer: LayerLine, request: str, response: str) -> PairLine:
-    """As KAIROS keeps what a layer was asked, and what it answered."""
+    """Return the instruction of a layer and its answer, as KAIROS stores them."""
     instruction = {
         "tensor_in": {"tokens": len(request) // 4},
         "layer_instructions": layer.task,

@@ -112,7 +112,7 @@ def ending(midway: Midway, *, graded: bool = False, success: float = 0.5) -> Cal
 
 
 def forbidding(dice: Dice, uid: str) -> Episode:
-    """Nothing on the way but what is taken away: a little for dawdling, much for what ends it."""
+    """Environment that only takes reward away: a little for each step, much for a forbidden end."""
     steps = silent(dice, int(dice.integers(3, 10)))
     if dice.random() < 0.3:
         at = len(steps) - 1
@@ -189,7 +189,7 @@ def by_length(dice: Dice, uid: str) -> Episode:
 
 
 def beyond(dice: Dice, uid: str) -> Episode:
-    """It pays 100 on a scale that ends at 1."""
+    """Environment that pays 100 on a scale that ends at 1."""
     return episode_of(uid, [*silent(dice, 2), answer(dice, 2, 100.0 if dice.random() < 0.3 else 0.0)])
 
 

@@ -59,7 +59,10 @@ class StartAgain:
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Reward an arm by hand; ``was_used`` not None: in the latest observed run that did (or didn't) use it."""
+    """Reward an arm by hand: in ``run``, else in the latest observed run with this ``was_used``, else in no run.
+
+    ``correct`` replaces the observation of the detector.
+    """
 
     arm: str
     reason: str | None

@@ -167,7 +167,7 @@ class _Player:
             heapq.heappush(self._due, (act.at_ms, self._n_acts, act))
 
     def act_until(self, at_ms: int) -> None:
-        """Everything that people do up to an instant."""
+        """Yield the acts of all people up to an instant."""
         while self._due and self._due[0][0] <= at_ms:
             act = heapq.heappop(self._due)[2]
             self._clock.now_ms = act.at_ms

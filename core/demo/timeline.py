@@ -33,7 +33,7 @@ class Request:
 
 
 def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
-    """So many requests in the order of time, the first and the last at the world's two ends."""
+    """Return this number of requests in the order of time; the first and last are at the ends of the world."""
     opened: list[Request] = []
     pending: list[Request] = []
     for number, at_ms in enumerate(_times(n_runs, rng), start=1):

@@ -290,7 +290,7 @@ def _blocks(heads: Row, rows: Sequence[Row], columns: int, n_title: int) -> Iter
 
 
 def _packed(pairs: Sequence[str], room: int) -> Iterator[str]:
-    """As many on a line as fit."""
+    """Return the words in lines, as many in each as fit."""
     line = ""
     for pair in pairs:
         joined = f"{line}; {pair}" if line else pair

@@ -84,7 +84,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def function(self) -> Callable[..., Any]:
-        """Its flow."""
+        """Return the flow of the verb."""
         function: Callable[..., Any] = resolve_name(self.flow)
         return function
 

@@ -112,7 +112,7 @@ def _rehearsed(
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """Everything a flow needs.
+    """Context of a flow: the store, the learner, the actor, the clock and the random source.
 
     ``clock`` returns UTC milliseconds, ``entropy`` a seed for each selection, and ``identity`` the lasting identity
     of a new learner. ``pace`` sets the batch sizes of imports. ``is_named`` False: the caller named no learner, so

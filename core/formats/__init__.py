@@ -395,12 +395,12 @@ def _unit(format: Format, unit: Unit | None) -> Unit | None:
 
 
 def files_in(paths: Iterable[Path]) -> Iterator[Path]:
-    """Every file that `open_sources` would look at: those that are named, and all of folders."""
+    """Return the files that `open_sources` would read: the named ones, and those in named folders."""
     return (path for path, _ in _files(paths, []))
 
 
 def _files(paths: Iterable[Path], skipped: list[Skipped]) -> Iterator[tuple[Path, bool]]:
-    """Every file with whether a person named it."""
+    """Yield each file, and whether a person named it."""
     for path in paths:
         if _is_folder(path):
             for file in _walk(path, skipped):

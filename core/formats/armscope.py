@@ -137,7 +137,7 @@ _REQUIRED: Final[dict[bytes, frozenset[str]]] = {
     )
     for record in (*get_args(ContentLine), _Run)
 }
-"""Kinds of line as JSON writes them, and the fields that none of the kind goes without."""
+"""Required fields of each kind of line; kinds as JSON writes them."""
 
 
 def _claims(head: Head) -> bool:
@@ -258,9 +258,9 @@ class RunDecoder:
         self._inventories = _Inventories()
 
     def run(self, line: bytes) -> Run:
-        """The run that a line says; the line is strict JSON already.
+        """Return the run of a line, which is strict JSON already.
 
-        Raises `InvalidInput` for what is no run, and for one that says what came of it: that is found out here.
+        Raises `InvalidInput` for an invalid run, and for one with an ``outcome``, which armscope computes itself.
         """
         try:
             line_run = _RUN.decode(line)

@@ -139,7 +139,7 @@ class Source:
 
 
 def _nothing() -> None:
-    """Nothing was unpacked."""
+    """Clean up after a source that was not unpacked."""
 
 
 @dataclass(frozen=True, kw_only=True)

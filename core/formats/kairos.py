@@ -332,7 +332,7 @@ _CELLS: Final = (
 
 
 class _Origin(msgspec.Struct, gc=False):
-    """Where a row comes from, in the members of the exports."""
+    """Source of a row, in the members of the exports."""
 
     execution_id: str
     adapter_uri: str
@@ -617,7 +617,7 @@ def _plain(score: float) -> _Score:
 
 
 def _time(at_ms: int | None) -> str | None:
-    """As `core.records.times.iso` writes it, faster for times of one hour."""
+    """Return a time as `core.records.times.iso` does, faster for times of one hour."""
     if at_ms is None or at_ms < 0:
         return None
     hour, rest = divmod(at_ms, HOUR_MS)

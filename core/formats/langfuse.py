@@ -70,7 +70,7 @@ class _Export(msgspec.Struct, rename="camel"):
     session_id: str | None = None
 
     def parts(self) -> Iterator[tuple[_Trace, list[_Observation]]]:
-        """Every trace with its observations."""
+        """Yield each trace with its observations."""
         if self.traces is None:
             yield self.trace or _Trace(id=self.id or "", session_id=self.session_id), self.observations
             return

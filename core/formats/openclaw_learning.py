@@ -213,7 +213,7 @@ def _outwards(low: float, high: float) -> tuple[str, str]:
 
 
 def _fixed(value: float, digits: int) -> str:
-    """As JavaScript's ``toFixed``: the binary number exactly, halves away from 0."""
+    """Return a number as JavaScript's ``toFixed`` does: the binary number exactly, halves away from 0."""
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP))
 
 

@@ -189,7 +189,7 @@ def _items(values: Iterator[object]) -> Iterator[str]:
 
 
 def _plain(value: object) -> object:
-    """As JavaScript writes it: a whole number has no point."""
+    """Return a number as JavaScript writes it: a whole number has no point."""
     if isinstance(value, msgspec.Struct):
         return _plain(msgspec.to_builtins(value))
     if isinstance(value, dict):

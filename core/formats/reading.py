@@ -285,7 +285,7 @@ class Reading:
         return fields
 
     def elements(self, array: bytes | msgspec.Raw) -> Iterator[Piece]:
-        """Every element of an array."""
+        """Yield each element of an array."""
         try:
             elements = _ELEMENTS.decode(array)
         except UNDECODABLE as error:

@@ -120,7 +120,7 @@ def _record(raw: bytes) -> Record:
 
 
 def _own(messages: Sequence[_Message]) -> list[_Message]:
-    """Without demonstrations, and without the replies of any agent but the first."""
+    """Return the messages without demonstrations and without replies of other agents than the first."""
     shown = [message for message in messages if not message.is_demo]
     first = next((message.agent for message in shown if message.role == "assistant"), None)
     return [message for message in shown if message.role != "assistant" or message.agent == first]

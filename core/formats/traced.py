@@ -204,7 +204,7 @@ class Traced:
         return next((text for text in texts if text is not None), None)
 
     def offered(self) -> Inventory | None:
-        """Every tool that any part of the trace lists; with its schema, if one of them has it."""
+        """Return each tool that a part of the trace lists, with its schema if one of them has it."""
         tools: dict[str, object] = {}
         for one in self.steps:
             for name, tool in offered(one.span):

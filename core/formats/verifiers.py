@@ -202,7 +202,7 @@ def _messages(raw: msgspec.Raw) -> list[_Message]:
 
 
 def _parts(members: dict[str, msgspec.Raw]) -> tuple[Part, ...]:
-    """Every number beside the reward, as a part of it or a measure."""
+    """Return the numbers beside the reward, as parts of it or measures."""
     parts = []
     for name, value in members.items():
         raw = bytes(value)

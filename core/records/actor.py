@@ -95,7 +95,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}{IN_BROWSER}{shown}{'' if self.person else NOT_SIGNED_IN}"
 
     def roles(self, learner: str | None) -> frozenset[Role]:
-        """Every role that holds in a learner; None: those that hold in all of them.
+        """Return the roles that hold in a learner; None: those that hold in all learners.
 
         >>> bot = Actor(name="bot", role=None, grants=(Grant(role="ingest", learner="support"),))
         >>> sorted(bot.roles("support")), sorted(bot.roles("sales")), sorted(bot.roles(None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def number_of(n: int, noun: str) -> str:
-    """So many of something whose plural ends in s.
+    """Return a number with its noun, whose plural ends in s.
 
     >>> number_of(1, "run"), number_of(0, "run"), number_of(1234, "new run")
     ('1 run', '0 runs', '1,234 new runs')

@@ -131,7 +131,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def number(self) -> int:
-        """Its place among all, which is how lists go on."""
+        """Position of the row among all, by which the next page begins."""
         return number_in(self.id)
 
 

@@ -30,7 +30,7 @@ class NotOffered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """So many files of one ending that were not read for one reason, the first of them, and what to do about it."""
+    """Number of files of one ending that were not read for one reason, the first of them, and the next step."""
 
     reason: str
     ending: str
@@ -218,7 +218,7 @@ def _ending(file: str) -> str:
 
 
 def _new(earlier: Sequence[_T], later: Sequence[_T]) -> list[_T]:
-    """Those of ``later`` that are no repeats. Equal ones in one list are two, one in each is met again.
+    """Return the items of ``later`` that are no repeats. Equal items in one list are two items.
 
     >>> _new("aab", "abbc")
     ['b', 'c']

@@ -207,7 +207,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Its key for comparison."""
+        """Key of the layer for comparison."""
         return self.uid.lower()
 
     @property
@@ -261,7 +261,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Its key for comparison."""
+        """Key of the layer for comparison."""
         return self.uid.lower()
 
 

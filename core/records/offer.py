@@ -101,7 +101,7 @@ class ArmState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class States(msgspec.Struct, frozen=True, kw_only=True):
-    """Every such arm, by id, and the learner's chance of a baseline run."""
+    """Beliefs of the arms by id, and the learner's chance of a baseline run."""
 
     arms: tuple[ArmState, ...]
     baseline_rate: float

@@ -147,7 +147,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             keys.add(decision.arm)
 
     def keep(self, offered: Iterable[_T], *, key: Callable[[_T], str] | None = None) -> list[_T]:
-        """Those of what was offered that are in, in their order and as they are: what goes into the prompt.
+        """Return the offered items that are in the prompt, unchanged and in their order.
 
         Those of a hold are in its order, not that of the offer, so that the prompt stays the same.
 

@@ -52,7 +52,7 @@ def raise_alert(txn: Transaction, alarm: Alarm) -> int:
 
 
 def note_quiet(txn: Transaction, alert_no: int, quiet_ms: int) -> None:
-    """Since when a condition isn't found (0: it is)."""
+    """Store the time since which a condition was not found; 0: it was found."""
     txn.connection.run(
         "UPDATE alert SET quiet_ms = ? WHERE learner_id = ? AND alert_no = ?",
         [quiet_ms, txn.learner_id, alert_no],
@@ -60,7 +60,7 @@ def note_quiet(txn: Transaction, alert_no: int, quiet_ms: int) -> None:
 
 
 def clear_alert(txn: Transaction, alert_no: int) -> None:
-    """It was gone for long enough."""
+    """Clear an alert whose condition was absent for long enough."""
     txn.connection.run(
         "UPDATE alert SET cleared_ms = ? WHERE learner_id = ? AND alert_no = ? AND cleared_ms = 0",
         [max(txn.now_ms, 1), txn.learner_id, alert_no],

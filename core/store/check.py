@@ -63,7 +63,7 @@ _SMALL_FILE_BYTES: Final = 12 << 20
 
 
 def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: None) -> Iterator[Difference]:
-    """Everything in one learner that is not what its facts say; ``taken`` hears of the runs it has gone through."""
+    """Yield each difference between caches of a learner and its facts; ``taken`` receives the runs that were read."""
     checks: list[tuple[str, Iterator[Difference]]] = [
         ("caches", _caches(snapshot, taken)),
         ("learner", _settings(snapshot)),
@@ -96,7 +96,7 @@ def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: Non
 
 
 def contradictions(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: None) -> Iterator[Difference]:
-    """Everything in one learner that other rows contradict: missing numbers, digests, references, the log.
+    """Yield each contradiction between rows of a learner: missing numbers, digests, references, the log.
 
     No act is refused for it: most of it moves no number.
     """

@@ -254,7 +254,7 @@ class Segments(Epochs):
         )
 
     def load(self, arm_nos: Iterable[int]) -> None:
-        """There is nothing to read."""
+        """Do nothing: there is nothing to read."""
 
     def of(self, arm_no: int, revision: int) -> int:  # noqa: ARG002 - it is the same for all arms
         """Return the segment of a revision."""

@@ -48,7 +48,7 @@ class _Chosen(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What an arm's epoch came to: revisions, and successes and failures up to each."""
+    """Sums of an arm's epoch: revisions, and successes and failures up to each."""
 
     revisions: Sequence[int]
     success: Sequence[int]

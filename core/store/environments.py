@@ -259,7 +259,7 @@ def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) 
 
 
 def stored_days(facts: Facts) -> dict[DayKey, EpisodeSums]:
-    """Every day as it is stored."""
+    """Return the days as they are stored."""
     return dict(
         _read(row)
         for row in facts.connection.rows(

@@ -52,11 +52,11 @@ def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContext
 
 
 def _nothing_follows(txn: Transaction, numbers: Sequence[int]) -> None:
-    """No more than what has moved."""
+    """Do nothing: no other row follows from these facts."""
 
 
 def _nothing_is_named(txn: Transaction, number: int, import_no: int) -> None:
-    """No more than the fact itself."""
+    """Do nothing: the fact names no other row."""
 
 
 @dataclass(frozen=True, kw_only=True)

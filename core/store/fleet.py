@@ -102,7 +102,7 @@ def moments(store: Store) -> dict[str, LearnerStateKey | StoreError]:
 
 
 def names(store: Store) -> tuple[str, ...]:
-    """Those of all learners, sorted, whichever can be read."""
+    """Return the names of all learners, sorted, readable or not."""
     with store.reading_all() as connection:
         return names_of(connection)
 

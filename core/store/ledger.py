@@ -82,7 +82,7 @@ class Entry(NamedTuple):
 
     @property
     def counted_pulls(self) -> int:
-        """Whole pulls that it adds."""
+        """Return the whole pulls that the entry adds."""
         if self.kind == "carried":
             return self.pulls
         return whole_pulls(self.kind, self.success_micro + self.failure_micro)

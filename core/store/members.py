@@ -79,7 +79,7 @@ def settle_member(
 
 
 def mark_removed(txn: Transaction, member_no: int) -> None:
-    """They are no member any more, and are not invited."""
+    """Remove a member, and end their invitation."""
     txn.connection.run(
         "UPDATE member SET removed_ms = ?, invited_until_ms = 0 WHERE learner_id = ? AND member_no = ?",
         [max(txn.now_ms, 1), txn.learner_id, member_no],
@@ -96,7 +96,7 @@ def end_sessions(txn: Transaction, member_no: int, *, issued_ms: int = 0) -> Non
 
 
 def member_rows(facts: Facts) -> tuple[MemberRow, ...]:
-    """Everybody there ever was, by number."""
+    """Return all members, also removed ones, by number."""
     rows = facts.connection.rows(f"{_SELECT} ORDER BY member_no", [facts.learner_id])
     return tuple(known.member for known in _members_of(facts, rows))
 

@@ -71,7 +71,7 @@ class ObservedSpan(NamedTuple):
 
     @property
     def counted(self) -> list[AutomaticObservation]:
-        """Those that count."""
+        """Return the observations that count."""
         return [one for one in self.observed if one.counts]
 
 

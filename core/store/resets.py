@@ -48,7 +48,7 @@ def add_reset(
 
 @contextmanager
 def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]:
-    """Around a change of whether a boundary is drawn: the facts after it join or leave the stretch before it.
+    """Update caches around a change of a boundary: the facts after it join or leave the epoch before it.
 
     ``since`` is the lower of the revisions that it has before and after.
     """

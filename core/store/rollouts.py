@@ -55,7 +55,7 @@ class StoredRollout(NamedTuple):
 
 
 def rollouts_of(facts: Facts, uids: Sequence[str]) -> dict[str, StoredRollout]:
-    """Those of some rollouts of which something is kept."""
+    """Return the rollouts of which rows are stored."""
     rows = facts.connection.rows_in(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND uid IN ({{}})",
         [facts.learner_id],

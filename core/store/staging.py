@@ -120,7 +120,7 @@ class _Stretches(Epochs):
         self._first_revision = first_revision
 
     def load(self, arm_nos: Iterable[int]) -> None:
-        """There is nothing to read."""
+        """Do nothing: there is nothing to read."""
 
     def of(self, arm_no: int, revision: int) -> int:  # noqa: ARG002 - it is the same for all arms
         """The stretch of a revision."""
@@ -441,7 +441,7 @@ class Standing:
         return self._attribute(segment)
 
     def finish(self) -> None:
-        """Nothing is staged any more."""
+        """End the staging of an import."""
         if self.n_superseded:
             refresh_last(self._txn, self._arm_nos)
         if self._stage.is_filled:

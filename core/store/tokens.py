@@ -72,7 +72,7 @@ def token_by_digest(facts: Facts, digest: str, now_ms: int) -> TokenMatch | None
 
 
 def token_rows(facts: Facts) -> tuple[TokenRow, ...]:
-    """Every token there ever was, newest first."""
+    """Return all tokens, also ended ones, newest first."""
     rows = facts.connection.rows(
         f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? ORDER BY token_no DESC", [facts.learner_id]
     )

@@ -91,7 +91,7 @@ class Batch(NamedTuple):
 
     @property
     def id(self) -> str:
-        """That of its first act, in the plural.
+        """Return the id of the first act, in the plural.
 
         >>> Batch("reward", (Act("reward", 12, False, "mara"), Act("reward", 13, False, "mara"))).id
         'rewards-12'

@@ -84,7 +84,7 @@ def money_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compac
 
 
 def _short_money(amount: float) -> str:
-    """As the words say it, as long as there is room."""
+    """Return an amount of money in the same words as the page, as long as there is room."""
     return wording.money(amount) if abs(amount) < _ROOMY else _short(amount)
 
 

@@ -43,7 +43,7 @@ class TypeTokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """Every colour a page or chart of one theme may use."""
+    """Colours of a theme, for pages and charts."""
 
     name: ThemeName
     page: str

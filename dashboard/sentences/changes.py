@@ -89,7 +89,7 @@ def act(entry: AuditEntry) -> str:
 
 
 class _Foreign(Protocol[Made_co]):
-    """How foreign text is shown, and whether it is the key word of its line."""
+    """Foreign text, and whether it is the key word of its line."""
 
     def __call__(self, text: str, *, is_key: bool = False) -> Made_co: ...
 

@@ -154,7 +154,7 @@ def withheld(saved: Comparison) -> Words:
 
 @dataclass(frozen=True)
 class Guardrail:
-    """What choosing arms must not worsen: its state in bold, with the figures."""
+    """Guardrail of the choice of arms: its state in bold, with the figures."""
 
     severity: Severity
     words: Markdown

@@ -64,7 +64,7 @@ def where(learners: Sequence[str] | None) -> str:
 
 
 def state(one: TokenRow, now_ms: int) -> str:
-    """Until when it holds, or since when it doesn't, as plain text."""
+    """Return the end of a token, or the time since which it is invalid, as plain text."""
     if one.revoked_ms is not None:
         return f"revoked {wording.day(one.revoked_ms, year_of_ms=now_ms)}"
     return "expired" if now_ms >= one.expires_ms else "in force"

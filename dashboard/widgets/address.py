@@ -118,8 +118,9 @@ def lasting_values() -> dict[str, list[str]]:
 def put_back(page: str) -> None:
     """Restore the filters in the address after a change of page, and note the arrival.
 
-    A link carries none, because a bound parameter can't be set directly. Setting its widget's state again sends it.
-    Back and Forward carry those of their step, of which Streamlit forgets the hidden ones.
+    Links leave the filters out, because Streamlit refuses to set a bound parameter. Writing the state of its widget
+    again sets it. After Back and Forward, Streamlit drops parameters of widgets that are not drawn. So this reads
+    them from the query that the browser sent.
     """
     here = get_script_run_ctx()
     is_other = st.session_state.get(_PAGE) != page

@@ -39,7 +39,7 @@ def panel(name: Markdown, *, still: Words = Words("the rest of the page still wo
 
 
 def _take_out(container: DeltaGenerator) -> None:
-    """Nothing in the place of a container, with all that was drawn in it."""
+    """Empty a container with its content."""
     within = container._cursor
     if within is None:  # a script without a page
         return

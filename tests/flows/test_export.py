@@ -40,6 +40,7 @@ HOSTILE = [
 
 def beliefs(context: Context) -> list[object]:
     assert queries.verify(context).clean
+    # An epoch has the revision of its reset, and an import gives other revisions. Only 0 or later is compared.
     return [msgspec.structs.replace(one, epoch=min(one.epoch, 1)) for one in queries.posteriors(context)]
 
 

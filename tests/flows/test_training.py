@@ -154,7 +154,7 @@ def test_no_session_and_no_instruction_is_on_both_sides(
 
 
 def test_whole_clusters_fall_to_one_side(tmp_path: Path) -> None:
-    """Two hundred sessions, each with two instructions of which one is the next session's, are one cluster."""
+    """Forty sessions are one cluster: each has two instructions, and the next session has one of them."""
     chained = [
         execution_line(2 * n + k, ask=f"ask {n + k}", session=f"s{n}") for n in range(40) for k in (0, 1)
     ]

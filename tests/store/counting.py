@@ -52,7 +52,7 @@ class Writers:
                 self._heard.notify_all()
 
     def wait_for(self, n_more: int, *outcomes: Outcome) -> None:
-        """Until each was told so often more that an act was kept, or what else is waited for."""
+        """Wait until each writer has ``n_more`` further answers with these outcomes (default: kept)."""
         wanted = outcomes or ("kept",)
 
         def n_told() -> list[int]:
@@ -152,17 +152,19 @@ def _is_its_own(fact: dict[str, Any], learner: str) -> bool:
 
 @dataclass(frozen=True)
 class Count:
-    """What came of all that writers did, in acts."""
+    """Numbers of acts of all writers, by their result."""
 
     acknowledged: int
     unsure: int
-    """Of which nobody was told whether they stand, and that have no key; and how many of them do stand."""
+    """Acts without a key and without an answer."""
     unsure_there: int
+    """Those of them that the store has."""
     asked_again: int
-    """How often what has a key was sent again because nobody knew."""
+    """Requests with a key that were sent again, because no answer came."""
     refused: Counter[str]
-    """How often one was refused, and sent again, by the error's code."""
+    """Requests that were refused and sent again, by the error's code."""
     missed: int
+    """Acts about something that was not there."""
     lost: int
     double: int
     miscredited: int

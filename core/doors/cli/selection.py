@@ -41,7 +41,7 @@ def select(
         int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
     ] = None,
 ) -> None:
-    """Each arm has its draw, rank, reason and cost. Only a selection that holds in its session is stored."""
+    """Each arm has its draw, rank, reason and cost. Nothing is stored, unless a selection holds in its session."""
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)

@@ -89,7 +89,7 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """Its words, by default those of its verb or of the verb whose answer it has."""
+        """Return the summary of a route, by default that of its verb or of the verb with the same answer."""
         named = [one.words for one in (self.verb, self.answer) if isinstance(one, Verb)]
         return self.words or named[0]
 

@@ -32,7 +32,7 @@ ImportSteps = Generator[None, None, ImportAnswer]
 
 
 class _NothingNew(Exception):
-    """Signal that all rows are known already."""
+    """All rows are known already. It is raised inside the transaction, which it ends without a write."""
 
     def __init__(self, answer: ImportAnswer) -> None:
         super().__init__()
@@ -216,7 +216,8 @@ def _act(
         if n > before.get(repair_no, 0)
     ]
     answer = msgspec.structs.replace(counts.answer(number, sources), only_named=by_keys(txn, txn.only_named))
-    # A source that exists in another unit is refused, even if its episodes, which have no unit, are known.
+    # Episodes have no unit. Where another unit has the source, the import is refused, and its known episodes add
+    # no content.
     n_episodes = answer.episodes - (answer.episode_duplicates if counts.n_in_another_unit else 0)
     if not (answer.runs or answer.ledger or n_episodes or counts.n_named or counts.n_held):
         if answer.rejected or not answer.empty:

@@ -134,7 +134,11 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 
 def _baseline(saved: Comparison) -> BaselineRuns:
-    """Return the baseline in OpenClaw's members; its formula compares the two averages beside it."""
+    """Return the baseline in OpenClaw's members.
+
+    ``token_savings_percent`` follows OpenClaw's formula, from the two averages. Our own estimate is in ``savings_*``,
+    where it has an interval.
+    """
     baseline, selected, shown = saved.baseline, saved.selected, saved.shown
     runs = BaselineRuns(
         baseline_runs=baseline.n_runs,

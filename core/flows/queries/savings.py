@@ -40,7 +40,7 @@ class MonthSaved(NamedTuple):
 
     @property
     def total(self) -> savings_of.TotalSaved:
-        """What all selected runs of the month saved together: money where bills are known, else tokens."""
+        """Savings of all selected runs of the month, in money where bills are known, else in tokens."""
         money = self.savings.money
         return self.savings.tokens if money is None or not money.is_known else money.total
 

@@ -57,9 +57,9 @@ def summary(
 ) -> RewardSummary:
     """Return the average reward and success rate.
 
-    A reward of two values gets Wilson's interval, between the two; any other Student's, which is withheld for fewer
-    than 30 episodes where they are too skew for it. Several attempts at one task count as what they are: the error is
-    that of tasks, and Wilson's interval that of as many episodes as have this error.
+    A reward of two values has Wilson's interval, between the two. Any other has Student's. With fewer than 30 tasks
+    and a large skewness, that one is withheld. Attempts at one task are not independent. So the standard error is
+    clustered by task, and Wilson's interval uses the effective number of episodes.
 
     Parameters
     ----------

@@ -126,6 +126,7 @@ def _of_latest(hit: Bools, prob: Floats, window: int) -> Floats:
 def _of_group(hit: Bools, prob: Floats, group: Ints) -> Floats:
     """Return the predictions by all earlier runs of the same group."""
     order = np.argsort(group, kind="stable")
+    # A running sum minus the sum at the start of the group leaves the group's earlier runs.
     above, sorted_groups = np.cumsum((hit - prob)[order]), group[order]
     starts = np.flatnonzero(np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1])))
     place = np.arange(len(hit)) - np.repeat(starts, np.diff(np.append(starts, len(hit))))
@@ -160,8 +161,8 @@ Stratum = tuple[str, str, int]
 class RunAmount:
     """Amount by which runs are compared: its sums, and the same by session (None: sessions are unknown).
 
-    ``varied``: the sums whose variance is that of the means, where these rest on an estimated cap; ``sessions`` are
-    then of these.
+    ``varied`` has the sums for the variance where a cap is estimated from the same runs. They include the effect of
+    each run on the cap. Then ``sessions`` have these sums, too.
     """
 
     sums: StratumSums

@@ -38,7 +38,7 @@ def is_distributed(connection: Connection) -> bool:
 
 
 def servers(connection: Connection) -> tuple[str, ...]:
-    """Those that the tables are spread over; none where one has them all."""
+    """Return the servers of a cluster that have parts of the tables; empty where one has them all."""
     return _workers(connection) if is_distributed(connection) else ()
 
 

@@ -94,7 +94,7 @@ class Connection(ABC):
         """
 
     def servers(self) -> tuple[str, ...]:
-        """Those of a cluster that the tables are spread over; none where one has them all."""
+        """Return the servers of a cluster that have parts of the tables; empty where one has them all."""
         return ()
 
     def standing(self) -> Standing | None:

@@ -245,7 +245,7 @@ class Connection(port.Connection):
         return rows
 
     def go_on_numbering(self) -> None:
-        """It does so by itself."""
+        """Do nothing: SQLite does it by itself."""
 
     def tables(self) -> frozenset[str]:
         cursor = self._driver.execute("SELECT name FROM sqlite_master WHERE type = 'table'")

@@ -148,7 +148,7 @@ def n_in_prompts(snapshot: Snapshot, arm_no: int) -> int:
 
 
 def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
-    """Every model with the hour of its first run as UTC milliseconds, in the order they appeared."""
+    """Return each model with the hour of its first run as UTC milliseconds, in the order they appeared."""
     rows = snapshot.connection.rows(
         "SELECT model, min(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND model <> ''"
         " AND n > 0 GROUP BY model ORDER BY min(hour), model",

@@ -54,7 +54,7 @@ def names_of(connection: Connection) -> tuple[str, ...]:
 
 
 def numbered(connection: Connection) -> dict[int, str]:
-    """Every name that was given a number, by that, sorted by name."""
+    """Return the names of learners with their numbers, sorted by name."""
     rows = connection.rows("SELECT learner_id, name FROM learner_name WHERE learner_id > 0 ORDER BY name")
     return {int(number): str(name) for number, name in rows}
 
@@ -167,7 +167,7 @@ def _shown(snapshot: Snapshot, detail: Detail) -> Detail:
 
 
 def _undone(snapshot: Snapshot, acts: Sequence[str]) -> set[str]:
-    """Those of the acts that are undone by now."""
+    """Return the acts that are undone by now."""
     numbers: dict[str, list[int]] = {}
     for act in acts:
         kind, _, number = act.partition("-")

@@ -60,7 +60,7 @@ def run_cursor(snapshot: Snapshot, name: str) -> Cursor | None:
 
 
 def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
-    """Everything recorded of a run that exists."""
+    """Return all recorded values of a run that exists."""
     version, repairs, head = snapshot.together(
         lambda: read_version(snapshot, run_no),
         lambda: taken_back(snapshot, [run_no]),
@@ -193,7 +193,7 @@ class ManualRewards(NamedTuple):
 
 
 def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
-    """Every arm with a part in these runs (a few dozen), sorted by id; places count from the first of them."""
+    """Return the arms with an outcome in a few dozen runs, sorted by id; positions count from the first run."""
     rows = snapshot.connection.rows(
         f"WITH wanted (place, run_no) AS ({_values(run_nos)}), part AS ("
         f" SELECT o.arm_no, count(*) FILTER (WHERE o.flags & {INCLUDED} <> 0) AS n_in,"

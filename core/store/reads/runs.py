@@ -38,7 +38,7 @@ def find_run(facts: Facts, name: str) -> RunMatch | None:
 
 
 def find_runs(facts: Facts, names: Collection[str]) -> dict[str, RunMatch]:
-    """Those that there are of the runs with these names, asked for together."""
+    """Return the existing runs of these names, in one request."""
     by_uid = {run.uid: run for run in _matches_by(facts, f"{RUNS_BY_UID} WHERE uid", names)}
     numbers = {name: number for name in names if name not in by_uid and (number := _number(name)) is not None}
     if not numbers:
@@ -101,18 +101,18 @@ def missing_run(
 
 
 def _number(name: str) -> int | None:
-    """The number that a name reads like."""
+    """Return the number that a name spells, None for another name."""
     digits = name.removeprefix("#").replace(",", "")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 18 else None
 
 
 def outcome_of(facts: Facts, run_no: int, arm_no: int) -> int | None:
-    """Flags of an arm in a run, None where it had no part in it."""
+    """Return the flags of an arm in a run, None without an outcome."""
     return flags_of(facts, [(run_no, arm_no)]).get((run_no, arm_no))
 
 
 def flags_of(facts: Facts, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """Flags of arms in runs, by (run, arm), where these had part in those: a statement an arm, all asked together."""
+    """Return the flags of each (run, arm) with an outcome. One statement per arm; all are sent together."""
     runs_of: dict[int, set[int]] = defaultdict(set)
     for run_no, arm_no in places:
         runs_of[arm_no].add(run_no)

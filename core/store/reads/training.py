@@ -53,7 +53,7 @@ _ADAPTERS: Final = "SELECT adapter_no, uri FROM adapter WHERE learner_id = ? AND
 
 
 def _unless(layer: str, execution: str, run: str) -> str:
-    """No evaluation of this place by the same rater counts; all columns of the index of keys are named."""
+    """Return the condition that no evaluation by the same rater counts; it names the columns of the index."""
     return (
         " AND NOT EXISTS (SELECT 1 FROM evaluation n WHERE n.learner_id = ?1"
         f" AND n.layer_no = {layer} AND n.execution_no = {execution} AND n.run_no = {run} AND n.arm_no = 0"

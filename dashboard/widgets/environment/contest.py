@@ -22,7 +22,7 @@ _BY: Final[tuple[Compared, ...]] = ("reward", "success")
 
 
 def contest(story: EnvironmentStory) -> None:
-    """Whom to compare, and by how much each parts from each other on the tasks that both attempted."""
+    """Draw the models to compare, and their differences on the tasks that both attempted."""
     models = story.summary.models
     if len(models) < 2:
         return

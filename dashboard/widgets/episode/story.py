@@ -50,7 +50,7 @@ def finding(episode: EpisodeView) -> None:
 
 
 def links(episode: EpisodeView) -> None:
-    """To the episodes before and after in time, and to its run where it was made in one."""
+    """Draw links to the episodes before and after in time, and to the run of the episode."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for words, icon, uid in (
             ("Previous episode", ":material/chevron_left:", episode.older),

@@ -145,7 +145,7 @@ def _evidence(item: Attention) -> dict[str, str | list[str]]:
 
 
 def _links(item: Attention, words: Markdown) -> None:
-    """To the page where it is seen in full, with what is concerned in the address; poison has its cure too."""
+    """Return the links of a row: to the page with its details, and for poison also to the repair."""
     page, shown = PAGE_OF[item.kind], item.arms[:MAX_CHOSEN]
     if item.kind == "poisoned":
         with st.container(width="content", gap=None):

@@ -57,7 +57,9 @@ def _reset_frame(shown: ResetPreview, seeds: Sequence[str]) -> pd.DataFrame:
         {
             "type": type_cells(columns.keys),
             "arm": [arm_name(key) for key in columns.keys],
-            "mean now": np.clip(now.mean, 0.01, 0.99),
+            "mean now": np.clip(
+                now.mean, 0.01, 0.99
+            ),  # no belief is certain, so none is shown as 0.00 or 1.00
             "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
             "pulls → 0": columns.pulls,
             "confidence now": [wording.band(BANDS[int(now.band[at])]) for at in places],

@@ -118,7 +118,7 @@ def opened(progress: Progress) -> Open | None:
 
 
 def _as_it_is(known: ReviewItem) -> ReviewItem:
-    """As it is now; what its reviewer knew of others when it was opened stays what it was."""
+    """Return the item as it is now, with the reviewer's view of other reviews as it was at the opening."""
     fresh = reviews.look_at(known.queue, known.item, known=known.seen)
     return msgspec.structs.replace(fresh, draft=known.draft)
 

@@ -148,7 +148,7 @@ def test_what_a_context_says_stays_with_the_fact(service: Service) -> None:
     ]
 
 
-def test_limits_that_are_not_sent_are_the_learners(service: Service) -> None:
+def test_a_k_that_is_not_sent_is_one_and_a_budget_is_the_learners(service: Service) -> None:
     arms = [{"id": A, "token_cost": 5}, {"id": B, "token_cost": 5, "metadata": {"x": 1}}]
     one = ask(service, "/select", {"learner": "o", "candidates": arms})
     assert (len(one["selected_arms"]), one["used_tokens"], one["token_budget"]) == (1, 5, 0)
