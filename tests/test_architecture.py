@@ -571,7 +571,7 @@ BUDGETS = {
     "dashboard/app_pages": 1_545,
     "dashboard/figures": 5_500,
     "dashboard/report": 750,
-    "dashboard/sentences": 5_785,
+    "dashboard/sentences": 5_825,
     "dashboard/widgets": 13_945,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

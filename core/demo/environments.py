@@ -152,7 +152,8 @@ def echoing(dice: Dice, uid: str) -> Episode:
     if dice.random() > 0.2:
         return ending(encouraging)(dice, uid)
     n = int(dice.integers(8, 20))
-    steps = [step(at, "Bash", 0.02, args_digest="ec" * 16) for at in range(n)]
+    texts = {"asked": '{"command": "echo ok"}', "answered": "ok"}
+    steps = [step(at, "Bash", 0.02, args_digest="ec" * 16, **texts) for at in range(n)]
     return episode_of(uid, [*steps, answer(dice, n, 0.0)])
 
 

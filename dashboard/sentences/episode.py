@@ -11,6 +11,7 @@ from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _NAME_CHARS: Final = 40
+_REQUEST_CHARS: Final = 60
 _KINDS: Final[dict[StepKind, str]] = {
     "call": "answer of a tool",
     "message": "message",
@@ -112,6 +113,19 @@ def step_kind(step: StepView) -> str:
     return _KINDS[step.kind]
 
 
+def step_request(step: StepView) -> str:
+    """Return the beginning of a step's request, else the earlier step that it repeats, as plain text."""
+    text = " ".join(wording.plain((step.asked or "")[: 2 * _REQUEST_CHARS]).split())
+    if len(text) > _REQUEST_CHARS:
+        return f"{text[: _REQUEST_CHARS - 1]}…"
+    return text or _repeated(step) or wording.MISSING
+
+
+def _repeated(step: StepView) -> str:
+    """Return the earlier step with the same action, "" without one."""
+    return "" if step.same_as is None else f"same action as step {step.same_as:,}"
+
+
 def step_state(step: StepView) -> str:
     """Return the exceptions of a step, as plain text."""
     parts = [
@@ -120,7 +134,7 @@ def step_state(step: StepView) -> str:
             ("finished", step.finished and not step.refused),
             ("refused, adds nothing", step.refused),
             ("outside the scale", step.out_of_scale),
-            (f"same action as step {step.same_as}", step.same_as is not None),
+            (_repeated(step), step.same_as is not None),
             (_NOTES[step.note] if step.note is not None else "", step.note is not None),
             (f"also sent {wording.plain(', '.join(step.extra))}", bool(step.extra)),
         )

@@ -60,6 +60,12 @@ FINDING_SEVERITY: Final[dict[FindingKind, Severity]] = {
     "out_of_scale": "warning",
     "paid_after_finished": "notice",
 }
+_COUNTED: Final[frozenset[FindingKind]] = frozenset({"out_of_scale", "paid_after_finished"})
+_TESTED: Final[frozenset[FindingKind]] = frozenset({"inconsistent", "proxy", "length"})
+"""Findings whose cases are counted, and findings of a statistical test; samples are drawn for all others."""
+PATTERN_CERTAINTY: Final = Words(
+    "Certainty: the share of random samples of these episodes that show the pattern."
+)
 _GRAVITY: Final[tuple[Severity, ...]] = ("critical", "warning", "notice", "info")
 OUTCOME_WORDS: Final[dict[EpisodeOutcome, str]] = {
     "success": "success",
@@ -126,6 +132,29 @@ def critical_finding(story: EnvironmentStory) -> Finding | None:
         (one for one in story.design.findings if FINDING_SEVERITY[one.kind] == "critical"),
         None,
     )
+
+
+def certainty(share: float) -> Words:
+    """Return a certainty, which is 100% only without any doubt.
+
+    >>> certainty(0.972), certainty(0.9999), certainty(1.0)
+    ('97%', 'over 99%', '100%')
+    """
+    return Words("over 99%" if 0.99 < share < 1 else wording.percent(share, 0))
+
+
+def certainty_words(finding: Finding) -> Words:
+    """Return how sure a finding is, and the meaning of the share.
+
+    >>> certainty_words(Finding(kind="out_of_scale", certainty=1.0, seen="…", steps=(), advice="…"))
+    'certain: each case is counted'
+    """
+    if finding.kind in _COUNTED:
+        return Words("certain: each case is counted")
+    share = certainty(finding.certainty)
+    if finding.kind in _TESTED:
+        return f"certainty {share} that it is more than chance"
+    return f"certainty {share}, the share of random samples of these episodes that show it"
 
 
 def finding_of_episode(story: EnvironmentStory, uid: str) -> Markdown | None:

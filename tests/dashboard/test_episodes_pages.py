@@ -14,14 +14,16 @@ from core.demo.environments import ENVIRONMENTS, episodes
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.queries.environments import paid_wrong
+from core.flows.settings import change
 from core.records.actor import Actor
 from core.records.episode import Episode, Scale, Step
 from core.records.times import DAY_MS
 from core.statistics.rewards.paid import columns_of
 from core.store.episodes import tell_episodes
+from dashboard import wording
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import THEMES, Tokens
-from dashboard.sentences.rewards import environments_table
+from dashboard.sentences.rewards import certainty_words, critical_finding, environments_table
 from dashboard.sentences.texts import how_to_keep
 from dashboard.wording import Words
 from tests.dashboard.conftest import Open, check, heads, texts, unfold
@@ -198,13 +200,32 @@ def test_an_environment_has_its_figures_pattern_findings_and_scale(open_page: Op
 
 
 def test_findings_lead_to_the_steps_that_show_them(open_page: Open, database: Path) -> None:
-    tell(database, *(hacked(number) for number in range(20)))
+    context = tell(database, *(hacked(number) for number in range(20)))
     page = open_page("environment", environment="shell")
     assert "**Looks hacked.** In 20 of 20 episodes" in said(page)
     assert "[In 20 of 20" in title(page)
     steps = [link.proto for link in page.get("page_link") if ", step" in link.proto.label]
     assert len(steps) == 20
     assert all("episode=shell%2F" in one.query_string and "step=" in one.query_string for one in steps)
+    finding = critical_finding(queries.environment(context, "shell"))
+    assert finding is not None
+    assert certainty_words(finding) in said(page)
+    assert "random samples" in certainty_words(finding)
+    (example,) = [table.value for table in page.table if "asked" in table.value]
+    assert example["step"].tolist() == ["0", "1", "2", "3", "4"]
+    assert example["what"].tolist() == ["echo"] * 5
+    assert [text.endswith("as step 0") for text in example["asked"]] == [False, *[True] * 4]
+    assert set(example["reward"]) == {"0.10"}
+
+
+def test_an_example_of_the_demo_shows_what_was_asked(open_page: Open, database: Path) -> None:
+    context = world(database, keys(3), 2)
+    change(context, "keep_texts", True)
+    generated = episodes(ENVIRONMENTS["shell/scavenger"], 100, 5)
+    context.write("ingest", lambda txn: tell_episodes(txn, generated))
+    page = open_page("environment", environment="shell/scavenger")
+    (example,) = [table.value for table in page.table if "asked" in table.value]
+    assert set(example["asked"]) == {wording.literal('{"command": "echo ok"}')}
 
 
 def test_an_episode_of_a_finding_names_it(open_page: Open, database: Path) -> None:

@@ -9,11 +9,11 @@ import streamlit as st
 
 from core.flows.queries import EnvironmentStory
 from core.records.episode import Finding
-from dashboard import pages, wording
+from dashboard import pages, queries, wording
 from dashboard.figures.theme import Severity
 from dashboard.reading import reading
 from dashboard.sentences import rewards
-from dashboard.sentences.episode import short
+from dashboard.sentences.episode import short, step_name, step_request
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.words import muted, section, small, small_table
@@ -22,6 +22,8 @@ from dashboard.wording import Words
 _LINKED: Final = 4
 _NUMBERS: Final = 3
 """Episodes that a finding leads to at first, and numbers of the steps of each that are written."""
+_SHOWN: Final = 5
+"""Steps of one of them that are drawn below a critical finding."""
 _FEWEST: Final = 10
 _ICONS: Final[dict[Severity, str]] = {
     "critical": "error",
@@ -48,10 +50,11 @@ def pattern(story: EnvironmentStory) -> None:
             "the reward is": [f"**{rewards.PATTERN_WORDS[one.pattern]}**" for one in patterns],
             "which means": [rewards.PATTERN_MEANS[one.pattern] for one in patterns],
             "shown by": [f"{wording.count(one.n_showing)} of {wording.count(one.n)}" for one in patterns],
-            "certainty": [_certainty(one.certainty) for one in patterns],
+            "certainty": [rewards.certainty(one.certainty) for one in patterns],
         },
-        alt="Patterns of the reward, and how many bootstrap samples agree",
+        alt="Patterns of the reward, and how many random samples of its episodes show each",
     )
+    muted(rewards.PATTERN_CERTAINTY)
 
 
 def findings(story: EnvironmentStory) -> None:
@@ -76,7 +79,7 @@ def _finding(finding: Finding) -> None:
     icon = f':color[:material/{_ICONS[severity]}:]{{foreground="{colour}"}}'
     name = rewards.FINDING_WORDS[finding.kind]
     with st.container(border=True, gap="xsmall"):
-        sure = small(f"certainty {_certainty(finding.certainty)}")
+        sure = small(rewards.certainty_words(finding))
         st.markdown(
             f"{icon}&nbsp; **{name}.** {wording.literal(finding.seen)} {sure}"
             f"  \n:gray[{wording.literal(finding.advice)}]"
@@ -86,6 +89,27 @@ def _finding(finding: Finding) -> None:
         if len(steps) > _LINKED:
             with st.expander(f"{wording.count(len(steps) - _LINKED)} more episodes"):
                 _links(steps[_LINKED:])
+        if severity == "critical" and steps:
+            uid, numbers = steps[0]
+            _example(uid, numbers[0])
+
+
+def _example(uid: str, named: int) -> None:
+    """Draw the steps of an episode from a named one on, or from the earlier one that it repeats."""
+    steps = queries.episode(uid).steps
+    repeated = next((one.same_as for one in steps if one.number == named), None)
+    first = named if repeated is None else repeated
+    shown = [one for one in steps if one.number >= first][:_SHOWN]
+    muted(f"{short(uid, 24)} from step {wording.count(first)} on:")
+    small_table(
+        {
+            "step": [wording.count(one.number) for one in shown],
+            "what": [wording.literal(step_name(one)) for one in shown],
+            "asked": [wording.literal(step_request(one)) for one in shown],
+            "reward": [Words("none") if one.reward is None else wording.paid(one.reward) for one in shown],
+        },
+        alt=f"{wording.things(len(shown), 'step')} of an episode with this finding",
+    )
 
 
 def _by_episode(steps: Sequence[tuple[str, int]]) -> list[tuple[str, list[int]]]:
@@ -109,7 +133,3 @@ def _links(episodes: Sequence[tuple[str, list[int]]]) -> None:
             parameters = {address.EPISODE: uid, address.STEP: str(numbers[0])}
             steps = "step" if len(numbers) == 1 else "steps"
             link(pages.EPISODE, f"{short(uid, 24)}, {steps} {named}{more}", **parameters)
-
-
-def _certainty(share: float) -> Words:
-    return Words("over 99%" if 0.99 < share < 1 else wording.percent(share, 0))
