@@ -296,9 +296,8 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
             for one in judged
         ],
         "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
-        "chance of inclusion ± standard error": [
-            chance_words(one.chance, one.chance_error) for one in judged
-        ],
+        "chance of inclusion": [chance_words(one.chance) for one in judged],
+        "its standard error": [sentences.error_words(one.chance_error) for one in judged],
     }
 
 

@@ -83,7 +83,7 @@ from dashboard.sentences.episode import (
 )
 from dashboard.sentences.evidence import evidence, evidence_line, repair_effect, reset_warning
 from dashboard.sentences.gain import failures, method, pending, proof
-from dashboard.sentences.inclusion import chances_note, worth, worth_note
+from dashboard.sentences.inclusion import chances_note, error_words, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, only_called, posteriors
 from dashboard.sentences.judging import evaluations, evaluations_numbers, parting_claim
 from dashboard.sentences.money import month, months_table

@@ -8,6 +8,7 @@ from core.flows.queries import BatchPreview
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation
 from dashboard import wording
+from dashboard.sentences.inclusion import error_words
 from dashboard.sentences.phrase import Belief, Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
@@ -135,11 +136,10 @@ def effect_table(before: Belief, after: Belief, *, n_arms: int) -> dict[str, lis
     ]
     if before.chance is not None and after.chance is not None:
         points = wording.change((after.chance - before.chance) * 100)
-        chances = (
-            chance_words(before.chance, before.chance_error),
-            chance_words(after.chance, after.chance_error),
-        )
-        rows.append((Words("chance of inclusion ± standard error"), *chances, f"{points} points"))
+        chances = chance_words(before.chance), chance_words(after.chance)
+        errors = error_words(before.chance_error), error_words(after.chance_error)
+        rows.append((Words("chance of inclusion"), *chances, f"{points} points"))
+        rows.append((Words("its standard error"), *errors, wording.MISSING))
     else:
         rows.append((Words("chance of inclusion"), Words(NOT_OFFERED), Words(NOT_OFFERED), Words("none")))
     return {

@@ -16,7 +16,7 @@ from dashboard.wording import Words
 def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> Words:
     """Return the break-even of an arm at its cost, as Markdown."""
     cost = "unknown cost" if token_cost is None else wording.things(token_cost, "token")
-    stands = f" Its chance of inclusion is **{chance_words(one.chance, one.chance_error)}**."
+    stands = f" Its chance of inclusion is **{chance_words(one.chance)}**{_error(one.chance_error)}."
     if one.no_break_even == "not_offered":
         return Words("**Not in the last 25 runs**, so it has no chance of inclusion and no break-even yet.")
     if one.no_break_even == "unknown_cost":
@@ -29,6 +29,20 @@ def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = No
         f"It must be useful in **{of_hundred(one.break_even)} of 100 runs** to be worth its {cost}. "
         f"{_mean_words(one, year_of_ms)}{stands}"
     )
+
+
+def _error(chance_error: float | None) -> Words:
+    """Return the standard error of a simulated chance, in brackets; empty for a certain chance."""
+    return f" (standard error {error_words(chance_error)})" if chance_error else Words("")
+
+
+def error_words(chance_error: float | None) -> Words:
+    """Return the standard error of a simulated chance of inclusion.
+
+    >>> error_words(0.0093), error_words(None)
+    ('0.9 points', 'none')
+    """
+    return f"{100 * chance_error:.1f} points" if chance_error else Words("none")
 
 
 def _mean_words(one: Judgement, year_of_ms: int | None) -> Words:

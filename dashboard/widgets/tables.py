@@ -108,9 +108,14 @@ def frame_to_arrow(frame: pd.DataFrame) -> pa.Table:
 def lazy_table(frame: pa.Table, *, key: str, **shown: Any) -> None:  # noqa: ANN401 - as `st.dataframe` takes it
     """Draw a table that loads as one scrolls, and its CSV: Streamlit's own button has no rows to write."""
     st.dataframe(frame, lazy=True, key=key, **shown)
+    csv_button(lambda: frame, key=key)
+
+
+def csv_button(frame: Callable[[], pa.Table], *, key: str) -> None:
+    """Draw the download of a whole table, which is made on a click."""
     st.download_button(
         "Download as CSV",
-        lambda: csv_bytes(frame),
+        lambda: csv_bytes(frame()),
         file_name=f"armscope-{key.replace(' ', '-')}.csv",
         mime="text/csv",
         type="tertiary",

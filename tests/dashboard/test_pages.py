@@ -32,6 +32,7 @@ from core.records.review import QueueAsks
 from core.records.rubric import Criterion, Level, Rubric
 from core.records.times import DAY_MS
 from core.store.episodes import tell_episodes
+from dashboard import sentences
 from dashboard.pages import PAGES
 from tests.dashboard.conftest import APP, Open, check, is_text_only, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
@@ -229,6 +230,16 @@ def offered_and_not(path: Path) -> tuple[str, str]:
     return arms[0], arms[7]
 
 
+def test_of_very_many_arms_the_first_open_on_a_click(open_page: Open, database: Path) -> None:
+    world(database, keys(2_010), 2)
+    page = open_page("posteriors")
+    (table,) = [one for one in page.dataframe if "judgement" in one.value]
+    assert len(table.value) == 2_000
+    assert [*table.proto.selection_mode]
+    assert any("first 2,000 of 2,010" in text for text in texts(page))
+    assert "all arms csv" in {button.key for button in page.get("download_button")}
+
+
 def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, database: Path) -> None:
     offered, forgotten = offered_and_not(database)
     page = open_page("posteriors")
@@ -249,9 +260,11 @@ def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database:
     offered, forgotten = offered_and_not(database)
     page = open_page("arm", arm=offered)
     told = queries.inclusion(context_at(database)).arms[offered]
-    words = explained.chance_words(told.chance, told.standard_error)
+    words = explained.chance_words(told.chance)
     assert any(f"Chance of inclusion {explained.chance_words(told.chance)}." in text for text in texts(page))
-    assert any(f"Its chance of inclusion is **{words}**." in text for text in texts(page))
+    error = sentences.error_words(told.standard_error)
+    stated = f"**{words}** (standard error {error})" if told.standard_error else f"**{words}**."
+    assert any(f"chance of inclusion is {stated}" in text for text in texts(page))
     assert any("25 of the latest 25 runs that armscope chose for offered it." in text for text in texts(page))
     page = open_page("arm", arm=forgotten)
     assert any("Chance of inclusion: not in the last 25 runs." in text for text in texts(page))

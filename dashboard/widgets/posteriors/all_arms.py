@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from core.columns import Ints
@@ -27,9 +28,9 @@ from dashboard.widgets.tables import (
     CHANCE,
     ROW_PX,
     arm_name,
+    csv_button,
     frame_to_arrow,
     height,
-    lazy_table,
     type_cells,
     type_column,
 )
@@ -120,13 +121,14 @@ def search_box(judged: Mapping[str, Judgement]) -> None:
 
 
 def match_note(known: Belief, places: Sequence[int] | Ints) -> Markdown:
-    """Return how many arms exist, and how many match the search."""
+    """Return how many arms exist, how many match the search, and how many of these the table has."""
     total = wording.things(len(known.columns), "arm")
     counted = total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
+    if len(places) <= ALL_AT_ONCE:
+        return Markdown(f"{counted}; a click on one opens it")
+    matching_ = wording.count(len(places))
     return Markdown(
-        f"{counted}; a click on one opens it"
-        if opens(len(places))
-        else f"{counted}; search for one to open it"
+        f"The first {wording.count(ALL_AT_ONCE)} of {matching_}; a click on one opens it. Search for others."
     )
 
 
@@ -138,33 +140,32 @@ def table(
     truth: Mapping[str, float] = MappingProxyType({}),
     key: str,
 ) -> None:
-    """Draw a sortable table of these arms. A click opens a row, except in a table so long that it loads in parts."""
+    """Draw a sortable table of the first of these arms; a click on a row opens its arm."""
     columns, year_of_ms = known.columns, reading().frame.last_at_ms
-    frame = cached_figure(
-        ("arm table", places.tobytes(), bool(truth)),
-        lambda: frame_to_arrow(_arm_frame(known, places, judged=judged, truth=truth, year_of_ms=year_of_ms)),
-    )
-    shown: dict[str, Any] = {
-        "hide_index": True,
-        "row_height": ROW_PX,
-        "height": height(len(places)),
+
+    def rows(these: Ints) -> pa.Table:
+        return frame_to_arrow(_arm_frame(known, these, judged=judged, truth=truth, year_of_ms=year_of_ms))
+
+    first = places[:ALL_AT_ONCE]  # rows of a longer table load while one scrolls, and can't be clicked
+    frame = cached_figure(("arm table", first.tobytes(), bool(truth)), lambda: rows(first))
+    table_key = opening.fresh(key)
+    event = st.dataframe(
+        frame,
+        key=table_key,
+        on_select="rerun",
+        selection_mode="single-cell",
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(len(first)),
         **columns_shown(frame.column_names, _arm_columns(), _PHONE),
-        "placeholder": wording.MISSING,
-        "alt": f"Table of {wording.things(len(places), 'arm')} with mean, interval, confidence and pulls",
-    }
-    if not opens(len(places)):
-        lazy_table(frame, key=key, **shown)
-        return
-    key = opening.fresh(key)
-    event = st.dataframe(frame, key=key, on_select="rerun", selection_mode="single-cell", **shown)
-    row = opening.clicked_row(event, rest="type", key=key)
-    if row is not None and row < len(places):
-        opening.open_arm(columns.keys[int(places[row])])
-
-
-def opens(n_arms: int) -> bool:
-    """Return whether rows of a table of this length open their arm: rows loaded while scrolling can't be clicked."""
-    return n_arms <= ALL_AT_ONCE
+        placeholder=wording.MISSING,
+        alt=f"Table of {wording.things(len(first), 'arm')} with mean, interval, confidence and pulls",
+    )
+    if len(first) < len(places):
+        csv_button(lambda: rows(places), key=key)
+    row = opening.clicked_row(event, rest="type", key=table_key)
+    if row is not None and row < len(first):
+        opening.open_arm(columns.keys[int(first[row])])
 
 
 def _arm_frame(
