@@ -52,7 +52,8 @@ _LAST_ACT: Final = "armscope last act"
 _LAST_TAKEN: Final = "armscope last taken back"
 _DOUBLE_CLICK_S: Final = 0.8
 REWARD: Final = "reward"
-"""Control of one reward, where its result is shown."""
+NEW_LEARNER: Final = "new learner"
+"""Control of one reward and of a new learner, where their results are shown."""
 
 
 # What an act has to say
@@ -390,7 +391,7 @@ def new_learner(name: str, after: Callable[[str], None]) -> None:
         after(created.name)
         return Flash(text=f"{wording.literal(created.name)} is new and empty.")
 
-    tried("No learner was made.", act, at="learner")
+    tried("No learner was made.", act, at=NEW_LEARNER)
 
 
 def add_webhook(url: str, *, private: bool, opened_at: str | None) -> bool:

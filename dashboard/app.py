@@ -76,6 +76,9 @@ def main() -> None:
     style(look, presenting=window.presenting())
     show_flashes()
     above = results.begin()
+    if chosen.created is not None:
+        with chosen.created:
+            results.result(actions.NEW_LEARNER)
     with panel("This page", still="the other pages still work"):
         page.run()
     results.finish(above)

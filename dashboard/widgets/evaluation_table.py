@@ -19,6 +19,7 @@ from dashboard.sentences import judging
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
@@ -55,6 +56,7 @@ def listed(
     section(title, note or "the latest first; undone ones stay, without effect")
     if page.rows:
         _table(page.rows, name)
+        result(_clicked(name))
         _feedback(page.rows, name)
     else:
         muted(nothing if before is None else "No older ones.")
@@ -86,7 +88,7 @@ def _table(rows: Sequence[Evaluation], name: str) -> None:
         for head, width in WIDTHS.items()
     }
     if "act" in frame.column_names:
-        clicked = f"{name} act"
+        clicked = _clicked(name)
         config["act"] = st.column_config.ButtonColumn(
             TAKE_BACK, type="tertiary", width=ACT_PX, key=clicked, on_click=_take_back, args=(clicked, rows)
         )
@@ -156,8 +158,13 @@ def _feedback(rows: Sequence[Evaluation], name: str) -> None:
             st.text(wording.plain(one.feedback or ""))
 
 
+def _clicked(name: str) -> str:
+    """Return the key of the column of ways back, which is where their results are shown."""
+    return f"{name} act"
+
+
 def _take_back(clicked: str, rows: Sequence[Evaluation]) -> None:
     click = st.session_state.get(clicked)
     one = rows[int(click["row"])] if click is not None and int(click["row"]) < len(rows) else None
     if one is not None and way_back(one) is not None:
-        actions.take_back(one.id, again=one.undone)
+        actions.take_back(one.id, again=one.undone, at=clicked)

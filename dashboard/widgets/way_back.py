@@ -44,11 +44,14 @@ def acts_column(acts: Sequence[Act]) -> dict[str, Sequence[str]]:
     return {"act": backs} if any(backs) else {}
 
 
-def taking_back(acts: Sequence[Act]) -> Callable[[int], None]:
-    """Return the effect of a click on a row of that column; nothing where the row offers nothing."""
+def taking_back(acts: Sequence[Act], *, at: str) -> Callable[[int], None]:
+    """Return the effect of a click on a row of that column, with its result ``at`` the table.
+
+    A row without an offer has no effect.
+    """
 
     def clicked(row: int) -> None:
         if row < len(acts) and way_back(acts[row]) is not None:
-            actions.take_back(acts[row].id, again=acts[row].undone)
+            actions.take_back(acts[row].id, again=acts[row].undone, at=at)
 
     return clicked

@@ -143,6 +143,7 @@ def test_undo_is_shown_before_it_is_done(open_page: Open, database: Path) -> Non
     page.button(key="take import-1").click().run()
     assert queries.posteriors(context) == []
     assert page.button(key="take import-1").label == "Redo import-1"
+    assert any("material/check_circle" in text and "Undone." in text for text in texts(page))
     shown = queries.preview_undo(context, "import-1", again=True)
     assert (shown.n_runs, shown.n_pulls) == ((0, 2), (0, 2))
 

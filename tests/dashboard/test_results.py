@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.note import note
 from dashboard.widgets.reset.table import ARM_PX
 from dashboard.widgets.tables import arm_name
 from tests.dashboard.conftest import Open, check, texts, unfold
@@ -77,14 +78,43 @@ def test_a_result_does_not_follow_to_another_page(open_page: Open, context: Cont
     assert not lines(page)
 
 
-def test_a_refusal_without_a_control_is_above_the_page(open_page: Open, context: Context) -> None:
+def test_a_refused_learner_is_read_at_its_button_and_above_the_page_once_that_is_closed(
+    open_page: Open, context: Context
+) -> None:
     page = unfold(open_page(), "learner popover")
     page.text_input(key="new learner").set_value("default").run()
     page.button(key="create learner").click().run()
     assert not page.toast
     (line,) = lines(page)
     assert "No learner was made." in line
+    shown = [str(one.value) for one in page.markdown]
+    assert shown.index(line) < next(at for at, text in enumerate(shown) if "It starts empty" in text)
+    page.session_state["learner popover"] = False
+    page.run()
+    assert lines(page) == [line]
     assert page.title[0].value
+
+
+def test_a_new_learner_is_named_at_its_button(open_page: Open, context: Context) -> None:
+    page = unfold(open_page(), "learner popover")
+    page.text_input(key="new learner").set_value("second").run()
+    page.button(key="create learner").click().run()
+    check(page)
+    (line,) = lines(page)
+    assert "second is new" in line
+
+
+def test_an_undo_in_a_list_is_shown_at_the_list(open_page: Open, context: Context) -> None:
+    note(context, ARM, "slow on Mondays")
+    page = open_page("arm", arm=ARM)
+    page.button(key="take back note-1").click().run()
+    check(page)
+    (line,) = lines(page)
+    assert line.endswith("its effect is gone.")
+    page = open_page()
+    page.button(key="take back undo-1").click().run()
+    check(page)
+    assert len(lines(page)) == 1
 
 
 def test_a_reward_is_done_at_its_button_with_undo_and_next_step(open_page: Open, context: Context) -> None:

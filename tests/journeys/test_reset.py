@@ -46,6 +46,7 @@ def test_a_type_starts_again_and_comes_back(come: Come, changing: Served) -> Non
     visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "active", "Undo")])
     visit.press_in_row(1, 0)
     visit.until(lambda: history(visit) == [("tools (3) → Beta(1, 1)", "undone", "Redo")])
+    expect(visit.page.locator(".st-key-result-of-the-act")).to_contain_text("Undone.")
     assert changing.posteriors() == before
     visit.go("posteriors")
     visit.until(lambda: visit.plotted() == plotted)

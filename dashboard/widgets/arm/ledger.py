@@ -20,6 +20,7 @@ from dashboard.reading import cached_figure, reading
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.repaired import repaired
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section
@@ -40,6 +41,7 @@ def ledger(arm: str) -> None:
         )
     else:
         _table(arm, page)
+        result(LEDGER)
         repaired(one.taken_back_by for one in page.rows)
     paging(LEDGER, None if page.onward is None else _written(page.onward), at_newest=cursor == LedgerCursor())
     _excerpts(page.rows, arm)
@@ -107,7 +109,7 @@ def _take_back(clicked: str, rows: Sequence[ArmObservation]) -> None:
     click = st.session_state.get(clicked)
     entry = rows[int(click["row"])].entry if click is not None and int(click["row"]) < len(rows) else None
     if entry is not None and way_back(entry) is not None:
-        actions.take_back(entry.id, again=entry.undone)
+        actions.take_back(entry.id, again=entry.undone, at=LEDGER)
 
 
 def _excerpts(rows: Sequence[ArmObservation], arm: str) -> None:

@@ -20,6 +20,7 @@ from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import muted, section, small
 
 _TEXT: Final = "note text"
+_WRITTEN: Final = "notes"
 _KEY: Final = "note form key"
 
 
@@ -65,6 +66,7 @@ def read(arm: str) -> None:
     section("Notes", "newest first; they move no number" if written else "")
     if not written:
         muted("None yet." + (" Write one with the button above." if here.may("reward") else ""))
+    result(_WRITTEN)
     for one in written:
         with st.container(horizontal=True, vertical_alignment="top", gap="small", wrap=False):
             with st.container(gap=None):
@@ -85,5 +87,5 @@ def read(arm: str) -> None:
                     key=f"take back {one.id}",
                     on_click=actions.take_back,
                     args=(one.id,),
-                    kwargs={"again": one.undone},
+                    kwargs={"again": one.undone, "at": _WRITTEN},
                 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import streamlit as st
 
 from core.flows.importing import ImportAnswer
@@ -9,8 +11,11 @@ from core.flows.queries import PastImport
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
+from dashboard.widgets.results import result
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import as_table, muted, section, small_table
+
+_UNDONE: Final = "undone import"
 
 
 def report(one: PastImport) -> None:
@@ -80,9 +85,10 @@ def _undoing(one: PastImport) -> None:
             key=f"take {one.id}",
             on_click=actions.take_back,
             args=(one.id,),
-            kwargs={"again": one.undone},
+            kwargs={"again": one.undone, "at": _UNDONE},
         )
         shows_effect = st.toggle(f"Show what {verb.lower()} would change", key=f"rehearse {one.id}")
+    result(_UNDONE)
     if shows_effect:
         shown = queries.preview_undo(one.id, again=one.undone)
         st.markdown(sentences.undo_effect(shown))

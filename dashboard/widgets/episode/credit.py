@@ -79,6 +79,7 @@ def _standing(standing: CreditView | None) -> None:
                 key=f"take back {standing.id}",
                 on_click=actions.take_back,
                 args=(standing.id,),
+                kwargs={"at": "credit"},
             )
 
 

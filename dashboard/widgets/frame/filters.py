@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from core.flows.queries import Frame
@@ -35,10 +36,14 @@ def requested_learner(known: Sequence[str], otherwise: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Pickers:
-    """The fields of the view, and in a narrow window the one popover that holds them."""
+    """The fields of the view, and in a narrow window the one popover that holds them.
+
+    ``created`` is where the result of a new learner is drawn, beside its button.
+    """
 
     view: View
     behind: PopoverContainer | None
+    created: DeltaGenerator | None
 
 
 def pickers(frame: Frame, default: str, *, now_ms: int, may_create: bool) -> Pickers:
@@ -59,9 +64,10 @@ def pickers(frame: Frame, default: str, *, now_ms: int, may_create: bool) -> Pic
         chosen = [labels["learner popover"], labels["span popover"], _filter_label(frame)]
         one = popover(" · ".join(label for label in chosen if label), key="frame popover")
     learner, span, filters = (one or popover(label, key=key) for key, label in labels.items())
+    created = None
     if learner.open or in_use(LEARNER, unused=default):
         with learner:
-            _learner(frame, default, may_create=may_create, open_=bool(learner.open))
+            created = _learner(frame, default, may_create=may_create, open_=bool(learner.open))
     limits: tuple[int | None, int | None] = None, None
     if span.open or in_use(SPAN, unused="all"):
         with span:
@@ -74,13 +80,14 @@ def pickers(frame: Frame, default: str, *, now_ms: int, may_create: bool) -> Pic
     return Pickers(
         view=View(since_ms=limits[0], until_ms=limits[1], models=models, channels=channels, types=types),
         behind=one,
+        created=created,
     )
 
 
 _Named = tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]
 
 
-def _learner(frame: Frame, default: str, *, may_create: bool, open_: bool) -> None:
+def _learner(frame: Frame, default: str, *, may_create: bool, open_: bool) -> DeltaGenerator | None:
     options = list(dict.fromkeys([*filter(None, [default]), *frame.learners]))
     st.selectbox(
         "Learner",
@@ -93,11 +100,12 @@ def _learner(frame: Frame, default: str, *, may_create: bool, open_: bool) -> No
     if open_:
         st.text(f"{wording.things(frame.n_runs, 'run')}, {wording.things(frame.n_arms, 'arm')}")
         if may_create:
-            _new_learner()
+            return _new_learner()
+    return None
 
 
-def _new_learner() -> None:
-    """Draw a name and a button; the learner that is made is the one in view from then on."""
+def _new_learner() -> DeltaGenerator:
+    """Draw a name and a button, and return where its result is drawn. A new learner is in view from then on."""
     name = st.text_input("New learner", key=NEW_LEARNER, placeholder="a name", max_chars=128, live=True)
     st.button(
         "Create",
@@ -107,9 +115,11 @@ def _new_learner() -> None:
         on_click=actions.new_learner,
         args=((name or "").strip(), _go_to),
     )
+    created = st.container()
     st.markdown(
         ":small[:gray[It starts empty with default settings. Import the export of another to fill it.]]"
     )
+    return created
 
 
 def _go_to(learner: str) -> None:

@@ -14,6 +14,7 @@ from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import Back, way_back
 from dashboard.widgets.words import both_ends, small
@@ -25,6 +26,7 @@ _READ: Final = 1_000
 """Entries that are folded and filtered; what lies longer ago, exports hold."""
 _LISTED: Final = 200
 _ALL_PX: Final = 760
+_LATEST: Final = "latest changes"
 _WIDTHS: Final = {"when, UTC": 130, "by": 120, "what": 420, "state": 90}
 _PHONE: Final = {"act": ACT_PX, "what": 200, "by": 90}
 Kind = Literal["all", "rewards", "resets", "imports", "settings", "notes", "undone"]
@@ -57,6 +59,7 @@ def rows() -> None:
     """Draw the last acts: when and who in small, what in body text, and the way back."""
     lines = sentences.folded(queries.changes(_READ))[:_LINES]
     with st.container(border=True, gap="xsmall"):
+        result(_LATEST)
         if not lines:
             st.markdown("Nothing was changed by hand yet.")
         for index, entries in enumerate(lines):
@@ -80,7 +83,7 @@ def _one(entry: AuditEntry) -> None:
             key=f"take back {entry.act}",
             on_click=actions.take_back,
             args=(entry.act,),
-            kwargs={"again": entry.undone},
+            kwargs={"again": entry.undone, "at": _LATEST},
         )
 
 
@@ -120,7 +123,7 @@ def _whole(entries: Sequence[AuditEntry]) -> None:
         key=f"take back {batch.id}",
         on_click=actions.take_back,
         args=(batch.id,),
-        kwargs={"again": first.undone},
+        kwargs={"again": first.undone, "at": _LATEST},
     )
 
 
@@ -180,6 +183,7 @@ def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
         if row < len(entries):
             act = entries[row].act
             if act is not None and _way_back(entries[row]) is not None:
-                actions.take_back(act, again=entries[row].undone)
+                actions.take_back(act, again=entries[row].undone, at=key)
 
     act_table(cells, _WIDTHS, key=key, alt="Changes, newest first", phone=_PHONE, on_click=clicked)
+    result(key)

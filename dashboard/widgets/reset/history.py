@@ -10,9 +10,11 @@ import streamlit as st
 from core.records.reset import Reset
 from dashboard import queries, wording
 from dashboard.reading import reading
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 
+_TABLE: Final = "earlier resets"
 _WIDTHS: Final = {"when, UTC": 112, "scope": 220, "by": 96, "why": 540, "state": 76}
 _PHONE: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
 
@@ -32,8 +34,14 @@ def table() -> None:
         **acts_column(done),
     }
     act_table(
-        cells, _WIDTHS, key="earlier resets", alt="Earlier resets", phone=_PHONE, on_click=taking_back(done)
+        cells,
+        _WIDTHS,
+        key=_TABLE,
+        alt="Earlier resets",
+        phone=_PHONE,
+        on_click=taking_back(done, at=_TABLE),
     )
+    result(_TABLE)
 
 
 def _target(one: Reset) -> str:

@@ -19,6 +19,7 @@ from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import muted
 
 SHOWN: Final = 20
+_HERE: Final = "review last"
 _WIDTHS: Final = {"when, UTC": 116, "queue": 110, "about": 300, "judgement": 110}
 _PHONE: Final = {"act": ACT_PX, "judgement": 90, "about": 150}
 
@@ -32,6 +33,7 @@ def last() -> None:
         rows = [one for one in reviews.my_last(SHOWN) if not one.undone]
         if not rows:
             muted("You have no active judgement yet.")
+            result(_HERE)
             return
         cells: dict[str, Sequence[object]] = {
             **sentences.last_table(
@@ -47,7 +49,7 @@ def last() -> None:
             key=f"my last {rows[0].id} {len(rows)}",
             alt="My last judgements",
             phone=_PHONE,
-            on_click=lambda row: actions.take_back(rows[row].id) if row < len(rows) else None,
+            on_click=lambda row: actions.take_back(rows[row].id, at=_HERE) if row < len(rows) else None,
         )
         _several(rows)
 
@@ -61,11 +63,11 @@ def _several(rows: Sequence[MyJudgement]) -> None:
         on_click=_take_back,
         args=([one.id for one in rows[:many]],),
     )
-    result("review last")
+    result(_HERE)
 
 
 def _take_back(acts: Sequence[str]) -> None:
     def act() -> Flash:
         return Flash(text=f"{reviews.take_back(acts)} taken back. What they judged is open again.")
 
-    actions.tried("Nothing was taken back.", act, at="review last")
+    actions.tried("Nothing was taken back.", act, at=_HERE)

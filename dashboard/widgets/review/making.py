@@ -26,6 +26,7 @@ from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import muted, section, small_table
 
 _NAME: Final = "new queue"
+_QUEUES: Final = "queues"
 _WIDTHS: Final = {
     "queue": 250,
     "done": 90,
@@ -44,6 +45,7 @@ def standing(rows: Sequence[QueueRow]) -> None:
     section("Active queues", "undoing one keeps its judgements")
     if not rows:
         muted("None yet.")
+        result(_QUEUES)
         return
     act_table(
         {
@@ -60,8 +62,11 @@ def standing(rows: Sequence[QueueRow]) -> None:
         key=f"queues {rows[0].progress.queue} {len(rows)}",
         alt="Queues",
         phone=_PHONE,
-        on_click=lambda row: actions.take_back(rows[row].progress.queue) if row < len(rows) else None,
+        on_click=lambda row: (
+            actions.take_back(rows[row].progress.queue, at=_QUEUES) if row < len(rows) else None
+        ),
     )
+    result(_QUEUES)
 
 
 def new_queue() -> None:

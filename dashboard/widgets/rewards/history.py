@@ -13,6 +13,7 @@ from core.records.observation import Observation
 from dashboard import actions, queries, wording
 from dashboard.queries import Batch
 from dashboard.reading import reading
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table, type_cells
 from dashboard.widgets.way_back import way_back
 
@@ -22,6 +23,7 @@ _READ: Final = 400
 WHOSE: Final = "rewards_of"
 Whose = Literal["mine", "everyone"]
 _WHOSE: Final[tuple[Whose, ...]] = ("mine", "everyone")
+_TABLE: Final = "last rewards"
 _WIDTHS: Final = {
     "when, UTC": 116,
     "by": 80,
@@ -98,9 +100,8 @@ def table(chosen: Whose) -> None:
     }
     if chosen == "mine":
         del cells["by"]
-    act_table(
-        cells, _WIDTHS, key="last rewards", alt="Last rewards", phone=_PHONE, on_click=_taking_back(acts)
-    )
+    act_table(cells, _WIDTHS, key=_TABLE, alt="Last rewards", phone=_PHONE, on_click=_taking_back(acts))
+    result(_TABLE)
 
 
 def _taking_back(acts: Sequence[_Act]) -> Callable[[int], None]:
@@ -108,7 +109,7 @@ def _taking_back(acts: Sequence[_Act]) -> Callable[[int], None]:
 
     def clicked(row: int) -> None:
         if row < len(acts) and way_back(acts[row].first) is not None:
-            actions.take_back(acts[row].id, again=acts[row].first.undone)
+            actions.take_back(acts[row].id, again=acts[row].first.undone, at=_TABLE)
 
     return clicked
 

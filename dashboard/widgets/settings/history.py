@@ -9,9 +9,11 @@ import streamlit as st
 
 from dashboard import queries, sentences, wording
 from dashboard.reading import reading
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 
+_TABLE: Final = "setting changes"
 _WIDTHS: Final = {"when, UTC": 140, "by": 120, "setting": 150, "before": 250, "after": 250, "state": 100}
 _PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
@@ -35,8 +37,9 @@ def table() -> None:
     act_table(
         cells,
         _WIDTHS,
-        key="setting changes",
+        key=_TABLE,
         alt="Changes of settings, newest first",
         phone=_PHONE,
-        on_click=taking_back(done),
+        on_click=taking_back(done, at=_TABLE),
     )
+    result(_TABLE)

@@ -11,10 +11,12 @@ from core.records.review import RubricRow
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
+from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.way_back import acts_column, taking_back
 from dashboard.widgets.words import muted
 
+_TABLE: Final = "rubrics"
 _WIDTHS: Final = {
     "when, UTC": 112,
     "by": 90,
@@ -42,6 +44,7 @@ def table() -> None:
     if not rows:
         muted("None yet: people judge by the usual four levels. A version is defined with:")
         st.code(command("rubric add v1 --title TITLE"), language=None, wrap_lines=True)
+        result(_TABLE)
         return
     year = reading().frame.last_at_ms
     cells: dict[str, Sequence[object]] = {
@@ -58,11 +61,12 @@ def table() -> None:
     act_table(
         cells,
         _WIDTHS,
-        key="rubrics",
+        key=_TABLE,
         alt="Versions of the rubric",
         phone=_PHONE,
-        on_click=taking_back(acts),
+        on_click=taking_back(acts, at=_TABLE),
     )
+    result(_TABLE)
 
 
 def _levels(one: RubricRow) -> str:
