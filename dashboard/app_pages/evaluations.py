@@ -1,4 +1,4 @@
-"""Page of evaluations: raters, their agreement, blockers of training, layers by quality, and every row."""
+"""Page of evaluations: raters, their agreement, blockers of training, every row, and layers in a fold."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ def page() -> None:
     with panel("The evaluations", still="the figures above still hold"):
         listed(chosen, name="evaluations", title="The evaluations", nothing="None passes the filters.")
     st.space("small")
-    with panel("Layers by quality"):
-        watch.layers()
-    st.space("small")
-    with panel("Layers without a description"):
-        watch.bare_layers()
+    folded = watch.layers_fold()
+    if folded.open:
+        with folded:
+            with panel("Layers by quality"):
+                watch.layers()
+            with panel("Layers without a description"):
+                watch.bare_layers()
     how_it_is_computed("evaluation", "agreement")
 
 

@@ -22,7 +22,7 @@ from dashboard.figures.agreement import agreement as agreement_figure
 from dashboard.figures.theme import DARK, LIGHT
 from dashboard.sentences import judging
 from dashboard.widgets import evaluation_table
-from tests.dashboard.conftest import Open, check, heads, texts
+from tests.dashboard.conftest import Open, check, heads, texts, unfold
 from tests.dashboard.worlds import keys, world
 
 ARM = keys(3)[0]
@@ -120,9 +120,10 @@ def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:
         "Who judges, and how",
         "By rubric version",
         "The evaluations",
-        "Layers by quality",
-        "Layers without a description",
     ]
+    (fold,) = [one for one in page.expander if one.label.startswith("Layers: ")]
+    assert not fold.proto.expanded
+    assert heads(unfold(page, "layers fold"))[5:] == ["Layers by quality", "Layers without a description"]
 
 
 def test_where_nothing_varies_agreement_is_undefined(open_page: Open, database: Path) -> None:

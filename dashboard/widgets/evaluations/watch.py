@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 import streamlit as st
+from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
 from core.flows.queries import AgreementReport, BiasWatch
 from dashboard import queries, wording
@@ -165,6 +166,15 @@ def _first(report: AgreementReport) -> Words:
 def _cell(value: object) -> object:
     """Return text of others in a table that reads Markdown."""
     return wording.literal(value) if isinstance(value, str) else value
+
+
+def layers_fold() -> ExpanderContainer:
+    """Draw the fold of the layers and return it; its content is drawn only while it is open."""
+    view = queries.layers()
+    label = (
+        f"Layers: {wording.count(view.n_judged)} judged, {wording.count(view.n_bare)} without a description"
+    )
+    return st.expander(label, icon=":material/layers:", key="layers fold", on_change="rerun")
 
 
 def layers() -> None:
