@@ -66,6 +66,8 @@ _TESTED: Final[frozenset[FindingKind]] = frozenset({"inconsistent", "proxy", "le
 PATTERN_CERTAINTY: Final = Words(
     "Certainty: the share of random samples of these episodes that show the pattern."
 )
+_UNDECIDED: Final = 3
+"""Pairs of models without a difference that are named one by one."""
 _GRAVITY: Final[tuple[Severity, ...]] = ("critical", "warning", "notice", "info")
 OUTCOME_WORDS: Final[dict[EpisodeOutcome, str]] = {
     "success": "success",
@@ -165,14 +167,40 @@ def finding_of_episode(story: EnvironmentStory, uid: str) -> Markdown | None:
     return f"This episode is one of them: {wording.literal(finding.seen)}"
 
 
+def contest(comparison: ModelComparison) -> list[Markdown]:
+    """Return a sentence for each two models with an interval; many pairs without a difference are counted."""
+    undecided = [pair for pair in comparison.pairs if _includes_zero(pair)]
+    is_many = len(undecided) > _UNDECIDED
+    shown = [pair for pair in comparison.pairs if not (is_many and _includes_zero(pair))]
+    lines = [line for line in (better(pair, comparison) for pair in shown) if line is not None]
+    if is_many:
+        of = wording.things(len(comparison.pairs), "pair")
+        lines.append(f"No difference is shown in {wording.count(len(undecided))} of {of}.")
+    return lines
+
+
+def _includes_zero(pair: ModelPair) -> bool:
+    low, high = pair.difference.lower, pair.difference.upper
+    return low is not None and high is not None and low <= 0 <= high
+
+
 def better(pair: ModelPair, comparison: ModelComparison) -> Markdown | None:
-    """Return which of two models is better, with its interval, as Markdown; None where the interval includes 0."""
+    """Return which of two models is better, with its interval, as Markdown; None without an interval.
+
+    Where the interval includes 0, the sentence says that no difference is shown.
+    """
     value, low, high = pair.difference.value, pair.difference.lower, pair.difference.upper
-    if value is None or low is None or high is None or low <= 0 <= high:
+    if value is None or low is None or high is None:
         return None
-    first, second = (pair.one, pair.other) if value > 0 else (pair.other, pair.one)
     tasks = "the same tasks" if comparison.paired else "their own tasks"
     is_rate = comparison.compared == "success"
+    if _includes_zero(pair):
+        between = wording.percent_interval(100 * low, 100 * high, 0) if is_rate else _amounts(low, high)
+        one, other = wording.literal(pair.one), wording.literal(pair.other)
+        return (
+            f"No difference is shown between **{one}** and **{other}** on {tasks} (95% interval {between})."
+        )
+    first, second = (pair.one, pair.other) if value > 0 else (pair.other, pair.one)
     least, most = sorted((abs(low), abs(high)))
     if is_rate:
         does = f"succeeds in {wording.percent(abs(value), 0)} more of {tasks} than"
@@ -253,7 +281,11 @@ def amount_limits(estimate: Estimate) -> Words:
     """Return the limits of an average reward, rounded outwards; empty without an interval."""
     if estimate.lower is None or estimate.upper is None:
         return Words("")
-    low, high = wording.outwards(estimate.lower, estimate.upper, 3)
+    return _amounts(estimate.lower, estimate.upper)
+
+
+def _amounts(lower: float, upper: float) -> Words:
+    low, high = wording.outwards(lower, upper, 3)
     return wording.signed_minus(f"{low:,.3f} to {high:,.3f}")
 
 

@@ -23,7 +23,7 @@ from core.store.episodes import tell_episodes
 from dashboard import wording
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import THEMES, Tokens
-from dashboard.sentences.rewards import certainty_words, critical_finding, environments_table
+from dashboard.sentences.rewards import certainty_words, contest, critical_finding, environments_table
 from dashboard.sentences.texts import how_to_keep
 from dashboard.wording import Words
 from tests.dashboard.conftest import Open, check, heads, texts, unfold
@@ -311,11 +311,28 @@ def test_models_are_compared_on_the_same_tasks(open_page: Open, database: Path) 
     assert "**large** earns 0.250 more" in told
     (between,) = re.findall(r"\(95% interval (\S+)–(\S+)\)", told)
     assert " to ".join(between) in chart.alt, "the sentence and the figure round alike"
+    assert "No difference is shown" not in told
     page = open_page("environment", environment="sums", compared=["large", "alone"])
     assert "Two models must have a task in common to be compared, got none." in said(page)
     page = open_page("environment", environment="sums", compared="large")
     assert "Choose two models or more." in said(page)
     assert queries.compare(context, "sums", models=["large", "mini"]).pairs[0].n_tasks == 20
+
+
+def test_models_without_a_difference_are_named_or_counted(open_page: Open, database: Path) -> None:
+    wins = {"a": (0, 2), "b": (1, 3), "c": (0, 1), "d": (2, 3)}
+    context = tell(
+        database,
+        *(attempt(n, wins=n % 4 in wins[name], model=name) for name in wins for n in range(20)),
+    )
+    page = open_page("environment", environment="sums", compared=["a", "b"])
+    (line,) = contest(queries.compare(context, "sums", models=["a", "b"]))
+    assert line.startswith("No difference")
+    assert re.search(r"interval −?0\.\d{3} to 0\.\d{3}\)", line)
+    assert line in texts(page)
+    comparison = queries.compare(context, "sums", models=list(wins))
+    (line,) = contest(comparison)
+    assert line.endswith("6 of 6 pairs.")
 
 
 @pytest.mark.parametrize("name", ["nope", JUNK, "x" * 600])

@@ -71,8 +71,6 @@ def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator)
     note = "differences by task, 95% interval; filled: apart with all pairs at once (Holm, 5%)"
     with head:
         section("Models on the same tasks", note, table=figure.table, key="contest")
-    for pair in comparison.pairs:
-        words = rewards.better(pair, comparison)
-        if words is not None:
-            st.markdown(words)
+    for line in rewards.contest(comparison):
+        st.markdown(line)
     chart(figure, key="contest")
