@@ -117,6 +117,17 @@
     if (event.target.closest(".st-key-judge-levels")) look(1200);
   }, true);
 
+  // A class in the title of Posteriors filters the table as its pill does. Streamlit would open another tab.
+  window.addEventListener("click", event => {
+    const link = event.target.closest("h1 a[href^='?']"), by = link && new URL(link.href).searchParams.get("judged");
+    if (!by || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const pill = [...document.querySelectorAll(".st-key-judged button")].find(one => one.textContent.trim() === by);
+    if (!pill) return;
+    event.preventDefault();
+    if (pill.getAttribute("aria-checked") !== "true") pill.click();
+    pill.scrollIntoView({ block: "center" });
+  }, true);
+
   // A browser gives itself a name, where people do not sign in. The server reads it when a page connects.
   window.addEventListener("click", event => {
     if (!event.target.closest(".st-key-browser-name button")) return;

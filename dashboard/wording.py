@@ -10,9 +10,10 @@ import math
 import re
 import string
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from urllib.parse import urlencode
 
 from core.records.arm import ArmType, arm_type
 from core.records.judged import ArmState
@@ -158,6 +159,15 @@ def plot_literal(text: str) -> PlotText:
     """
     folded = _WHITE.sub(" ", text.translate(_DIRECTIONAL)).strip()
     return cast("PlotText", _isolated("".join(_PLOTLY_ENTITIES.get(char, char) for char in folded)))
+
+
+def query(parameters: Mapping[str, str | Sequence[str]]) -> Markdown:
+    """Return the query of an address for a link in Markdown; encoded, nothing in it is markup.
+
+    >>> query({"judged": "Too early", "model": ["a)", "b"]})
+    '?judged=Too+early&model=a%29&model=b'
+    """
+    return cast("Markdown", f"?{urlencode(parameters, doseq=True)}")
 
 
 def plain(text: str) -> str:

@@ -35,7 +35,8 @@ def page() -> None:
     with title:
         # With the default choice the sentence covers all arms: the best of many prove nothing.
         keys = [row.key for row in chosen] if is_chosen else known.columns.keys
-        sentence(sentences.posteriors([judged[key] for key in keys]), here.tokens)
+        links = {} if is_chosen else all_arms.class_links()
+        sentence(sentences.posteriors([judged[key] for key in keys], links), here.tokens)
         for warning in sentences.only_called([judged[key] for key in keys]):
             st.markdown(small(warning))
     with panel("Densities", still="the table below still works"):
@@ -45,9 +46,11 @@ def page() -> None:
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
     with panel("All arms", still="the picture above still works"):
+        head = st.container()
+        all_arms.search_box(judged)  # before the search: it reads the address
         matches = all_arms.matching(known, order, judged)
-        section("All arms", all_arms.match_note(known, matches))
-        all_arms.search_box(judged)
+        with head:
+            section("All arms", all_arms.match_note(known, matches))
         inclusion = queries.inclusion()
         all_arms.table(known, matches, judged=judged, truth=truth, key="all arms")
         st.markdown(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, assert_never
 
 from core import explained
@@ -30,6 +31,18 @@ _LOOK: Final = ("needs a look", "need a look")
 _CLAUSES: Final = 3
 _NAMES: Final = 3
 
+KINDS: Final[Mapping[str, tuple[JudgementName, ...]]] = {
+    "look": tuple(ALARMS),
+    "worth": ("worth",),
+    "not_worth": ("not_worth",),
+    "useful": ("useful",),
+    "not_useful": ("not_useful",),
+    "early": ("too_early", "few_sessions"),
+    "open": ("open",),
+    "always": ("seed", "section", "unopposed"),
+    "called": ("called_only",),
+}
+"""Judgements that titles count together, and tables filter together."""
 _OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
     "poisoned": ("looks poisoned", "look poisoned"),
     "rival": ("gave way to another", "gave way to others"),
@@ -225,12 +238,15 @@ def pulls(one: Judgement) -> Markdown:
 # Many arms
 
 
-def posteriors(judged: Sequence[Judgement]) -> Sentence:
-    """Return the judgements of these arms: each of a few, counts of many."""
+def posteriors(judged: Sequence[Judgement], links: Mapping[str, Markdown] = MappingProxyType({})) -> Sentence:
+    """Return the judgements of these arms: each of a few, counts of many.
+
+    Each count leads to the address of its kind in ``links``.
+    """
     groups = {name: [one for one in judged if one.name == name] for name in JUDGEMENTS}
     if len(judged) <= _FEW:
         return _one_by_one({name: members for name, members in groups.items() if members}, len(judged))
-    return _counted(groups, len(judged))
+    return _counted(groups, len(judged), links)
 
 
 def only_called(judged: Sequence[Judgement]) -> tuple[Words, ...]:
@@ -254,31 +270,34 @@ def _one_by_one(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int
     return composed(*parts, f"{more}.")
 
 
-def _counted(groups: Mapping[JudgementName, Sequence[Judgement]], n_arms: int) -> Sentence:
+def _counted(
+    groups: Mapping[JudgementName, Sequence[Judgement]],
+    n_arms: int,
+    links: Mapping[str, Markdown],
+) -> Sentence:
     """Return how many earn their place, need attention, are not known yet, and are included by rule."""
-
-    def many(*names: JudgementName) -> int:
-        return sum(len(groups[name]) for name in names)
-
-    worth, not_worth, by_rule = many("worth"), many("not_worth"), many("seed", "section", "unopposed")
-    less = ("does not", "do not") if worth else ("does not earn its place", "do not earn their place")
+    less = (
+        ("does not", "do not") if groups["worth"] else ("does not earn its place", "do not earn their place")
+    )
     clauses = [
-        (worth, "earns its place", "earn their place"),
-        (not_worth, *less),
-        (many(*ALARMS), *_LOOK),
-        (many("useful"), *_OF_ONE_AND_MANY["useful"]),
-        (many("not_useful"), *_OF_ONE_AND_MANY["not_useful"]),
-        (many("too_early", "few_sessions"), "is too early to judge", "are too early to judge"),
-        (many("open"), *_OF_ONE_AND_MANY["open"]),
-        (by_rule, "is always in", "are always in (seeds, sections)"),
-        (many("called_only"), *_OF_ONE_AND_MANY["called_only"]),
+        ("worth", "earns its place", "earn their place"),
+        ("not_worth", *less),
+        ("look", *_LOOK),
+        ("useful", *_OF_ONE_AND_MANY["useful"]),
+        ("not_useful", *_OF_ONE_AND_MANY["not_useful"]),
+        ("early", "is too early to judge", "are too early to judge"),
+        ("open", *_OF_ONE_AND_MANY["open"]),
+        ("always", "is always in", "are always in (seeds, sections)"),
+        ("called", *_OF_ONE_AND_MANY["called_only"]),
     ]
     parts: list[str | Phrase] = [f"Of {wording.things(n_arms, 'arm')} "]
-    for number, one, more in clauses:
+    for kind, one, more in clauses:
+        number = sum(len(groups[name]) for name in KINDS[kind])
         if number and len(parts) <= 2 * (_CLAUSES - 1) + 1:
             words = f"{wording.count(number)} {one if number == 1 else more}"
+            linked: Markdown = f"[{words}]({links[kind]})" if kind in links else words
             is_key = len(parts) == 1 or one == _LOOK[0]
-            parts += ["" if len(parts) == 1 else ", ", Phrase(words) if is_key else words]
+            parts += ["" if len(parts) == 1 else ", ", Phrase(linked) if is_key else linked]
     return composed(*parts, ".")
 
 

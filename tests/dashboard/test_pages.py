@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl
 
 import msgspec
 import numpy as np
@@ -228,6 +230,18 @@ def offered_and_not(path: Path) -> tuple[str, str]:
     record_all(context, [*before, *now])
     change_all(context, {"k": 3, "seed_arms": ()})
     return arms[0], arms[7]
+
+
+def test_a_class_in_the_title_links_to_its_arms(open_page: Open, database: Path) -> None:
+    world(database, keys(15), 20)
+    title = open_page("posteriors").title[0].value
+    links = re.findall(r"\[(\d+) [^\]]*\]\(\?(\S+?)\)", title)
+    assert links
+    for number, query in links[:2]:
+        page = open_page("posteriors", **dict(parse_qsl(query)))
+        (table,) = [one.value for one in page.dataframe if "judgement" in one.value]
+        assert len(table) == int(number)
+        assert page.button_group(key="judged").value is not None
 
 
 def test_of_very_many_arms_the_first_open_on_a_click(open_page: Open, database: Path) -> None:

@@ -77,6 +77,9 @@ def style(look: Tokens, *, presenting: bool) -> None:
         f"@media (max-width: 700px) {{ .st-key-{HELPING} :is(td, th) {{ padding: 0.25rem; font-size: 0.8125rem; }} "
         f".st-key-{HELPING} code {{ overflow-wrap: anywhere; white-space: normal; }} }}",
         f".st-key-{HELPING} h2[id] {{ scroll-margin-top: 8rem; }}",
+        # Colour belongs to the key phrases of a title.
+        "[data-testid=stHeading] h1 a { color: inherit; text-decoration: underline; "
+        "text-decoration-thickness: 1px; text-underline-offset: 0.15em; }",
         "[data-testid=stHeading] h2 { padding-block: calc((2.5rem - 1lh) / 2); }",
         "[data-heading-text] span[style] { font-weight: 400; }",
         # As Streamlit's buttons on its big tables: seen where the pointer or the focus is.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -16,12 +16,13 @@ import streamlit as st
 
 from core.columns import Ints
 from core.flows.queries import Belief
-from core.records.judgement import ALARMS, Judgement, JudgementName
+from core.records.judgement import Judgement
 from core.records.posterior import BANDS
 from dashboard import sentences, wording
 from dashboard.figures.arms import Order, ordered
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets import opening
+from dashboard.sentences.judgement import KINDS
+from dashboard.widgets import address, opening
 from dashboard.widgets.picker import matches
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
@@ -39,19 +40,7 @@ from dashboard.wording import Markdown, Words
 
 FIND: Final = "find"
 JUDGED_AS: Final = "judged"
-Kind = Literal["look", "worth", "not_worth", "useful", "not_useful", "early", "open", "always", "called"]
-KINDS: Final[Mapping[Kind, tuple[JudgementName, ...]]] = {
-    "look": tuple(ALARMS),
-    "worth": ("worth",),
-    "not_worth": ("not_worth",),
-    "useful": ("useful",),
-    "not_useful": ("not_useful",),
-    "early": ("too_early", "few_sessions"),
-    "open": ("open",),
-    "always": ("seed", "section", "unopposed"),
-    "called": ("called_only",),
-}
-KIND_WORDS: Final[Mapping[Kind, Words]] = {
+KIND_WORDS: Final[Mapping[str, Words]] = {
     "look": Words("Need a look"),
     "worth": Words("Earn their place"),
     "not_worth": Words("Do not"),
@@ -73,15 +62,21 @@ JUDGED: Final = (
 EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemble each other"
 
 
+def class_links() -> dict[str, Markdown]:
+    """Return the address of each kind of judgement, which filters the table as its pill does."""
+    kept = address.lasting_values()
+    return {kind: wording.query({**kept, JUDGED_AS: words}) for kind, words in KIND_WORDS.items()}
+
+
 def matching(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> Ints:
     """Return the indexes of the arms that pass the search and the judgement, in order."""
     needle = st.session_state.get(FIND) or ""
-    kind: Kind | None = st.session_state.get(JUDGED_AS)
+    kind: str | None = st.session_state.get(JUDGED_AS)
     return cached_figure(("found arms", needle, by, kind), lambda: _matching(known, by, needle, judged, kind))
 
 
 def _matching(
-    known: Belief, by: Order, needle: str, judged: Mapping[str, Judgement], kind: Kind | None
+    known: Belief, by: Order, needle: str, judged: Mapping[str, Judgement], kind: str | None
 ) -> Ints:
     names = KINDS.get(kind) if kind is not None else None
     everywhere = np.array(
