@@ -13,12 +13,14 @@ from dashboard.sentences.judgement import interval
 from dashboard.wording import Words
 
 
-def worth(one: Judgement, token_cost: int | None, *, year_of_ms: int | None = None) -> Words:
+def worth(
+    one: Judgement, token_cost: int | None, *, inclusion: Inclusion, year_of_ms: int | None = None
+) -> Words:
     """Return the break-even of an arm at its cost, as Markdown."""
     cost = "unknown cost" if token_cost is None else wording.things(token_cost, "token")
     stands = f" Its chance of inclusion is **{chance_words(one.chance)}**{_error(one.chance_error)}."
     if one.no_break_even == "not_offered":
-        return Words("**Not in the last 25 runs**, so it has no chance of inclusion and no break-even yet.")
+        return f"**Not in {_runs(inclusion)}**, so it has no chance of inclusion and no break-even yet."
     if one.no_break_even == "unknown_cost":
         return f"Its cost is unknown, so **its worth can’t be weighed** under a budget.{stands}"
     if one.no_break_even == "always_in":

@@ -282,7 +282,7 @@ def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database:
     assert any("25 of the latest 25 runs that armscope chose for offered it." in text for text in texts(page))
     page = open_page("arm", arm=forgotten)
     assert any("Chance of inclusion: not in the last 25 runs." in text for text in texts(page))
-    assert any("**Not in the last 25 runs**" in text for text in texts(page))
+    assert any("**Not in the latest 25 runs " in text for text in texts(page))
     assert any(
         "None of the latest 25 runs that armscope chose for offered it." in text for text in texts(page)
     )

@@ -238,7 +238,14 @@ NOT_OFFERED = Chance(
 def test_it_is_said_which_runs_did_not_offer_an_arm(seen: Inclusion, note: str) -> None:
     assert sentences.worth_note(NOT_OFFERED, seen) == note
     judged = msgspec.structs.replace(JUDGED, break_even=None, no_break_even="not_offered")
-    assert "**Not in the last 25 runs**" in sentences.worth(judged, 100)
+    if seen.n_runs:
+        assert sentences.worth(judged, 100, inclusion=seen).startswith("**Not in the latest ")
+
+
+def test_an_arm_without_a_chance_has_the_number_of_runs_behind_it() -> None:
+    judged = msgspec.structs.replace(JUDGED, break_even=None, no_break_even="not_offered")
+    seen = Inclusion(arms={}, n_runs=7, of="latest")
+    assert "the latest 7 runs**" in sentences.worth(judged, 100, inclusion=seen)
 
 
 def test_the_note_under_the_table_counts_arms_without_a_chance() -> None:

@@ -143,7 +143,9 @@ def worth(judged: Judgement, known: Belief, index: int) -> None:
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
     rank, n_arms = wording.count(int(known.summary.rank[index])), wording.count(len(known.columns))
     paragraphs(
-        sentences.worth(judged, token_cost(known, index), year_of_ms=here.frame.last_at_ms),
+        sentences.worth(
+            judged, token_cost(known, index), inclusion=arm_path, year_of_ms=here.frame.last_at_ms
+        ),
         f"By its mean it is number **{rank}** of {n_arms} arms.",
         gray(sentences.worth_note(arm_path.arms[judged.arm], arm_path)),
     )
