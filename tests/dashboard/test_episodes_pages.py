@@ -176,6 +176,21 @@ def test_one_episode_alone(open_page: Open, database: Path) -> None:
         assert "too few" in title(page)
 
 
+def test_one_step_episodes_have_no_line(open_page: Open, database: Path) -> None:
+    tell(
+        database,
+        *(
+            Episode(uid=f"{n}", environment="walk", steps=(Step(number=0, reward=1.0, finished=True),))
+            for n in range(3)
+        ),
+    )
+    (table,) = [frame.value for frame in open_page("episodes").dataframe if "came to" in frame.value]
+    assert "running total" not in table
+    tell(database, *sums(3))
+    (table,) = [frame.value for frame in open_page("episodes").dataframe if "came to" in frame.value]
+    assert {len(line) for line in table["running total"]} == {0, 4}
+
+
 # Environment
 
 

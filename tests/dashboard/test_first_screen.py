@@ -34,6 +34,18 @@ def recorded(path: Path, n_runs: int, *classes: RunClass) -> Context:
     return context
 
 
+def test_imported_runs_alone_promise_no_arm_a_turn(open_page: Open, database: Path) -> None:
+    few = (0, 4, 0, 0, 0)
+    assert ["tried first" in sentences.bands(few, 5, selects=chooses) for chooses in (False, True)] == [
+        False,
+        True,
+    ]
+    recorded(database, 3, "imported")
+    shown = "\n".join(texts(open_page()))
+    assert "fewer than 5" in shown
+    assert "tried first" not in shown
+
+
 @pytest.mark.parametrize(
     ("n_runs", "classes", "words"),
     [

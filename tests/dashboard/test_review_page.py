@@ -349,7 +349,7 @@ def answered(context: Context, folder: Path, *answers: str) -> None:
                 {
                     "layer": LAYER,
                     "index": 1,
-                    "instruction": json.dumps({"activation_query": MARKUP}),
+                    "instruction": json.dumps({"activation_query": MARKUP, "limits": {"tokens": 20}}),
                     "response": json.dumps({"raw_solution": answer}),
                 }
             ],
@@ -372,6 +372,16 @@ def test_long_answers_are_folded_and_none_is_markup(
     press(page, "Show all 90 lines")
     assert any("line 89" in text.value for text in page.text)
     assert not says(page, "is not kept")
+
+
+def test_values_for_programs_are_folded(open_page: Open, context: Context, tmp_path: Path) -> None:
+    answered(context, tmp_path, "All 42 tests pass.")
+    add_queue(context, "answers", QueueAsks(about="layer"))
+    page = open_page("review")
+    (raw,) = [one for one in page.expander if one.label == "Raw values"]
+    assert not raw.proto.expanded
+    assert [one.value for one in raw.text] == ['{"tokens": 20}']
+    assert [one.value for one in page.text].count('{"tokens": 20}') == 1
 
 
 def test_without_texts_it_says_how_to_keep_them(open_page: Open, context: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 from tests.store.worlds import lines_file, run_line
 
 JUNK = "<script>alert(1)</script>"
+CONTENT_PX = 1_160
+"""Width of a page's content in a window of 1,280 pixels."""
 
 
 def said(page: AppTest) -> str:
@@ -127,6 +130,19 @@ def test_a_selected_run_is_explained(open_page: Open, database: Path) -> None:
     assert len(table) == 5
     assert set(table["prompt"]) == {"✓ in", "× out"}
     assert any("token" in cell for cell in table["what would have flipped it"])
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_the_table_of_a_run_fits_a_window_of_1280_pixels(
+    open_page: Open, database: Path, by_hand: bool
+) -> None:
+    select_one(database, keys(5))
+    if by_hand:
+        reward(context_at(database), keys(5)[0], 0.25, run="chosen")
+    table = open_page("run", run="chosen").dataframe[0]
+    widths = {name: one["width"] for name, one in json.loads(table.proto.columns).items() if one.get("width")}
+    assert len({*widths} & {*table.value}) >= 5
+    assert sum(width for name, width in widths.items() if name in table.value) <= CONTENT_PX
 
 
 def test_a_run_of_hostile_ids_is_text(open_page: Open, database: Path) -> None:

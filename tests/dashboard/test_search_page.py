@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
+from core.flows import queries
 from core.flows.learn import record
 from core.flows.note import note
 from core.records.search import PAGES as PAGE_OF
@@ -29,6 +32,19 @@ def test_the_title_says_how_much_of_each_kind_was_found(searched: None, open_pag
     assert "1 run" in page.title[0].value
     assert page.dataframe[0].value["name"].to_list() == ["chat/<b>*1"]
     assert page.text_input(key="search_field").value == "chat/<b>*"
+
+
+def test_a_session_is_a_hit_whose_link_opens_it(open_page: Open, database: Path) -> None:
+    context = context_at(database)
+    for number in range(2):
+        record(context, replace(run_of(f"r{number}"), session="chat-3004"))
+    page = open_page("search", words="chat-3004")
+    assert page.dataframe[0].value["kind"].to_list() == ["run", "run", "session"]
+    (hit,) = [one for one in queries.search(context, "chat-3004").hits if one.kind == "session"]
+    link = urlsplit(hit.link)
+    page = open_page(link.path, **dict(parse_qsl(link.query)))
+    assert "chat-3004" in page.title[0].value
+    assert len(page.dataframe[0].value) == 2
 
 
 @pytest.mark.parametrize(("presenting", "n_notes"), [("false", 1), ("true", 0)])

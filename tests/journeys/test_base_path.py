@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -86,6 +87,13 @@ def test_programs_are_answered_below_a_path(below: Served, keeps: bool) -> None:
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         with urlopen(Request(f"{proxy.url}/mcp", json.dumps(call).encode(), headers)) as answer:
             assert "qortex_learning_select" in answer.read().decode()
+
+
+def test_an_address_without_a_page_is_not_found(served: Served) -> None:
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(f"{served.url}/nosuchpage", headers={"Accept": "text/html"}))
+    assert refused.value.code == 404
+    assert "no page at" in refused.value.read().decode()
 
 
 def test_a_server_that_does_not_know_the_path_says_so(served: Served, chromium: Browser) -> None:

@@ -366,6 +366,8 @@ def silent_days(end_ms: int | None, now_ms: int | None, *, pause_days: int) -> i
     --------
     >>> silent_days(0, 8 * DAY_MS, pause_days=4), silent_days(0, 8 * DAY_MS, pause_days=5)
     (8, None)
+    >>> silent_days(0, 252 * DAY_MS, pause_days=400), silent_days(0, 59 * DAY_MS, pause_days=400)
+    (252, None)
     """
     if end_ms is None or now_ms is None:
         return None
