@@ -12,7 +12,9 @@ from dashboard.sentences.gain import missing, no_figure
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
-SHIFT_HELP: Final = Words("What observations of each source added to alpha and beta; the sum is exact.")
+SHIFT_HELP: Final = Words(
+    "What observations added to alpha and beta; exactly and by source behind “Shift by source”"
+)
 _PICO: Final = 10**12
 
 

@@ -10,12 +10,14 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.learn import record_all
+from core.flows.reward import reward
 from core.records.run_query import RunSide
 from core.records.view import View
 from dashboard import wording
 from dashboard.sentences.gain import no_figure
 from dashboard.widgets import address
-from tests.dashboard.conftest import Open, check, texts
+from dashboard.widgets.compare.tables import SHIFT_PX, shift_cell
+from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import NOON_MS, keys, runs, world
 
 ARMS = keys(5)
@@ -47,8 +49,22 @@ def test_the_title_is_the_conclusion_and_the_tables_are_the_flow_s(open_page: Op
     assert list(table.value["mean A"]) == [one.a.mean for one in answer.arms]
     first = answer.arms[0]
     assert table.value["shift A"][0] == (
-        f"detector +{first.a.alpha_micro // 10**6}, +{first.a.beta_micro // 10**6}"
+        f"+{first.a.alpha_micro // 10**6}, +{first.a.beta_micro // 10**6}, detector"
     )
+    (by_source,) = [one.value for one in unfold(page, "shift by source").dataframe if "source" in one.value]
+    assert by_source["side"].tolist()[:2] == ["A", "B"]
+    assert set(by_source["source"]) == {"detector"}
+    assert by_source["added to α"][0] == f"+{first.a.alpha_micro // 10**6}"
+
+
+def test_a_shift_of_two_runs_fits_its_column(database: Path) -> None:
+    context = world(database, ARMS, 40)
+    reward(context, ARMS[0], 1 / 3, run="run-3")
+    reward(context, ARMS[0], 0.5, run="run-3", reason="again")
+    sides = queries.compare_sides(context, RunSide(run="run-3"), RunSide(run="run-5"))
+    cells = [shift_cell(side) for one in sides.arms for side in (one.a, one.b)]
+    assert any(cell.endswith("2 sources") for cell in cells)
+    assert 6.6 * max(map(len, cells)) + 16 <= SHIFT_PX, "px of a character, and the room at its sides"
 
 
 def test_the_same_model_twice_shows_no_difference(open_page: Open, database: Path) -> None:

@@ -16,13 +16,17 @@ from dashboard.widgets import address
 from dashboard.widgets.compare.choosing import NamedSides
 from dashboard.widgets.opening import open_arm, opening_table
 from dashboard.widgets.paging import paging
+from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.tables import arm_name, type_cells, type_column
-from dashboard.widgets.words import section, small_table
+from dashboard.widgets.words import as_table, both_ends, section, small_table
 from dashboard.wording import Words
 
+SHIFT_PX: Final = 200
 _PAGE_ARMS: Final = 50
 _MOST_ARMS: Final = 10_000
 """Arms that pages beyond the first are cut from; they are compared once."""
+_LARGE: Final = 1_000 * MICRO
+"""Amounts from here on have no decimals in a cell."""
 _PHONE: Final = {"type": 48, "arm": 170, "mean A": 70, "mean B": 70}
 
 
@@ -54,7 +58,12 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
     if start:
         both = queries.compared_sides(sides.a, sides.b, limit=_MOST_ARMS)
     rows = both.arms[start : start + _PAGE_ARMS]
-    section("By arm", sentences.arms_bound(both, start, len(rows)))
+    with both_ends():
+        section("By arm", sentences.arms_bound(both, start, len(rows)))
+        behind = lazy_popover("Shift by source", key="shift by source")
+        if behind is not None:
+            with behind:
+                _shifts(rows)
     key = "compared arms", sides.a, sides.b, start
     frame = cached_figure(key, lambda: _arms_frame(rows, (both.a, both.b)))
     text = st.column_config.TextColumn
@@ -65,8 +74,8 @@ def arms(both: ComparedSides, sides: NamedSides) -> None:
         "mean B": st.column_config.NumberColumn("mean B", format="%.3f", width=72),
         "in prompts A": text("in prompts A", width=118),
         "in prompts B": text("in prompts B", width=118),
-        "shift A": text("shift A: α, β", width=224, help=sentences.SHIFT_HELP),
-        "shift B": text("shift B: α, β", width=224, help=sentences.SHIFT_HELP),
+        "shift A": text("shift A: α, β", width=SHIFT_PX, help=sentences.SHIFT_HELP),
+        "shift B": text("shift B: α, β", width=SHIFT_PX, help=sentences.SHIFT_HELP),
     }
     index = opening_table(
         frame,
@@ -101,8 +110,8 @@ def _arms_frame(rows: Sequence[ComparedArm], sides: tuple[SideRuns, SideRuns]) -
             "mean B": [one.b.mean for one in rows],
             "in prompts A": [_selected(one.a, a) for one in rows],
             "in prompts B": [_selected(one.b, b) for one in rows],
-            "shift A": [_shift(one.a) for one in rows],
-            "shift B": [_shift(one.b) for one in rows],
+            "shift A": [shift_cell(one.a) for one in rows],
+            "shift B": [shift_cell(one.b) for one in rows],
             "id": [wording.plain(key) for key in keys],
         }
     )
@@ -121,16 +130,45 @@ def _selected(arm: SideArm, side: SideRuns) -> str:
     return f"{share}, {wording.percent_interval(100 * one.limits[0], 100 * one.limits[1], 0)}"
 
 
-def _shift(side: SideArm) -> str:
-    """Return what each source added to alpha and beta, and the exact sum where there are several."""
-    parts = [f"{one.source} {_amounts(one.alpha_micro, one.beta_micro)}" for one in side.shifts]
-    if len(parts) > 1:
-        parts.append(f"= {_amounts(side.alpha_micro, side.beta_micro)}")
-    return " · ".join(parts) or wording.MISSING
+def shift_cell(side: SideArm) -> str:
+    """Return what all observations added to alpha and beta, and their source, or the number of sources."""
+    if not side.shifts:
+        return wording.MISSING
+    n = len(side.shifts)
+    source = side.shifts[0].source if n == 1 else wording.things(n, "source")
+    return f"{_rounded(side.alpha_micro)}, {_rounded(side.beta_micro)}, {source}"
 
 
-def _amounts(alpha_micro: int, beta_micro: int) -> Words:
-    return Words(f"{_amount(alpha_micro)}, {_amount(beta_micro)}")
+def _rounded(micro: int) -> Words:
+    """Return millionths as a decimal that fits a cell.
+
+    >>> _rounded(1_500_000), _rounded(-1_666_667), _rounded(1_234_500_000)
+    ('+1.5', '−1.67', '+1,234')
+    """
+    exact = _amount(micro)
+    if len(exact.partition(".")[2]) <= 2 and abs(micro) < _LARGE:
+        return exact
+    return wording.signed_minus(f"{micro / MICRO:+,.{2 if abs(micro) < _LARGE else 0}f}")
+
+
+def _shifts(rows: Sequence[ComparedArm]) -> None:
+    """Draw what each source added, exactly, as a table."""
+    lines = [
+        (one.arm, name, shift)
+        for one in rows
+        for name, side in (("A", one.a), ("B", one.b))
+        for shift in side.shifts
+    ]
+    as_table(
+        {
+            "arm": [wording.plain(arm) for arm, _, _ in lines],
+            "side": [name for _, name, _ in lines],
+            "source": [shift.source for _, _, shift in lines],
+            "added to α": [_amount(shift.alpha_micro) for _, _, shift in lines],
+            "added to β": [_amount(shift.beta_micro) for _, _, shift in lines],
+        },
+        alt="What each source added to alpha and beta, by arm and side",
+    )
 
 
 def _amount(micro: int) -> Words:
