@@ -567,12 +567,12 @@ BUDGETS = {
     "core/records": 10_000,
     "core/statistics": 11_780,
     "core/store": 30_475,
-    "dashboard": 4_735,
+    "dashboard": 4_750,
     "dashboard/app_pages": 1_545,
     "dashboard/figures": 5_500,
     "dashboard/report": 750,
-    "dashboard/sentences": 5_825,
-    "dashboard/widgets": 13_945,
+    "dashboard/sentences": 5_895,
+    "dashboard/widgets": 13_950,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 
