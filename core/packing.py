@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,6 +23,8 @@ _ROUNDS: Final = 24
 
 _BLOCK: Final = 1_024
 """Arms added up in one pass; a budget rarely reaches further."""
+
+_NONE: Final = np.array([], dtype=np.int64)
 
 
 def counted_cost(token_cost: Ints) -> Ints:
@@ -46,14 +48,16 @@ def counted_cost(token_cost: Ints) -> Ints:
     return np.where(token_cost == UNKNOWN, 0, token_cost)
 
 
-def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
+def seed_places(keys: Sequence[str], seed_arms: Collection[str]) -> Ints:
     """Return the indexes of the seeds among sorted ``keys``, ascending; seeds that are no arms yet are left out.
+
+    It finds excluded arms, too.
 
     Parameters
     ----------
     keys : sequence of str
         Ids of the arms, ascending.
-    seed_arms : sequence of str
+    seed_arms : collection of str
         Ids of the learner's seeds, in any order.
 
     Returns
@@ -72,13 +76,19 @@ def seed_places(keys: Sequence[str], seed_arms: Sequence[str]) -> Ints:
 
 
 def order_selected(
-    seeds: Ints, pulls: Ints, draws: Floats, min_pulls: int, *, leading: int = 0
+    seeds: Ints,
+    pulls: Ints,
+    draws: Floats,
+    min_pulls: int,
+    *,
+    leading: int = 0,
+    excluded: Ints = _NONE,
 ) -> tuple[Ints, int]:
     """Return the order of a selected run, and how many under-explored arms follow its seeds.
 
     Seeds by id, then arms below ``min_pulls`` with fewest pulls first (ties: higher draw), then all others by
-    draw, highest first. Equal draws are ordered by id. With ``leading``, only so many from the
-    front (or a few more) are put in order, which is much quicker where they are few.
+    draw, highest first, and the excluded arms by id. Equal draws are ordered by id. With ``leading``, only so many
+    from the front (or a few more) are put in order, which is much quicker where they are few.
 
     Parameters
     ----------
@@ -92,6 +102,8 @@ def order_selected(
         Pulls under which an arm is under-explored, 0 or more.
     leading : int, optional
         How many arms from the front must be in order; 0 is all of them.
+    excluded : array of int, shape (n_excluded,), optional
+        Indexes of the arms that a setting excludes; none of them is a seed.
 
     Returns
     -------
@@ -112,11 +124,13 @@ def order_selected(
     """
     is_under = pulls < min_pulls
     is_under[seeds] = False
+    is_under[excluded] = False
     under = np.flatnonzero(is_under)
     # One sort for all: seeds and under-explored arms are pushed to the front, then put in their own orders.
     falling = -draws
     falling[under] = -2.0
     falling[seeds] = -3.0
+    falling[excluded] = 1.0
     n_ahead = len(seeds) + len(under)
     order = _rising(falling, max(leading, n_ahead) if leading else len(falling))
     order[: len(seeds)] = seeds
@@ -137,8 +151,8 @@ def _rising(value: Floats, n_needed: int) -> Ints:
     return np.argsort(value, kind="stable")
 
 
-def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
-    """Return the order of a baseline run: seeds by id, then the others as ``shuffled`` has them.
+def order_baseline(seeds: Ints, shuffled: Ints, *, excluded: Ints = _NONE) -> Ints:
+    """Return the order of a baseline run: seeds by id, the others as ``shuffled`` has them, excluded arms by id.
 
     Parameters
     ----------
@@ -146,6 +160,8 @@ def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
         Indexes of the seeds, ascending.
     shuffled : array of int, shape (n_arms,)
         All indexes in random order.
+    excluded : array of int, shape (n_excluded,), optional
+        Indexes of the arms that a setting excludes, ascending; none of them is a seed.
 
     Returns
     -------
@@ -157,7 +173,10 @@ def order_baseline(seeds: Ints, shuffled: Ints) -> Ints:
     >>> order_baseline(np.array([1]), np.array([2, 1, 0])).tolist()
     [1, 2, 0]
     """
-    return np.concatenate((seeds, shuffled[~np.isin(shuffled, seeds)])) if len(seeds) else shuffled
+    if not len(seeds) and not len(excluded):
+        return shuffled
+    others = shuffled[~np.isin(shuffled, np.concatenate((seeds, excluded)))]
+    return np.concatenate((seeds, others, excluded))
 
 
 def fill(cost: Ints, n_seeds: int, budget_tokens: int, k: int) -> Bools:

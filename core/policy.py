@@ -9,6 +9,8 @@ from its result by `_selection_of`, because at 10,000 arms they cost more than t
 - Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
 - Selected: one draw per arm from its posterior; the order is `core.packing.order_selected`.
 - An unknown cost counts as 0 tokens.
+- Excluded arms come last in either order and stay out. They are drawn for like all others, so that an exclusion
+  leaves the draws of the others as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -47,7 +49,8 @@ class PackedArms:
 
     ``leading`` holds indexes in the columns by rank, from the front as far as anything could go in, and
     ``packed`` which of them did. ``token_cost`` (unknown = 0), ``pulls`` and ``draws`` (None where nothing was
-    drawn) are aligned with the columns. ``seeds`` come first, then ``n_under`` under-explored arms.
+    drawn) are aligned with the columns. ``seeds`` come first, then ``n_under`` under-explored arms; the arms that a
+    setting ``excluded`` come last.
     """
 
     run_class: PackedClass
@@ -57,6 +60,7 @@ class PackedArms:
     pulls: Ints
     draws: Floats | None
     seeds: Ints
+    excluded: Ints
     n_under: int
     budget_tokens: int
     k: int
@@ -65,6 +69,11 @@ class PackedArms:
     @property
     def n_seeds(self) -> int:
         return len(self.seeds)
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of arms that may go in; the others are excluded and rank behind them."""
+        return len(self.token_cost) - len(self.excluded)
 
     @property
     def included_places(self) -> Ints:
@@ -76,7 +85,7 @@ class PackedArms:
         """Indexes of all arms, by rank."""
         if self.draws is None or len(self.leading) == len(self.token_cost):
             return self.leading
-        return order_selected(self.seeds, self.pulls, self.draws, self.min_pulls)[0]
+        return order_selected(self.seeds, self.pulls, self.draws, self.min_pulls, excluded=self.excluded)[0]
 
     @cached_property
     def cost(self) -> Ints:
@@ -97,8 +106,8 @@ class PackedArms:
 
     @property
     def truncated(self) -> bool:
-        """True if a baseline run left arms out."""
-        return self.run_class == "baseline" and not bool(self.packed.all())
+        """True if a baseline run left arms out that no setting excluded."""
+        return self.run_class == "baseline" and not bool(self.packed[: self.n_candidates].all())
 
     @property
     def budget_left(self) -> Ints | None:
@@ -114,8 +123,15 @@ class PackedArms:
         most = self.k if self.k > 0 else len(self.order)
         is_full = np.cumsum(self.included) >= most
         rows = zip(self.included.tolist(), is_full.tolist(), strict=True)
+        n_candidates = self.n_candidates
         return tuple(
-            self._reason_in(rank) if is_in else "k" if full else "budget"
+            self._reason_in(rank)
+            if is_in
+            else "excluded"
+            if rank >= n_candidates
+            else "k"
+            if full
+            else "budget"
             for rank, (is_in, full) in enumerate(rows)
         )
 
@@ -137,7 +153,7 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
     columns : ArmColumns of n_arms
         Counts of every arm on offer, sorted by id.
     settings : LearnerSettings
-        Phase, baseline rate, budget, k, min_pulls and seeds in force.
+        Phase, baseline rate, budget, k, min_pulls, seeds and excluded arms in force.
     seed : int
         Of the random generator, from 0 to 2^128 - 1; the same one decides the same.
 
@@ -159,23 +175,36 @@ def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> Packed
     if settings.phase == "passive":
         return _everything(columns)
     is_baseline = rng.random() < settings.baseline_rate
-    seeds = seed_places(columns.keys, settings.seed_arms)
+    fixed = _fixed(columns.keys, settings)
     if is_baseline:
-        order = order_baseline(seeds, rng.permutation(len(columns)))
-        return _packed(columns, settings, "baseline", order, seeds=seeds)
+        order = order_baseline(fixed.seeds, rng.permutation(len(columns)), excluded=fixed.excluded)
+        return _packed(columns, settings, "baseline", order, fixed)
     draws = rng.beta(columns.alpha, columns.beta)
     leading = LEADING if settings.budget_tokens or settings.k else 0
-    result = _pack_selected(columns, settings, draws, seeds, leading)
+    result = _pack_selected(columns, settings, draws, fixed, leading)
     if leading and not _is_final(result):
-        return _pack_selected(columns, settings, draws, seeds, 0)
+        return _pack_selected(columns, settings, draws, fixed, 0)
     return result
 
 
+class _Fixed(NamedTuple):
+    """Indexes of the arms that no draw decides on; an arm that is both a seed and excluded is excluded."""
+
+    seeds: Ints
+    excluded: Ints
+
+
+def _fixed(keys: Sequence[str], settings: LearnerSettings) -> _Fixed:
+    return _Fixed(seed_places(keys, settings.always_in), seed_places(keys, settings.left_out))
+
+
 def _pack_selected(
-    columns: ArmColumns, settings: LearnerSettings, draws: Floats, seeds: Ints, leading: int
+    columns: ArmColumns, settings: LearnerSettings, draws: Floats, fixed: _Fixed, leading: int
 ) -> PackedArms:
-    order, n_under = order_selected(seeds, columns.pulls, draws, settings.min_pulls, leading=leading)
-    return _packed(columns, settings, "selected", order, draws=draws, seeds=seeds, n_under=n_under)
+    order, n_under = order_selected(
+        fixed.seeds, columns.pulls, draws, settings.min_pulls, leading=leading, excluded=fixed.excluded
+    )
+    return _packed(columns, settings, "selected", order, fixed, draws=draws, n_under=n_under)
 
 
 def _packed(
@@ -183,22 +212,26 @@ def _packed(
     settings: LearnerSettings,
     run_class: Literal["baseline", "selected"],
     order: Ints,
+    fixed: _Fixed,
     *,
-    seeds: Ints,
     draws: Floats | None = None,
     n_under: int = 0,
 ) -> PackedArms:
     """Fill the budget in this order; ``k`` holds selected runs back only."""
     cost = counted_cost(columns.token_cost)
     k = settings.k if run_class == "selected" else 0
+    packed = np.zeros(len(order), dtype=np.bool_)
+    candidates = order[: len(columns) - len(fixed.excluded)]
+    packed[: len(candidates)] = fill(cost[candidates], len(fixed.seeds), settings.budget_tokens, k)
     return PackedArms(
         run_class=run_class,
         leading=order,
-        packed=fill(cost[order], len(seeds), settings.budget_tokens, k),
+        packed=packed,
         token_cost=cost,
         pulls=columns.pulls,
         draws=draws,
-        seeds=seeds,
+        seeds=fixed.seeds,
+        excluded=fixed.excluded,
         n_under=n_under,
         budget_tokens=settings.budget_tokens,
         k=k,
@@ -208,7 +241,7 @@ def _packed(
 
 def _is_final(packed: PackedArms) -> bool:
     """Return whether nothing behind the leading arms can go in: the limit is reached, or too few tokens are left."""
-    if len(packed.leading) == len(packed.token_cost):
+    if len(packed.leading) >= packed.n_candidates:
         return True
     if packed.k and int(packed.packed.sum()) >= packed.k:
         return True
@@ -217,6 +250,7 @@ def _is_final(packed: PackedArms) -> bool:
     left = packed.budget_tokens - int(packed.token_cost[packed.included_places].sum())
     behind = np.ones(len(packed.token_cost), dtype=np.bool_)
     behind[packed.leading] = False
+    behind[packed.excluded] = False
     return left < int(packed.token_cost.min(where=behind, initial=np.iinfo(np.int64).max))
 
 
@@ -307,7 +341,7 @@ def extended(
     columns : ArmColumns of n_arms
         Counts of the new candidates, sorted by id.
     settings : LearnerSettings
-        Settings in force: budget, k, min_pulls and seeds.
+        Settings in force: budget, k, min_pulls, seeds and excluded arms.
     seed : int
         Of this draw, from 0 to 2^128 - 1.
     revision : int
@@ -346,7 +380,7 @@ def _limited(selection: Selection, settings: LearnerSettings, *, n_fixed: int) -
     decisions: list[Decision] = []
     for at, one in enumerate(selection.decisions):
         decided = one
-        if at >= n_fixed and one.reason != "seed":
+        if at >= n_fixed and one.included and one.reason != "seed":
             is_full = 0 < most <= n_in
             is_dear = 0 < settings.budget_tokens < spent + one.token_cost
             if is_full or is_dear:
@@ -361,8 +395,8 @@ def _limited(selection: Selection, settings: LearnerSettings, *, n_fixed: int) -
 def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerSettings) -> Selection:
     """Return what a held selection says of the arms on offer now.
 
-    Nothing is drawn, and no arm comes back in. Where the limits are smaller now, or arms dearer, the last in order
-    leave until the others fit; seeds stay.
+    Nothing is drawn, and no arm comes back in. Arms that a setting excludes by now leave, seeds too, and rank last.
+    Where the limits are smaller now, or arms dearer, the last in order leave until the others fit; seeds stay.
 
     Parameters
     ----------
@@ -378,9 +412,15 @@ def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerS
     Selection
         One decision per arm on offer, ranked from 1 in the order of the hold.
     """
+    left_out = settings.left_out
+    known = [one for one in held.decisions if one.arm in token_costs]
+    stay, leave = (
+        [one for one in known if (one.arm in left_out) == is_excluded] for is_excluded in (False, True)
+    )
+    leave = [msgspec.structs.replace(one, included=False, reason="excluded") for one in leave]
     rows = [
         msgspec.structs.replace(one, rank=rank, token_cost=max(token_costs[one.arm], 0))
-        for rank, one in enumerate((one for one in held.decisions if one.arm in token_costs), start=1)
+        for rank, one in enumerate([*stay, *leave], start=1)
     ]
     spent, n_in = sum(one.token_cost for one in rows if one.included), sum(one.included for one in rows)
     most = settings.k if held.run_class == "selected" else 0
@@ -399,7 +439,8 @@ def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerS
         k=settings.k,
         min_pulls=settings.min_pulls,
         over_budget=0 < settings.budget_tokens < spent,
-        truncated=held.run_class == "baseline" and not all(one.included for one in rows),
+        truncated=held.run_class == "baseline"
+        and not all(one.included or one.reason == "excluded" for one in rows),
     )
 
 
@@ -414,8 +455,8 @@ def _with_left(rows: Sequence[Decision], budget_tokens: int) -> Iterator[Decisio
 def settings_hash(settings: LearnerSettings) -> str:
     """Return sixteen hexadecimal digits that change with any setting that selection uses.
 
-    Heeded: phase, baseline rate, budget, k, min_pulls and the seeds (not their order). Priors act through the
-    columns.
+    Heeded: phase, baseline rate, budget, k, min_pulls, the seeds and the excluded arms (not their order). Without
+    excluded arms it is the hash of versions that did not know them. Priors act through the columns.
 
     Parameters
     ----------
@@ -434,7 +475,7 @@ def settings_hash(settings: LearnerSettings) -> str:
     >>> settings_hash(LearnerSettings()) == settings_hash(LearnerSettings(k=3))
     False
     """
-    heeded = (
+    heeded: tuple[object, ...] = (
         settings.phase,
         float(settings.baseline_rate),
         settings.budget_tokens,
@@ -442,6 +483,8 @@ def settings_hash(settings: LearnerSettings) -> str:
         settings.min_pulls,
         sorted(set(settings.seed_arms)),
     )
+    if settings.excluded_arms:
+        heeded = (*heeded, sorted(set(settings.excluded_arms)))
     return hashlib.blake2b(msgspec.json.encode(heeded), digest_size=8).hexdigest()
 
 
@@ -455,6 +498,7 @@ def _everything(columns: ArmColumns) -> PackedArms:
         pulls=columns.pulls,
         draws=None,
         seeds=np.array([], dtype=np.int64),
+        excluded=np.array([], dtype=np.int64),
         n_under=0,
         budget_tokens=0,
         k=0,

@@ -24,7 +24,7 @@ from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
-from core.flows.settings import changed
+from core.flows.settings import changed, changed_all
 from core.records.alert import AlertsView
 from core.records.answers import ScaleAnswer
 from core.records.arm import ArmType
@@ -615,6 +615,15 @@ def problem_with(name: str, value: object) -> str | None:
     """Return why a setting can't have a value, or None."""
     try:
         changed(reading().frame.settings, name, value)
+    except ArmscopeError as problem:
+        return problem.problem
+    return None
+
+
+def problem_together(changes: Mapping[str, object]) -> str | None:
+    """Return why settings can't have these values together, or None; each alone is sound."""
+    try:
+        changed_all(reading().frame.settings, changes)
     except ArmscopeError as problem:
         return problem.problem
     return None

@@ -126,7 +126,14 @@ _CHILDREN: Final = (
 """Attributes of mypy's nodes that hold other nodes."""
 _OWN_OF_CORE: Final = frozenset(
     f"core.explained.{name}"
-    for name in ("arm.chance_words", "arm.missing_noun", "arm.of_hundred", "arm.used_in", "server.server")
+    for name in (
+        "arm.chance_of",
+        "arm.chance_words",
+        "arm.missing_noun",
+        "arm.of_hundred",
+        "arm.used_in",
+        "server.server",
+    )
 )
 """Functions of core whose answers are numbers and our own words."""
 _PUTTING: Final = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -84,6 +85,43 @@ def test_a_selection_keeps_its_promises(seed: int, n_arms: int, budget: int, k: 
     check_budget(chosen, budget)
     assert select(columns, heeded, seed=int(chosen.seed), revision=chosen.revision) == chosen
     assert chosen.seed == str(seed)
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 2**128 - 1),
+    n_arms=st.integers(0, 40),
+    excluded=st.sets(st.integers(0, 44)),
+    budget=st.sampled_from([0, 500, 4_000]),
+    k=st.sampled_from([0, 1, 8]),
+    rate=st.sampled_from([0.0, 0.5, 1.0]),
+)
+def test_an_excluded_arm_is_never_in_and_the_others_are_packed_without_it(
+    *, seed: int, n_arms: int, excluded: set[int], budget: int, k: int, rate: float
+) -> None:
+    """Law: the same draws and order, and the packing of the others alone; seeds and unknown ids are excluded, too."""
+    columns = inventory(np.random.default_rng(n_arms), n_arms)
+    seeds, out = NAMES[3:6], {NAMES[at] for at in excluded}
+    usual = LearnerSettings(baseline_rate=rate, budget_tokens=budget, k=k, seed_arms=tuple(seeds))
+    heeded = msgspec.structs.replace(usual, excluded_arms=tuple(sorted(out)))
+    plain, chosen = (select(columns, one, seed=seed, revision=7) for one in (usual, heeded))
+    assert {one.arm: one.draw for one in chosen.decisions} == {one.arm: one.draw for one in plain.decisions}
+    assert (chosen.run_class, chosen.beliefs) == (plain.run_class, plain.beliefs)
+    rest = [one for one in chosen.decisions if one.arm not in out]
+    last = chosen.decisions[len(rest) :]
+    assert [one.arm for one in last] == sorted(out & {*columns.keys})
+    assert {(one.included, one.reason) for one in last} <= {(False, "excluded")}
+    assert [one.arm for one in rest] == [one.arm for one in plain.decisions if one.arm not in out]
+    cost, most = [one.token_cost for one in rest], k if chosen.run_class == "selected" else 0
+    n_seeds = len({*seeds} & {*columns.keys} - out)
+    assert [one.included for one in rest] == plain_fill(cost, n_seeds, budget, most)
+    assert [one.reason for one in rest].count("seed") == n_seeds
+    assert chosen.truncated == (chosen.run_class == "baseline" and not all(one.included for one in rest))
+    check_budget(chosen, budget)
+    assert select(columns, heeded, seed=int(chosen.seed), revision=chosen.revision) == chosen
+    assert (chosen.settings_hash == plain.settings_hash) == (not out)
+    passive = select(columns, msgspec.structs.replace(heeded, phase="passive"), seed=seed)
+    assert passive.included == columns.keys
 
 
 def check_order(chosen: Selection, columns: ArmColumns, k: int) -> None:
@@ -182,9 +220,12 @@ def test_settings_hash_heeds_what_selection_heeds() -> None:
         LearnerSettings(k=1),
         LearnerSettings(min_pulls=6),
         LearnerSettings(seed_arms=()),
+        LearnerSettings(excluded_arms=("tool:a:a", "tool:b:b")),
     ]
     hashes = {settings_hash(one) for one in (plain, *others)}
-    assert len(hashes) == 7
+    assert len(hashes) == 8
+    assert settings_hash(LearnerSettings(excluded_arms=("tool:b:b", "tool:a:a"))) in hashes
+    assert settings_hash(plain) == "c014e110687621d4", "as versions without excluded arms computed it"
     assert settings_hash(LearnerSettings(seed_arms=plain.seed_arms[::-1])) == settings_hash(plain)
 
 
@@ -198,7 +239,10 @@ def test_a_seed_out_of_range_is_refused(seed: int) -> None:
     ("budget", "k"), [(3_000, 0), (60_000, 0), (2_000_000, 0), (0, 40), (0, 4_000), (9_000, 30)]
 )
 @pytest.mark.parametrize("least_cost", [1, 40])
-def test_ordering_only_the_front_changes_nothing(budget: int, k: int, least_cost: int) -> None:
+@pytest.mark.parametrize("n_excluded", [0, 40, 5_500])
+def test_ordering_only_the_front_changes_nothing(
+    budget: int, k: int, least_cost: int, n_excluded: int
+) -> None:
     chance = np.random.default_rng(11)
     n_arms = 6_000
     pulls = chance.integers(0, 40, n_arms)
@@ -210,11 +254,21 @@ def test_ordering_only_the_front_changes_nothing(budget: int, k: int, least_cost
         failures=(pulls - good).tolist(),
         costs=chance.integers(least_cost, 900, n_arms).tolist(),
     )
-    heeded = LearnerSettings(baseline_rate=0.0, budget_tokens=budget, k=k, seed_arms=tuple(names[70:73]))
+    excluded = np.sort(chance.permutation(np.delete(np.arange(n_arms), range(70, 73)))[:n_excluded])
+    heeded = LearnerSettings(
+        baseline_rate=0.0,
+        budget_tokens=budget,
+        k=k,
+        seed_arms=tuple(names[70:73]),
+        excluded_arms=tuple(names[at] for at in excluded),
+    )
     packed = pack(columns, heeded, seed=4)
     assert packed.draws is not None
-    order, n_under = order_selected(packed.seeds, columns.pulls, packed.draws, heeded.min_pulls)
+    order, n_under = order_selected(
+        packed.seeds, columns.pulls, packed.draws, heeded.min_pulls, excluded=excluded
+    )
     assert packed.order.tolist() == order.tolist()
     assert packed.n_under == n_under
-    assert packed.included.tolist() == plain_fill(packed.cost.tolist(), 3, budget, k)
+    cost = packed.cost[: n_arms - n_excluded].tolist()
+    assert packed.included.tolist() == [*plain_fill(cost, 3, budget, k), *[False] * n_excluded]
     assert packed.included_places.tolist() == order[packed.included].tolist()

@@ -561,6 +561,7 @@ class _Known:
         self._asked_s: float | None = None
         self._costs: dict[str, int] = {}
         self._seeds: set[str] = set()
+        self._excluded: set[str] = set()
         self._budget_tokens = 0
 
     def is_due(self, now_s: float) -> bool:
@@ -575,6 +576,8 @@ class _Known:
         costs = {one.arm: one.token_cost for one in selection.decisions}
         self._costs = costs if is_all else self._costs | costs
         self._seeds |= {one.arm for one in selection.decisions if one.reason == "seed"}
+        self._excluded -= costs.keys()
+        self._excluded |= {one.arm for one in selection.decisions if one.reason == "excluded"}
         if not has_own_limits:
             self._budget_tokens = selection.budget_tokens
 
@@ -596,6 +599,7 @@ class _Known:
             return replace(settings, budget_tokens=0, k=0)
         return replace(
             settings,
+            excluded_arms=tuple({*settings.excluded_arms, *self._excluded}),
             budget_tokens=settings.budget_tokens if budget_tokens is None else budget_tokens,
             k=settings.k if k is None else k,
         )
@@ -604,12 +608,15 @@ class _Known:
 def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) -> Selection:
     """Choose without posteriors: seeds by id, then all others in random order, up to the budget and ``k``.
 
+    Excluded arms stay out.
+
     >>> chosen = fallback({"tool:a:a": 5, "tool:fs:Read": 900}, LearnerSettings(budget_tokens=901), seed=0)
     >>> chosen.run_class, [(one.arm, one.included, one.reason) for one in chosen.decisions]
     ('fallback', [('tool:fs:Read', True, 'seed'), ('tool:a:a', False, 'budget')])
     """
-    seeds = sorted(costs.keys() & set(settings.seed_arms))
-    others = sorted(costs.keys() - set(seeds))
+    seeds = sorted(costs.keys() & settings.always_in)
+    excluded = sorted(costs.keys() & settings.left_out)
+    others = sorted(costs.keys() - {*seeds, *excluded})
     Random(seed).shuffle(others)  # noqa: S311 - no secret
     budget, left = settings.budget_tokens, settings.budget_tokens
     room = settings.k or len(costs)
@@ -631,6 +638,18 @@ def fallback(costs: Mapping[str, int], settings: LearnerSettings, *, seed: int) 
         if fits:
             room -= 1
             left -= cost
+    n_decided = len(decisions)
+    decisions += [
+        Decision(
+            arm=arm,
+            included=False,
+            reason="excluded",
+            rank=n_decided + at,
+            token_cost=costs[arm],
+            budget_left=left if budget else None,
+        )
+        for at, arm in enumerate(excluded, 1)
+    ]
     return Selection(
         run_class="fallback",
         decisions=tuple(decisions),

@@ -4,12 +4,15 @@ The text is neither Markdown nor escaped. The caller escapes the ids and excerpt
 """
 
 from core.explained.arm import (
+    EXCLUDED,
     NOT_OFFERED,
     NOT_WEIGHED,
     ONLY_CALLED,
     PICKED,
     by_name,
+    chance_of,
     chance_words,
+    is_excluded,
     judgement,
     missing_noun,
     of_hundred,

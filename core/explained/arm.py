@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 from core.records.arm_summary import ArmVersions
 from core.records.counts import number_of
-from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, Judgement, RecentMean
+from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, JudgedPosterior, Judgement, RecentMean
 
 ONLY_CALLED: Final = "Only called tools are known, so the mean is too high."
 """Warning about a mean of arms whose inventory was inferred from calls."""
@@ -18,10 +18,22 @@ NOT_WEIGHED: Final = "its cost can't be weighed yet"
 PICKED: Final = "picked at any usefulness"
 NOT_OFFERED: Final = "not in the last 25 runs"
 """Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
+EXCLUDED: Final = "excluded by a setting"
+"""Instead of a chance of inclusion, a break-even or a reason: the setting ``excluded_arms`` names the arm."""
 
 
-def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 - one a name
+def judgement(one: Judgement, *, since: str) -> str:
     """Return the judgement of an arm and its reason. ``since`` is its time, as the client writes times."""
+    words = _judged(one, since=since)
+    return f"{words}; {EXCLUDED}" if is_excluded(one) else words
+
+
+def is_excluded(one: Judgement | JudgedPosterior) -> bool:
+    """Return whether a setting excludes the arm from the next prompts."""
+    return one.no_break_even == "excluded"
+
+
+def _judged(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 - one a name
     if one.n_named and not one.inclusions:
         return f"only {by_name(one.n_named, one.n_loaded)}"
     match one.name:
@@ -32,7 +44,7 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 -
         case "never_referenced":
             return f"never referenced in {number_of(one.n_observed, 'run')}"
         case "section":
-            return "section, always in"
+            return "section" if is_excluded(one) else "section, always in"
         case "seed":
             return "seed, always in"
         case "called_only":
@@ -47,13 +59,13 @@ def judgement(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 -
         case "not_worth":
             return f"does not earn its place: {_break_even(one)}"
         case "open" if one.break_even is None:
-            return f"undecided: {used_in(one)}; {NOT_WEIGHED}"
+            return f"undecided: {used_in(one)}{_unweighed(one)}"
         case "open":
             return f"undecided: {_break_even(one)}, within its interval"
         case "unopposed":
             return PICKED
         case "useful" | "not_useful":
-            return f"{used_in(one)}; {PICKED if one.no_break_even == 'always_in' else NOT_WEIGHED}"
+            return f"{used_in(one)}{_unweighed(one)}"
         case _:
             assert_never(one.name)
 
@@ -98,6 +110,16 @@ def used_in(one: Judgement) -> str:
             return f"used in at most {most} of 100 runs"
         case _:
             return f"used in {least} to {most} of 100 runs"
+
+
+def _unweighed(one: Judgement) -> str:
+    """Return why the arm has no break-even; "" for an excluded one, which is named as such anyway."""
+    return "" if is_excluded(one) else f"; {PICKED if one.no_break_even == 'always_in' else NOT_WEIGHED}"
+
+
+def chance_of(one: Judgement | JudgedPosterior) -> str:
+    """Return the chance of inclusion of an arm with its standard error, or why it has none."""
+    return EXCLUDED if is_excluded(one) else chance_words(one.chance, one.chance_error)
 
 
 def chance_words(share: float | None, error: float | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, Protocol
 
+from core.explained.arm import EXCLUDED
 from core.flows.queries import ArmFlip, RunArm, RunStory
 from core.records.arm import arm_type
 from core.records.bill import Spent
@@ -154,6 +155,7 @@ def why(arm: Decided) -> str:
         "baseline": "baseline",
         "passive": "passive phase",
         "k": "enough arms were in",
+        "excluded": EXCLUDED,
     }[arm.reason]
 
 
@@ -164,6 +166,8 @@ def flip(arm: RunArm, story: RunStory) -> str:
     """
     if arm.reason is None or story.selection is None:
         return NONE
+    if arm.reason == "excluded":
+        return "nothing: a setting excluded it"
     if arm.flip is None:
         return "unknown: the record doesn't replay"
     if arm.reason in {"budget", "k"}:

@@ -60,7 +60,7 @@ ENOUGH_PULLS: Final = 20
 ENOUGH_SESSIONS: Final = 10
 """With fewer, how far runs of one session resemble each other can't be measured."""
 
-NoBreakEven = Literal["always_in", "never_in", "not_offered", "unknown_cost"]
+NoBreakEven = Literal["always_in", "never_in", "not_offered", "unknown_cost", "excluded"]
 
 
 class RecentMean(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ Mode = Literal["standard", "openclaw"]
 Sticky = Literal["run", "session"]
 """How long a selection holds: for its run, or for its session until that was idle."""
 MAX_HOLD_MINUTES: Final = 1_440
-_NEWER: Final = frozenset({"sticky", "hold_minutes", "personal_numbers", "keep_runs_days"})
+_NEWER: Final = frozenset({"sticky", "hold_minutes", "personal_numbers", "keep_runs_days", "excluded_arms"})
 """Settings that versions up to 0.2.0 do not know."""
 
 DEFAULT_SEEDS: Final = (
@@ -79,7 +79,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ``sticky`` says how long a selection holds. With ``session`` it holds in its session until it was not used for
     ``hold_minutes``, as long as the provider keeps its cache. With ``personal_numbers`` exports to train on hold back
     rows with numbers of cards, bank accounts and social security. ``keep_runs_days`` is how long `compact` keeps the
-    rows of runs; 0 = off. Nothing is compacted without that command.
+    rows of runs; 0 = off. Nothing is compacted without that command. ``excluded_arms`` are in no prompt of the active
+    phase, even as seeds.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -105,6 +106,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     hold_minutes: int = 5
     personal_numbers: bool = False
     keep_runs_days: int = 0
+    excluded_arms: tuple[str, ...] = ()
 
     def document(self) -> dict[str, object]:
         """Return the settings for a file: newer ones only where they were changed, so that older versions read it.
@@ -119,6 +121,16 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             for name, value in plain.items()
             if name not in _NEWER or getattr(self, name) != getattr(unchanged, name)
         }
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Arms that no prompt of the present phase includes."""
+        return frozenset() if self.phase == "passive" else frozenset(self.excluded_arms)
+
+    @property
+    def always_in(self) -> frozenset[str]:
+        """Seeds that no setting excludes."""
+        return frozenset(self.seed_arms) - self.left_out
 
     def __post_init__(self) -> None:
         if not 0 <= self.baseline_rate <= 1:
@@ -143,7 +155,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 f"keep_runs_days must be a whole number from 0 to {MAX_KEEP_DAYS:,}, got {self.keep_runs_days}.",
                 next_step="0 keeps every run; 365 lets armscope compact delete runs that ended a year ago.",
             )
-        for key in self.seed_arms:
+        for key in (*self.seed_arms, *self.excluded_arms):
             check_key(key)
         _check_prices(self.prices)
         _check_weights(self.weight_by_agreement)

@@ -30,11 +30,13 @@ from core.records.limits import (
     whole,
 )
 
-Reason = Literal["seed", "under_explored", "draw", "baseline", "passive", "budget", "k"]
-"""Reasons for inclusion (first five) or exclusion (``budget``: did not fit; ``k``: enough arms were in)."""
+Reason = Literal["seed", "under_explored", "draw", "baseline", "passive", "budget", "k", "excluded"]
+"""Reasons for inclusion (first five) or exclusion (``budget``: did not fit; ``k``: enough arms were in; ``excluded``:
+the setting ``excluded_arms`` names it).
+"""
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
-LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k"})
+LEFT_OUT: Final[frozenset[Reason]] = frozenset({"budget", "k", "excluded"})
 _T = TypeVar("_T")
 SelectedClass = Literal["baseline", "selected", "passive", "fallback"]
 _CLASSES: Final = get_args(SelectedClass)
@@ -70,7 +72,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The arms of the next prompt with their reasons; enough to replay it.
 
     ``seed`` is the generator's, a whole number below 2^128, as text because it may exceed 64 bits. ``over_budget``:
-    the seed arms alone exceed the budget. ``truncated``: a baseline run left arms out for lack of budget. ``k`` (0 =
+    the seed arms alone exceed the budget. ``truncated``: a baseline run left arms out for lack of budget. Arms that a
+    setting excludes don't count there, and come last by rank. ``k`` (0 =
     unlimited) and ``min_pulls`` are the values in force for this selection, even where they excluded nothing. So
     other values can be tried on it later. Absent (`msgspec.UNSET`) = unknown, as in selections of older versions. A
     run without a selection has neither, because our settings did not make its prompt. ``held_since_ms`` is when its

@@ -7,7 +7,7 @@ Pulls needed until the interval is as narrow as requested, if the mean stays the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ import scipy
 
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.errors import InvalidInput
+from core.packing import seed_places
 from core.posterior.bands import pulls_to_next, typical_width_below
 from core.posterior.beta import interval
 from core.records.arm import ARM_TYPES, ArmType
@@ -154,7 +155,9 @@ class Confidence:
     convergence: Convergence
 
 
-def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> Confidence:
+def confidence(
+    columns: ArmColumns, summary: Summary, *, min_pulls: int = 5, excluded: Collection[str] = ()
+) -> Confidence:
     """Return how much is known of each arm; ``summary`` is that of ``columns``.
 
     Parameters
@@ -165,6 +168,8 @@ def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> 
         What is believed of the same arms.
     min_pulls : int, optional
         Pulls under which an arm is under-explored, 0 or more.
+    excluded : collection of str, optional
+        Ids of the arms that a setting excludes; none of them is under-explored.
 
     Returns
     -------
@@ -173,6 +178,8 @@ def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> 
     """
     band, pulls = summary.band, columns.pulls
     to_next = pulls_to_next(pulls)
+    is_under = pulls < min_pulls
+    is_under[seed_places(columns.keys, excluded)] = False
     # Without a pull nothing has been narrowed yet, so there is no typical width to be wider than.
     wider = summary.width >= typical_width_below(band)
     return Confidence(
@@ -190,7 +197,7 @@ def confidence(columns: ArmColumns, summary: Summary, *, min_pulls: int = 5) -> 
         median_width=_median_widths(band, summary.width),
         by_type=_by_type(columns.types, band),
         min_pulls=min_pulls,
-        under_explored=_first(pulls, pulls < min_pulls),
+        under_explored=_first(pulls, is_under),
         next_in_line=_first(to_next, to_next > 0),
         curves=tuple(reference_curve(mean) for mean in REFERENCE_MEANS),
         convergence=convergence(columns, summary),

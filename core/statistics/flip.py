@@ -91,7 +91,8 @@ class Flips:
 def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
     """Return a selection by rank; ``k`` is the limit that was in force, None if it is unknown.
 
-    A limit that was reached is read off the record.
+    A limit that was reached is read off the record. Arms that a setting excluded are left out: the packer never came
+    to them.
 
     Parameters
     ----------
@@ -105,7 +106,8 @@ def recorded(selection: Selection, *, k: int | None = None) -> Recorded:
     Recorded
         Its decisions by rank, as arrays.
     """
-    rows = sorted(selection.decisions, key=lambda decision: decision.rank)
+    candidates = (decision for decision in selection.decisions if decision.reason != "excluded")
+    rows = sorted(candidates, key=lambda decision: decision.rank)
     included = np.array([row.included for row in rows], dtype=np.bool_)
     reasons = [row.reason for row in rows]
     n_in = int(included.sum())

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from core.explained import chance_words
+from core.explained import EXCLUDED, chance_words, is_excluded
 from core.records.times import instant
 from dashboard import sentences, wording
 from dashboard.figures.arms import ArmRow, alarmed, ordered, ranked_rows, rows, table, telling
@@ -296,7 +296,7 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
             for one in judged
         ],
         "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
-        "chance of inclusion": [chance_words(one.chance) for one in judged],
+        "chance of inclusion": [EXCLUDED if is_excluded(one) else chance_words(one.chance) for one in judged],
         "its standard error": [sentences.error_words(one.chance_error) for one in judged],
     }
 

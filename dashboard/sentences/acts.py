@@ -88,13 +88,16 @@ def consequence(columns: ArmColumns, settings: LearnerSettings) -> Words:
     """Return the consequence of a reset for the next runs, as Markdown.
 
     An arm below the minimum of pulls precedes every drawn arm. So each of these is in the next selected runs until it
-    has that many. Seed arms are always included.
+    has that many. Seed arms are always included, excluded arms never.
     """
-    n_tried = len(columns) - sum(key in columns.places for key in set(settings.seed_arms))
+    n_excluded = sum(key in columns.places for key in settings.left_out)
+    n_tried = len(columns) - n_excluded - sum(key in columns.places for key in settings.always_in)
     if settings.phase == "passive":
         return Words(
             "**Nothing is selected while the learner is passive**; the arms stay at their new start."
         )
+    if n_excluded == len(columns):
+        return Words("**A setting excludes these arms**: they stay out of every prompt.")
     if n_tried == 0:
         return Words("**These are seed arms**: they stay in every prompt and begin to learn again.")
     arms = "this arm" if len(columns) == 1 else "these arms"

@@ -22,7 +22,11 @@ from dashboard.sentences.settings import setting_value
 from dashboard.wording import Markdown, Words
 
 _REASONS_OUT: Final[Mapping[Reason | None, str]] = MappingProxyType(
-    {"k": "enough arms were in", "budget": "the budget had no room for it"}
+    {
+        "k": "enough arms were in",
+        "budget": "the budget had no room for it",
+        "excluded": explained.EXCLUDED,
+    }
 )
 _VALUE_CHARS: Final = 40
 _CELL_CHARS: Final = 48
@@ -43,13 +47,14 @@ def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | No
         if path.since_ms is None
         else f"since {wording.day(path.since_ms, year_of_ms=year_of_ms)}"
     )
-    chance = explained.chance_words(one.chance)
+    is_excluded = explained.is_excluded(one)
+    chance = explained.EXCLUDED if is_excluded else explained.chance_words(one.chance)
     named, loaded = (
         wording.things(one.n_named, "run"),
         wording.count(one.n_loaded) if one.n_loaded else "none",
     )
     by_name = f" By name in {named}, found in {loaded}." if one.n_named else ""
-    inclusion = f" Chance of inclusion{':' if one.chance is None else ''} {chance}."
+    inclusion = f" Chance of inclusion{':' if one.chance is None or is_excluded else ''} {chance}."
     return (
         f"Mean {wording.mean(one.mean)}, 95% interval {wording.interval(one.interval.lower, one.interval.upper)}, "
         f"from {pulls(one)} {since}. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.explained import chance_words, of_hundred
+from core.explained import EXCLUDED, chance_words, is_excluded, of_hundred
 from core.flows.queries import Inclusion
 from core.records.judgement import Judgement
 from core.statistics.inclusion import Chance
@@ -21,6 +21,8 @@ def worth(
     stands = f" Its chance of inclusion is **{chance_words(one.chance)}**{_error(one.chance_error)}."
     if one.no_break_even == "not_offered":
         return f"**Not in {_runs(inclusion)}**, so it has no chance of inclusion and no break-even yet."
+    if is_excluded(one):
+        return Words(f"**{wording.capital(Words(EXCLUDED))}**: it is in no prompt, at any usefulness.")
     if one.no_break_even == "unknown_cost":
         return f"Its cost is unknown, so **its worth can’t be weighed** under a budget.{stands}"
     if one.no_break_even == "always_in":
@@ -98,7 +100,8 @@ def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> Words:
             "Chance of inclusion: simulated with every arm as a candidate, since there is no run yet."
         )
     words = f"Chance of inclusion: how likely the arm is picked, simulated on {_runs(inclusion)}."
-    n_missing = sum(arm not in inclusion.chances for arm in arms)
-    if not n_missing:
-        return words
-    return f"{words} No bar: not offered in these runs ({wording.things(n_missing, 'arm')})."
+    n_excluded = sum(inclusion.arms[arm].no_break_even == "excluded" for arm in arms)
+    n_missing = sum(inclusion.arms[arm].no_break_even == "not_offered" for arm in arms)
+    parts = {EXCLUDED: n_excluded, "not offered in these runs": n_missing}
+    why = [f"{reason} ({wording.things(n, 'arm')})" for reason, n in parts.items() if n]
+    return Words(f"{words} No bar: {', '.join(why)}.") if why else words

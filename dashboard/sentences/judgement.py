@@ -201,7 +201,8 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
         return composed("It is chosen ", Phrase("at any usefulness"), ".")
     if one.break_even is None and one.name != "not_worth":
         why = "it is picked at any usefulness" if one.no_break_even == "always_in" else explained.NOT_WEIGHED
-        return composed("It is ", Phrase(explained.used_in(one)), f": {why}.")
+        end = f", and {explained.EXCLUDED}" if explained.is_excluded(one) else f": {why}"
+        return composed("It is ", Phrase(explained.used_in(one)), f"{end}.")
     cost = "" if token_cost is None else f" its {wording.things(token_cost, 'token')}"
     if one.break_even is None:
         return composed(

@@ -77,6 +77,12 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         explains="Always in, at any belief. Unknown ids are ignored. Default: the detector's list.",
         allowed="ids that read type:category:name",
     ),
+    "excluded_arms": SettingWords(
+        label="Excluded arms, one a line",
+        explains="In no prompt, for example until a detector is repaired. Unknown ids are ignored. In the passive "
+        "phase nothing is left out.",
+        allowed="ids of arms, none of them a seed",
+    ),
     "mode": SettingWords(
         label="Detection",
         explains="How skills, files and memories are recognised. Standard: whole words, and 20 characters of a "
@@ -166,6 +172,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "sticky",
         "hold_minutes",
         "seed_arms",
+        "excluded_arms",
     ),
     "Recognising": ("mode", "meta_tools"),
     "Believing": ("priors",),
@@ -282,6 +289,10 @@ def setting_effects(shown: SettingsPreview) -> list[Markdown]:
         parts.append(
             f"{wording.count(known)} of {wording.things(len(after.seed_arms), 'seed')} are arms here."
         )
+    if after.excluded_arms != before.excluded_arms:
+        known = len(set(after.excluded_arms) & set(shown.columns.keys))
+        n_excluded = wording.things(len(after.excluded_arms), "excluded arm")
+        parts.append(f"{wording.count(known)} of {n_excluded} are arms here.")
     if after.mode != before.mode or after.meta_tools != before.meta_tools:
         parts.append(Words("It applies to runs recorded from then on; earlier runs stay as judged."))
     if after.priors != before.priors:

@@ -99,6 +99,23 @@ def test_a_draft_stays_while_another_group_is_open(open_page: Open, database: Pa
     assert (after.k, dict(after.prices)) == (3, {"large": 3.0})
 
 
+def test_no_arm_can_be_a_seed_and_excluded(open_page: Open, database: Path) -> None:
+    arms = keys(5)
+    world(database, arms, 12)
+    page = open_page("settings")
+    page.text_area(key=key("seed_arms")).set_value(arms[0]).run()
+    page.text_area(key=key("excluded_arms")).set_value(f"{arms[0]}\n{arms[1]}").run()
+    check(page)
+    assert any("name no arm of" in text.replace("\\", "") for text in texts(page))
+    assert page.button(key="send settings").disabled
+    page.text_area(key=key("seed_arms")).set_value(arms[2]).run()
+    check(page)
+    assert any("2 of 2 excluded" in text for text in texts(page))
+    page.button(key="send settings").click().run()
+    after = settings_of(database)
+    assert (after.seed_arms, after.excluded_arms) == ((arms[2],), (arms[0], arms[1]))
+
+
 def test_a_draft_shows_its_effect_and_changes_nothing_until_sent(open_page: Open, database: Path) -> None:
     world(database, keys(10), 40)
     page = open_page("settings")

@@ -381,10 +381,27 @@ ARMS = st.dictionaries(
 )
 
 
-@given(costs=ARMS, budget=st.integers(0, 1_500), k=st.integers(0, 12), seed=st.integers(0, 2**64 - 1))
-def test_a_fallback_packs_as_a_baseline_does(costs: dict[str, int], budget: int, k: int, seed: int) -> None:
-    settings = LearnerSettings(budget_tokens=budget, k=k)
+@given(
+    costs=ARMS,
+    budget=st.integers(0, 1_500),
+    k=st.integers(0, 12),
+    seed=st.integers(0, 2**64 - 1),
+    excluded=st.sets(st.sampled_from(["tool:fs:Read", "skill:s0:main", "skill:s1:main"])),
+)
+def test_a_fallback_packs_as_a_baseline_does(
+    costs: dict[str, int], budget: int, k: int, seed: int, excluded: set[str]
+) -> None:
+    settings = LearnerSettings(budget_tokens=budget, k=k, excluded_arms=tuple(excluded))
     chosen = fallback(costs, settings, seed=seed)
+    assert chosen == fallback(costs, settings, seed=seed)
+    gone = [one for one in chosen.decisions if one.arm in excluded]
+    assert [(one.arm, one.included, one.reason) for one in gone] == [
+        (arm, False, "excluded") for arm in sorted(excluded & costs.keys())
+    ]
+    assert [one.rank for one in chosen.decisions] == list(range(1, len(costs) + 1))
+    assert [*chosen.decisions[len(costs) - len(gone) :]] == gone
+    costs = {arm: cost for arm, cost in costs.items() if arm not in excluded}
+    chosen = msgspec.structs.replace(chosen, decisions=chosen.decisions[: len(costs)])
     order = [one.arm for one in chosen.decisions]
     n_seeds = len(costs.keys() & set(DEFAULT_SEEDS))
     assert sorted(order[:n_seeds]) == order[:n_seeds]
@@ -392,7 +409,6 @@ def test_a_fallback_packs_as_a_baseline_does(costs: dict[str, int], budget: int,
     assert sorted(order) == sorted(costs)
     packed = fill(np.array([costs[arm] for arm in order], dtype=np.int64), n_seeds, budget, k)
     assert [one.included for one in chosen.decisions] == packed.tolist()
-    assert chosen == fallback(costs, settings, seed=seed)
 
 
 def test_a_fallback_knows_the_arms_and_the_settings_that_were_last_seen(front: Front, tmp_path: Path) -> None:
@@ -408,6 +424,17 @@ def test_a_fallback_knows_the_arms_and_the_settings_that_were_last_seen(front: F
             assert (len(run.arms), run.arms[0], len(run.selection.decisions)) == (2, "tool:web:fetch", 3)
         with client.run(k=0) as run:
             assert len(run.arms) == 3
+    with Client(front.url, spool=tmp_path, **QUICK) as client:
+        front.be("passing")
+        until(lambda: request(client, f"r{time.monotonic()}").outcome == "recorded")
+        client.change("excluded_arms", ["tool:web:search"])
+        assert "tool:web:search" not in client.select(TOOLS, k=0).included
+        with client.run(TOOLS, k=0) as run:
+            assert run.tools == TOOLS[1:]
+        front.be("refused")
+        with client.run(TOOLS, k=0) as run:
+            assert run.selection.run_class == "fallback"
+            assert run.tools == TOOLS[1:], "by what its last selections excluded"
     with Client("http://127.0.0.1:1", spool=tmp_path, **QUICK) as unknowing, unknowing.run() as run:
         assert (run.arms, run.tools, run.guidance) == ((), [], None)
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import open_learner
+from core import explained, open_learner
 from core.columns import HELD_COIN, UNKNOWN, is_held_coin, plain_prob
 from core.errors import InvalidInput, InvalidSetting, UnknownLearner
 from core.flows import queries
@@ -26,7 +26,7 @@ from core.flows.learners import create_learner
 from core.flows.offers import offer
 from core.flows.queries.savings import used_in
 from core.flows.select import select
-from core.flows.settings import change, in_force
+from core.flows.settings import change, change_all, in_force
 from core.flows.undo import redo, undo
 from core.policy import on_offer
 from core.records.arm import Arm
@@ -220,6 +220,7 @@ def test_pressure_never_draws_again(context: Context) -> None:
     budget=st.integers(0, 200),
     k=st.integers(0, 12),
     n_seeds=st.integers(0, 3),
+    excluded=st.sets(st.integers(0, 13)),
     is_baseline=st.booleans(),
 )
 def test_what_holds_is_the_front_of_the_hold_that_fits(
@@ -230,9 +231,10 @@ def test_what_holds_is_the_front_of_the_hold_that_fits(
     budget: int,
     k: int,
     n_seeds: int,
+    excluded: set[int],
     is_baseline: bool,
 ) -> None:
-    """Law: what is in is the held order from its front, as long as it fits; seeds are always in."""
+    """Law: what is in is the held order from its front, as long as it fits; seeds are in, excluded arms out."""
     rows = tuple(
         Decision(
             arm=KEYS[at],
@@ -252,10 +254,19 @@ def test_what_holds_is_the_front_of_the_hold_that_fits(
         revision=1,
     )
     now = {KEYS[at]: later[at] for at in range(len(costs)) if offered[at]}
-    chosen = on_offer(held, now, LearnerSettings(budget_tokens=budget, k=k))
-    assert [one.arm for one in chosen.decisions] == [one.arm for one in rows if one.arm in now]
+    out = tuple(KEYS[at] for at in sorted(excluded))
+    heeded = LearnerSettings(budget_tokens=budget, k=k, excluded_arms=out)
+    chosen = on_offer(held, now, heeded)
+    offered_now = [one.arm for one in rows if one.arm in now]
+    gone = [arm for arm in offered_now if arm in out]
+    assert [one.arm for one in chosen.decisions] == [*(arm for arm in offered_now if arm not in out), *gone]
     assert [one.rank for one in chosen.decisions] == list(range(1, len(now) + 1))
-    in_hold = [one for one in rows if one.included and one.arm in now]
+    assert [(one.included, one.reason) for one in chosen.decisions if one.arm in out] == [
+        (False, "excluded")
+    ] * len(gone)
+    left_out = [one for one in chosen.decisions if not one.included and one.arm not in out]
+    assert chosen.truncated == (is_baseline and bool(left_out))
+    in_hold = [one for one in rows if one.included and one.arm in now and one.arm not in out]
     seeds = [one.arm for one in in_hold if one.reason == "seed"]
     others = [one.arm for one in in_hold if one.reason != "seed"]
     assert chosen.included == (*seeds, *others[: len(chosen.included) - len(seeds)])
@@ -268,7 +279,50 @@ def test_what_holds_is_the_front_of_the_hold_that_fits(
     assert fits(kept) or kept == seeds
     if len(kept) < len(in_hold):
         assert not fits([*seeds, *others[: len(kept) - len(seeds) + 1]])
-    assert on_offer(chosen, now, LearnerSettings(budget_tokens=budget, k=k)) == chosen
+    assert on_offer(chosen, now, heeded) == chosen
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_an_arm_that_is_excluded_leaves_the_hold_and_comes_back_with_the_undo(
+    context: Context, rate: float
+) -> None:
+    change(context, "baseline_rate", rate)
+    seed = Arm(key="tool:fs:Read", token_cost=10)
+    first = choose(context, [*ARMS, seed])
+    drawn = first.included[1]
+    act = change_all(context, {"seed_arms": (), "excluded_arms": [seed.key, drawn, "tool:other:unknown"]})[
+        1
+    ].id
+    without = choose(context, [*ARMS, seed])
+    assert without.included == tuple(arm for arm in first.included if arm not in {seed.key, drawn})
+    assert [one.arm for one in without.decisions[-2:]] == [seed.key, drawn]
+    assert {one.reason for one in without.decisions[-2:]} == {"excluded"}
+    assert without.guidance is not None
+    assert "Read" in without.guidance
+    record(context, run_with("without", without))
+    assert stored(context, "without") == without
+    story = queries.run(context, "without")
+    assert not story.differs
+    assert {explained.why(one) for one in story.arms if one.arm in {seed.key, drawn}} == {explained.EXCLUDED}
+    later = Arm(key="tool:other:later", token_cost=0)
+    change(context, "excluded_arms", [seed.key, drawn, later.key])
+    grown = choose(context, [*ARMS, seed, later])
+    assert grown.included == without.included
+    assert grown.decisions[-1].reason == "excluded"
+    record(context, run_with("fresh", choose(context, [*ARMS, seed], session=None)))
+    fresh = queries.run(context, "fresh")
+    assert fresh.replays
+    flips = [explained.flip(one, fresh) for one in fresh.arms if one.reason == "excluded"]
+    assert len(flips) == 2
+    assert all(words.startswith("nothing") for words in flips)
+    assert queries.verify(context).clean
+    undo(context, grown_act(context))
+    undo(context, act or "")
+    assert choose(context, [*ARMS, seed]).included == first.included, "nothing is drawn again"
+
+
+def grown_act(context: Context) -> str:
+    return queries.setting_changes(context)[0].id
 
 
 def test_an_arm_that_is_not_offered_keeps_its_position(context: Context) -> None:

@@ -12,7 +12,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.select import select
-from core.flows.settings import change
+from core.flows.settings import change, change_all, in_force
 from core.flows.undo import undo
 from core.records.arm import Arm, skill_key
 from core.records.candidate import file_candidate, skill_candidate, tool_candidate
@@ -36,6 +36,35 @@ def test_seeds_that_somebody_chose_stay(tmp_path: Path) -> None:
     change(context, "seed_arms", ["tool:fs:Read"])
     change(context, "mode", "openclaw")
     assert queries.frame(context).settings.seed_arms == ("tool:fs:Read",)
+
+
+def test_an_excluded_arm_stays_out_where_it_becomes_a_seed(tmp_path: Path) -> None:
+    """A change to both is refused. An undo or a mode may bring both together."""
+    context = context_at(tmp_path / "a.db")
+    late = OPENCLAW_SEEDS[-1]
+    with pytest.raises(InvalidSetting, match="excluded_arms must name no arm of seed_arms, got") as raised:
+        change(context, "excluded_arms", ["tool:x:a", DEFAULT_SEEDS[0]])
+    assert raised.value.next_step is not None
+    assert "Take it out" in raised.value.next_step
+    assert in_force(context).excluded_arms == ()
+    change(context, "excluded_arms", [late])
+    change(context, "mode", "openclaw")
+    assert late in in_force(context).seed_arms
+    change(context, "k", 5)
+    offered = [Arm(key=late), Arm(key="tool:x:b")]
+    assert late not in select(context, offered).included
+    with pytest.raises(InvalidSetting):
+        change(context, "seed_arms", [late])
+    moved = change_all(context, {"seed_arms": [late], "excluded_arms": ["tool:x:b"]})
+    assert select(context, offered).included == (late,)
+    undo(context, moved[1].id or "")
+    assert late not in select(context, offered).included
+    assert queries.verify(context).clean
+    change(context, "phase", "passive")
+    assert set(select(context, offered).included) == {late, "tool:x:b"}, "nothing is left out"
+    document = LearnerSettings(excluded_arms=("tool:x:b",)).document()
+    assert document["excluded_arms"] == ("tool:x:b",)
+    assert "excluded_arms" not in LearnerSettings().document(), "older versions read the file"
 
 
 @pytest.mark.parametrize("seeds", [None, list(DEFAULT_SEEDS), ["tool:web:WebFetch"]])

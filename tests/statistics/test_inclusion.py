@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -113,6 +114,31 @@ def test_some_arms_have_no_break_even() -> None:
     passive = inclusion_chances(columns, LearnerSettings(phase="passive"), seed=0).of_arms()[3]
     assert (passive.chance, passive.no_break_even) == (1.0, "always_in")
     assert inclusion_chances(columns, LearnerSettings(), seed=0).of_arms()[3].no_break_even == "always_in"
+
+
+@pytest.mark.parametrize(("budget", "k"), [(1_200, 0), (0, 5), (1_500, 6), (0, 0)])
+def test_excluded_arms_are_never_in_and_the_others_compete_without_them(budget: int, k: int) -> None:
+    """Law: the chances of the others are those of candidates without the excluded arms, with the same draws."""
+    columns, out = inventory(), [0, 4, 9]
+    heeded = LearnerSettings(baseline_rate=0.3, seed_arms=(KEYS[1],), budget_tokens=budget, k=k)
+    excluding = msgspec.structs.replace(
+        heeded, excluded_arms=(*(KEYS[at] for at in out), "tool:other:unknown")
+    )
+    found = inclusion_chances(columns, excluding, seed=0, standard_error=1.0)
+    others = np.delete(np.arange(len(columns)), out)
+    alone = inclusion_chances(
+        columns, heeded, seed=0, standard_error=1.0, candidates=sets_of((others.tolist(), 1))
+    )
+    assert (found.chance[others] == alone.chance[others]).all()
+    assert (found.chance[out] == 0).all()
+    assert (found.standard_error[out] == 0).all()
+    arms_found = found.of_arms()
+    assert {(arms_found[at].no_break_even, arms_found[at].break_even_mean) for at in out} == {
+        ("excluded", None)
+    }
+    assert "excluded" not in {arms_found[at].no_break_even for at in others}
+    passive = inclusion_chances(columns, msgspec.structs.replace(excluding, phase="passive"), seed=0)
+    assert (passive.chance == 1).all()
 
 
 def test_a_break_even_and_the_chance_beside_it_never_disagree() -> None:

@@ -42,7 +42,7 @@ def posteriors(line: typer.Context, filters: Fields, format_name: Format = None)
             effective_cell(one.effective_pulls),
             f"{one.inclusions:,}",
             one.confidence.replace("_", " "),
-            explained.chance_words(one.chance, one.chance_error),
+            explained.chance_of(one),
             judgement_cell(judged.get(one.arm)),
         )
         for one in sorted(result, key=lambda one: (-one.mean, one.arm))

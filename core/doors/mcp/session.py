@@ -170,8 +170,8 @@ class ProxySession:
             self._record(before)
 
     async def _selected(self, offered: Mapping[str, Arm]) -> Selection:
-        """Return a selection in time; without one, all tools."""
-        deadline_s = monotonic() + self._limits.select_s
+        """Return a selection in time; without one, all tools but the excluded."""
+        deadline_s, excluded = monotonic() + self._limits.select_s, set[str]()
         learner = await self._learner(self._limits.select_s)
         left_s = deadline_s - monotonic()
         if learner is not None and left_s > 0:
@@ -183,8 +183,11 @@ class ProxySession:
             else:
                 if selection.run_class != "fallback":
                     return selection
+                excluded = {one.arm for one in selection.decisions if one.reason == "excluded"}
         costs = {arm.key: arm.token_cost or 0 for arm in offered.values()}
-        return fallback(costs, LearnerSettings(seed_arms=()), seed=randbits(64))
+        return fallback(
+            costs, LearnerSettings(seed_arms=(), excluded_arms=tuple(excluded)), seed=randbits(64)
+        )
 
     async def _learner(self, limit_s: float | None) -> LearnerProtocol | None:
         done, _ = await asyncio.wait({self._opening}, timeout=limit_s)

@@ -346,8 +346,8 @@ def _marks(
 
 
 def _concerns(row: SettingRow, arm: str) -> bool:
-    """Return whether a change of a setting touches an arm: its prior, its seed, or what runs teach."""
-    if row.name == "seed_arms":
+    """Return whether a change of a setting touches an arm: its prior, its seed, its exclusion, or what runs teach."""
+    if row.name in {"seed_arms", "excluded_arms"}:
         return _has(row.before, arm) != _has(row.value, arm)
     if row.name == "priors":
         return _prior(row.before, arm) != _prior(row.value, arm)

@@ -59,7 +59,7 @@ def inclusion_in(snapshot: Snapshot, columns: ArmColumns) -> Inclusion:
 
 def _without_cost(chance: Chance) -> Chance:
     """Return the chance without the break-even of an arm whose cost is unknown: it is packed as if it had none."""
-    if chance.no_break_even == "not_offered":
+    if chance.no_break_even in {"not_offered", "excluded"}:
         return chance
     return replace(chance, break_even_mean=None, no_break_even="unknown_cost")
 

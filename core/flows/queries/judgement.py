@@ -115,7 +115,7 @@ def judgements(
         judged = judge(
             beliefs.columns,
             beliefs.summary,
-            frozenset(snapshot.settings.seed_arms),
+            snapshot.settings.always_in,
             changes=lately.changes,
             stale=stale_arms(beliefs.columns, lately.inclusions, lately.end_ms),
             chances=chances.arms,
@@ -285,7 +285,7 @@ def _by_worth(snapshot: Snapshot, columns: ArmColumns) -> Bools:
     not_section = np.array([of != "section" for of in columns.types], dtype=np.bool_)
     if reads.has_inferred(snapshot):
         return not_section
-    seeds = frozenset(snapshot.settings.seed_arms)
+    seeds = snapshot.settings.always_in
     not_seed = np.array([key not in seeds for key in columns.keys], dtype=np.bool_)
     return np.asarray(not_section & not_seed & (columns.pulls >= ENOUGH_PULLS))
 
@@ -336,7 +336,10 @@ def confidence(context: Context, view: View = View()) -> confidence_of.Confidenc
     with context.reading() as snapshot:
         beliefs = belief_in(snapshot, view)
         return confidence_of.confidence(
-            beliefs.columns, beliefs.summary, min_pulls=snapshot.settings.min_pulls
+            beliefs.columns,
+            beliefs.summary,
+            min_pulls=snapshot.settings.min_pulls,
+            excluded=snapshot.settings.left_out,
         )
 
 

@@ -105,7 +105,7 @@ def openclaw_posteriors(context: Context) -> tuple[ArmState, ...]:
             last_updated="" if last_at_ms == UNKNOWN else last_at_ms,
             confidence=CONFIDENCE[band],
             tier=band,
-            is_seed=key in chosen.seed_arms,
+            is_seed=key in chosen.always_in,
             is_underexplored=pulls < chosen.min_pulls,
             credible_interval=Limits(lower=lower, upper=upper),
         )

@@ -136,11 +136,13 @@ class _ArmRows(NamedTuple):
 def _arms(rows: _ArmRows, chosen: Selection | None, flip_values: Flips | None) -> tuple[RunArm, ...]:
     """Return every arm of the run: by rank if there was a selection, else by type and id, those in full first."""
     decided = () if chosen is None else chosen.decisions
-    first_sampled = next((at for at, row in enumerate(decided) if row.reason == "draw"), len(decided))
+    packed = [row for row in decided if row.reason != "excluded"]  # each with a flip
+    first_sampled = next((at for at, row in enumerate(packed) if row.reason == "draw"), len(packed))
     ranked = [
         _arm(row.arm, rows, row, flip=_flip(row, at, flip_values), is_sampled=at >= first_sampled)
-        for at, row in enumerate(decided)
+        for at, row in enumerate(packed)
     ]
+    ranked += [_arm(row.arm, rows, row) for row in decided if row.reason == "excluded"]
     known = {row.arm for row in decided}
     others = [_arm(key, rows) for key in rows.parts if key not in known]
     return (*ranked, *sorted(others, key=_by_part))

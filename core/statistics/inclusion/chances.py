@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import ArmColumns, CandidateSets, Floats, Ints
+from core.packing import seed_places
 from core.posterior.beta import cumulative
 from core.records.judgement import NoBreakEven
 from core.records.learner import LearnerSettings
@@ -129,8 +130,9 @@ class Chance:
 
     ``break_even_mean`` is the posterior mean at which the chance is one half at the arm's cost and present weight of
     evidence; None with ``no_break_even`` where the chance is above (``always_in``) or below (``never_in``) one half
-    at every mean. ``n_offering`` of the ``n_runs`` latest runs of its program offered the arm; where none did, the
-    chance is None and so is everything that follows from it (``not_offered``).
+    at every mean, or where a setting leaves the arm out (``excluded``). ``n_offering`` of the ``n_runs`` latest runs
+    of its program offered the arm; where none did, the chance is None and so is everything that follows from it
+    (``not_offered``).
     """
 
     chance: float | None
@@ -147,7 +149,8 @@ class Chances:
 
     ``chance = rate * baseline + (1 - rate) * selected``, in a run that offers the arm; all 1 in the passive phase.
     ``offered`` is the share of the next runs that offer it: where it is 0, there is no chance, and the others are
-    NaN. ``n_offering`` of the ``n_beside`` runs read of its program offered it.
+    NaN. ``n_offering`` of the ``n_beside`` runs read of its program offered it. ``excluded`` are the indexes of the
+    arms that a setting leaves out.
     """
 
     chance: Floats
@@ -161,6 +164,7 @@ class Chances:
     baseline_rate: float
     n_simulations: int
     seed: int
+    excluded: Ints
     samples: tuple[Sample, ...] = field(repr=False, compare=False)
 
     @property
@@ -189,14 +193,17 @@ class Chances:
         evidence.
 
         NaN with the reason where the chance is above (``always_in``) or below (``never_in``) one half at every mean,
-        as of seeds, or where no run offered the arm.
+        as of seeds, where a setting excludes the arm, or where no run offered it.
         """
         least, most = self._at_ends()
         result = np.full(len(self.chance), np.nan)
         open_ = np.flatnonzero((least < _HALF) & (most > _HALF))
         if len(open_):
             result[open_] = _crossing(open_, self._chance_at)
-        return result, tuple(map(_no_break_even, least.tolist(), most.tolist()))
+        why: list[NoBreakEven | None] = [*map(_no_break_even, least.tolist(), most.tolist())]
+        for index in self.excluded.tolist():
+            why[index] = "excluded"
+        return result, tuple(why)
 
     def _at_ends(self) -> tuple[Floats, Floats]:
         """Return the chance of each arm if it always drew 0, and if it always drew 1."""
@@ -247,7 +254,7 @@ def inclusion_chances(
     columns : ArmColumns of n_arms
         Counts of every arm, sorted by id.
     settings : LearnerSettings
-        Phase, baseline rate, budget, k, min_pulls and seeds of the next run.
+        Phase, baseline rate, budget, k, min_pulls, seeds and excluded arms of the next run.
     seed : int
         Of the random generator, 0 or more; the same one gives the same chances.
     candidates : CandidateSets or None, optional
@@ -266,7 +273,7 @@ def inclusion_chances(
     simulated.
     """
     sets = CandidateSets.everything(len(columns)) if candidates is None else candidates
-    rate = settings.baseline_rate
+    rate, excluded = settings.baseline_rate, seed_places(columns.keys, settings.left_out)
     samples = [
         _first(
             Sample.empty(SimulationPlan(columns, settings, places), n_runs=n_runs, number=number), rate, seed
@@ -275,7 +282,7 @@ def inclusion_chances(
         if len(places)
     ]
     while True:
-        combined = _combined(samples, sets, len(columns), rate, seed)
+        combined = _combined(samples, sets, len(columns), rate, seed=seed, excluded=excluded)
         times = np.nan_to_num(combined.standard_error / standard_error) ** 2
         growth = [
             float(times[one.plan.places].max()) if one.n_simulations < _most(one) else 0.0 for one in samples
@@ -305,7 +312,9 @@ def _most(sample: Sample) -> int:
     return min(max(_MOST_NUMBERS // len(sample.plan.places), 2 * _LEAST), _MOST)
 
 
-def _combined(samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate: float, seed: int) -> Chances:
+def _combined(
+    samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate: float, *, seed: int, excluded: Ints
+) -> Chances:
     """Return the mean over the sets, each weighed by its runs; errors of different sets are independent."""
     n_offering = sets.n_offering(n_arms)
     sums = np.zeros((3, n_arms))
@@ -327,6 +336,7 @@ def _combined(samples: Sequence[Sample], sets: CandidateSets, n_arms: int, rate:
         baseline_rate=rate,
         n_simulations=sum(one.n_simulations for one in samples),
         seed=seed,
+        excluded=excluded,
         samples=tuple(samples),
     )
 

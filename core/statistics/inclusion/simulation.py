@@ -45,8 +45,12 @@ class SimulationPlan:
         self.places = places
         self.alpha, self.beta = columns.alpha[places], columns.beta[places]
         self.cost = counted_cost(columns.token_cost[places])
-        self.seeds = np.flatnonzero(np.isin(places, seed_places(columns.keys, settings.seed_arms)))
-        self.others = np.setdiff1d(np.arange(len(places)), self.seeds, assume_unique=True)
+        self.seeds, self.excluded = (
+            np.flatnonzero(np.isin(places, seed_places(columns.keys, arms)))
+            for arms in (settings.always_in, settings.left_out)
+        )
+        fixed = np.concatenate((self.seeds, self.excluded))
+        self.others = np.setdiff1d(np.arange(len(places)), fixed, assume_unique=True)
         self._pulls = np.minimum(columns.pulls[places], settings.min_pulls)
         self._is_passive = settings.phase == "passive"
         self._left = (settings.budget_tokens or int(self.cost.sum())) - int(self.cost[self.seeds].sum())
@@ -61,6 +65,7 @@ class SimulationPlan:
         when another arm's belief or the settings change, so that two simulations differ by the change alone.
         """
         result = np.full((n_simulations, len(self.places)), ALWAYS)
+        result[:, self.excluded] = NEVER
         if self._all_fit(run_class):
             return result
         left = np.full(n_simulations, self._left)
@@ -77,8 +82,8 @@ class SimulationPlan:
         return result
 
     def order(self, n_simulations: int, *, seed: int, stream: tuple[int, int]) -> Ints:
-        """Return the columns of all arms but the seeds in the order in which selected runs, one row each, come to
-        them.
+        """Return the columns of all arms but seeds and excluded ones in the order in which selected runs, one row
+        each, come to them.
 
         The draws are those of `thresholds` with the same seed and stream.
         """
@@ -107,11 +112,11 @@ class SimulationPlan:
         return change
 
     def is_certain(self, run_class: SimulatedClass) -> Bools:
-        """Return the arms whose inclusion does not depend on chance: seeds, all if all fit, those larger than the
-        budget left.
+        """Return the arms whose inclusion does not depend on chance: seeds, excluded arms, all if all fit, those
+        larger than the budget left.
         """
         certain = self.cost > self._left
-        certain[self.seeds] = True
+        certain[self.seeds] = certain[self.excluded] = True
         return certain | (self._all_fit(run_class) or self._room(run_class) <= 0)
 
     def _groups(self, run_class: SimulatedClass) -> Iterator[Ints]:

@@ -9,6 +9,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Bools, FeedDays, Ints, LedgerSums, UsageColumns
+from core.packing import seed_places
 from core.records.arm import ArmType, arm_type
 from core.records.judgement import JudgementName
 from core.records.learner import LearnerSettings
@@ -193,7 +194,7 @@ def attention(
         _about_savings(saved, settings),
         _about_share(saved),
         _about_stale(columns, _places(columns, alarmed, "stale")),
-        _about_under_explored(columns, settings.min_pulls),
+        _about_under_explored(columns, settings),
         _about_never(columns, _places(columns, alarmed, "never_referenced"), observed(columns, ledger).n),
         _about_rejected(happened),
         _about_graders(happened),
@@ -437,8 +438,10 @@ def _about_stale(columns: ArmColumns, stale: Ints) -> Attention | None:
     return Attention(kind="stale_arms", severity="warning", count=len(keys), arms=keys)
 
 
-def _about_under_explored(columns: ArmColumns, min_pulls: int) -> Attention | None:
-    under = np.flatnonzero(columns.pulls < min_pulls)
+def _about_under_explored(columns: ArmColumns, settings: LearnerSettings) -> Attention | None:
+    is_under = columns.pulls < settings.min_pulls
+    is_under[seed_places(columns.keys, settings.left_out)] = False
+    under = np.flatnonzero(is_under)
     if not len(under):
         return None
     keys = _keys(columns, under[np.argsort(columns.pulls[under], kind="stable")])

@@ -7,6 +7,7 @@ from typing import Final
 import streamlit as st
 
 from core.columns import UNKNOWN
+from core.explained import EXCLUDED
 from core.flows.queries import ArmPath, Belief
 from core.records.arm import MICRO
 from dashboard import pages, queries, wording
@@ -98,7 +99,10 @@ def _facts(known: Belief, index: int, arm_path: ArmPath) -> list[Words]:
     facts = [Words("tokens unknown") if cost is None else wording.things(cost, "token")]
     facts.append(f"prior {wording.beta(alpha, beta)}")
     facts.append(f"epoch {arm_path.epoch_no}")
-    if columns.keys[index] in reading().frame.settings.seed_arms:
+    settings = reading().frame.settings
+    if columns.keys[index] in settings.left_out:
+        facts.append(Words(EXCLUDED))
+    if columns.keys[index] in settings.always_in:
         facts.append(Words("seed, always in"))
     return facts
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core.columns import Ints
+from core.explained import is_excluded
 from core.flows.queries import Belief
 from core.records.judgement import Judgement
 from core.records.posterior import BANDS
@@ -192,8 +193,9 @@ def _arm_frame(
     }
     if truth:
         cells["planted"] = [truth.get(key) for key in shown]
-    if any(one.chance is not None for one in judgements):
-        cells["chance of inclusion"] = [_percent(one.chance, 0) for one in judgements]
+    chances = [None if is_excluded(one) else one.chance for one in judgements]
+    if any(chance is not None for chance in chances):
+        cells["chance of inclusion"] = [_percent(chance, 0) for chance in chances]
     cells["id"] = [wording.plain(key) for key in shown]
     return pd.DataFrame(cells)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from core.explained import NOT_OFFERED, chance_words
+from core.explained import EXCLUDED, NOT_OFFERED, chance_words
 from core.flows.queries import ResetPreview
+from core.records.learner import LearnerSettings
 from core.records.posterior import BANDS
 from dashboard import wording
 from dashboard.reading import cached_figure, reading
@@ -32,10 +32,11 @@ _PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
 
 def changes(shown: ResetPreview) -> None:
     """Draw every arm that a reset would touch, now and after."""
-    seeds = reading().frame.settings.seed_arms
+    settings = reading().frame.settings
     n_arms = len(shown.columns)
     frame = cached_figure(
-        ("reset table", shown.target, shown.columns.keys), lambda: frame_to_arrow(_reset_frame(shown, seeds))
+        ("reset table", shown.target, shown.columns.keys),
+        lambda: frame_to_arrow(_reset_frame(shown, settings)),
     )
     st.dataframe(
         frame,
@@ -50,7 +51,7 @@ def changes(shown: ResetPreview) -> None:
     )
 
 
-def _reset_frame(shown: ResetPreview, seeds: Sequence[str]) -> pd.DataFrame:
+def _reset_frame(shown: ResetPreview, settings: LearnerSettings) -> pd.DataFrame:
     columns, now = shown.columns, shown.summary
     places = range(len(columns))
     return pd.DataFrame(
@@ -68,7 +69,7 @@ def _reset_frame(shown: ResetPreview, seeds: Sequence[str]) -> pd.DataFrame:
                 wording.interval(float(low), float(high))
                 for low, high in zip(shown.lower, shown.upper, strict=True)
             ],
-            "chance of inclusion": [_chance_words(shown, at, seeds) for at in places],
+            "chance of inclusion": [_chance_words(shown, at, settings) for at in places],
             "id": [wording.plain(key) for key in columns.keys],
         }
     )
@@ -89,9 +90,11 @@ def _reset_columns() -> dict[str, Any]:
     }
 
 
-def _chance_words(shown: ResetPreview, at: int, seeds: Sequence[str]) -> str:
+def _chance_words(shown: ResetPreview, at: int, settings: LearnerSettings) -> str:
     """Return an arm's chance of inclusion in the next run, now → after."""
-    if shown.columns.keys[at] in seeds:
+    if shown.columns.keys[at] in settings.left_out:
+        return EXCLUDED
+    if shown.columns.keys[at] in settings.always_in:
         return "always in (seed)"
     if np.isnan(shown.chance_now[at]):
         return NOT_OFFERED

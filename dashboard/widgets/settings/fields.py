@@ -216,6 +216,7 @@ FIELDS: Final[dict[str, Field]] = {
     "sticky": _choice(get_args(Sticky)),
     "hold_minutes": _whole(),
     "seed_arms": _lines(),
+    "excluded_arms": _lines(),
     "meta_tools": _lines(),
     "priors": Field(
         draw=_draw_priors,

@@ -40,18 +40,26 @@ def fields() -> Drafts:
     changes: dict[str, object] = {}
     problems: dict[str, str] = {}
     groups = sentences.SETTING_GROUPS
-    for tab, names in zip(
-        st.tabs(
-            [wording.literal(group) for group in groups], key=PART, on_change="rerun", bind="query-params"
-        ),
-        groups.values(),
-        strict=True,
-    ):
-        notes = {name: _checked(name, base, now, changes, problems) for name in names}
+    tabs = st.tabs(
+        [wording.literal(group) for group in groups], key=PART, on_change="rerun", bind="query-params"
+    )
+    notes = {
+        name: _checked(name, base, now, changes, problems) for names in groups.values() for name in names
+    }
+    sound = {name: value for name, value in changes.items() if name not in problems}
+    together = queries.problem_together(sound)
+    if together is not None:
+        for name in _TOGETHER & sound.keys():
+            problems[name], notes[name] = together, wording.literal(together)
+    for tab, names in zip(tabs, groups.values(), strict=True):
         if tab.open:
             with tab:
-                _draw_group(notes)
+                _draw_group({name: notes[name] for name in names})
     return Drafts(base=base, changes=changes, problems=problems)
+
+
+_TOGETHER: Final = frozenset({"seed_arms", "excluded_arms"})
+"""Settings that no arm may be in both of."""
 
 
 _SMALL: Final = frozenset(

@@ -10,13 +10,16 @@ from typing import Any, get_type_hints
 from urllib.parse import quote
 
 import msgspec
+import orjson
 import pytest
 
 from core.doors.http import own
 from core.doors.verbs import VERBS, verb
 from core.flows import learn, queries
 from core.flows.context import Context
+from core.flows.select import select
 from core.records.actor import Actor
+from core.records.arm import Arm
 from core.store.schema import HEAD
 from tests.doors.examples import ARM, RUN, SESSION
 from tests.doors.http.asking import Asking
@@ -302,6 +305,28 @@ def test_a_setting_is_put_by_its_name(context: Context, asking: Asking) -> None:
     assert asking.ask("PUT", f"{AT}/settings/nothing", [b'{"value": 3}'], kind).document["code"] == (
         "invalid_setting"
     )
+
+
+def test_an_excluded_arm_is_in_no_selection(context: Context, asking: Asking) -> None:
+    kind = {"content-type": "application/json"}
+    body = [orjson.dumps({"value": [ARM, "tool:other:unknown"]})]
+    found = asking.ask("PUT", f"{AT}/settings/seed_arms", [b'{"value": []}'], kind)
+    assert found.status == 200
+    found = asking.ask("PUT", f"{AT}/settings/excluded_arms", body, kind)
+    assert (found.status, found.document["value"]) == (200, [ARM, "tool:other:unknown"])
+    arms = [{"key": ARM}, {"key": "tool:other:kept"}]
+    chosen = asking.post(f"{AT}/select", {"arms": arms}).document
+    assert [(one["arm"], one["included"], one["reason"]) for one in chosen["decisions"]][-1] == (
+        ARM,
+        False,
+        "excluded",
+    )
+    refused = asking.ask("PUT", f"{AT}/settings/seed_arms", [orjson.dumps({"value": [ARM]})], kind)
+    assert (refused.status, refused.document["code"]) == (400, "invalid_setting")
+    assert f"got '{ARM}' in both" in refused.document["error"]
+    asking.post(f"{AT}/undo", {"act_id": found.document["id"]})
+    assert ARM in [one["arm"] for one in asking.post(f"{AT}/select", {"arms": arms}).document["decisions"]]
+    assert ARM in select(context, [Arm(key=ARM)]).included
 
 
 def test_a_credit_is_shown_before_it_is_given(context: Context, asking: Asking) -> None:

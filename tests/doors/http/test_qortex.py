@@ -16,6 +16,7 @@ from core.doors.service import Service
 from core.errors import Denied, InvalidInput, InvalidSetting
 from core.flows import queries
 from core.flows.names import learner_names
+from core.flows.settings import change
 from core.records.actor import Actor, Grant
 from tests.conformance.qortex_calls import OPERATOR, desk_at
 
@@ -117,6 +118,15 @@ def test_whose_learner_is_meant(service: Service) -> None:
     with pytest.raises(InvalidInput, match="learner must be named"):
         ask(service, "/observe", {"arm_id": A}, actor=everywhere)
     assert _learners(service) == ("mine", "new")
+
+
+def test_an_arm_that_a_setting_excludes_is_not_offered(service: Service) -> None:
+    observed(service, A, 1)
+    change(service.context(OPERATOR, "o"), "excluded_arms", [A])
+    asked = {"learner": "o", "candidates": [{"id": A}, {"id": B}], "k": 2, "seed_arms": [A]}
+    chosen = ask(service, "/select", asked)
+    assert [one["id"] for one in chosen["selected_arms"]] == [B]
+    assert [one["id"] for one in chosen["excluded_arms"]] == [A]
 
 
 def test_numbers_have_four_decimals_on_the_wire_only(service: Service) -> None:
