@@ -34,6 +34,7 @@ from core.flows.reward import reward
 from core.flows.settings import change_all
 from core.flows.undo import redo, undo
 from core.records.alert import PAGES_AT, WebhookRow
+from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule
 from core.records.episode_credit import CreditRule
@@ -53,7 +54,8 @@ _LAST_TAKEN: Final = "armscope last taken back"
 _DOUBLE_CLICK_S: Final = 0.8
 REWARD: Final = "reward"
 NEW_LEARNER: Final = "new learner"
-"""Control of one reward and of a new learner, where their results are shown."""
+EXCLUSION: Final = "exclusion"
+"""Controls of one reward, of a new learner and of excluded arms, where their results are shown."""
 
 
 # What an act has to say
@@ -301,13 +303,32 @@ def send_settings(
     """Change settings unless another person changed the same ones meanwhile; ``after`` ends the drafts."""
 
     def act() -> Flash:
-        answers = [one for one in change_all(reading().context, changes, seen=before) if one.id is not None]
+        answers = [one for one in _changed(changes, before) if one.id is not None]
         after()
         things = wording.things(len(answers), "setting")
         act_id = answers[0].id if len(answers) == 1 else None
         return Flash(text=f"{things} changed. In force from now on; undo is below.", act=act_id)
 
     tried("Nothing was changed.", act, at="settings")
+
+
+def _changed(changes: Mapping[str, object], before: LearnerSettings) -> list[SettingAnswer]:
+    """Change settings that still have the values of ``before``."""
+    return change_all(reading().context, changes, seen=before)
+
+
+def send_exclusion(arms: Sequence[str], *, excluded: bool, before: LearnerSettings) -> None:
+    """Exclude arms from the next prompts, or let them back in, unless another user changed the setting meanwhile."""
+
+    def act() -> Flash:
+        others = [arm for arm in before.excluded_arms if arm not in set(arms)]
+        after = [*others, *arms] if excluded else others
+        (answer,) = _changed({"excluded_arms": after}, before)
+        n = wording.things(len(arms), "arm")
+        words = f"{n} excluded from the next prompts." if excluded else f"{n} may be in prompts again."
+        return Flash(text=words, act=answer.id)
+
+    tried("Nothing was excluded." if excluded else "Nothing was let back in.", act, at=EXCLUSION)
 
 
 def declare_scale(environment: str, scale: Mapping[str, Any]) -> None:

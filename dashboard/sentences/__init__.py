@@ -81,7 +81,13 @@ from dashboard.sentences.episode import (
     step_state,
     steps_note,
 )
-from dashboard.sentences.evidence import evidence, evidence_line, repair_effect, reset_warning
+from dashboard.sentences.evidence import (
+    evidence,
+    evidence_line,
+    exclusion_effect,
+    repair_effect,
+    reset_warning,
+)
 from dashboard.sentences.gain import failures, method, pending, proof
 from dashboard.sentences.inclusion import chances_note, error_words, worth, worth_note
 from dashboard.sentences.judgement import arm, judgement, only_called, posteriors

@@ -65,12 +65,27 @@ def repair_effect(preview: RepairPreview) -> Markdown:
     return Markdown(f"Only automatic observations in this span.{corrected} You can undo it.")
 
 
-def reset_warning(change: ChangeEvidence, settings: LearnerSettings) -> Markdown:
+def exclusion_effect(settings: LearnerSettings, *, n_excluded: int, n_arms: int) -> Markdown:
+    """Return the effect of excluding the arms, or that a setting excludes some or all of them."""
+    passive = Words(
+        " The learner is passive: until it is active, every arm is in." * (settings.phase == "passive")
+    )
+    if n_excluded == n_arms:
+        return f"{Words('No prompt includes them, baseline runs included.')}{passive}"
+    some = Words("")
+    if n_excluded:
+        some = f"{wording.count(n_excluded)} of {wording.things(n_arms, 'arm')} excluded so far. "
+    return f"{some}No prompt includes them until you let them back in. Their observations stay.{passive}"
+
+
+def reset_warning(change: ChangeEvidence, settings: LearnerSettings, *, is_excluded: bool) -> Markdown:
     """Return the reason why a reset is the larger cure, and what it does while the detector is broken."""
     n = wording.things(change.before.n + change.after.n - change.n_retracted, "observation")
+    if is_excluded:
+        return Markdown(f"A reset ends all {n}. The excluded arms stay out of prompts after it.")
     return Markdown(
         f"A reset ends all {n}. Arms with fewer than {settings.min_pulls} pulls come first in every prompt. "
-        "So repair the detector before a reset."
+        "So repair the detector before a reset, or exclude the arms until then."
     )
 
 

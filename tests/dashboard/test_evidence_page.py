@@ -12,6 +12,8 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.repair import repair
+from core.flows.select import select
+from core.flows.settings import change, in_force
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory
@@ -94,6 +96,47 @@ def test_a_refused_repair_says_so_at_its_button(open_page: Open, database: Path)
     shown_now = [str(one.value) for one in page.markdown]
     (at,) = [at for at, text in enumerate(shown_now) if ":material/error:" in text]
     assert at > next(at for at, text in enumerate(shown_now) if "✓" in text)
+
+
+def test_the_arms_are_excluded_with_one_click_and_let_back_in(open_page: Open, database: Path) -> None:
+    context = sick(database)
+    page = shown(open_page)
+    assert "exclude the arms" in said(page)
+    page.button(key="do exclusion").click().run()
+    assert not page.exception
+    assert in_force(context).excluded_arms == FILES
+    assert not {*FILES} & {*select(context).included}
+    assert "2 arms excluded from" in said(page)
+    assert "stay out of prompts" in said(page)
+    undo_now = next(one for one in page.button if str(one.key).startswith("undo result setting-"))
+    undo_now.click().run()
+    assert in_force(context).excluded_arms == ()
+    change(context, "excluded_arms", ["tool:x:other", FILES[0]])
+    page = shown(open_page)
+    assert "1 of 2 arms" in said(page)
+    page.button(key="do exclusion").click().run()
+    assert in_force(context).excluded_arms == ("tool:x:other", *FILES)
+    for name in ("posteriors", "arm"):
+        assert explained.EXCLUDED in said(open_page(name, arm=FILES[0]))
+    page = shown(open_page)
+    assert page.button(key="do exclusion").label.startswith("Let these arms")
+    page.button(key="do exclusion").click().run()
+    assert in_force(context).excluded_arms == ("tool:x:other",)
+    assert "2 arms may be" in said(page)
+    assert queries.verify(context).clean
+
+
+def test_a_refused_exclusion_says_so_at_its_button(open_page: Open, database: Path) -> None:
+    context = sick(database)
+    change(context, "seed_arms", list(FILES[:1]))
+    page = shown(open_page)
+    page.button(key="do exclusion").click().run()
+    assert not page.exception
+    assert "Nothing was excluded. excluded" in said(page).replace("\\", "")
+    page = shown(open_page)
+    change(context, "excluded_arms", ["tool:x:other"])
+    page.button(key="do exclusion").click().run()
+    assert in_force(context).excluded_arms == ("tool:x:other",), "another user changed it meanwhile"
 
 
 def test_pages_name_the_repair_of_an_observation(open_page: Open, database: Path) -> None:

@@ -1,4 +1,7 @@
-"""The repair beside its evidence: the effect arm by arm, one button, and afterwards its state with the way back."""
+"""The repair beside its evidence: the effect arm by arm, one button, and afterwards its state with the way back.
+
+Below it the arms can be excluded until their detector is repaired.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.explained import NOT_OFFERED, chance_words
+from core.explained import EXCLUDED, NOT_OFFERED, chance_words
 from core.flows.queries import ArmBelief, ChangeEvidence, RepairPreview
 from core.records.repair import Repair
 from core.records.times import iso
@@ -14,9 +17,10 @@ from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
-from dashboard.widgets.results import refusal
+from dashboard.widgets.results import refusal, result
 from dashboard.widgets.way_back import way_back
 from dashboard.widgets.words import section, small, small_table
+from dashboard.wording import Words
 
 _ALL_ARMS: Final = 100
 
@@ -28,10 +32,40 @@ def cure(change: ChangeEvidence) -> None:
     section("Repair")
     with st.container(border=True, gap="small"):
         if done is not None and not done.undone:
-            _state(done)
+            _state(done, arms)
         else:
             _offer(change, arms)
         refusal("repair")
+    with st.container(border=True, gap="small"):
+        _exclusion(arms)
+
+
+def _exclusion(arms: tuple[str, ...]) -> None:
+    """Draw the button that excludes the arms from prompts or lets them back in, with its effect and result."""
+    here = reading()
+    settings = here.frame.settings
+    n_excluded = _n_excluded(arms)
+    is_excluded = n_excluded == len(arms)
+    these = "this arm" if len(arms) == 1 else "these arms"
+    if is_excluded:
+        st.markdown(f"✓ **{wording.capital(Words(EXCLUDED))}** until the detector is repaired")
+    st.button(
+        Words(f"Let {these} back in")
+        if is_excluded
+        else Words(f"Exclude {these} until the detector is repaired"),
+        icon=":material/login:" if is_excluded else ":material/block:",
+        disabled=not here.may("settings"),
+        key="do exclusion",
+        on_click=actions.send_exclusion,
+        args=(arms,),
+        kwargs={"excluded": not is_excluded, "before": settings},
+    )
+    st.markdown(small(sentences.exclusion_effect(settings, n_excluded=n_excluded, n_arms=len(arms))))
+    result(actions.EXCLUSION)
+
+
+def _n_excluded(arms: tuple[str, ...]) -> int:
+    return len({*arms} & {*reading().frame.settings.excluded_arms})
 
 
 def _done(arms: tuple[str, ...], since_ms: int) -> Repair | None:
@@ -60,7 +94,9 @@ def _offer(change: ChangeEvidence, arms: tuple[str, ...]) -> None:
     st.markdown(small(sentences.repair_effect(preview)))
     if reading().may("reset"):
         with st.container(gap=None):
-            st.markdown(small(sentences.reset_warning(change, reading().frame.settings)))
+            is_excluded = _n_excluded(arms) == len(arms)
+            warning = sentences.reset_warning(change, reading().frame.settings, is_excluded=is_excluded)
+            st.markdown(small(warning))
             link(pages.RESET, "Reset them instead", **address.reset(arms[:_ALL_ARMS]))
 
 
@@ -71,7 +107,10 @@ def _effects(preview: RepairPreview) -> dict[str, list[str]]:
         "pulls": [
             f"{wording.count(one.now.pulls)} → {wording.count(one.after.pulls)}" for one in preview.arms
         ],
-        "in prompts": [_chances(one.now, one.after) for one in preview.arms],
+        "in prompts": [
+            EXCLUDED if one.arm in reading().frame.settings.left_out else _chances(one.now, one.after)
+            for one in preview.arms
+        ],
     }
 
 
@@ -82,7 +121,7 @@ def _chances(now: ArmBelief, after: ArmBelief) -> str:
     return before if before == then else f"{before} → {then}"
 
 
-def _state(done: Repair) -> None:
+def _state(done: Repair, arms: tuple[str, ...]) -> None:
     """Draw what the repair did, its undo, and the next step."""
     n = wording.things(done.n_observations, "observation")
     at = wording.minute(done.at_ms, year_of_ms=reading().frame.last_at_ms)
@@ -94,4 +133,7 @@ def _state(done: Repair) -> None:
         if way_back(done) == "Undo":
             st.button("Undo", key="undo repair", on_click=actions.take_back, args=(done.id,))
         link(pages.OVERVIEW, "Back to the overview")
-    st.markdown(small("Next: repair the detector, or the same observations come again with new runs."))
+    if _n_excluded(arms) == len(arms):
+        st.markdown(small("Next: repair the detector, then let the arms back in."))
+    else:
+        st.markdown(small("Next: repair the detector, or the same observations come again with new runs."))
