@@ -73,6 +73,14 @@ def test_a_member_is_who_issuer_and_subject_say_and_what_the_roles_say(context: 
     assert members(context)[0].email == "jo@example.com"
 
 
+def test_a_member_returns_with_the_earlier_address_unless_another_is_given(context: Context) -> None:
+    add_member(context, ID, "u-1", "jo", email="jo@example.com")
+    for email, expected in (("", "jo@example.com"), ("jo@new.example.com", "jo@new.example.com")):
+        remove_member(context, "jo")
+        add_member(context, ID, "u-1", "jo", email=email)
+        assert members(context)[0].email == expected
+
+
 def test_an_invitation_is_taken_once_in_time_by_a_verified_address_at_its_issuer(context: Context) -> None:
     invited = invite_member(context, ID, "Jo@Example.com", role="reviewer").member
     assert (invited.name, invited.subject) == ("jo@example.com", None)

@@ -444,6 +444,17 @@ def test_known_answers_and_repeats_are_told_from_nothing_and_counted_for_each_ra
         add_queue(desk.context, "V", controls=controls)
 
 
+def test_a_control_item_opens_only_after_it_was_given(desk: Desk) -> None:
+    add_queue(desk.context, "W", controls=[Control(subject="r7", outcome="failure")], control_share=0.5)
+    ann, refused = desk.of("ann"), 0
+    for item in range(1, 31):
+        try:
+            hold(ann, QUEUE, item)
+        except Conflict:
+            refused += 1
+    assert refused == 1
+
+
 # As facts
 
 

@@ -90,3 +90,13 @@ def test_any_number_of_rows_is_inserted_once(database: Database, n: int) -> None
         return link.rows("SELECT run_no FROM outcome ORDER BY 1")
 
     assert database.write(work) == [(number,) for number in range(n)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 64, 65])
+def test_rows_of_one_column_are_inserted_once(database: Database, n: int) -> None:
+    def work(link: Connection) -> list[Row]:
+        link.run("CREATE TABLE narrow (learner_id INTEGER NOT NULL, number INTEGER NOT NULL)")
+        link.insert("narrow", ("number",), 1, range(n))
+        return link.rows("SELECT number FROM narrow ORDER BY 1")
+
+    assert database.write(work) == [(number,) for number in range(n)]
