@@ -149,6 +149,7 @@ def test_tools_outside_the_inventory_are_named_once_in_their_order() -> None:
         ("code-review", "a code-review.", True),
         ("code", "a code-review", False),
         ("review", "a code-review", False),
+        ("code", "a-code", False),
         ("code", "code - review", True),
         ("code", "code-", True),
         ("c++", "c++ and more", True),

@@ -243,9 +243,13 @@ def test_what_may_not_come_in_is_told_and_changes_nothing(
 def test_own_pages_and_those_that_are_named_may_ask(ask_as: Asked) -> None:
     listed = Listener(local=MARA, origins=parse_origins("https://board.example"))
     asking = ask_as(listed)
-    for origin, site in (("http://localhost", "same-origin"), ("https://board.example", "cross-site")):
+    for origin, site, readers in (
+        ("http://localhost", "same-origin", "same-origin"),
+        ("https://board.example", "cross-site", "cross-origin"),
+    ):
         found = asking.post(f"{AT}/notes", NOTE, origin=origin, sec_fetch_site=site)
         assert (found.status, found.headers["access-control-allow-origin"]) == (200, origin)
+        assert found.headers["cross-origin-resource-policy"] == readers
         assert found.headers["vary"] == "Origin"
         asked = {"origin": origin, "access-control-request-method": "POST"}
         before = asking.ask("OPTIONS", f"{AT}/notes", headers=asked)

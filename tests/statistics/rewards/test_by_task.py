@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from core.columns import Floats, Ints
 from core.statistics.rewards.contest import contest, flipped_chance, paired_shares
@@ -84,6 +84,26 @@ def test_the_interval_of_paired_shares_holds(n_tasks: int) -> None:
         for low, high in (paired_shares(int(one), int(other), n_tasks, 0.95) for one, other, _ in counts)
     ]
     assert np.mean(held) >= 0.92
+
+
+@pytest.mark.parametrize(("one_only", "other_only", "n"), [(9, 3, 40), (3, 9, 40), (1, 7, 20), (5, 5, 30)])
+def test_the_interval_of_paired_shares_ends_where_the_likeliest_shares_are_just_apart(
+    one_only: int, other_only: int, n: int
+) -> None:
+    for end in paired_shares(one_only, other_only, n, 0.95):
+
+        def unlikely(share: float, end: float = end) -> float:
+            chances = [share + end, share, 1 - 2 * share - end]
+            return -float(
+                stats.multinomial.logpmf([one_only, other_only, n - one_only - other_only], n, chances)
+            )
+
+        bounds = (max(0.0, -end) + 1e-12, (1 - end) / 2 - 1e-12)
+        share = optimize.minimize_scalar(
+            unlikely, bounds=bounds, method="bounded", options={"xatol": 1e-10}
+        ).x
+        error = np.sqrt(n * (2 * share + end - end**2))
+        assert abs(one_only - other_only - n * end) / error == pytest.approx(stats.norm.ppf(0.975), rel=1e-4)
 
 
 def test_a_model_without_a_common_task_leaves_the_others_compared() -> None:
