@@ -657,6 +657,7 @@ def test_the_database_of_opencode(tmp_path: Path) -> None:
         database.commit()
     answer = machine_inventory(tmp_path, NOW_MS)
     assert answer.sessions == 2
+    assert not any("session file" in note for note in answer.notes)
     assert uses_of(answer, "opencode") == {"idle": (2, 0), "used": (2, 1), "typed": (2, 1), "docs": (2, 1)}
     path.write_bytes(b"SQLite format 3\0 and nothing else")
     assert any("could not be read" in note for note in machine_inventory(tmp_path, NOW_MS).notes)

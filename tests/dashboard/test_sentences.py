@@ -18,12 +18,27 @@ from core.statistics.path import path
 from core.statistics.savings import Savings, savings
 from dashboard import sentences, wording
 from dashboard.sentences import Phrase, Sentence
+from dashboard.sentences.data import data
+from dashboard.sentences.overview import bands
 from tests.dashboard.test_judgement import JUDGED
 from tests.usage import Counted, billed, group, sessions_of, tossed, usage_of
 
 
 def _said(parts: Sentence) -> str:
     return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
+
+
+def test_runs_without_an_import_were_recorded_directly() -> None:
+    assert _said(data(3, 1, ())) == "3 runs and 1 arm are here, recorded directly; no import is active."
+
+
+@pytest.mark.parametrize(
+    ("min_pulls", "selects", "first"), [(5, True, True), (6, True, False), (5, False, False)]
+)
+def test_arms_are_tried_first_only_below_the_pulls_of_the_band(
+    min_pulls: int, selects: bool, first: bool
+) -> None:
+    assert ("always tried first" in bands([2, 1, 0, 3, 0], min_pulls, selects=selects)) is first
 
 
 @pytest.mark.parametrize(

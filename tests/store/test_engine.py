@@ -73,6 +73,16 @@ def test_a_reader_can_change_nothing(database: Database) -> None:
         add_learner(link, "one")
 
 
+def test_a_database_knows_whether_it_was_written(database: Database) -> None:
+    opened = Database(database.path)
+    with opened.reading() as link:
+        link.rows(N_LEARNERS)
+    assert not opened.has_written
+    opened.write(partial(add_learner, name="one"))
+    assert opened.has_written
+    opened.close()
+
+
 def test_columns_are_the_rows_turned(database: Database) -> None:
     for name in ("one", "two", "three"):
         database.write(partial(add_learner, name=name))

@@ -202,14 +202,22 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
 
 
 def test_observations_without_a_time_are_neither_before_nor_after() -> None:
-    columns = arms(["tool:fs:Read"], successes=[100], failures=[30])
-    sums = RecentDays(
+    dated = RecentDays(
         arm=np.array([0, 0]),
-        day=np.array([UNKNOWN, DAY]),
-        success_micro=np.array([100 * MICRO, 0]),
+        day=np.array([DAY - 1, DAY]),
+        success_micro=np.array([10 * MICRO, 0]),
         failure_micro=np.array([0, 30 * MICRO]),
     )
-    assert shifts(columns, splits(columns, sums), NO_SESSIONS) == ()
+    undated = RecentDays(
+        arm=np.append(dated.arm, 0),
+        day=np.append(dated.day, UNKNOWN),
+        success_micro=np.append(dated.success_micro, 100 * MICRO),
+        failure_micro=np.append(dated.failure_micro, 7 * MICRO),
+    )
+    with_both = splits(arms(["tool:fs:Read"], successes=[110], failures=[37]), undated)
+    without = splits(arms(["tool:fs:Read"], successes=[10], failures=[30]), dated)
+    assert with_both.n_before.tolist() == without.n_before.tolist()
+    assert with_both.prob.tolist() == without.prob.tolist()
 
 
 def test_nothing_is_found_in_nothing() -> None:
