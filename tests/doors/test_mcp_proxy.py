@@ -518,6 +518,19 @@ def test_half_a_character_stops_neither_lists_nor_calls(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_a_tool_whose_new_name_is_another_tools_own_gets_a_third(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with proxied(late(tmp_path / "a.db"), "only", "say", is_named=True) as peer:
+            await peer.begin()
+            tools = await peer.tools()
+            assert len(tools) == len(set(tools))
+            for name, of in {"only_say_": "only", "say_say": "say"}.items():
+                assert name in tools
+                assert json.loads((await peer.call(name, x=1))["result"]["content"][0]["text"])[0] == of
+
+    asyncio.run(work())
+
+
 def test_several_servers_are_one(tmp_path: Path) -> None:
     """Tools with one name get that of their server before it; requests of servers get numbers of their own."""
 
