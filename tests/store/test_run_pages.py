@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.flows.context import Context
 from core.flows.importing import import_files
@@ -92,14 +93,25 @@ def everything(context: Context) -> list[RunRow]:
     return rows
 
 
-def walked(context: Context, wanted: RunFilter, view: View, limit: int, direction: Direction) -> list[RunRow]:
+def walked(
+    context: Context,
+    wanted: RunFilter,
+    view: View,
+    limit: int,
+    direction: Direction,
+    *,
+    session: str | None = None,
+) -> list[RunRow]:
     """All pages of a direction, from its very beginning."""
     rows: list[RunRow] = []
     cursor: Cursor | None = None
     while True:
         with context.reading() as snapshot:
-            page = run_page(snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit)
+            page = run_page(
+                snapshot, wanted, view, cursor=cursor, direction=direction, limit=limit, session=session
+            )
         assert len(page.rows) <= limit
+        assert len(rows) <= 1_000, "pages come to an end"
         assert page.n_looked_at <= run_pages.LOOKED_AT_MOST
         rows = [*rows, *page.rows] if direction == "older" else [*page.rows, *rows]
         if page.onward is None:
@@ -138,6 +150,19 @@ def test_pages_hold_every_run_that_passes_once_and_in_order(
     with context.reading() as snapshot:
         counted = runs_counted(snapshot, wanted, view)
     assert counted == (None if wanted.arm is not None else len(expected))
+
+
+@pytest.mark.parametrize("direction", ["older", "newer"])
+@pytest.mark.parametrize("limit", [1, 4])
+def test_pages_of_a_session_hold_each_of_its_runs_once(
+    tmp_path: Path, limit: int, direction: Literal["older", "newer"]
+) -> None:
+    context = context_at(tmp_path / "a.db")
+    runs = [replace(run_at(number), session=f"s{number % 2}") for number in range(1, 31)]
+    record_all(context, runs)
+    whole = walked(context, RunFilter(), View(), 1_000, "older", session="s1")
+    assert len(whole) == 15
+    assert walked(context, RunFilter(), View(), limit, direction, session="s1") == whole
 
 
 def test_back_from_the_second_page_is_the_first(context: Context) -> None:

@@ -62,6 +62,19 @@ def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path:
         assert all(np.array_equal(vars(path)[name], vars(by_number)[name]) for name in vars(path))
 
 
+def test_an_arm_is_listed_at_times_after_its_reset(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    record(context, run_of("r", arms=("a", "b"), calls="a"))
+    reset(context, arms=["tool:other:a"])
+    with context.reading() as snapshot:
+        now = reads.arm_columns(snapshot)
+        later = reads.arm_columns_until(snapshot, context.clock() + 2 * HOUR_MS)
+    assert later.keys == now.keys
+    sums = ("success_micro", "failure_micro", "pulls", "part_micro", "inclusions", "n_named", "n_loaded")
+    for name in sums:
+        assert getattr(later, name).tolist() == getattr(now, name).tolist(), name
+
+
 def test_an_arm_that_nobody_knows_has_no_path(lively: Snapshot) -> None:
     path = reads.arm_path(lively, "tool:other:nobody")
     assert [len(column) for column in vars(path).values()] == [0] * 7
