@@ -552,27 +552,27 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_390,
+    "core": 6_455,
     "core/adapters": 760,
     "core/demo": 2_225,
     "core/detect": 630,
-    "core/doors": 20_085,
-    "core/explained": 585,
-    "core/flows": 16_085,
+    "core/doors": 20_100,
+    "core/explained": 615,
+    "core/flows": 16_110,
     "core/formats": 13_285,
     "core/guide": 390,
     "core/installed": 4_320,
     "core/package": 50,
     "core/posterior": 605,
-    "core/records": 10_000,
-    "core/statistics": 11_780,
-    "core/store": 30_475,
-    "dashboard": 4_750,
+    "core/records": 10_015,
+    "core/statistics": 11_795,
+    "core/store": 30_125,
+    "dashboard": 4_780,
     "dashboard/app_pages": 1_545,
-    "dashboard/figures": 5_500,
+    "dashboard/figures": 5_495,
     "dashboard/report": 750,
-    "dashboard/sentences": 5_895,
-    "dashboard/widgets": 13_950,
+    "dashboard/sentences": 5_940,
+    "dashboard/widgets": 13_995,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

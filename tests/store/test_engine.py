@@ -77,10 +77,11 @@ def test_a_database_knows_whether_it_was_written(database: Database) -> None:
     opened = Database(database.path)
     with opened.reading() as link:
         link.rows(N_LEARNERS)
-    assert not opened.has_written
+    seen = [opened.has_written]
     opened.write(partial(add_learner, name="one"))
-    assert opened.has_written
+    seen.append(opened.has_written)
     opened.close()
+    assert seen == [False, True]
 
 
 def test_columns_are_the_rows_turned(database: Database) -> None:
