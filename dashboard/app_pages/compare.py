@@ -8,8 +8,8 @@ from core.errors import UnknownRun
 from dashboard import pages, sentences
 from dashboard.figures.dumbbells import dumbbells
 from dashboard.reading import pictured_once, reading
+from dashboard.widgets import compare
 from dashboard.widgets.charts import chart
-from dashboard.widgets.compare import choosing, tables
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
@@ -25,7 +25,7 @@ def page() -> None:
         no_arms("The comparison of two sets of runs")
         return
     title = st.container(gap="small")
-    sides = choosing.sides()
+    sides = compare.sides()
     if sides is None:
         with title:
             sentence(("Name two sides to compare them.",), here.tokens)
@@ -35,7 +35,7 @@ def page() -> None:
             link(pages.RUNS, "All runs")
         return
     try:
-        both = tables.compared(sides)
+        both = compare.compared(sides)
     except UnknownRun as problem:
         with title:
             sentence(("There is no such run.",), here.tokens)
@@ -48,7 +48,7 @@ def page() -> None:
         compacted(here.frame.compacted)
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Failures and bill"):
-        tables.runs(both, sides)
+        compare.runs(both, sides)
     with right, panel("Beliefs"):
         pictured = [one for one in both.arms[:_PICTURED] if one.a.mean != one.b.mean]
         figure = pictured_once(
@@ -60,7 +60,7 @@ def page() -> None:
         else:
             muted("No mean differs between the sides.")
     with panel("By arm"):
-        tables.arms(both, sides)
+        compare.arms(both, sides)
         muted(
             "Shifts are of present epochs. A reward about no run belongs to a side that is a span of time alone."
         )

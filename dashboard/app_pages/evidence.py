@@ -6,14 +6,14 @@ import streamlit as st
 
 from dashboard import queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets.evidence import cure, story
+from dashboard.widgets import evidence
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import compacted, muted, sentence
 
 
 def page() -> None:
     here = reading()
-    chosen = story.requested()
+    chosen = evidence.requested()
     if chosen is None:
         return
     change = queries.evidence(*chosen)
@@ -22,17 +22,17 @@ def page() -> None:
     compacted(here.frame.compacted)
     left, right = st.columns([64, 36], gap="large")
     with left, panel("Used, by day"):
-        story.picture(change)
+        evidence.picture(change)
     with right, panel("Repair", still="nothing was taken back"):
-        cure.cure(change)
+        evidence.cure(change)
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Runs concerned"):
-        story.hits(change)
+        evidence.hits(change)
     with right:
         with panel("What else changed"):
-            story.changed_too(change)
+            evidence.changed_too(change)
         with panel("Examples"):
-            story.examples(change)
+            evidence.examples(change)
 
 
 page()

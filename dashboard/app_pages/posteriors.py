@@ -8,12 +8,12 @@ from dashboard import queries, sentences, wording
 from dashboard.figures.arms import rows
 from dashboard.figures.densities import MAX_OTHERS
 from dashboard.reading import reading
+from dashboard.widgets import posteriors
 from dashboard.widgets.charts import type_legend
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.panel import panel
-from dashboard.widgets.posteriors import all_arms, choosing
 from dashboard.widgets.words import section, sentence, small
 
 
@@ -25,34 +25,34 @@ def page() -> None:
         return
     title = st.container()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        order = choosing.order()
+        order = posteriors.order()
         judged = queries.judgements()
-        places, method, is_chosen = choosing.arms(known, order, judged)
-        truth = choosing.truth()
+        places, method, is_chosen = posteriors.arms(known, order, judged)
+        truth = posteriors.truth()
         st.space("stretch")
         type_legend(here.tokens)
     chosen = rows(known.columns, known.summary, places, method=method, truth=truth)
     with title:
         # With the default choice the sentence covers all arms: the best of many prove nothing.
         keys = [row.key for row in chosen] if is_chosen else known.columns.keys
-        links = {} if is_chosen else all_arms.class_links()
+        links = {} if is_chosen else posteriors.class_links()
         sentence(sentences.posteriors([judged[key] for key in keys], links), here.tokens)
         for warning in sentences.only_called([judged[key] for key in keys]):
             st.markdown(small(warning))
     with panel("Densities", still="the table below still works"):
-        figure = choosing.picture(known, places, chosen, method)
+        figure = posteriors.picture(known, places, chosen, method)
         arm_chart(figure, [row.key for row in chosen], key="densities")
-        n_others = int(choosing.others(known, places).sum())
+        n_others = int(posteriors.others(known, places).sum())
         if n_others > MAX_OTHERS:
             st.markdown(small(f"Grey: {MAX_OTHERS} of the other {wording.count(n_others)} arms."))
     with panel("All arms", still="the picture above still works"):
         head = st.container()
-        all_arms.search_box(judged)  # before the search: it reads the address
-        matches = all_arms.matching(known, order, judged)
+        posteriors.search_box(judged)  # before the search: it reads the address
+        matches = posteriors.matching(known, order, judged)
         with head:
-            section("All arms", all_arms.match_note(known, matches))
+            section("All arms", posteriors.match_note(known, matches))
         inclusion = queries.inclusion()
-        all_arms.table(known, matches, judged=judged, truth=truth, key="all arms")
+        posteriors.table(known, matches, judged=judged, truth=truth, key="all arms")
         st.markdown(
             small(sentences.chances_note(inclusion, [known.columns.keys[index] for index in matches]))
         )

@@ -6,9 +6,9 @@ import streamlit as st
 
 from dashboard import pages
 from dashboard.reading import reading
+from dashboard.widgets import reset
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.reset import form, history, table
 from dashboard.widgets.results import result
 from dashboard.widgets.words import section, sentence
 from dashboard.wording import Words
@@ -19,7 +19,7 @@ def page() -> None:
     if here.frame.n_arms == 0:
         no_arms("What a reset would change")
         return
-    done = form.done()
+    done = reset.done()
     if done is None:
         reset_form()
     else:
@@ -29,22 +29,22 @@ def page() -> None:
             reset_form(is_titled=False)
     with panel("Earlier resets", still="the form still works"):
         section("Earlier resets", "each opened an epoch; the ones before stay readable")
-        history.table()
+        reset.past()
 
 
 def reset_form(*, is_titled: bool = True) -> None:
     """Draw the fields, the preview and the confirmation, below their sentence."""
     title = st.container()
-    scope = form.fields()
-    preview = form.preview(scope)
+    scope = reset.fields()
+    preview = reset.preview(scope)
     if is_titled:
         with title:
-            sentence(form.title(scope, preview), reading().tokens)
+            sentence(reset.title(scope, preview), reading().tokens)
     if preview is not None:
         with panel("What would change", still="nothing was reset"):
-            section("What would change", form.note(preview))
-            table.changes(preview)
-        form.confirmation(scope, preview)
+            section("What would change", reset.note(preview))
+            reset.changes(preview)
+        reset.confirmation(scope, preview)
 
 
 page()

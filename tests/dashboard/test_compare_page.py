@@ -16,7 +16,7 @@ from core.records.view import View
 from dashboard import wording
 from dashboard.sentences.gain import no_figure
 from dashboard.widgets import address
-from dashboard.widgets.compare.tables import SHIFT_PX, shift_cell
+from dashboard.widgets.compare import SHIFT_PX, shift_cell
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import NOON_MS, keys, runs, world
 

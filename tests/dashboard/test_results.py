@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.note import note
-from dashboard.widgets.reset.table import ARM_PX
+from dashboard.widgets.reset import ARM_PX
 from dashboard.widgets.tables import arm_name
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import keys, world

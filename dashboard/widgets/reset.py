@@ -1,22 +1,42 @@
-"""Reset form: scope, target and reason in one row, named arms below it, and the typed confirmation."""
+"""Reset page: scope, target and reason, the typed confirmation, the effect on each arm, and earlier resets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+import numpy as np
+import pandas as pd
 import streamlit as st
 
+from core.explained import EXCLUDED, NOT_OFFERED, chance_words
 from core.flows.queries import ResetPreview
 from core.records.arm import ArmType
+from core.records.learner import LearnerSettings
 from core.records.observation import MAX_REASON_CHARS
-from core.records.reset import REASONS, Target
+from core.records.posterior import BANDS
+from core.records.reset import REASONS, Reset, Target
 from dashboard import actions, queries, sentences, wording
-from dashboard.reading import reading
+from dashboard.reading import cached_figure, reading
 from dashboard.sentences import Sentence
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
-from dashboard.widgets.results import refusal
+from dashboard.widgets.results import refusal, result
+from dashboard.widgets.tables import (
+    ACT_PX,
+    ALL_AT_ONCE,
+    CHANCE,
+    ROW_PX,
+    act_table,
+    arm_name,
+    frame_to_arrow,
+    height,
+    type_cells,
+    type_column,
+)
+from dashboard.widgets.tables import columns as columns_shown
+from dashboard.widgets.way_back import acts_column, taking_back
 from dashboard.widgets.words import small
 from dashboard.wording import Words
 
@@ -173,3 +193,122 @@ def _confirmed(scope: Scope, phrase: str) -> None:
 def _begin_again() -> None:
     st.session_state[TYPED] = ""
     st.session_state[REASON] = None
+
+
+ARM_PX: Final = 280
+_PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
+
+
+def changes(shown: ResetPreview) -> None:
+    """Draw every arm that a reset would touch, now and after."""
+    settings = reading().frame.settings
+    n_arms = len(shown.columns)
+    frame = cached_figure(
+        ("reset table", shown.target, shown.columns.keys),
+        lambda: frame_to_arrow(_reset_frame(shown, settings)),
+    )
+    st.dataframe(
+        frame,
+        placeholder=wording.MISSING,
+        hide_index=True,
+        row_height=ROW_PX,
+        height=height(n_arms),
+        lazy=True if n_arms > ALL_AT_ONCE else None,
+        **columns_shown(frame.column_names, _reset_columns(), _PHONE),
+        key="reset preview",
+        alt=f"What a reset would change for {wording.things(n_arms, 'arm')}",
+    )
+
+
+def _reset_frame(shown: ResetPreview, settings: LearnerSettings) -> pd.DataFrame:
+    columns, now = shown.columns, shown.summary
+    places = range(len(columns))
+    return pd.DataFrame(
+        {
+            "type": type_cells(columns.keys),
+            "arm": [arm_name(key) for key in columns.keys],
+            "mean now": np.clip(
+                now.mean, 0.01, 0.99
+            ),  # no belief is certain, so none is shown as 0.00 or 1.00
+            "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
+            "pulls → 0": columns.pulls,
+            "confidence now": [wording.band(BANDS[int(now.band[at])]) for at in places],
+            "after": np.asarray(shown.mean),
+            "interval after": [
+                wording.interval(float(low), float(high))
+                for low, high in zip(shown.lower, shown.upper, strict=True)
+            ],
+            "chance of inclusion": [_chance_words(shown, at, settings) for at in places],
+            "id": [wording.plain(key) for key in columns.keys],
+        }
+    )
+
+
+def _reset_columns() -> dict[str, Any]:
+    number = st.column_config.NumberColumn
+    return {
+        "type": type_column(),
+        "arm": st.column_config.TextColumn("arm", width=ARM_PX),
+        "mean now": number("mean now", format="%.2f", width=80),
+        "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
+        "pulls → 0": number("pulls → 0", format="localized", width=76),
+        "confidence now": st.column_config.TextColumn("confidence now", width=132),
+        "after": number("after", format="%.2f", width=58),
+        "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
+        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=190, help=CHANCE),
+    }
+
+
+def _chance_words(shown: ResetPreview, at: int, settings: LearnerSettings) -> str:
+    """Return an arm's chance of inclusion in the next run, now → after."""
+    if shown.columns.keys[at] in settings.left_out:
+        return EXCLUDED
+    if shown.columns.keys[at] in settings.always_in:
+        return "always in (seed)"
+    if np.isnan(shown.chance_now[at]):
+        return NOT_OFFERED
+    now, after = (
+        chance_words(float(chance[at]), float(error[at]))
+        for chance, error in ((shown.chance_now, shown.error_now), (shown.chance_after, shown.error_after))
+    )
+    return after if now == after else f"{now} → {after}"
+
+
+_TABLE: Final = "earlier resets"
+_WIDTHS: Final = {"when, UTC": 112, "scope": 220, "by": 96, "why": 540, "state": 76}
+_PHONE_PAST: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
+
+
+def past() -> None:
+    """Draw the resets, newest first."""
+    done = queries.resets()
+    if not done:
+        st.markdown(":gray[None yet.]")
+        return
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms) for one in done],
+        "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
+        "by": [wording.plain(one.actor) for one in done],
+        "why": [wording.plain(one.reason or wording.MISSING) for one in done],
+        "state": ["undone" if one.undone else "active" for one in done],
+        **acts_column(done),
+    }
+    act_table(
+        cells,
+        _WIDTHS,
+        key=_TABLE,
+        alt="Earlier resets",
+        phone=_PHONE_PAST,
+        on_click=taking_back(done, at=_TABLE),
+    )
+    result(_TABLE)
+
+
+def _target(one: Reset) -> str:
+    return "Beta(1, 1)" if one.target == "uniform" else "own prior"
+
+
+def _scope(one: Reset) -> str:
+    """Return the scope, with its number where the words lack it."""
+    words = wording.plain(one.scope)
+    return words if words[:1].isdigit() else f"{words} ({wording.count(one.n_arms)})"

@@ -1,1 +1,0 @@
-"""Parts of the page that compares two sets of runs."""

@@ -1,0 +1,256 @@
+"""Evidence page: the picture, the runs concerned, other changes and examples; and the repair beside them.
+
+The repair has its effect arm by arm, one button, and afterwards its state with Undo. Below it, the arms can be
+excluded until their detector is repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.explained import EXCLUDED, NOT_OFFERED, chance_words
+from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, Hit, RepairPreview
+from core.formats.scalars import utc_ms_of
+from core.records.repair import Repair
+from core.records.times import iso
+from dashboard import actions, pages, queries, sentences, wording
+from dashboard.figures.evidence import evidence_rows
+from dashboard.reading import pictured_once, reading
+from dashboard.widgets import address
+from dashboard.widgets.charts import time_chart
+from dashboard.widgets.empty import empty, no_arms
+from dashboard.widgets.navigation import link
+from dashboard.widgets.results import refusal, result
+from dashboard.widgets.way_back import way_back
+from dashboard.widgets.words import section, small, small_table
+from dashboard.wording import Markdown, Words
+
+_HEADS: Final = {"model": "model", "channel": "channel", "format": "format", "source": "source"}
+_MOST_ROWS: Final = 10
+_VERSION_CHARS: Final = 12
+
+
+def requested() -> tuple[tuple[str, ...], int] | None:
+    """Return the arms and the time of the address; else the page says what to do instead."""
+    known = queries.everything().columns.places
+    named = dict.fromkeys(st.query_params.get_all(address.EVIDENCE_ARM))
+    arms = tuple(arm for arm in named if arm in known)[:MAX_EVIDENCE_ARMS]
+    if not known:
+        no_arms("Evidence of a change")
+        return None
+    since_ms, _ = utc_ms_of(st.query_params.get(address.EVIDENCE_SINCE, ""))
+    since_ms = _known_change(arms) if since_ms is None else since_ms
+    if not arms or since_ms is None:
+        _nothing_named(is_named=bool(arms))
+        return None
+    return arms, since_ms
+
+
+def _known_change(arms: Sequence[str]) -> int | None:
+    """Return the time of the change that the overview names for the arms."""
+    for item in queries.overview().attention:
+        if item.evidence is not None and item.evidence.since_ms is not None and set(arms) & set(item.arms):
+            return item.evidence.since_ms
+    return None
+
+
+def _nothing_named(*, is_named: bool) -> None:
+    empty(
+        ("No change is known of this arm.",) if is_named else ("No arm is named here.",),
+        "This page shows the observations of some arms before and after a time.",
+        rows={
+            "needed": ["an arm", "a time"],
+            "now": ["named" if is_named else "none", "none"],
+            "which is": ["✓ fine" if is_named else ":yellow[:material/warning:] none", "–"],
+        },
+        to_do="**Open it from a row** of “Needs attention” on the overview.",
+        shell=None,
+        elsewhere=(pages.OVERVIEW, Words("Overview")),
+    )
+
+
+def picture(change: ChangeEvidence) -> None:
+    """Draw the daily shares of each arm."""
+    here = reading()
+    drawing = pictured_once(
+        ("evidence", tuple(one.arm for one in change.arms), change.since_ms),
+        lambda: evidence_rows(change, here.tokens, compact=here.compact),
+    )
+    section("Used, by day", "share of observations, with 95% intervals", table=drawing.table, key="evidence")
+    time_chart(drawing, key="evidence picture")
+
+
+def hits(change: ChangeEvidence) -> None:
+    """Draw the runs concerned by model, channel, format and source, the largest share first."""
+    section("Runs concerned", "observations used, before → since")
+    rows = [(_HEADS[part], one) for part, listed in change.hits.items() for one in listed][:_MOST_ROWS]
+    small_table(
+        {
+            "by": [part for part, _ in rows],
+            "name": [wording.literal(one.name or "unknown") for _, one in rows],
+            "before": [_of(one, is_after=False) for _, one in rows],
+            "since": [_of(one, is_after=True) for _, one in rows],
+        },
+        alt="Observations by model, channel, format and source, before and since",
+    )
+
+
+def _of(hit: Hit, *, is_after: bool) -> str:
+    share = hit.after if is_after else hit.before
+    return f"{wording.count(share.n_used)} of {wording.count(share.n)}" if share.n else wording.MISSING
+
+
+def changed_too(change: ChangeEvidence) -> None:
+    """Draw other changes near this time: acts, first runs of models, and new versions of the arms' definitions."""
+    section("What else changed", "within 2 days")
+    lines: list[Markdown] = [
+        f"{wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)} "
+        f"{wording.literal(one.actor)} {sentences.change(one)}"
+        for one in change.changes[:_MOST_ROWS]
+    ]
+    lines += [
+        f"{wording.minute(at_ms, year_of_ms=reading().frame.last_at_ms)} first run of {wording.literal(name)}"
+        for name, at_ms in change.new_models
+    ]
+    lines += [
+        f"{wording.minute(one.first_ms, year_of_ms=reading().frame.last_at_ms)} first of"
+        f" {wording.things(one.n_runs, 'run')} with version {wording.literal(one.version[:_VERSION_CHARS])}"
+        f" of {wording.literal(one.arm)}"
+        for one in change.new_versions
+    ]
+    if not lines:
+        lines = [Words("No setting, import, reset, model or definition changed then.")]
+    st.markdown("\n".join(f"- {one}" for one in lines))
+
+
+def examples(change: ChangeEvidence) -> None:
+    """Draw the last runs that used an arm, and the first ones since, each with its link."""
+    section("Examples", "the last runs that used them, and the first since")
+    shown = {one.run_no: one for one in reversed(change.examples)}
+    for one in sorted(shown.values(), key=lambda one: one.run_no):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+            used = "● used" if one.used else "× not used"
+            where = " · ".join(wording.literal(text) for text in (one.model, one.channel) if text)
+            at = wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)
+            st.markdown(f"{at} {used} :gray[{where}]", width="stretch")
+            link(pages.RUN, f"Run {wording.count(one.run_no)}", **{address.RUN: str(one.run_no)})
+
+
+_ALL_ARMS: Final = 100
+
+
+def cure(change: ChangeEvidence) -> None:
+    """Draw the repair of this span: what it would do, or what it did."""
+    arms = tuple(one.arm for one in change.arms)
+    done = _done(arms, change.since_ms)
+    section("Repair")
+    with st.container(border=True, gap="small"):
+        if done is not None and not done.undone:
+            _state(done, arms)
+        else:
+            _offer(change, arms)
+        refusal("repair")
+    with st.container(border=True, gap="small"):
+        _exclusion(arms)
+
+
+def _exclusion(arms: tuple[str, ...]) -> None:
+    """Draw the button that excludes the arms from prompts or lets them back in, with its effect and result."""
+    here = reading()
+    settings = here.frame.settings
+    n_excluded = _n_excluded(arms)
+    is_excluded = n_excluded == len(arms)
+    these = "this arm" if len(arms) == 1 else "these arms"
+    if is_excluded:
+        st.markdown(f"✓ **{wording.capital(Words(EXCLUDED))}** until the detector is repaired")
+    st.button(
+        Words(f"Let {these} back in")
+        if is_excluded
+        else Words(f"Exclude {these} until the detector is repaired"),
+        icon=":material/login:" if is_excluded else ":material/block:",
+        disabled=not here.may("settings"),
+        key="do exclusion",
+        on_click=actions.send_exclusion,
+        args=(arms,),
+        kwargs={"excluded": not is_excluded, "before": settings},
+    )
+    st.markdown(small(sentences.exclusion_effect(settings, n_excluded=n_excluded, n_arms=len(arms))))
+    result(actions.EXCLUSION)
+
+
+def _n_excluded(arms: tuple[str, ...]) -> int:
+    return len({*arms} & {*reading().frame.settings.excluded_arms})
+
+
+def _done(arms: tuple[str, ...], since_ms: int) -> Repair | None:
+    """Return the newest repair of these arms from this time on."""
+    same = (one for one in queries.repairs() if one.since_ms == since_ms and {*one.arms} & {*arms})
+    return next(same, None)
+
+
+def _offer(change: ChangeEvidence, arms: tuple[str, ...]) -> None:
+    since = iso(change.since_ms) or ""
+    preview = queries.preview_repair(arms=arms, since=since)
+    if not preview.n:
+        st.markdown("No automatic observation since then counts, so there is nothing to take back.")
+        return
+    small_table(_effects(preview), alt="Effect of the repair by arm, now and after")
+    words = f"Take back {wording.things(preview.n, 'observation')}"
+    st.button(
+        words,
+        icon=":material/healing:",
+        type="primary",
+        disabled=not reading().may("reset"),
+        key="do repair",
+        on_click=actions.send_repair,
+        args=(arms, since),
+    )
+    st.markdown(small(sentences.repair_effect(preview)))
+    if reading().may("reset"):
+        with st.container(gap=None):
+            is_excluded = _n_excluded(arms) == len(arms)
+            warning = sentences.reset_warning(change, reading().frame.settings, is_excluded=is_excluded)
+            st.markdown(small(warning))
+            link(pages.RESET, "Reset them instead", **address.reset(arms[:_ALL_ARMS]))
+
+
+def _effects(preview: RepairPreview) -> dict[str, list[str]]:
+    return {
+        "arm": [wording.literal(wording.cut_middle(wording.short_name(one.arm), 22)) for one in preview.arms],
+        "mean": [" → ".join(wording.means(one.now.mean, one.after.mean)) for one in preview.arms],
+        "pulls": [
+            f"{wording.count(one.now.pulls)} → {wording.count(one.after.pulls)}" for one in preview.arms
+        ],
+        "in prompts": [
+            EXCLUDED if one.arm in reading().frame.settings.left_out else _chances(one.now, one.after)
+            for one in preview.arms
+        ],
+    }
+
+
+def _chances(now: ArmBelief, after: ArmBelief) -> str:
+    if now.chance is None or after.chance is None:
+        return NOT_OFFERED
+    before, then = (chance_words(one.chance or 0.0, 0.0) for one in (now, after))
+    return before if before == then else f"{before} → {then}"
+
+
+def _state(done: Repair, arms: tuple[str, ...]) -> None:
+    """Draw what the repair did, its undo, and the next step."""
+    n = wording.things(done.n_observations, "observation")
+    at = wording.minute(done.at_ms, year_of_ms=reading().frame.last_at_ms)
+    st.markdown(f"✓ **{n} taken back**  \n{small(f'{at} by {wording.literal(done.actor)}')}")
+    if done.n_changed:
+        again = wording.things(done.n_changed, "observation")
+        st.markdown(small(f"{again} count again: the runs came with another outcome."))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if way_back(done) == "Undo":
+            st.button("Undo", key="undo repair", on_click=actions.take_back, args=(done.id,))
+        link(pages.OVERVIEW, "Back to the overview")
+    if _n_excluded(arms) == len(arms):
+        st.markdown(small("Next: repair the detector, then let the arms back in."))
+    else:
+        st.markdown(small("Next: repair the detector, or the same observations come again with new runs."))
