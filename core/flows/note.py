@@ -11,7 +11,7 @@ from core.flows.requests import repeated, unknown_arm
 from core.records.note import NoteAnswer, check_text, note_payload
 from core.records.observation import check_request_key
 from core.records.parameters import ArmKey, RequestKey
-from core.store.notes import reply_to_note
+from core.store.notes import add_note, reply_to_note
 from core.store.reads import listed_arm
 from core.store.replies import keep_reply
 from core.store.transaction import Transaction
@@ -39,7 +39,7 @@ def note(
         arm_no = listed_arm(txn, arm)
         if arm_no is None:
             raise unknown_arm(txn, arm)
-        number = txn.append("note", txn.own, arm_no=arm_no, text=body)
+        number = add_note(txn, arm_no, body, txn.own)
         answer = NoteAnswer(id=f"note-{number}", arm=arm, text=body)
         txn.audit("note", answer.id, {"arm": arm, "text": body})
         if key is not None:

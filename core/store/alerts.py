@@ -36,7 +36,7 @@ def alert_row(facts: Facts, number: int) -> AlertRow | None:
 def raise_alert(txn: Transaction, alarm: Alarm) -> int:
     """Add a condition that was found now, and return its number."""
     number = txn.number("alert")
-    txn.insert(
+    txn.add_row(
         "alert",
         alert_no=number,
         learner=alarm.learner,

@@ -113,7 +113,7 @@ def _row(one: NamedBrowser, n: int, last_ms: int | None, known: tuple[int, str, 
 
 def add_browser(txn: Transaction, browser: str, named: str, byline: Byline) -> int:
     """Append a confirmation; return its number."""
-    number = txn.append("browser", byline, browser=browser, named=named)
+    number = txn.append_fact("browser", byline, browser=browser, named=named)
     settle_browsers(txn, [number])
     return number
 

@@ -14,7 +14,7 @@ from core.store.transaction import Byline, Snapshot, Transaction
 def add_choice(txn: Transaction, line: ChoiceLine, byline: Byline) -> int:
     """Append the choice of a line, and return its number."""
     import_no = byline.import_no
-    return txn.append(
+    return txn.append_fact(
         "choice",
         byline,
         layer_no=name_subject(txn, "layer", line.layer, import_no),

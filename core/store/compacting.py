@@ -180,7 +180,7 @@ def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> frozens
     used = txn.connection.rows_in(_USED, [txn.learner_id], run_nos)
     sums = _sums(txn, run_nos, used)
     ended = [at_ms for outcome, at_ms, *_ in used if outcome != "empty"]
-    txn.insert(
+    txn.add_row(
         "compaction",
         compaction_no=number,
         revision=txn.revision,

@@ -79,7 +79,7 @@ def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
 def add_scale(txn: Transaction, environment: str, scale: Scale, byline: Byline) -> int:
     """Append a declaration and return its number. `settle_scales` puts it in force."""
     environment_no = environment_nos(txn, [environment])[environment]
-    return txn.append("scale", byline, environment_no=environment_no, **asdict(scale))
+    return txn.append_fact("scale", byline, environment_no=environment_no, **asdict(scale))
 
 
 def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:

@@ -88,7 +88,7 @@ def add_credit(
     shares: Sequence[tuple[RunArm, int]],
 ) -> int:
     """Append a credit, whose ``shares`` are in millionths, and put it in force; return its number."""
-    number = txn.append("episode_credit", byline, episode=episode, rule=rule, reward=reward)
+    number = txn.append_fact("episode_credit", byline, episode=episode, rule=rule, reward=reward)
     first = txn.number("observation", len(shares))
     inactive = [txn.revision, 0, number, 0, txn.revision]  # it is inactive yet
     rows = (

@@ -53,7 +53,7 @@ def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms:
     )
     began_ms = next(ms for ms in count(txn.now_ms) if (ms,) not in later)
     selection = structs.replace(selection, held_since_ms=began_ms)
-    txn.insert(
+    txn.add_row(
         "hold",
         session=name,
         began_ms=began_ms,

@@ -38,7 +38,7 @@ class Reopened(NamedTuple):
 def begin_import(txn: Transaction, number: int | None = None) -> int:
     """Open an import, under a number it has already or the next; its number."""
     number = txn.number("import") if number is None else number
-    txn.insert(
+    txn.add_row(
         "import",
         import_no=number,
         actor=txn.actor.name,

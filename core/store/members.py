@@ -33,7 +33,7 @@ def add_member(
 ) -> int:
     """Add a member without a role, and return their number."""
     number = txn.number("member")
-    txn.insert(
+    txn.add_row(
         "member",
         member_no=number,
         issuer=issuer,
@@ -179,7 +179,7 @@ def is_bridge(facts: Facts, token_no: int) -> bool:
 
 def add_sender(txn: Transaction, channel: str, sender: str, member_no: int) -> None:
     """Let a member speak as this sender."""
-    txn.insert(
+    txn.add_row(
         "bridge_sender",
         channel=channel,
         sender=sender,

@@ -1,4 +1,4 @@
-"""Notes about arms, append-only; as rows, and as the lines of an export. No cache follows from them."""
+"""Notes about arms, append-only; as rows, and as the lines of an export. No cached figure depends on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from core.records.ledger_lines import NoteLine, PlacedLine
 from core.records.note import NoteAnswer, note_payload
 from core.store.engine.words import ACTIVE
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Byline, Snapshot, Transaction
+
+
+def add_note(txn: Transaction, arm_no: int, text: str, byline: Byline) -> int:
+    """Append a note, and return its number."""
+    return txn.append_fact("note", byline, arm_no=arm_no, text=text)
 
 
 def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
@@ -26,9 +31,7 @@ def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
     """Append an imported note; return its number."""
-    return txn.append(
-        "note", txn.imported(line, import_no), arm_no=txn.arm_no_of(line.arm), text=note_text(line)
-    )
+    return add_note(txn, txn.arm_no_of(line.arm), note_text(line), txn.imported(line, import_no))
 
 
 def note_text(line: NoteLine) -> str:
@@ -36,7 +39,7 @@ def note_text(line: NoteLine) -> str:
     return (line.text or "").strip()
 
 
-def note_reply(txn: Transaction, line: NoteLine, number: int) -> Reply:  # noqa: ARG001 - it says all there is
+def note_reply(txn: Transaction, line: NoteLine, number: int) -> Reply:  # noqa: ARG001 - the signature of all kinds
     """Return the answer to the request that made an imported note."""
     return reply_to_note(number, line.arm, note_text(line))
 

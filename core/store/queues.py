@@ -82,7 +82,7 @@ class Queue(NamedTuple):
 
 def add_queue(txn: Transaction, line: QueueLine, items: Sequence[Item], byline: Byline) -> int:
     """Append the queue of a line with these items, and return its number."""
-    number = txn.append(
+    number = txn.append_fact(
         "review_queue",
         byline,
         name=line.name,
@@ -256,7 +256,7 @@ def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -
 
 def add_skip(txn: Transaction, line: SkippedLine, byline: Byline) -> int:
     """Append the skipped item of a line, and return its number."""
-    return txn.append(
+    return txn.append_fact(
         "review_aside",
         byline,
         queue=line.queue,

@@ -113,7 +113,7 @@ def add_repair(
     reason: str,
 ) -> int:
     """Take back these observations; return the repair's number. Posteriors follow in the same transaction."""
-    number = txn.append(
+    number = txn.append_fact(
         "repair",
         byline,
         since_ms=since_ms,

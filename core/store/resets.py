@@ -30,7 +30,7 @@ def add_reset(
 
     Their facts so far stay in the epoch that ends; the posterior starts again from the target.
     """
-    number = txn.append("reset", byline, target=target, scope=scope, reason=reason, n_arms=n_arms)
+    number = txn.append_fact("reset", byline, target=target, scope=scope, reason=reason, n_arms=n_arms)
     txn.connection.many(
         "INSERT INTO reset_arm (learner_id, reset_no, arm_no) VALUES (?, ?, ?)",
         [(txn.learner_id, number, arm_no) for arm_no in sorted(arm_nos)],

@@ -23,7 +23,7 @@ def add_rubric(txn: Transaction, rubric: Rubric, byline: Byline) -> int:
             next_step="A version never changes, so that what was judged by it can be read: give the new one another.",
         )
     content = msgspec.json.encode(rubric).decode()
-    return txn.append("rubric", byline, version=rubric.version, content=content)
+    return txn.append_fact("rubric", byline, version=rubric.version, content=content)
 
 
 def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:

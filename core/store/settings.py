@@ -82,7 +82,7 @@ def add_setting(txn: Transaction, name: str, value: object) -> int:
     before = getattr(txn.settings, name)
     if value != before:
         txn.note_news()
-    txn.insert(
+    txn.add_row(
         "setting",
         setting_no=number,
         name=name,

@@ -38,7 +38,7 @@ def add_token(
 ) -> int:
     """Add a token; return its number. A bridge may name the sender of what it sends."""
     number = txn.number("token")
-    txn.insert(
+    txn.add_row(
         "token",
         token_no=number,
         digest=digest,

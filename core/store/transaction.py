@@ -482,15 +482,15 @@ class Transaction:
         at_ms = self.now_ms if line.at_ms is None else line.at_ms
         return Byline(line.by or self.actor.name, at_ms, line.id, import_no)
 
-    def append(self, table: str, byline: Byline, **values: object) -> int:
+    def append_fact(self, table: str, byline: Byline, **values: object) -> int:
         """Append a fact under the next number of its table, and return the number."""
         self.note_news()
         number = self.number(table)
         standing = {"revision": self.revision, "standing": 1, "undone": 0}
-        self.insert(table, **{f"{table}_no": number}, **values, **byline._asdict(), **standing)
+        self.add_row(table, **{f"{table}_no": number}, **values, **byline._asdict(), **standing)
         return number
 
-    def insert(self, table: str, **values: object) -> None:
+    def add_row(self, table: str, **values: object) -> None:
         """Insert a row of the learner; values are named like their columns."""
         self.connection.insert(table, tuple(values), self.learner_id, tuple(values.values()))
 

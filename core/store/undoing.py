@@ -139,7 +139,10 @@ def undo(txn: Transaction, act: Act) -> str:
 
 
 def add_undo(txn: Transaction, fact: Fact, number: int) -> int:
-    """Take a fact back; the number of the undo. One that came undone already can so be redone here like any other."""
+    """Undo a fact, and return the number of the undo.
+
+    An imported fact that was undone at its source gets an undo of its own, so that it can be redone here.
+    """
     (undo_no,) = _note_undos(txn, fact, [number])
     _mark(txn, fact, number, undone=True)
     return undo_no
@@ -335,7 +338,7 @@ _BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}
 
 
 def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:
-    """Facts that an import says of kinds that come under keys, and those that were asked for under the same ones."""
+    """Return the facts of an import of kinds with idempotency keys, and the facts that hold the same keys."""
     facts: set[Numbered] = set()
     for table in KEYED_ACTS.values():
         numbers = facts_of_import(txn, table, import_no)

@@ -45,7 +45,7 @@ def put_webhook(  # noqa: PLR0917 - as the columns come
         )
         return int(known[0])
     number = txn.number("webhook")
-    txn.insert(
+    txn.add_row(
         "webhook",
         webhook_no=number,
         url=url,
@@ -91,7 +91,7 @@ def has_webhooks(facts: Facts) -> bool:
 def tell(txn: Transaction, webhook_no: int, alert_no: int, state: State, origin: str) -> int:
     """Add a message to a webhook, due at once; return its number. ``origin`` makes its id unique."""
     number = txn.number("alert_message")
-    txn.insert(
+    txn.add_row(
         "alert_message",
         alert_message_no=number,
         webhook_no=webhook_no,

@@ -191,7 +191,7 @@ def caught(learner: LearnerProtocol) -> list[str | None]:
 
 
 @given(drawn=uses)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_none_raises_in_an_awaited_block(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, tuple[object, ...], dict[str, object]]]
 ) -> None:

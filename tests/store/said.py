@@ -24,6 +24,9 @@ WATCHED = str(watched.__file__)
 """The file that stands between a write and its connection."""
 ASKING = sorted(port.Connection.__abstractmethods__ - {"go_on_numbering", "size", "tables"})
 """The ways to say something: what an engine asks in words of its own is none."""
+ADDING = ("add_row", "append_fact")
+"""Methods of a transaction that insert for their caller, whose place counts."""
+_PASSING_ON = frozenset(f"Transaction.{name}" for name in ADDING)
 
 Kinds = tuple[type | None, ...]
 
@@ -80,7 +83,7 @@ def _noted(said: Said, ask: Callable[..., object], texts: Callable[..., _Text]) 
     @wraps(ask)
     def noted(link: port.Connection, *words: object, **more: object) -> object:
         caller = sys._getframe(1)
-        while caller.f_code.co_filename == WATCHED and caller.f_back is not None:
+        while _passes_on(caller.f_code) and caller.f_back is not None:
             caller = caller.f_back  # it passes on what another says, or reads the rows that it is about
         words = tuple(list(word) if isinstance(word, Iterator) else word for word in words)
         place = _place(caller.f_code, caller.f_lasti)
@@ -89,6 +92,10 @@ def _noted(said: Said, ask: Callable[..., object], texts: Callable[..., _Text]) 
         return ask(link, *words, **more)
 
     return noted
+
+
+def _passes_on(code: CodeType) -> bool:
+    return code.co_filename == WATCHED or code.co_qualname in _PASSING_ON
 
 
 @cache
@@ -153,9 +160,16 @@ def places_in_the_sources() -> dict[Place, str]:
     return {
         Place(file, node.end_lineno or 0, node.end_col_offset or 0): f"{file}:{node.lineno}"
         for file, tree in sources().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKING
+        for node in set(ast.walk(tree)) - _passed_on(tree)
+        if isinstance(node, ast.Call)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in {*ASKING, *ADDING}
     }
+
+
+def _passed_on(tree: ast.Module) -> set[ast.AST]:
+    """Return the nodes of the methods that insert for their caller."""
+    methods = (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name in ADDING)
+    return {node for method in methods for node in ast.walk(method)}
 
 
 @cache
