@@ -42,7 +42,7 @@ def _say(rows: tuple[BrowserRow, ...]) -> None:
         (
             one.browser,
             one.name if one.id else f"{one.person}, not signed in",
-            one.id or "",
+            "" if one.id is None else f"{one.by} ({one.id})",
             f"{one.n_judged:,}",
             iso(one.last_ms) or "",
         )
