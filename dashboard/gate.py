@@ -1,4 +1,4 @@
-"""The gate of a server with sign-in: only active sessions get an answer. A proxy's headers count only if it is named.
+"""Gate of a server with sign-in: only active sessions get an answer.
 
 Streamlit serves media, components and web sockets without a check. So every path needs a session, except the sign-in
 and Streamlit's own scripts and styles. Programs use the HTTP doors with a token. Streamlit's code reads the cookie.
@@ -162,7 +162,7 @@ def _standing(presented: Presented) -> Standing | None:
 
 
 def _is_own(scope: Scope) -> bool:
-    """Return whether the request comes from no other site's page, where the browser reports it."""
+    """Return False if the browser reports a page of another site as the source of the request."""
     return Headers(scope=scope).get("sec-fetch-site", "none") in _BY_OWN_PAGE
 
 

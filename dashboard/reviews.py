@@ -1,7 +1,7 @@
-"""Queries and actions of the page Review, one item at a time.
+"""Queries and actions of reviews: queues, items, judgements and browsers, for the pages that use them.
 
-Queues, items and progress are never cached, because holds and drafts change by themselves. Rubrics and previewed
-effects are cached by revision. The caller shows errors next to their object.
+Queues, items and progress are never cached: holds and drafts end without a new revision of the learner. Rubrics and
+previewed effects are cached by revision. Errors are raised; the widget shows them at the item.
 """
 
 from __future__ import annotations

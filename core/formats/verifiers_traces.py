@@ -1,9 +1,10 @@
 """Traces of verifiers 1: a line of ``traces.jsonl`` is an episode ``{id, env, task, traces}``, or one trace of it.
 
 A trace is a graph of messages. Its calls are those of the nodes that a model wrote (``sampled``), each node once,
-though branches share it. Its tokens are those of its model calls, whose input has no cached token; other usage, as
-of judges, is a measure. Its reward is the sum of score × weight; without a score it has none. ``ok`` false breaks it,
-and where that is missing an error does. An episode that failed before any trace is a broken one without replies.
+though branches share it. Its tokens are those of its model calls; ``prompt_tokens`` excludes cached ones. Other
+usage, as of judges, is a measure. Its reward is the sum of score × weight; without a score it has none. ``ok`` false
+breaks it. Without ``ok``, an error or ``is_completed`` false does. An episode that failed before any trace is broken
+and has no replies.
 """
 
 from __future__ import annotations

@@ -23,10 +23,12 @@ AlertKind = Literal[
     "feed_silent",
     "denials",
 ]
-"""Arms that look poisoned, a selection that costs more than it saves, a queue that is overdue, an environment whose
-reward looks hacked or where success fell, no runs, a channel, model, source or importer that stopped: as the overview
-says it of a learner. And refusals, which belong
-to no learner.
+"""Conditions of a learner, as its overview names them; ``denials`` belong to no learner.
+
+``poisoned``: arms look poisoned. ``costs_more``: the selection costs more than it saves. ``queue_overdue``: a queue
+is overdue. ``reward_hacked``, ``success_fell``: an environment's reward looks hacked, or its success fell.
+``silent``: no runs come. ``feed_silent``: a channel, model, source or importer stopped. ``denials``: requests were
+refused.
 """
 ALERT_KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
 State = Literal["raised", "cleared", "test"]
@@ -36,7 +38,7 @@ CLEAR_MS: Final = HOUR_MS
 """An alert is cleared when its condition was absent for this long. So a condition that flickers is sent once."""
 MAX_IDS: Final = 20
 MAX_TRIES: Final = 10
-"""With the pauses between them a message is tried for about 17 hours."""
+"""With nine pauses between them, the tries of a message last about 8.5 hours."""
 LEASE_MS: Final = 5 * MINUTE_MS
 """A sender owns a message for this long. A try ends well before."""
 MAX_URL_CHARS: Final = 2_000
@@ -56,7 +58,7 @@ _PAGE: Final[Mapping[AlertKind, str]] = {
     "feed_silent": "data",
     "denials": "audit",
 }
-"""On which page each is seen."""
+"""Page of each kind."""
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Audit entries: who changed what, and when. The transaction of a change writes its entry."""
+"""Audit entries: who changed what, and when. An entry is written in the transaction of its change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ ActionName = str
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """``act`` is the id that `undo` takes (None where nothing can be undone); ``detail`` holds short facts.
 
-    ``mark`` is its position, from which a list with ``since`` goes on. A later entry names what it undid or erased.
+    ``mark`` is its position: a list with ``since`` has only newer entries. The entry of an undo or an erasure names
+    this one.
     """
 
     at_ms: int

@@ -1,7 +1,7 @@
 """Times in UTC milliseconds since 1970: units and notation.
 
-A clock can jump. A stored time that lies further ahead of now than its span is long comes from a clock that ran
-ahead: the span is over. So no such time delays anything for longer than its span.
+Modules that store times follow one rule, because a clock can jump. If a stored time is further ahead of now than
+the span that it begins, the clock was wrong then, and the span is over. So no such time delays anything for longer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def instant(at_ms: int) -> datetime:
     >>> instant(DAY_MS).isoformat()
     '1970-01-02T00:00:00+00:00'
     """
-    seconds, millis = divmod(int(at_ms), 1000)  # by division a double loses a millisecond in far years
+    seconds, millis = divmod(int(at_ms), 1000)  # as a float, a far year loses a millisecond
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=1000 * millis)
 
 
 def iso(at_ms: int | None) -> str | None:
-    """A UTC time as ISO 8601 with milliseconds; None where it is unknown.
+    """Return a UTC time as ISO 8601 with milliseconds; None where it is unknown or negative.
 
     >>> iso(0)
     '1970-01-01T00:00:00.000Z'

@@ -1,7 +1,7 @@
-"""Vectors: what the public systems were given and answered; and where we answer otherwise, with the reason.
+"""Vectors: requests to public systems with their answers, and our deviations with their reasons.
 
-A `Deviation` covers cases by a rule about what was asked, not by a list of answers, so it holds for vectors
-nobody has shown us. A case that is covered must differ: a deviation that no longer deviates fails its test.
+A `Deviation` covers cases by a rule about the request, or about the kind of the other answer. So it holds for new
+vectors, too. A covered case must differ. A deviation that no longer deviates fails its test.
 """
 
 from __future__ import annotations

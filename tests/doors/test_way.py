@@ -37,7 +37,7 @@ ALLOWED: Final = {"reward": (164, 28), "evaluation": (183, 31), "step": (169, 23
 class Way:
     """Functions of ``core`` that a request called, each as often as it was called.
 
-    Comprehensions and generators are no calls: how many frames they take depends on the version of Python.
+    Comprehensions and generator expressions are no calls, because their frames depend on the version of Python.
     """
 
     codes: Counter[CodeType] = field(default_factory=Counter)
@@ -83,7 +83,7 @@ def context(tmp_path: Path) -> Iterator[Context]:
 def way_of(context: Context, journey: str) -> Way:
     """The way of the third of three alike requests: the first ones open files and fill caches.
 
-    The time is that of the first one: the third would sometimes begin an hour, which is a miss in a cache.
+    The clock is fixed. Otherwise a new hour could begin before the third request, which misses a cache.
     """
     now_ms = context.clock()
     context = replace(context, clock=lambda: now_ms)

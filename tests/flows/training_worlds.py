@@ -1,4 +1,4 @@
-"""What was asked, answered and judged, for exports to train on; and what may be, said anew from the rules."""
+"""Worlds for training exports, and an oracle of what may be trained on, written from the rules alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What axe says of a page, of whatever weight."""
+"""Findings of axe about a page, of every impact."""
 
 from __future__ import annotations
 

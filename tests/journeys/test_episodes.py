@@ -25,7 +25,7 @@ _LOOKS = [
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory, chromium: Browser, shared_data: Path) -> Iterator[Served]:
-    """A dashboard on a few runs, which the first journey brings real ones to."""
+    """A dashboard with a few runs and real episodes, which the command line imported."""
     with serving(tmp_path_factory.mktemp("episodes"), run_lines(ARMS, 4)) as server:
         server.armscope("import", str(shared_data / "tau2-results"))
         yield server

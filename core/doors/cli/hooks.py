@@ -1,4 +1,7 @@
-"""Hooks: Claude Code starts with a selection, and its sessions are imported when they end."""
+"""Hooks: Claude Code starts with a selection, and its sessions are imported when they end.
+
+`core.doors.launch.run_at_once` answers the usual forms of `with` and `hook run` before this module is loaded.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,7 @@ def install(line: typer.Context, agent: Agent) -> None:
     examples=["hook remove claude-code"],
 )
 def remove(line: typer.Context, agent: Agent) -> None:
-    """The settings get their old content, byte by byte. Changes by others since are kept and listed."""
+    """What armscope added goes, byte by byte. Changes that others made since stay and are listed."""
     from core.installed.settings_file import take_back, undone
 
     _check_agent(agent)

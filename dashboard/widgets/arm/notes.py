@@ -50,7 +50,7 @@ def write(arm: str) -> None:
 
 
 def _send(arm: str, key: str) -> None:
-    """Send what the field holds now, in the same callback: typing and clicking are one message."""
+    """Send the text of the field. The browser sends text and click together, so the callback reads the text."""
     actions.send_note(arm, st.session_state.get(_TEXT) or "", key, _emptied)
 
 

@@ -32,9 +32,9 @@ from dashboard.wording import Markdown, Words
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Outcomes by arm. ``seen`` is the newest manual reward of each that the person knows ("" = none).
+    """Draft of rewards for arms of one run: their outcomes by arm, with one reason.
 
-    ``why`` is the reason for all of them.
+    ``known_newest`` has the newest manual reward of each arm that the person has seen ("" = none).
     """
 
     run: str
@@ -331,7 +331,7 @@ def _what_it_would_change(story: RunStory, preview: BatchPreview) -> None:
 
 
 def _effects(preview: BatchPreview, previous: Mapping[str, float | None]) -> None:
-    """Return each arm with its reward, and its mean before and after."""
+    """Draw each arm with its reward, and its mean before and after."""
     lines = preview.lines[:_EFFECTS]
     means = [wording.means(*preview.arms[line.arm].mean) for line in lines]
     small_table(

@@ -78,7 +78,7 @@ class Program(TyperGroup):
         return [name for _, names in sections(super().list_commands(ctx)) for name in names]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - not exported by Typer either
-        """Return the command of a line; a natural word gets the name of the command that it means."""
+        """Return the command of a line. A natural word fails; its error names the command that it means."""
         meant = MEANT.get(args[0]) if args and args[0] not in self.commands else None
         if meant is not None and not ctx.resilient_parsing:
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
