@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
+from random import SystemRandom
 from secrets import randbits
 from tempfile import TemporaryFile
 from typing import IO, Any, Final, TypeVar, cast
@@ -48,6 +49,7 @@ _RETRIES: Final = 5
 _READ_CONNECTS: Final = 3
 """Repeats of a read that gets no connection: enough for a restart, and soon over."""
 _BACKOFF_S: Final = 0.2
+_RANDOM: Final = SystemRandom()
 _RETRIED: Final = (429, 502, 503, 504)
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 120.0
@@ -351,14 +353,13 @@ class Client(LearnerProtocol):
         if self._process != os.getpid():  # in a child made by fork, where the sockets are still the parent's
             self._connect()
         limited: Timeout | None = getattr(self._limited, "timeout", None)
-        retry = Retry(
+        retry = _Retry(
             total=_RETRIES if limited is None else 0,
             connect=_READ_CONNECTS if method == "GET" else None,
             redirect=False,
             status_forcelist=_RETRIED,
             allowed_methods=None,
             backoff_factor=_BACKOFF_S,
-            backoff_jitter=_BACKOFF_S,
             raise_on_status=False,
         )
         try:
@@ -377,6 +378,14 @@ class Client(LearnerProtocol):
                 f"The server at {self._location()} must answer, got no answer: {_cause(problem)}.",
                 next_step="Check its address, and that it runs; a repeat under the same uid or key counts once.",
             ) from problem
+
+
+class _Retry(Retry):
+    """Repeats after pauses that vary. Their random numbers are not the agent's, which may have seeded Python's."""
+
+    def get_backoff_time(self) -> float:
+        pause_s = super().get_backoff_time()
+        return pause_s + _BACKOFF_S * _RANDOM.random() if pause_s else 0.0
 
 
 class AsyncClient(AsyncLearnerProtocol):

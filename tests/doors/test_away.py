@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import random
 import signal
 import sqlite3
 import subprocess
@@ -370,6 +371,14 @@ def test_a_refused_read_does_not_wait_for_its_limit(front: Front, tmp_path: Path
         with pytest.raises(Unreachable, match="connection refused"):
             client.status()
         assert time.monotonic() - began < NO_WAIT_S
+
+
+def test_retries_leave_the_random_numbers_of_the_agent_alone() -> None:
+    """An agent may have seeded Python's generator, to repeat a run."""
+    state = random.getstate()
+    with Client("http://127.0.0.1:1") as client, pytest.raises(Unreachable):
+        client.status()
+    assert random.getstate() == state
 
 
 # The fallback
