@@ -566,7 +566,7 @@ BUDGETS = {
     "core/posterior": 605,
     "core/records": 10_015,
     "core/statistics": 11_795,
-    "core/store": 30_130,
+    "core/store": 30_145,
     "dashboard": 4_780,
     "dashboard/app_pages": 1_545,
     "dashboard/figures": 5_495,

@@ -14,7 +14,7 @@ from core.records.browser import BrowserRow, NamedBrowser, holding_browser
 from core.records.evaluation_lines import BrowserLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 
 _OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
 _IS_CONFIRMED: Final = (
@@ -158,12 +158,13 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
 
 def browser_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone confirmations as lines."""
-    for browser, named, *head in snapshot.connection.rows(
+    for browser, named, *row in snapshot.connection.rows(
         "SELECT browser, named, browser_no, uid, actor, at_ms, revision, undone FROM browser"
         f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, browser_no",
         [snapshot.learner_id],
     ):
-        yield head[-2], BrowserLine(browser=browser, named=named, **snapshot.line_head("browser", *head))
+        head = FactHead(*row)
+        yield head.revision, BrowserLine(browser=browser, named=named, **snapshot.line_head("browser", head))
 
 
 def read_browser(txn: Transaction, line: BrowserLine, import_no: int) -> int:

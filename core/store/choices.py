@@ -8,7 +8,7 @@ from core.records.evaluation_lines import ChoiceLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
 from core.store.subjects import name_again, name_subject
-from core.store.transaction import Byline, Snapshot, Transaction
+from core.store.transaction import Byline, FactHead, Snapshot, Transaction
 
 
 def add_choice(txn: Transaction, line: ChoiceLine, byline: Byline) -> int:
@@ -29,7 +29,7 @@ def add_choice(txn: Transaction, line: ChoiceLine, byline: Byline) -> int:
 
 def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone choices as lines."""
-    for layer, first, second, chosen, rater, rubric, feedback, *head in snapshot.connection.rows(
+    for layer, first, second, chosen, rater, rubric, feedback, *row in snapshot.connection.rows(
         "SELECT l.uid, f.uid, s.uid, c.chosen, c.rater, c.rubric, c.feedback, c.choice_no, c.uid, c.actor, c.at_ms,"
         " c.revision, c.undone FROM choice c"
         " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
@@ -38,6 +38,7 @@ def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         f" WHERE c.learner_id = ? AND c.{ACTIVE} ORDER BY c.revision, c.choice_no",
         [snapshot.learner_id],
     ):
+        head = FactHead(*row)
         line = ChoiceLine(
             layer=layer,
             first=first,
@@ -46,9 +47,9 @@ def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
             rater=rater,
             rubric=rubric,
             feedback=feedback,
-            **snapshot.line_head("choice", *head),
+            **snapshot.line_head("choice", head),
         )
-        yield head[-2], line
+        yield head.revision, line
 
 
 def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:

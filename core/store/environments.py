@@ -23,7 +23,7 @@ from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 
 DAY_MS: Final = 86_400_000
 _NAMED: Final = ("environment_no", "name")
@@ -128,11 +128,8 @@ def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         f" WHERE s.learner_id = ? AND s.{ACTIVE} ORDER BY s.revision, s.scale_no",
         [snapshot.learner_id],
     ):
-        head, values = row[:6], row[6:]
-        yield (
-            head[-2],
-            ScaleLine(environment=name, scale=_scale(values), **snapshot.line_head("scale", *head)),
-        )
+        head, scale = FactHead(*row[:6]), _scale(row[6:])
+        yield head.revision, ScaleLine(environment=name, scale=scale, **snapshot.line_head("scale", head))
 
 
 def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:

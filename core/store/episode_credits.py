@@ -22,7 +22,7 @@ from core.records.reward import not_in_prompt
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 
 _COLUMNS: Final = (
     "observation_no",
@@ -259,14 +259,15 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         f" WHERE c.learner_id = ? AND c.{ACTIVE} AND coalesce(e.standing, 1) = 1",
         [snapshot.learner_id],
     )
-    placed = sorted((max(row[-2], exported[row[0]]), row[-2], row[3], row) for row in rows)
-    for position, _, number, (episode, rule, reward, *head) in placed:
+    placed = [(max(row[-2], exported[row[0]]), FactHead(*row[3:]), *row[:3]) for row in rows]
+    placed.sort(key=lambda one: (one[0], one[1].revision, one[1].number))
+    for position, head, episode, rule, reward in placed:
         line = CreditLine(
             episode=episode,
             rule=rule,
             reward=reward,
-            shares=_shares(snapshot, number),
-            **snapshot.line_head("credit", *head),
+            shares=_shares(snapshot, head.number),
+            **snapshot.line_head("credit", head),
         )
         yield position, line
 

@@ -8,7 +8,7 @@ from core.records.ledger_lines import NoteLine, PlacedLine
 from core.records.note import NoteAnswer, note_payload
 from core.store.engine.words import ACTIVE
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.transaction import Byline, Snapshot, Transaction
+from core.store.transaction import Byline, FactHead, Snapshot, Transaction
 
 
 def add_note(txn: Transaction, arm_no: int, text: str, byline: Byline) -> int:
@@ -18,7 +18,7 @@ def add_note(txn: Transaction, arm_no: int, text: str, byline: Byline) -> int:
 
 def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone notes as lines."""
-    for arm, text, key, *head in snapshot.connection.rows(
+    for arm, text, key, *row in snapshot.connection.rows(
         "SELECT a.key, n.text, p.key, n.note_no, n.uid, n.actor, n.at_ms, n.revision, n.undone FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"
@@ -26,7 +26,8 @@ def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         f" WHERE n.learner_id = ?1 AND n.{ACTIVE} ORDER BY n.revision, n.note_no",
         [snapshot.learner_id],
     ):
-        yield head[-2], NoteLine(arm=arm, text=text or None, key=key, **snapshot.line_head("note", *head))
+        head = FactHead(*row)
+        yield head.revision, NoteLine(arm=arm, text=text or None, key=key, **snapshot.line_head("note", head))
 
 
 def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:

@@ -25,7 +25,7 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, RUNS_BY_UID
 from core.store.provenance import standings
 from core.store.reads import standing_corrections
-from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 from core.store.version import mark_retracted
 
 _NONE: Final = "-"
@@ -252,11 +252,12 @@ _NAMED: Final = (
 
 
 def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
-    since_ms, until_ms, n_observations, reason, *head = row
-    named = snapshot.connection.rows(_NAMED, [snapshot.learner_id, head[0]])
+    since_ms, until_ms, n_observations, reason, *columns = row
+    head = FactHead(*columns)
+    named = snapshot.connection.rows(_NAMED, [snapshot.learner_id, head.number])
     arms = sorted({key for key, *_ in named})
     runs: dict[str, list[str]] = defaultdict(lambda: [_NONE] * len(arms))
-    reports, latest = [], head[-2]
+    reports, latest = [], head.revision
     for key, referenced, run, run_revision, report, report_revision, report_no in named:
         if report_no:
             reports.append(report or f"{snapshot.origin}/reward-{report_no}")
@@ -272,7 +273,7 @@ def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
         outcomes={run: "".join(marks) for run, marks in sorted(runs.items())},
         reports=tuple(sorted(reports)),
         reason=reason or None,
-        **snapshot.line_head("repair", *head),
+        **snapshot.line_head("repair", head),
     )
     return latest, line
 

@@ -11,7 +11,7 @@ from core.records.evaluation_lines import RubricLine
 from core.records.ledger_lines import PlacedLine
 from core.records.rubric import Rubric
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 
 
 def add_rubric(txn: Transaction, rubric: Rubric, byline: Byline) -> int:
@@ -48,13 +48,14 @@ def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
 
 def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone versions as lines."""
-    for content, *head in snapshot.connection.rows(
+    for content, *row in snapshot.connection.rows(
         "SELECT content, rubric_no, uid, actor, at_ms, revision, undone FROM rubric"
         f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, rubric_no",
         [snapshot.learner_id],
     ):
+        head = FactHead(*row)
         rubric = msgspec.json.decode(content, type=Rubric)
-        yield head[-2], RubricLine(rubric=rubric, **snapshot.line_head("rubric", *head))
+        yield head.revision, RubricLine(rubric=rubric, **snapshot.line_head("rubric", head))
 
 
 def read_rubric(txn: Transaction, line: RubricLine, import_no: int) -> int:

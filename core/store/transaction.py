@@ -190,6 +190,17 @@ class Byline(NamedTuple):
     import_no: int = 0
 
 
+class FactHead(NamedTuple):
+    """Columns that all tables of facts have, in the order in which they are read."""
+
+    number: int
+    uid: str
+    actor: str
+    at_ms: int
+    revision: int
+    undone: int
+
+
 class Signed(Protocol):
     """A line of an export that names its fact, actor and time; None = unknown."""
 
@@ -302,17 +313,14 @@ class Snapshot:
     def exists(self) -> bool:
         return bool(self.learner_id >= 0)
 
-    def line_head(
-        self, name: str, number: int, uid: str, actor: str, at_ms: int, *since: int
-    ) -> dict[str, Any]:
-        """Return the members that lines of all facts have; ``since`` is the revision, and whether it is undone."""
-        revision, undone = since
+    def line_head(self, name: str, head: FactHead) -> dict[str, Any]:
+        """Return the members that lines of all facts have."""
         return {
-            "id": uid or f"{self.origin}/{name}-{number}",
-            "by": actor,
-            "at_ms": at_ms,
-            "revision": revision,
-            "undone": undone > 0,
+            "id": head.uid or f"{self.origin}/{name}-{head.number}",
+            "by": head.actor,
+            "at_ms": head.at_ms,
+            "revision": head.revision,
+            "undone": head.undone > 0,
         }
 
     def of(self, name: str) -> Snapshot:
@@ -486,8 +494,8 @@ class Transaction:
         """Append a fact under the next number of its table, and return the number."""
         self.note_news()
         number = self.number(table)
-        standing = {"revision": self.revision, "standing": 1, "undone": 0}
-        self.add_row(table, **{f"{table}_no": number}, **values, **byline._asdict(), **standing)
+        state = {"revision": self.revision, "standing": 1, "undone": 0}
+        self.add_row(table, **{f"{table}_no": number}, **values, **byline._asdict(), **state)
         return number
 
     def add_row(self, table: str, **values: object) -> None:
