@@ -19,6 +19,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -123,17 +124,12 @@ class PackedArms:
         most = self.k if self.k > 0 else len(self.order)
         is_full = np.cumsum(self.included) >= most
         rows = zip(self.included.tolist(), is_full.tolist(), strict=True)
-        n_candidates = self.n_candidates
-        return tuple(
-            self._reason_in(rank)
-            if is_in
-            else "excluded"
-            if rank >= n_candidates
-            else "k"
-            if full
-            else "budget"
-            for rank, (is_in, full) in enumerate(rows)
-        )
+        reasons: list[Reason] = [
+            self._reason_in(rank) if is_in else "k" if full else "budget"
+            for rank, (is_in, full) in enumerate(islice(rows, self.n_candidates))
+        ]
+        reasons.extend("excluded" for _ in range(len(self.excluded)))
+        return tuple(reasons)
 
     def _reason_in(self, rank: int) -> Reason:
         if self.run_class == "passive":

@@ -18,20 +18,20 @@ def worth(
 ) -> Words:
     """Return the break-even of an arm at its cost, as Markdown."""
     cost = "unknown cost" if token_cost is None else wording.things(token_cost, "token")
-    stands = f" Its chance of inclusion is **{chance_words(one.chance)}**{_error(one.chance_error)}."
+    chance = f" Its chance of inclusion is **{chance_words(one.chance)}**{_error(one.chance_error)}."
     if one.no_break_even == "not_offered":
         return f"**Not in {_runs(inclusion)}**, so it has no chance of inclusion and no break-even yet."
     if is_excluded(one):
         return Words(f"**{wording.capital(Words(EXCLUDED))}**: it is in no prompt, at any usefulness.")
     if one.no_break_even == "unknown_cost":
-        return f"Its cost is unknown, so **its worth can’t be weighed** under a budget.{stands}"
+        return f"Its cost is unknown, so **its worth can’t be weighed** under a budget.{chance}"
     if one.no_break_even == "always_in":
-        return f"At its {cost} it is in more than half of the next prompts **at any usefulness**.{stands}"
+        return f"At its {cost} it is in more than half of the next prompts **at any usefulness**.{chance}"
     if one.no_break_even == "never_in" or one.break_even is None:
-        return f"At its {cost} **no usefulness** puts it into half of the next prompts.{stands}"
+        return f"At its {cost} **no usefulness** puts it into half of the next prompts.{chance}"
     return (
         f"It must be useful in **{of_hundred(one.break_even)} of 100 runs** to be worth its {cost}. "
-        f"{_mean_words(one, year_of_ms)}{stands}"
+        f"{_mean_words(one, year_of_ms)}{chance}"
     )
 
 
