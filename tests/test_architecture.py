@@ -552,7 +552,7 @@ def test_every_error_that_is_raised_names_the_next_step() -> None:
 # Size
 
 BUDGETS = {
-    "core": 6_465,
+    "core": 6_460,
     "core/adapters": 760,
     "core/demo": 2_225,
     "core/detect": 630,
@@ -572,7 +572,7 @@ BUDGETS = {
     "dashboard/figures": 5_495,
     "dashboard/report": 750,
     "dashboard/sentences": 5_940,
-    "dashboard/widgets": 13_935,
+    "dashboard/widgets": 13_910,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

@@ -22,13 +22,12 @@ from dashboard.reading import cached_figure, reading
 from dashboard.sentences import Sentence
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.picker import several_arms
-from dashboard.widgets.results import refusal, result
+from dashboard.widgets.results import refusal
 from dashboard.widgets.tables import (
     ACT_PX,
     ALL_AT_ONCE,
     CHANCE,
     ROW_PX,
-    act_table,
     arm_name,
     frame_to_arrow,
     height,
@@ -36,7 +35,7 @@ from dashboard.widgets.tables import (
     type_column,
 )
 from dashboard.widgets.tables import columns as columns_shown
-from dashboard.widgets.way_back import acts_column, taking_back
+from dashboard.widgets.way_back import history
 from dashboard.widgets.words import small
 from dashboard.wording import Words
 
@@ -291,17 +290,8 @@ def past() -> None:
         "by": [wording.plain(one.actor) for one in done],
         "why": [wording.plain(one.reason or wording.MISSING) for one in done],
         "state": ["undone" if one.undone else "active" for one in done],
-        **acts_column(done),
     }
-    act_table(
-        cells,
-        _WIDTHS,
-        key=_TABLE,
-        alt="Earlier resets",
-        phone=_PHONE_PAST,
-        on_click=taking_back(done, at=_TABLE),
-    )
-    result(_TABLE)
+    history(done, cells, _WIDTHS, key=_TABLE, alt="Earlier resets", phone=_PHONE_PAST)
 
 
 def _target(one: Reset) -> str:

@@ -6,11 +6,13 @@ person who may undo everything may do both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from dashboard import actions, queries
 from dashboard.reading import reading
+from dashboard.widgets.results import result
+from dashboard.widgets.tables import act_table
 
 Back = Literal["Undo", "Redo"]
 
@@ -38,20 +40,25 @@ def way_back(act: Act) -> Back | None:
     return offered if deciders == {here.context.actor.name} else None
 
 
-def acts_column(acts: Sequence[Act]) -> dict[str, Sequence[str]]:
-    """Return the last column of a table of acts; none where this person may do nothing about any of them."""
-    backs = [way_back(act) or "" for act in acts]
-    return {"act": backs} if any(backs) else {}
+def history(
+    acts: Sequence[Act],
+    cells: Mapping[str, Sequence[object]],
+    widths: Mapping[str, int],
+    *,
+    key: str,
+    alt: str,
+    phone: Mapping[str, int],
+) -> None:
+    """Draw a table of acts with Undo or Redo in its last column, and below it the result of a click.
 
-
-def taking_back(acts: Sequence[Act], *, at: str) -> Callable[[int], None]:
-    """Return the effect of a click on a row of that column, with its result ``at`` the table.
-
-    A row without an offer has no effect.
+    The column is missing where this person may do nothing about any of them. ``phone`` as `act_table` takes it.
     """
 
     def clicked(row: int) -> None:
         if row < len(acts) and way_back(acts[row]) is not None:
-            actions.take_back(acts[row].id, again=acts[row].undone, at=at)
+            actions.take_back(acts[row].id, again=acts[row].undone, at=key)
 
-    return clicked
+    backs = [way_back(act) or "" for act in acts]
+    column = {"act": backs} if any(backs) else {}
+    act_table({**cells, **column}, widths, key=key, alt=alt, phone=phone, on_click=clicked)
+    result(key)

@@ -9,9 +9,8 @@ import streamlit as st
 
 from dashboard import queries, sentences, wording
 from dashboard.reading import reading
-from dashboard.widgets.results import result
-from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.way_back import acts_column, taking_back
+from dashboard.widgets.tables import ACT_PX
+from dashboard.widgets.way_back import history
 
 _TABLE: Final = "setting changes"
 _WIDTHS: Final = {"when, UTC": 140, "by": 120, "setting": 150, "before": 250, "after": 250, "state": 100}
@@ -32,14 +31,5 @@ def table() -> None:
         "before": [wording.plain(sentences.setting_text(one.name, one.before)) for one in done],
         "after": [wording.plain(sentences.setting_text(one.name, one.value)) for one in done],
         "state": ["undone" if one.undone else "active" for one in done],
-        **acts_column(done),
     }
-    act_table(
-        cells,
-        _WIDTHS,
-        key=_TABLE,
-        alt="Changes of settings, newest first",
-        phone=_PHONE,
-        on_click=taking_back(done, at=_TABLE),
-    )
-    result(_TABLE)
+    history(done, cells, _WIDTHS, key=_TABLE, alt="Changes of settings, newest first", phone=_PHONE)

@@ -12,8 +12,8 @@ from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
 from dashboard.widgets.results import result
-from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.way_back import acts_column, taking_back
+from dashboard.widgets.tables import ACT_PX
+from dashboard.widgets.way_back import history
 from dashboard.widgets.words import muted
 
 _TABLE: Final = "rubrics"
@@ -57,16 +57,7 @@ def table() -> None:
         "judged": [wording.count(one.n_judged) for one in rows],
     }
     acts = [_Defined(one.id, one.by) for one in rows]
-    cells |= acts_column(acts)
-    act_table(
-        cells,
-        _WIDTHS,
-        key=_TABLE,
-        alt="Versions of the rubric",
-        phone=_PHONE,
-        on_click=taking_back(acts, at=_TABLE),
-    )
-    result(_TABLE)
+    history(acts, cells, _WIDTHS, key=_TABLE, alt="Versions of the rubric", phone=_PHONE)
 
 
 def _levels(one: RubricRow) -> str:
