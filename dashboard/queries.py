@@ -57,7 +57,9 @@ from dashboard.reading import (
     belief_view,
     cached,
     cached_by_visibility,
+    cached_for_actor,
     cached_of_all,
+    cached_query,
     context_of,
     reading,
     wherever,
@@ -124,9 +126,7 @@ def fleet() -> Sequence[LearnerSummary]:
 def belief() -> queries.Belief:
     """Return every arm in view with what is believed of it."""
     here = reading()
-    return cached(
-        "belief", belief_view(here.view), lambda: queries.belief(here.pages, belief_view(here.view))
-    )
+    return cached_query(queries.belief, belief_view(here.view))
 
 
 def matches(words: str) -> SearchAnswer:
@@ -138,21 +138,19 @@ def matches(words: str) -> SearchAnswer:
 
 def everything() -> queries.Belief:
     """Return every arm as it is now, without filters, for acts."""
-    here = reading()
-    return cached("belief", View(), lambda: queries.belief(here.pages, View()))
+    return cached_query(queries.belief, View())
 
 
 def as_of() -> queries.Belief:
     """Return every arm at the end of the span, of all types."""
     here = reading()
     view = View(until_ms=here.view.until_ms)
-    return cached("belief", view, lambda: queries.belief(here.pages, view))
+    return cached_query(queries.belief, view)
 
 
 def inclusion() -> queries.Inclusion:
     """Return chance of inclusion in the next run, by arm, and among whose candidates."""
-    here = reading()
-    return cached("inclusion", None, lambda: queries.inclusion(here.pages))
+    return cached_query(queries.inclusion)
 
 
 def judgements() -> Mapping[str, Judgement]:
@@ -183,26 +181,25 @@ def overview() -> Overview:
 def confidence() -> Confidence:
     """Return how well the arms are known."""
     here = reading()
-    return cached("confidence", here.view, lambda: queries.confidence(here.pages, here.view))
+    return cached_query(queries.confidence, here.view)
 
 
 def pulls_needed(width: float) -> Ints:
     """Return further pulls of every arm in view until its interval is at most so wide; aligned with `confidence`."""
     here = reading()
     view = belief_view(here.view)
-    return cached(("pulls needed", width), view, lambda: queries.pulls_needed(here.pages, view, width=width))
+    return cached_query(queries.pulls_needed, view, width=width)
 
 
 def unread() -> queries.UnreadReport:
     """Return observations that no posterior reads."""
-    here = reading()
-    return cached("unread", None, lambda: queries.unread(here.pages))
+    return cached_query(queries.unread)
 
 
 def savings() -> Savings:
     """Return the savings of the selection."""
     here = reading()
-    return cached("savings", here.view, lambda: queries.savings(here.pages, here.view))
+    return cached_query(queries.savings, here.view)
 
 
 def months() -> tuple[queries.MonthSaved, queries.MonthSaved] | None:
@@ -222,34 +219,27 @@ def arm_path(arm: str) -> queries.ArmPath:
     """Return the path of an arm's belief up to the end of the span."""
     here = reading()
     until_ms = here.view.until_ms
-    return cached(
-        ("arm path", arm), View(until_ms=until_ms), lambda: queries.arm_path(here.pages, arm, until_ms)
-    )
+    return cached_query(queries.arm_path, arm, until_ms)
 
 
 def arm_ledger(arm: str, after: queries.LedgerCursor) -> queries.ArmLedger:
     """Return a page of an arm's observations."""
-    here = reading()
-    question = ("arm ledger", arm, after, here.pages.actor)
-    return cached(question, None, lambda: queries.arm_ledger(here.pages, arm, after=after))
+    return cached_for_actor(queries.arm_ledger, arm, after=after)
 
 
 def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
     """Return a page of the runs that an arm was in or left out of."""
-    here = reading()
-    return cached(("arm runs", arm, cursor), None, lambda: queries.arm_runs(here.pages, arm, cursor=cursor))
+    return cached_query(queries.arm_runs, arm, cursor=cursor)
 
 
 def arm_notes(arm: str) -> tuple[Note, ...]:
     """Return the notes about an arm, newest first."""
-    here = reading()
-    return cached(("arm notes", arm), None, lambda: queries.notes(here.pages, arm))
+    return cached_query(queries.notes, arm)
 
 
 def near_arms(name: str) -> tuple[str, ...]:
     """Return ids that a mistyped one may have meant."""
-    here = reading()
-    return cached(("near arms", name), None, lambda: queries.near_arms(here.pages, name))
+    return cached_query(queries.near_arms, name)
 
 
 # Comparison
@@ -257,10 +247,7 @@ def near_arms(name: str) -> tuple[str, ...]:
 
 def compared_sides(a: RunSide, b: RunSide, *, limit: int) -> ComparedSides:
     """Return two sets of runs side by side, with so many arms."""
-    here = reading()
-    return cached(
-        ("compared", a, b, limit), None, lambda: queries.compare_sides(here.pages, a, b, limit=limit)
-    )
+    return cached_query(queries.compare_sides, a, b, limit=limit)
 
 
 def side_savings(side: RunSide) -> Savings | None:
@@ -276,46 +263,32 @@ def side_savings(side: RunSide) -> Savings | None:
 
 def evaluations(chosen: EvaluationFilter, before: int | None = None) -> EvaluationPage:
     """Return a page of evaluations; what it shows depends on who asks."""
-    here = reading()
-    return cached(
-        ("evaluations", chosen, before, here.pages.actor),
-        None,
-        lambda: queries.page_of_evaluations(here.pages, chosen, before=before),
-    )
+    return cached_for_actor(queries.page_of_evaluations, chosen, before=before)
 
 
 def bias_watch(chosen: EvaluationFilter) -> queries.BiasWatch:
     """Return raters, their habits, blockers of an export, and outlier raters."""
-    here = reading()
-    return cached(
-        ("bias watch", chosen, here.pages.actor), None, lambda: queries.bias_watch(here.pages, chosen)
-    )
+    return cached_for_actor(queries.bias_watch, chosen)
 
 
 def agreement(chosen: EvaluationFilter) -> queries.AgreementReport:
     """Return the agreement between raters."""
-    here = reading()
-    return cached(
-        ("agreement", chosen, here.pages.actor), None, lambda: queries.agreement(here.pages, chosen)
-    )
+    return cached_for_actor(queries.agreement, chosen)
 
 
 def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
     """Return every grader, and every version of a rubric, that anything was judged by."""
-    here = reading()
-    return cached("evaluated names", None, lambda: queries.evaluated(here.pages))
+    return cached_query(queries.evaluated)
 
 
 def rubrics() -> tuple[RubricRow, ...]:
     """Return the active versions of the rubric, newest first."""
-    here = reading()
-    return cached("rubrics", None, lambda: rubrics_of(here.pages))
+    return cached_query(rubrics_of)
 
 
 def layers() -> queries.LayersView:
     """Return layers by quality, and bare ones."""
-    here = reading()
-    return cached("layers", None, lambda: queries.layers(here.pages))
+    return cached_query(queries.layers)
 
 
 # Runs
@@ -338,8 +311,7 @@ def runs_view(
 
 def run(name: str) -> queries.RunStory:
     """Return everything there is to say about one run; raises `UnknownRun`."""
-    here = reading()
-    return cached(("run", name, here.pages.actor), None, lambda: queries.run(here.pages, name))
+    return cached_for_actor(queries.run, name)
 
 
 def transcript(name: str) -> Transcript:
@@ -351,13 +323,12 @@ def transcript(name: str) -> Transcript:
 def sessions() -> tuple[SessionRow, ...]:
     """Return the sessions of the view, the latest first."""
     here = reading()
-    return cached("sessions", here.view, lambda: queries.sessions_in(here.pages, here.view))
+    return cached_query(queries.sessions_in, here.view)
 
 
 def session(name: str) -> RunsOfSession | None:
     """Return a session with its runs; None for an unknown one."""
-    here = reading()
-    return cached(("session", name), None, lambda: _known_session(here.pages, name))
+    return cached_query(_known_session, name)
 
 
 def _known_session(context: Context, name: str) -> RunsOfSession | None:
@@ -372,8 +343,7 @@ def _known_session(context: Context, name: str) -> RunsOfSession | None:
 
 def environments(chosen: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
     """Return the results of each environment's matching episodes; empty for an unknown environment."""
-    here = reading()
-    return cached(("environments", chosen), None, lambda: _environments(here.pages, chosen))
+    return cached_query(_environments, chosen)
 
 
 def _environments(context: Context, chosen: EpisodeFilter) -> tuple[queries.EnvironmentSummary, ...]:
@@ -402,28 +372,17 @@ def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.Env
 
 def compared(environment: str, models: tuple[str, ...], by: queries.Compared) -> queries.ModelComparison:
     """Return models on the same tasks of an environment; raises `InvalidInput` where there are none."""
-    here = reading()
-    return cached(
-        ("compared", environment, models, by),
-        None,
-        lambda: queries.compare(here.pages, environment, models=models, compared=by),
-    )
+    return cached_query(queries.compare, environment, models=models, compared=by)
 
 
 def episode_list(chosen: EpisodeFilter, cursor: EpisodeCursor | None, direction: Direction) -> EpisodePage:
     """Return a page of episodes."""
-    here = reading()
-    return cached(
-        ("episode list", chosen, cursor, direction),
-        None,
-        lambda: queries.episode_list(here.pages, chosen, cursor=cursor, direction=direction),
-    )
+    return cached_query(queries.episode_list, chosen, cursor=cursor, direction=direction)
 
 
 def without_episode() -> queries.RunsWithoutEpisode:
     """Return runs with a reward from their source that belong to no episode."""
-    here = reading()
-    return cached("without episode", None, lambda: queries.without_episode(here.pages))
+    return cached_query(queries.without_episode)
 
 
 def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
@@ -435,20 +394,17 @@ def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
 
 def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
     """Return the effect of crediting an episode; nothing is credited."""
-    here = reading()
-    return cached(("preview credit", uid, rule), None, lambda: queries.preview_credit(here.pages, uid, rule))
+    return cached_query(queries.preview_credit, uid, rule)
 
 
 def episode(uid: str) -> queries.EpisodeView:
     """Return one episode, step by step; its texts are for who may read them. Raises `NotFound`."""
-    here = reading()
-    return cached(("episode", uid, here.pages.actor), None, lambda: queries.episode(here.pages, uid))
+    return cached_for_actor(queries.episode, uid)
 
 
 def episode_runs(uid: str) -> queries.RunsOfEpisode:
     """Return the runs that were made in an episode, and their arms."""
-    here = reading()
-    return cached(("episode runs", uid), None, lambda: queries.episode_runs(here.pages, uid))
+    return cached_query(queries.episode_runs, uid)
 
 
 # What was done
@@ -456,8 +412,7 @@ def episode_runs(uid: str) -> queries.RunsOfEpisode:
 
 def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
     """Return the last entries of the audit log."""
-    here = reading()
-    return cached(("changes", limit), None, lambda: queries.changes(here.pages, limit=limit))
+    return cached_query(queries.changes, limit=limit)
 
 
 class Batch(NamedTuple):
@@ -510,51 +465,37 @@ def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
     """Return the latest rewards of this person or of all, newest first."""
     here = reading()
     actor = None if everyone else here.pages.actor.name
-    return cached(
-        ("rewards", limit, actor, here.pages.actor),
-        None,
-        lambda: queries.rewards(here.pages, limit=limit, actor=actor),
-    )
+    return cached_for_actor(queries.rewards, limit=limit, actor=actor)
 
 
 def repairs() -> tuple[Repair, ...]:
     """Return every repair, newest first."""
-    here = reading()
-    return cached("repairs", None, lambda: queries.repairs(here.pages))
+    return cached_query(queries.repairs)
 
 
 def evidence(arms: tuple[str, ...], since_ms: int) -> queries.ChangeEvidence:
     """Return what was observed of arms before and after a time."""
-    here = reading()
-    question = ("evidence", arms, since_ms)
-    return cached(question, None, lambda: queries.evidence(here.pages, arms, since_ms))
+    return cached_query(queries.evidence, arms, since_ms)
 
 
 def preview_repair(*, arms: tuple[str, ...], since: str) -> queries.RepairPreview:
     """Return the effect of a repair; nothing is written."""
-    here = reading()
-    question = ("preview repair", arms, since)
-    return cached(question, None, lambda: queries.preview_repair(here.pages, arms, since))
+    return cached_query(queries.preview_repair, arms, since)
 
 
 def resets() -> tuple[Reset, ...]:
     """Return every reset, newest first."""
-    here = reading()
-    return cached("resets", None, lambda: queries.resets(here.pages))
+    return cached_query(queries.resets)
 
 
 def setting_changes() -> tuple[queries.SettingChange, ...]:
     """Return the latest changes of settings, newest first."""
-    here = reading()
-    return cached(
-        "setting changes", None, lambda: queries.setting_changes(here.pages, limit=_SETTING_CHANGES_READ)
-    )
+    return cached_query(queries.setting_changes, limit=_SETTING_CHANGES_READ)
 
 
 def imports() -> tuple[queries.PastImport, ...]:
     """Return the latest imports, newest first."""
-    here = reading()
-    return cached("imports", None, lambda: queries.imports(here.pages, limit=_IMPORTS_READ))
+    return cached_query(queries.imports, limit=_IMPORTS_READ)
 
 
 def inventories() -> tuple[StoredInventory, ...]:
@@ -565,8 +506,7 @@ def inventories() -> tuple[StoredInventory, ...]:
 
 def database() -> maintenance.DatabaseFacts:
     """Return the location and size of the data at this revision."""
-    here = reading()
-    return cached("place", None, lambda: maintenance.database_facts(here.pages))
+    return cached_query(maintenance.database_facts)
 
 
 # What would come of it
@@ -574,11 +514,7 @@ def database() -> maintenance.DatabaseFacts:
 
 def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) -> queries.RewardPreview:
     """Return the effect of a reward; nothing is written."""
-    here = reading()
-    question = ("preview reward", arm, value, run, correct)
-    return cached(
-        question, None, lambda: queries.preview_reward(here.pages, arm, value, run=run, correct=correct)
-    )
+    return cached_query(queries.preview_reward, arm, value, run=run, correct=correct)
 
 
 def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
@@ -592,11 +528,7 @@ def preview_reset(
     *, arms: tuple[str, ...], types: tuple[ArmType, ...], target: Target
 ) -> queries.ResetPreview:
     """Return the effect of a reset; nothing is written."""
-    here = reading()
-    question = ("preview reset", arms, types, target)
-    return cached(
-        question, None, lambda: queries.preview_reset(here.pages, arms=arms, types=types, target=target)
-    )
+    return cached_query(queries.preview_reset, arms=arms, types=types, target=target)
 
 
 def alerts() -> AlertsView:
@@ -631,6 +563,4 @@ def problem_together(changes: Mapping[str, object]) -> str | None:
 
 def preview_undo(act_id: str, *, again: bool) -> queries.UndoPreview:
     """Return the effect of an undo; nothing is changed."""
-    here = reading()
-    question = ("preview undo", act_id, again)
-    return cached(question, None, lambda: queries.preview_undo(here.pages, act_id, again=again))
+    return cached_query(queries.preview_undo, act_id, again=again)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import local
-from typing import Final, cast
+from typing import Concatenate, Final, ParamSpec, cast
 
 import msgspec
 import streamlit as st
@@ -28,6 +28,8 @@ from dashboard import who
 from dashboard.cache import Answer, Cache
 from dashboard.figures.theme import Tokens
 from dashboard.widgets.browser import label
+
+Parameters = ParamSpec("Parameters")
 
 _ANSWERS_BOUND: Final = 128
 _DRAWINGS_BOUND: Final = 32
@@ -236,6 +238,38 @@ def cached(question: Hashable, view: View | None, ask: Callable[[], Answer]) -> 
         wherever(here.pages, ask),
         still=lambda: queries.visibility(here.pages) == here.frame.visibility,
     )
+
+
+def cached_query(
+    query: Callable[Concatenate[Context, Parameters], Answer],
+    /,
+    *arguments: Parameters.args,
+    **options: Parameters.kwargs,
+) -> Answer:
+    """Return the answer of a query, cached by the query and all its arguments; they must be hashable."""
+    return _cached_call(query, None, *arguments, **options)
+
+
+def cached_for_actor(
+    query: Callable[Concatenate[Context, Parameters], Answer],
+    /,
+    *arguments: Parameters.args,
+    **options: Parameters.kwargs,
+) -> Answer:
+    """Return the answer of a query that depends on who asks, cached for this actor alone."""
+    return _cached_call(query, reading().pages.actor, *arguments, **options)
+
+
+def _cached_call(
+    query: Callable[Concatenate[Context, Parameters], Answer],
+    actor: Actor | None,
+    /,
+    *arguments: Parameters.args,
+    **options: Parameters.kwargs,
+) -> Answer:
+    pages = reading().pages
+    question = (query, actor, arguments, frozenset(options.items()))
+    return cached(question, None, lambda: query(pages, *arguments, **options))
 
 
 def cached_by_visibility(context: Context, question: Hashable, ask: Callable[[], Answer]) -> Answer:
