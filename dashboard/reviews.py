@@ -13,7 +13,7 @@ from typing import Literal
 
 from core.errors import ArmscopeError
 from core.flows import browsers as flow_browsers
-from core.flows import bulk, choose, queries, queues, review, rubrics
+from core.flows import choose, queries, queues, review, rubrics
 from core.flows.context import Context
 from core.records.browser import BrowserAnswer, BrowserRow
 from core.records.evaluation import EvaluationOutcome
@@ -67,7 +67,7 @@ def progress(queue: str) -> Progress:
 def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
     """Return the items that a queue or batch would hold now."""
     context = reading().context
-    return bulk.propose_batch(context, asks) if batch else queues.propose_queue(context, asks)
+    return review.propose_batch(context, asks) if batch else queues.propose_queue(context, asks)
 
 
 def make_queue(
@@ -246,7 +246,7 @@ def judge_batch(
     rubric: str | None,
 ) -> BatchAnswer:
     """Judge alike all that was counted."""
-    return bulk.judge_batch(
+    return review.judge_batch(
         acting(), asks, token, outcome=outcome, score=score, feedback=feedback, rubric=rubric
     )
 

@@ -1,4 +1,7 @@
-"""Review of the items of a queue: take, hold, judge or skip them, so that none is judged twice or lost."""
+"""Review of the items of a queue: take, hold, judge or skip them, so that none is judged twice or lost.
+
+A batch gives all its items the same outcome in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from msgspec import Meta
 from core.errors import Conflict, InvalidEvaluation, NotFound
 from core.flows.context import Context
 from core.flows.evaluate import evaluated, replaced_browsers
+from core.flows.frozen import check_token, frozen, proposed
 from core.flows.queues import progress_of
 from core.flows.rubrics import levels_of
 from core.flows.undo import undo_in
@@ -24,12 +28,15 @@ from core.records.limits import shown, whole
 from core.records.queue_lines import SkippedLine
 from core.records.review import (
     MAX_ITEMS,
+    BatchAnswer,
     Draft,
     ItemAnswer,
     ItemState,
     Meanwhile,
     MyJudgement,
     NextItem,
+    QueueAsks,
+    QueueProposal,
     ReviewItem,
     SubmitAnswer,
     check_skip_reason,
@@ -527,3 +534,50 @@ def _check_excludable(board: Board, item: int, me: str) -> None:
             f"Item {item} of {board.queue.id} is {_reason_taken(board, item, me)}.",
             next_step="Take the next one.",
         )
+
+
+def propose_batch(context: Context, asks: QueueAsks) -> QueueProposal:
+    """Count the items that a batch would judge now. `judge_batch` with its token judges exactly these."""
+    with context.reading("judge") as snapshot:
+        return proposed(snapshot, asks)
+
+
+def judge_batch(
+    context: Context,
+    asks: QueueAsks,
+    token: str,
+    *,
+    outcome: EvaluationOutcome,
+    score: float,
+    feedback: str | None = None,
+    rubric: str | None = None,
+) -> BatchAnswer:
+    """Judge all items of a batch alike in one transaction. `take_back` with its acts undoes them.
+
+    ``token`` comes from `propose_batch`. Raises `Conflict` if the items have changed since, `InvalidInput` if there
+    are none, and the errors of `evaluate`; then nothing is recorded.
+    """
+    with context.reading("judge") as snapshot:
+        items = frozen(snapshot, asks)
+    check_token(asks, items, token)
+
+    def order(txn: Transaction, index: int) -> EvaluationOrder:
+        subject = named_item(txn, items[index].about).subject
+        return EvaluationOrder(
+            outcome=outcome,
+            score=score,
+            layer=subject.layer or None,
+            execution=subject.execution or None,
+            run=None if subject.execution else subject.run,
+            arm=subject.arm or None,
+            feedback=feedback,
+            rater=txn.actor.name,
+            rubric=rubric,
+        )
+
+    def work(txn: Transaction) -> BatchAnswer:
+        answers = evaluated(txn, [order(txn, index) for index in range(len(items))])
+        acts = tuple(answer.id for answer in answers)
+        return BatchAnswer(n=len(answers), acts=acts, replaced=replaced_browsers(txn, answers))
+
+    return context.write("judge", work)

@@ -31,9 +31,9 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.quality import Placed, fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
-from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.subjects import executions_of, name_again, name_subject, subject_no
+from core.store.tables import leaving_out
 from core.store.transaction import Facts, Snapshot, Transaction
 
 _COLUMNS: Final = (

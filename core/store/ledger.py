@@ -28,9 +28,9 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE
 from core.store.provenance import imported_reports
 from core.store.reads import Correction, arm_row, outcome_of, run_of_uid, standing_corrections
-from core.store.reads.hidden import leaving_out
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, hour_of
+from core.store.tables import leaving_out
 from core.store.transaction import Snapshot, Transaction
 
 _AFTER_EVERY_TEXT: Final = "\U0010ffff"

@@ -7,7 +7,7 @@ passes on NULL and SQLite stores NaN as NULL. There 0, '' and -1 mean none where
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -1396,3 +1396,16 @@ def beyond(after: Key, key: Key) -> Key:
     if key <= after:
         raise ValueError(f"Rows must come in the order of their key, got {key!r} after {after!r}.")
     return key
+
+
+def leaving_out(column: str, hidden: Collection[int]) -> tuple[str, list[int]]:
+    """SQL that leaves evaluations out by the column of their numbers, and its values; nothing where none is hidden.
+
+    >>> leaving_out("e.evaluation_no", [7, 3])
+    (' AND e.evaluation_no NOT IN (?,?)', [3, 7])
+    >>> leaving_out("e.evaluation_no", [])
+    ('', [])
+    """
+    if not hidden:
+        return "", []
+    return f" AND {column} NOT IN ({','.join('?' * len(hidden))})", sorted(hidden)

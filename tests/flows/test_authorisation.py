@@ -20,7 +20,6 @@ from core.errors import Denied, UnknownExecution
 from core.flows import (
     alerts,
     browsers,
-    bulk,
     choose,
     export,
     inventory,
@@ -133,8 +132,8 @@ def dropped(context: Context, file: Path) -> object:
 def judged_at_once(context: Context) -> object:
     """All runs, alike."""
     asks = QueueAsks(source="filter")
-    token = bulk.propose_batch(context, asks).token
-    return bulk.judge_batch(context, asks, token, outcome="success", score=0.7)
+    token = review.propose_batch(context, asks).token
+    return review.judge_batch(context, asks, token, outcome="success", score=0.7)
 
 
 def chosen(context: Context) -> object:
@@ -278,8 +277,8 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "review.draft": ("judge", lambda context, _: review.draft(context, QUEUE, 1)),
     "review.my_last": ("judge", lambda context, _: review.my_last(context)),
     "review.take_back": ("undo_own", lambda context, _: review.take_back(owning(context), ["reward-1"])),
-    "bulk.propose_batch": ("judge", lambda context, _: bulk.propose_batch(context, QueueAsks())),
-    "bulk.judge_batch": ("judge", lambda context, _: judged_at_once(context)),
+    "review.propose_batch": ("judge", lambda context, _: review.propose_batch(context, QueueAsks())),
+    "review.judge_batch": ("judge", lambda context, _: judged_at_once(context)),
     "choose.next_pair": ("judge", lambda context, _: choose.next_pair(context)),
     "choose.choose": ("judge", lambda context, _: chosen(context)),
     "rubrics.rubric_levels": ("read", lambda context, _: rubrics.rubric_levels(context, "v1")),

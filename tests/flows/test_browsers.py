@@ -12,7 +12,6 @@ import pytest
 from core.errors import Denied, InvalidInput, NotFound
 from core.flows import queries
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
-from core.flows.bulk import judge_batch, propose_batch
 from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
@@ -21,7 +20,7 @@ from core.flows.importing import import_files
 from core.flows.maintenance import backup
 from core.flows.queues import add_queue, progress
 from core.flows.restore import copy_database
-from core.flows.review import my_last, next_item, submit
+from core.flows.review import judge_batch, my_last, next_item, propose_batch, submit
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.records.actor import NOT_SIGNED_IN, Actor

@@ -12,7 +12,7 @@ import pytest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
-from core.flows.queries.change import changes_in
+from core.flows.queries.judgement import changes_in
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.records.actor import Actor

@@ -18,7 +18,6 @@ from core.errors import (
     UnknownLayer,
 )
 from core.flows import queries
-from core.flows.bulk import judge_batch, propose_batch
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
 from core.flows.evaluate import evaluate, evaluate_all
@@ -26,7 +25,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, propose_queue
-from core.flows.review import take_back, view_item
+from core.flows.review import judge_batch, propose_batch, take_back, view_item
 from core.flows.reward import reward
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.flows.settings import change

@@ -27,7 +27,6 @@ from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
 from core.flows.bridges import add_sender, members_behind, remove_sender, senders
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
-from core.flows.bulk import judge_batch, propose_batch
 from core.flows.choose import choose, next_pair
 from core.flows.context import USUAL_PACE, Context
 from core.flows.credit import credit_episode
@@ -59,9 +58,11 @@ from core.flows.restore import copy_database, restore
 from core.flows.review import (
     exclude_item,
     hold,
+    judge_batch,
     keep_draft,
     my_last,
     next_item,
+    propose_batch,
     release,
     requeue,
     skip,

@@ -42,10 +42,10 @@ from core.errors import (
 from core.flows import maintenance, queries
 from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context, open_context
-from core.flows.doctor import examine
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
+from core.flows.maintenance import examine
 from core.flows.reset import reset
 from core.flows.restore import copy_database, restore
 from core.flows.reward import record_in, reward, reward_all

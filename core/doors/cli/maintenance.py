@@ -25,7 +25,7 @@ from core.settings import database_at
 
 if TYPE_CHECKING:
     from core.flows import queries
-    from core.flows.doctor import Examination
+    from core.flows.maintenance import Examination
     from core.flows.restore import RestorePlan
     from core.records.answers import BackupAnswer, RestoreAnswer
 
@@ -67,7 +67,7 @@ def doctor(line: typer.Context) -> None:
     Version, database, the present writer, learners, and what the last imports could not read. Makes nothing;
     exits with 1 where the database can't be opened.
     """
-    from core.flows.doctor import examine
+    from core.flows.maintenance import examine
 
     result = examine(global_options(line).settings())
     answer(line, result, lambda: _say_examined(result))

@@ -12,13 +12,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, ArmDays, ArmHours, Ints, RecentDays
+from core.columns import UNKNOWN, ArmColumns, ArmDays, ArmHours, Ints, RecentDays, ints
 from core.records.arm import ARM_TYPES, MICRO, ArmType
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.caches import SUM_OF_ARM
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
-from core.store.reads.arrays import ints
 from core.store.reads.since import Position
 from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of

@@ -8,14 +8,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from core.columns import Ints
+from core.columns import Ints, ints
 from core.records.arm import MICRO
 from core.records.bill import AT_LEAST
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.view import RunFilter, View
 from core.store.engine import Row
 from core.store.engine.words import TEXTS_JOINED
-from core.store.reads.arrays import ints
 from core.store.reads.ledger import KindSum, sums_by_kind
 from core.store.reads.run_pages import matching
 from core.store.transaction import Snapshot

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints, StepColumns, coded, coded_metadata
+from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints, StepColumns, coded, coded_metadata, ints
 from core.episodes import running
 from core.records.episode import Scale
 from core.records.episode_page import (
@@ -33,7 +33,6 @@ from core.records.run_page import Direction
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, EPISODES_BY_TIME
 from core.store.environments import BROKEN, declared_scales
-from core.store.reads.arrays import ints
 from core.store.reads.since import Position, mark_of
 from core.store.transaction import Facts, Snapshot
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 import numpy as np
 
-from core.columns import EvaluationColumns, Ints
+from core.columns import EvaluationColumns, Ints, ints
 from core.errors import InvalidEvaluation
 from core.evaluate import grade, grader_kind
 from core.records.evaluation import Blocker
@@ -37,10 +37,9 @@ from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN
 from core.store.quality import heads_of
 from core.store.reads.arms import arm_number
-from core.store.reads.arrays import ints
-from core.store.reads.hidden import leaving_out
 from core.store.reads.runs import find_run
 from core.store.reads.since import Position
+from core.store.tables import leaving_out
 from core.store.transaction import Facts
 
 _SEARCHED: Final = 5_000

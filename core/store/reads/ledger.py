@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards
+from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards, ints
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.note import Note
@@ -21,9 +21,8 @@ from core.records.run_query import EVERY_REWARD, RewardScope
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN
-from core.store.reads.arrays import ints
-from core.store.reads.hidden import leaving_out
 from core.store.reads.since import Position
+from core.store.tables import leaving_out
 from core.store.transaction import Facts, Snapshot
 
 _OBSERVATIONS: Final = (

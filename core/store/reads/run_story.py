@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.columns import UNKNOWN, Ints
+from core.columns import UNKNOWN, Ints, ints
 from core.records.arm import ArmType
 from core.records.bill import Bill
 from core.records.evidence import Reference
@@ -17,7 +17,6 @@ from core.records.run_story import RunFacts, RunSource
 from core.records.selection import LEFT_OUT, Selection
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN
-from core.store.reads.arrays import ints
 from core.store.reads.ledger import taken_back
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot

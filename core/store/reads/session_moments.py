@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, SessionSums
+from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, SessionSums, ints
 from core.records.arm import MICRO
 from core.records.judged import OBSERVED, REFERENCED
 from core.records.judgement import ENOUGH_SESSIONS
@@ -21,7 +21,6 @@ from core.store.compacted import observed_rows
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
 from core.store.reads.arms import places_by_number
-from core.store.reads.arrays import ints
 from core.store.transaction import Snapshot
 from core.store.version import named_key
 

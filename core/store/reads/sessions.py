@@ -22,6 +22,7 @@ from core.columns import (
     Ints,
     JoinedArms,
     SessionRuns,
+    ints,
 )
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
@@ -31,7 +32,6 @@ from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
 from core.store.reads.arms import places_by_number
-from core.store.reads.arrays import ints
 from core.store.reads.session_moments import RUNS_READ
 from core.store.transaction import Snapshot
 

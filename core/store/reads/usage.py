@@ -7,13 +7,12 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from core.columns import UNKNOWN, DayCounts, Ints, MixDays, UsageColumns
+from core.columns import UNKNOWN, DayCounts, Ints, MixDays, UsageColumns, ints
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import View
 from core.store.compacted import compacted_ends
 from core.store.engine.words import ACTIVE
-from core.store.reads.arrays import ints
 from core.store.rollup import USAGE_SUMS, joined
 from core.store.transaction import Facts, Snapshot
 
