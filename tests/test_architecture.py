@@ -567,7 +567,7 @@ BUDGETS = {
     "core/records": 10_015,
     "core/statistics": 11_795,
     "core/store": 30_115,
-    "dashboard": 4_740,
+    "dashboard": 4_745,
     "dashboard/app_pages": 1_545,
     "dashboard/figures": 5_495,
     "dashboard/report": 750,

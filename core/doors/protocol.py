@@ -238,7 +238,7 @@ class LearnerProtocol(Protocol):
         """Return a seed."""
 
     def _within(self, connect_s: float, answer_s: float) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Let requests of this thread take no longer."""
+        """Limit the requests of this thread to these times."""
         return nullcontext()
 
     @abstractmethod
@@ -766,7 +766,7 @@ class LearnerProtocol(Protocol):
         return self._call("confirm_browser", BrowserAnswer, browser=browser)
 
     def undo(self, act_id: str | None) -> UndoAnswer:
-        """Undo a reward, reset, import, setting, note or undo."""
+        """Undo an act by its id, for example a reward, reset, import or setting."""
         return self._call("undo", UndoAnswer, act_id=act_id)
 
     def redo(self, act_id: str | None) -> UndoAnswer:

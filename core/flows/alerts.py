@@ -1,7 +1,7 @@
 """Alerts: compare the alarms of all learners with the active alerts, and queue webhook messages about the difference.
 
 Without a webhook, nothing is compared or written. Several processes may compare at the same time: one transaction
-writes the new alerts with a message for each webhook, and the next one finds no difference.
+writes the new alerts with a message for each webhook of the learner, and the next one finds no difference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Undo and redo of any act: a reward, a reset, an import, a setting, an undo."""
+"""Undo and redo of acts. Only `erase` and `compact` have no undo."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def undo(
         Meta(description="Its id, like reward-12, rewards-12 (all of its batch), reset-3, import-1, note-1."),
     ],
 ) -> UndoAnswer:
-    """Undo a reward, reset, import, setting, note or undo.
+    """Undo an act by its id, for example a reward, reset, import or setting.
 
     A repeat returns the first answer and changes nothing. ``act_id`` None is the id of an import without changes.
     The id of a batch of rewards, such as ``rewards-12``, undoes all of them: each reward gets an undo of its own

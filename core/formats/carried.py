@@ -18,7 +18,7 @@ from core.records.ledger_lines import ArmLine, RewardContext, RewardLine, carrie
 
 _MAX_PSEUDO_COUNTS: Final = 10**9
 _ROUNDING: Final = 1e-9
-"""So far below 1 a sum of thirds may end up."""
+"""Tolerance: rounding can put a parameter this far below 1."""
 
 
 @dataclass(frozen=True, kw_only=True)

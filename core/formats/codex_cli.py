@@ -357,7 +357,7 @@ def _sessions_of(reading: Reading) -> Iterable[_Session]:
 
 
 def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
-    """Add the file of a sub-agent to its parents'; else note the session that it holds."""
+    """Note the session that the file holds. The file of a sub-agent is listed under its parents, too."""
     header = next(
         (line["payload"] for line in head.lines if _kind(line) == "session_meta" and "payload" in line), None
     )

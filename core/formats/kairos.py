@@ -6,8 +6,9 @@ Each is a function from rows to lines without line ends. The bytes equal JSON as
 KAIROS's order.
 
 Consequences of a reward (signed score, label, grader, flags, blockers) are computed from its record and the
-thresholds in force at each write, and ignored at each read. Scores are written as they were sent. A missing one is
-null, or left out where KAIROS leaves out undefined values.
+thresholds in force at each write. Reads ignore them. The exports write scores as they were sent. A missing one is
+null, or left out where KAIROS leaves out undefined values. The answer to a reward call has the normalized score: a
+missing one is 1 for a success and 0 for a failure.
 """
 
 from __future__ import annotations
@@ -413,8 +414,8 @@ def preference_jsonl(
 ) -> Iterator[bytes]:
     r"""Return a line for each group of rows with an eligible success and an eligible failure.
 
-    Of each kind the row with the highest score is used, the first among equals. A missing score ranks below any
-    other. Groups come in the order of their first rows.
+    Of each kind the row with the highest score is used, the first among equals. A missing score ranks as
+    0. Groups come in the order of their first rows.
 
     Parameters
     ----------
@@ -440,7 +441,7 @@ def preference_jsonl(
         if row.reward is None or not row.reward.graded(thresholds).exportable_for_preference:
             continue
         known = group.get(row.reward.outcome)
-        if known is None or _stated(row) > _stated(known):
+        if known is None or _rank_score(row) > _rank_score(known):
             group[row.reward.outcome] = row
     for group in best.values():
         if len(group) == len(EVALUATION_OUTCOMES):
@@ -529,7 +530,7 @@ def _group(row: TrainingRow, pairing: Pairing) -> bytes:
     return blake2b(identity, digest_size=16).digest()
 
 
-def _stated(row: TrainingRow) -> float:
+def _rank_score(row: TrainingRow) -> float:
     score = None if row.reward is None else row.reward.score
     return 0.0 if score is None else score
 

@@ -202,7 +202,7 @@ def _claims(head: Head) -> bool:
 
 
 def _sort(head: Head, path: Path, file: str, files: SubAgentFiles) -> None:
-    """Add the exported session of a sub-agent to its parent's; else note the session that the document holds."""
+    """Note the session that the document holds. That of a sub-agent is listed under its parent, too."""
     ids = dict(reversed(_SESSION_ID.findall(head.start[: 1 << 14])))
     if b"parentID" in ids:
         files.add(path, file, ids[b"parentID"].decode(errors="replace"))

@@ -74,7 +74,7 @@ class SubAgents:
     def add_call(self, call_id: str, run: Prompt, task: str) -> None:
         """Record a call that starts a sub-agent on a task."""
         self._run_of_call[call_id] = run
-        self._calls_with.setdefault(_folded(task), []).append(call_id)
+        self._calls_with.setdefault(_normalized_task(task), []).append(call_id)
 
     def link(self, agent: str, call_id: str) -> None:
         """Record that a call started this sub-agent, or went on with it."""
@@ -117,12 +117,12 @@ class SubAgents:
             return
         timeline = _Timeline(runs)
         self._join_lines()
-        in_time = sorted(
+        agents_in_order = sorted(
             self.by_id, key=lambda agent: (agent not in self._calls_of, self.by_id[agent].began or "")
         )
-        self._link_by_task(in_time, timeline)
+        self._link_by_task(agents_in_order, timeline)
         counted: set[str] = set()
-        for agent in in_time:
+        for agent in agents_in_order:
             own = self._runs_of(agent)
             for key, response in self.by_id[agent].responses.items():
                 if key in counted or is_own(key):
@@ -178,7 +178,7 @@ class SubAgents:
                     free.setdefault(task, {}).setdefault(id(self._run_of_call[call]), []).append(call)
         for agent in agents:
             one = self.by_id[agent]
-            by_run = free.get(_folded(one.asked or ""))
+            by_run = free.get(_normalized_task(one.asked or ""))
             if not by_run or agent in self._calls_of or one.parent is not None:
                 continue
             near = id(timeline.at(one.began) or one.open_run)
@@ -230,10 +230,10 @@ def _run_of(response: Response, own: Sequence[Prompt], timeline: _Timeline) -> P
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
-def _folded(text: str) -> str:
-    r"""Return a task without what a program put beside it, and without its white space.
+def _normalized_task(text: str) -> str:
+    r"""Return a task without system reminders, with each run of white space as one space.
 
-    >>> _folded("<system-reminder>now</system-reminder> look\n around ")
+    >>> _normalized_task("<system-reminder>now</system-reminder> look\n around ")
     'look around'
     """
     return " ".join(_REMINDER.sub(" ", text).split())

@@ -82,7 +82,7 @@ LAYOUTS: Final = (
 
 
 def items(home: Path, files: FileReader) -> Iterator[InstalledItem]:
-    """Yield what the other agents carry in every folder."""
+    """Yield the user-level items of agents other than Claude Code; they apply in every folder."""
     for layout in LAYOUTS:
         off: frozenset[str] = frozenset()
         every: list[Mapping[str, Any]] = []

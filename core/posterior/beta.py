@@ -365,8 +365,8 @@ def highest_density(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tu
 def _interior(a: Floats, b: Floats, prob: float, outside: float) -> tuple[Floats, Floats]:
     """Return both ends where 1 < alpha <= beta: Newton's method on the log of the lower one, inside a bracket.
 
-    With the lower end falls the mass above it, so the upper end follows from it and one equation is left:
-    equal log densities. Its left side rises from -inf at 0 to +inf where the mass just suffices.
+    The lower end determines the upper end, because the mass between them is fixed. One equation remains: equal log
+    densities at both ends. Their difference rises from -inf at a lower end of 0 to +inf at its largest value.
     """
     mode = (a - 1) / (a + b - 2)
     most = np.log(np.minimum(mode, quantile(a, b, outside)))

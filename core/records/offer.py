@@ -17,10 +17,10 @@ MAX_BOOST: Final = 1e9
 
 
 class SelectionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of one selection; None = the learner's setting. 0 is no limit.
+    """Options of one selection; None = the learner's setting. 0 is no limit for ``k`` and ``budget_tokens``.
 
-    ``seed_arms`` are its seeds. ``seed_boost`` is the initial alpha, beside a beta of 1, of seeds that are new to the
-    learner. Without seeds it applies to every offered arm.
+    ``seed_arms`` replace the learner's seeds. ``seed_boost`` is the initial alpha of seeds that are new to the
+    learner, beside a beta of 1. Without seeds it applies to every offered arm.
     """
 
     k: int | None = 1
@@ -42,7 +42,7 @@ class SelectionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """The selection; ``number`` None = no arm was offered, so no report can follow."""
+    """A stored selection; ``number`` None = no arm was offered, so no report can follow."""
 
     number: int | None
     selection: Selection | None

@@ -262,7 +262,7 @@ def apply(txn: Transaction, rollup: Rollup) -> None:
 
 
 def stage(facts: Facts, rollup: Rollup) -> None:
-    """Add a rollup, whose epochs are stretches of an import, to what is staged."""
+    """Add a rollup, whose epochs are segments of an import, to what is staged."""
     _apply_rollups(facts, "staged", rollup)
     _apply_usage(facts, "staged_usage", "hour", rollup.usage)
 

@@ -113,7 +113,7 @@ class Stage:
         )
 
 
-class _Stretches(Epochs):
+class _ImportSegments(Epochs):
     """Segments of the staged rows, in the role of epochs."""
 
     def __init__(self, first_revision: int) -> None:
@@ -123,7 +123,7 @@ class _Stretches(Epochs):
         """Do nothing: there is nothing to read."""
 
     def of(self, arm_no: int, revision: int) -> int:  # noqa: ARG002 - it is the same for all arms
-        """The stretch of a revision."""
+        """The segment of a revision."""
         return (revision - self._first_revision) // _REVISIONS
 
 
@@ -142,7 +142,7 @@ class Part(Transaction):
         if stage.parts == 0:
             self._begin_stage()
         _check(self.staged, stage, stage.parts + 1)
-        self.epochs = _Stretches(self.staged.revision)
+        self.epochs = _ImportSegments(self.staged.revision)
         self._arms, self._inventories, self.newest = stage.arms, stage.inventories, stage.newest
         self.at(0)
 
@@ -223,11 +223,11 @@ class Part(Transaction):
         self.stage.descriptions[arm_no] = described, self.segment or 0
 
     def current_epochs(self, arm_nos: Sequence[int]) -> list[int]:
-        """The stretch, of each."""
+        """The segment, once per arm."""
         return [self.segment or 0] * len(arm_nos)
 
     def epochs_of(self, facts: Sequence[tuple[int, int]]) -> list[int]:
-        """The stretch of each fact, by its revision."""
+        """The segment of each fact, by its revision."""
         return [self.epochs.of(arm_no, revision) for arm_no, revision in facts]
 
 
@@ -276,7 +276,7 @@ class _Beyond(Snapshot):
         self.settings = settings_of(connection, learner_id)
         self.shows_words = self.shows_texts = True
         self.revision = _EVER
-        self.epochs = _Stretches(staged.revision)
+        self.epochs = _ImportSegments(staged.revision)
 
 
 def spoil(txn: Transaction) -> None:
@@ -474,7 +474,7 @@ class Standing:
         apply_posteriors(txn, rollup)
 
     def _attribute(self, segment: int) -> dict[Counted, int]:
-        """Attribute what waits of a stretch; it is the little that changes what stood."""
+        """Attribute the deferred sources of a segment; only these change runs that were already active."""
         txn = self._txn
         waiting = _deferred(txn, "stretch", segment)
         _count_deferred(txn, waiting, [])

@@ -346,7 +346,7 @@ class Transaction:
     n_not_grown = 0
     """Compacted runs that this write read again with other content."""
     newest: dict[tuple[int, int], int]
-    """In a part of an import: time of the newest counted observation of an arm in a stretch."""
+    """In a part of an import: time of the newest counted observation of an arm in a segment."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Page of one environment: rewards, their spread over time, pattern and findings."""
+"""Page of one environment: totals, success over time, patterns, findings, models, groups and scale."""
 
 from __future__ import annotations
 

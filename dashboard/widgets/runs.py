@@ -43,7 +43,7 @@ _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
 def run_filter() -> RunFilter:
-    """Return one popover; its label says what is filtered."""
+    """Draw the popover of filters, and return the chosen ones. A changed filter shows the newest rows again."""
     behind = lazy_popover(
         _label(),
         icon=":material/filter_list:",

@@ -1,4 +1,4 @@
-"""Erase: texts of a run, session, execution, episode or person are erased, after a question."""
+"""Erase: the texts of a run, session, execution or episode, or the name of a person, after confirmation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def erase(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
-    """Texts go, numbers stay. It can't be undone, and no import brings back what was erased."""
+    """Erase texts or a person's name for good. Counts and scores stay, and no import brings the texts back."""
     context = context_of(line)
     values = {"run": run, "session": session, "execution": execution, "episode": episode, "rater": rater}
     if not yes:

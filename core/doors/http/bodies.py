@@ -29,11 +29,11 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _WRITERS: Final = 2
 _WAIT_S: Final = 2
 _ANSWER_BYTES: Final = 1 << 20
-"""Largest answer that stays in memory, and the bytes read from a file at a time."""
+"""Largest answer that stays in memory; also the piece size of `file_pieces`."""
 
 
 class Held:
-    """Body that is complete: its bytes, or the file that has them. Close it when it was used."""
+    """Body that is complete: its bytes, or the file that has them. Close it after use."""
 
     def __init__(self, bodies: Bodies, most_bytes: int) -> None:
         self.file: IO[bytes] | None = None

@@ -103,7 +103,9 @@ def level_counts(item: Ints, level: Ints) -> Floats:
 
 
 def scored(item: Ints, score: Ints | Floats) -> Floats:
-    """Return the four sums per item that alpha needs: sums over the ordered pairs within the item.
+    """Return a row per item with two or more scores: their number, sum, sum of squares, and disagreement.
+
+    The disagreement is the sum of squared differences over ordered pairs, divided by the number less one.
 
     Scores are moved and scaled so that those which are paired reach from 0 to 1; alpha stays what it is.
 
@@ -115,8 +117,8 @@ def scored(item: Ints, score: Ints | Floats) -> Floats:
     item, scale, n = paired_scores(item, score)
     total = np.bincount(item, scale, minlength=len(n))
     squares = np.bincount(item, scale * scale, minlength=len(n))
-    held = n >= 2
-    n, total, squares = n[held], total[held], squares[held]
+    is_paired = n >= 2
+    n, total, squares = n[is_paired], total[is_paired], squares[is_paired]
     apart = 2 * np.maximum(n * squares - total**2, 0) / (n - 1)
     return np.column_stack((n, total, squares, apart))
 

@@ -118,7 +118,7 @@ class Paid:
 
     @cached_property
     def ended(self) -> Floats:
-        """Payment of the last step of each episode; NaN if it paid nothing or the episode has no end."""
+        """Reward of the step that ended each episode; NaN if the episode has no such step or the step no reward."""
         result = np.full(self.n, np.nan)
         ends = np.flatnonzero(self.is_last)
         result[self.episode[ends]] = self.reward[ends]
@@ -141,7 +141,7 @@ class Paid:
 
 
 def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
-    """Return episodes as columns, without those that broke. Where one has no time, their order is that of time.
+    """Return episodes as columns, without those that broke. If any has no time, all rank in the given order.
 
     Examples
     --------

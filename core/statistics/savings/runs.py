@@ -1,11 +1,12 @@
-"""Runs that are compared, coded by group and stratum, from usage and sessions; and the design behind their classes.
+"""Compared runs, coded by group and stratum, from usage and sessions; and a test whether classes are random draws.
 
-The sums of an amount hold every run of the usage. Its sums by session hold the runs with a known session.
+The sums of an amount cover every run of the usage. The sums by session cover `SessionRuns`, which may be a random
+sample of sessions. A run without a session counts as a session of its own.
 
 A claim needs runs that our own selection drew, with a stored probability. If classes are such draws, nothing that was
 known before a draw predicts it better than its probability does. Several gamblers bet on that. Each starts with 1 and
-stakes on what the past of the same model, channel, session or time says. Their mean wealth is above 1,000 with a
-probability of at most .001, however often one looks (Ville). So much wealth withholds the claim.
+bets by earlier runs: of the same model or channel, of the same session, or the latest ones. Their mean wealth exceeds
+1,000 with a probability of at most .001, however often one looks (Ville). So much wealth withholds the claim.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Balance:
 
 
 def balance(runs: SessionRuns) -> Balance:
-    """Return how much better than by its stored probability the class of each recorded draw can be predicted.
+    """Test by betting whether the classes of recorded draws follow their stored probabilities.
 
     References
     ----------
@@ -101,7 +102,7 @@ def balance(runs: SessionRuns) -> Balance:
 
 
 def _log_wealth(hit: Bools, prob: Floats, predicted: Floats) -> float:
-    """Return the logarithm of what bets at the odds of the coin have made of 1."""
+    """Return the logarithm of a gambler's wealth after all bets; the wealth before them is 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gained = np.where(hit, predicted / prob, (1 - predicted) / (1 - prob))
     sure = (prob <= 0) | (prob >= 1)
@@ -109,7 +110,7 @@ def _log_wealth(hit: Bools, prob: Floats, predicted: Floats) -> float:
     return np.inf if impossible else float(np.log(gained[~sure]).sum())
 
 
-def _staked(prob: Floats, extra: Floats, n: Floats) -> Floats:
+def _prediction(prob: Floats, extra: Floats, n: Floats) -> Floats:
     """Return a prediction from ``extra`` hits above the expected among ``n`` earlier runs."""
     predicted = prob + extra / (n + _PRIOR)
     return np.clip(predicted, prob * (1 - _MOST), prob + (1 - prob) * _MOST)
@@ -120,7 +121,7 @@ def _of_latest(hit: Bools, prob: Floats, window: int) -> Floats:
     above = np.concatenate(([0.0], np.cumsum(hit - prob)))
     at = np.arange(len(hit))
     since = np.maximum(at - window, 0)
-    return _staked(prob, above[at] - above[since], (at - since).astype(np.float64))
+    return _prediction(prob, above[at] - above[since], (at - since).astype(np.float64))
 
 
 def _of_group(hit: Bools, prob: Floats, group: Ints) -> Floats:
@@ -134,7 +135,7 @@ def _of_group(hit: Bools, prob: Floats, group: Ints) -> Floats:
     earlier = before[np.arange(len(hit))] - np.repeat(before[starts], np.diff(np.append(starts, len(hit))))
     extra, n = np.empty(len(hit)), np.empty(len(hit))
     extra[order], n[order] = earlier, place
-    return _staked(prob, extra, n)
+    return _prediction(prob, extra, n)
 
 
 def _coded(names: tuple[str, ...], order: Ints) -> Ints:
@@ -159,7 +160,7 @@ Stratum = tuple[str, str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class RunAmount:
-    """Amount by which runs are compared: its sums, and the same by session (None: sessions are unknown).
+    """Amount by which runs are compared: its sums, and the same by session (None: no `SessionRuns` were given).
 
     ``varied`` has the sums for the variance where a cap is estimated from the same runs. They include the effect of
     each run on the cap. Then ``sessions`` have these sums, too.
@@ -335,16 +336,16 @@ class ComparedRuns:
 
     @cached_property
     def truncated(self) -> Floats:
-        """Runs by stratum and group that left arms out though everything was to be in."""
+        """Baseline runs that had to leave arms out, by stratum and group."""
         return self.table(self._usage.n_truncated, self.is_compared)
 
     @property
     def n_entries(self) -> int:
-        """Runs whose sessions are known."""
+        """Number of runs in the sample of sessions; 0 without one."""
         return 0 if self._sampled is None else len(self._sampled)
 
     def tokens_until(self, days: Ints) -> SessionSums | None:
-        """Return the tokens by session up to and including each of some days; days are the first axis."""
+        """Return cumulative tokens by session at the end of each day; days are the first axis."""
         return self._by_session(lambda runs: runs.tokens_until(days, self.n_strata * 2))
 
     # The cap
@@ -392,7 +393,7 @@ class ComparedRuns:
 
     @cached_property
     def duration_spread(self) -> tuple[StratumSums, Floats]:
-        """Logarithms of durations, and the largest of each stratum in its medians, of the runs with sessions."""
+        """Logarithms of durations, and the longest run of each stratum as a multiple of its median, in the sample."""
         if self._sampled is None:
             nothing = np.zeros((self.n_strata, 2))
             return StratumSums(n=nothing, total=nothing, squares=nothing), np.zeros(self.n_strata)
@@ -400,7 +401,7 @@ class ComparedRuns:
 
 
 class _SampledRuns:
-    """The runs with sessions that are of our strata, one entry each, coded as the usage is."""
+    """The runs of `SessionRuns` in the compared strata, one entry per run, coded as the usage is."""
 
     def __init__(self, runs: SessionRuns, places: Mapping[Stratum, int], *, unfinished: bool) -> None:
         names = zip(runs.model, runs.channel, runs.prob_micro.tolist(), strict=True)

@@ -218,9 +218,9 @@ _BEFORE: Final = (
 
 
 class Group(NamedTuple):
-    """Runs of one arm, day, side of the time, model, channel, format and import.
+    """Runs of one arm, day, side (before or after a time), model, channel, format and import.
 
-    ``n_observed``, ``n_used`` and ``n_retracted`` count observations, whether repairs took them back or not.
+    ``n_observed`` and ``n_used`` include observations that a repair took back; ``n_retracted`` counts these alone.
     ``n_chosen`` counts runs that armscope chose for, ``n_in`` those of them with the arm in the prompt.
     """
 

@@ -36,7 +36,7 @@ _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
 def episode_filter(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
-    """Return one popover; its label says what is filtered. ``known`` are all environments that are here."""
+    """Draw the popover of filters, and return the chosen ones. ``known`` are the learner's environments."""
     behind = lazy_popover(
         _label(),
         icon=":material/filter_list:",
