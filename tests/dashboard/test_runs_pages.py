@@ -29,8 +29,8 @@ def said(page: AppTest) -> str:
     return " ".join(texts(page))
 
 
-def select_one(path: Path, arms: tuple[str, ...], uid: str = "chosen") -> None:
-    """A selected run under a budget that doesn't hold all arms."""
+def select_one(path: Path, arms: tuple[str, ...], uid: str = "chosen") -> tuple[str, ...]:
+    """Record a selected run whose budget is too small for all arms; return the arms in its prompt."""
     context = context_at(path)
     change(context, "baseline_rate", 0.0)
     offered = [Arm(key=key, token_cost=50 + 10 * at) for at, key in enumerate(arms)]
@@ -48,6 +48,7 @@ def select_one(path: Path, arms: tuple[str, ...], uid: str = "chosen") -> None:
             calls=(Call(name="t0"),),
         ),
     )
+    return chosen.included
 
 
 def test_the_last_runs_are_told_in_a_sentence(open_page: Open, database: Path) -> None:
@@ -136,9 +137,9 @@ def test_a_selected_run_is_explained(open_page: Open, database: Path) -> None:
 def test_the_table_of_a_run_fits_a_window_of_1280_pixels(
     open_page: Open, database: Path, by_hand: bool
 ) -> None:
-    select_one(database, keys(5))
+    included = select_one(database, keys(5))
     if by_hand:
-        reward(context_at(database), keys(5)[0], 0.25, run="chosen")
+        reward(context_at(database), included[0], 0.25, run="chosen")
     table = open_page("run", run="chosen").dataframe[0]
     widths = {name: one["width"] for name, one in json.loads(table.proto.columns).items() if one.get("width")}
     assert len({*widths} & {*table.value}) >= 5
