@@ -49,7 +49,7 @@ def main() -> None:
     except ArmscopeError as problem:
         if isinstance(problem, Denied | Unidentified) and who.people_sign_in():
             st.navigation(navigation.every(), position="hidden")
-            role.cannot_come_in()
+            role.no_access()
         else:
             _cannot_open(problem)
         return

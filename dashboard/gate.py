@@ -28,7 +28,7 @@ from core.records.member import Session, session_of
 from dashboard import who
 from dashboard.pages import PAGES
 from dashboard.reading import opened
-from dashboard.sentences.sign_in import SignInMessage, Standing, button, next_step, refused
+from dashboard.sentences.sign_in import SignInMessage, SignInState, button, next_step, refused
 from dashboard.sign_in import SignIn, session_ms
 from dashboard.sign_in_page import sign_in_page
 from dashboard.wording import Words
@@ -54,7 +54,7 @@ class Presented(NamedTuple):
     """A request's cookie: its session, or the reason why it has none."""
 
     session: Session | None
-    standing: Standing = "out"
+    state: SignInState = "out"
 
 
 class Gate:
@@ -97,20 +97,20 @@ class Gate:
                 return self._to_provider(path.removeprefix(f"{SIGN_IN}/"))
         presented = self._presented(HTTPConnection(scope).cookies)
         try:
-            standing = await to_thread(_standing, presented)
+            state = await to_thread(_state_of, presented)
         except StoreError:
             return PlainTextResponse("The members can't be read just now. Try again.\n", status_code=503)
-        if presented.session is not None and standing is None:
+        if presented.session is not None and state is None:
             scope[PERSON] = (presented.session.issuer, presented.session.subject)
-        return self._answer(scope, presented.session, standing)
+        return self._answer(scope, presented.session, state)
 
-    def _answer(self, scope: Scope, session: Session | None, standing: Standing | None) -> Response | None:
+    def _answer(self, scope: Scope, session: Session | None, state: SignInState | None) -> Response | None:
         is_sign_in = scope["path"] == SIGN_IN
-        if standing is None:
+        if state is None:
             start = RedirectResponse(f"{self._sign_in.path}/", status_code=303)
             return start if is_sign_in else _to_requested(scope, self._sign_in.path)
         if is_sign_in or (scope["type"] == "http" and is_for_people(scope)):
-            return _wanting(scope, self._page(standing, session, 200 if is_sign_in else 401))
+            return _wanting(scope, self._page(state, session, 200 if is_sign_in else 401))
         return PlainTextResponse("Sign in first.\n", status_code=401)
 
     def _presented(self, cookies: Mapping[str, str]) -> Presented:
@@ -129,8 +129,8 @@ class Gate:
         is_ours = claims.get("origin") == self._sign_in.origin and claims.get("is_logged_in") is True
         return Presented(session_of(claims) if is_ours else None)
 
-    def _page(self, standing: Standing, session: Session | None, status: int) -> Response:
-        return self._way_in(next_step(standing, session, session_ms()), session, status)
+    def _page(self, state: SignInState, session: Session | None, status: int) -> Response:
+        return self._way_in(next_step(state, session, session_ms()), session, status)
 
     def _way_in(self, message: SignInMessage, session: Session | None, status: int) -> Response:
         path = self._sign_in.path
@@ -148,16 +148,16 @@ class Gate:
         return RedirectResponse(generate_login_redirect_url(name), status_code=303)
 
 
-def _standing(presented: Presented) -> Standing | None:
+def _state_of(presented: Presented) -> SignInState | None:
     """Return why the presented cookie admits no one, or None."""
     if presented.session is None:
-        return presented.standing
+        return presented.state
     context = opened()
     try:
         who.acting(context, presented.session)
     except Unidentified:
         note_denied(context.store, None, "identify", context.clock())
-        return who.standing(context, presented.session)
+        return who.sign_in_state(context, presented.session)
     return None
 
 

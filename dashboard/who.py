@@ -16,7 +16,7 @@ from core.flows.context import Context
 from core.flows.identity import actor_of_session, is_member
 from core.records.actor import Actor
 from core.records.member import Session, session_of
-from dashboard.sentences.sign_in import Standing
+from dashboard.sentences.sign_in import SignInState
 from dashboard.sign_in import SignIn, auth_file, read_sign_in, session_ms
 
 NOBODY: Final = Actor(name="nobody", role=None)
@@ -55,7 +55,7 @@ def actor_now(context: Context, session: Session) -> Actor:
         return NOBODY
 
 
-def standing(context: Context, session: Session | None) -> Standing:
+def sign_in_state(context: Context, session: Session | None) -> SignInState:
     """Return why a session does not hold."""
     if session is None:
         return "out"

@@ -105,7 +105,7 @@ _MAX_OFFERS: Final = 64
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of a request: the room in its prompt, and what it is part of."""
+    """Options of a request: the token budget of its prompt, and its session, model and channel."""
 
     budget_tokens: int | None
     k: int | None
@@ -382,8 +382,8 @@ class LearnerProtocol(Protocol):
         """Record one request, with the ``selection`` that it ran with or the ``arms`` in its prompt.
 
         The content, label and prior of offered arms are remembered from the latest selections of this object. A
-        program that selects in one process and records in another passes these ``arms`` with the ``selection``. Else
-        the content of a memory cannot be recognised in the run's texts.
+        program that selects in one process and records in another passes these ``arms`` with the ``selection``.
+        Otherwise the run's texts cannot be searched for the content of a memory.
         ``named`` are arms that were in the prompt by name only, such as deferred tools and listed skills: others than
         the ``arms``, or of those that the ``selection`` includes. They have counts of their own, and nothing is
         learned of them. One is found by a call of its name, or as one of the ids ``loaded``.
@@ -974,7 +974,7 @@ def named_arm_of(arm: object) -> Arm:
 
 
 class Offers:
-    """Offered arms by selection: those of the latest selections, since most are recorded soon or never."""
+    """Offered arms by selection. Only the latest selections are kept: most are recorded soon, or never."""
 
     def __init__(self) -> None:
         self._arms: dict[tuple[str, int], dict[str, Arm]] = {}

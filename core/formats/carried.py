@@ -23,7 +23,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """A file's belief about an arm beyond Beta(1, 1); ``at_ms`` None = its time is unknown."""
+    """A file's belief about an arm, as counts above Beta(1, 1). ``at_ms`` is None where the time is unknown."""
 
     arm: str
     success_micro: int
@@ -52,12 +52,12 @@ def carried(belief: Belief, origin: str) -> Iterator[ArmLine | RewardLine]:
     yield row
 
 
-def beyond(name: str, parameter: object) -> int:
-    """Millionths that a parameter has beyond the 1 it began with.
+def micro_above_one(name: str, parameter: object) -> int:
+    """Return the millionths that a parameter has grown above its start, 1.
 
-    Raises `InvalidInput` for what can't have grown from there.
+    Raises `InvalidInput` for a value that can't have grown from 1.
 
-    >>> beyond("alpha", 1), beyond("beta", 1.7142857142857144)
+    >>> micro_above_one("alpha", 1), micro_above_one("beta", 1.7142857142857144)
     (0, 714286)
     """
     if not isinstance(parameter, (int, float)) or not 1 - _ROUNDING <= parameter <= _MAX_PSEUDO_COUNTS:

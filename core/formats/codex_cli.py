@@ -51,7 +51,7 @@ _ENDS: Final[dict[str, Status]] = {"task_complete": "completed", "turn_aborted":
 _UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7")
 _TIME_CHARS: Final = 13
 _REPLAY_MS: Final = 500
-"""So long after its first line a rollout without times in its ids may still be a replay."""
+"""Milliseconds after its first line in which a rollout without times in its ids may still be a replay."""
 
 
 class _Counts(msgspec.Struct):
@@ -61,7 +61,7 @@ class _Counts(msgspec.Struct):
     output_tokens: Tokens = 0
 
     def since(self, base: _Counts) -> tuple[int, int, int, int]:
-        """The counts beyond those of ``base``; all of them where they fell."""
+        """Return the counts above those of ``base``; the whole counts where they fell below it."""
         if self.input_tokens < base.input_tokens or self.output_tokens < base.output_tokens:
             base = _Counts()
         return (
@@ -92,7 +92,7 @@ class _Tool(msgspec.Struct, rename="camel"):
 
     @property
     def called(self) -> str:
-        """The name as its calls have it."""
+        """Return the name as it appears in calls."""
         return _Payload(type="function_call", name=self.name, namespace=self.namespace).called
 
 
@@ -124,7 +124,7 @@ class _Payload(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """The text of a message, an item's or an event's."""
+        """Text of a message, in an item or an event."""
         content = decoded(_CONTENT, self.content or self.message)
         if isinstance(content, str):
             return content
@@ -132,7 +132,7 @@ class _Payload(msgspec.Struct):
 
     @property
     def called(self) -> str:
-        """The name of the called tool; an MCP tool's is ``server.tool``."""
+        """Name of the called tool; ``server.tool`` for a tool of an MCP server."""
         name = self.name or _CALLS[self.type] or self.type
         server, _, tool = name.removeprefix("mcp__").partition("__")
         if name.startswith("mcp__") and tool:
@@ -141,7 +141,7 @@ class _Payload(msgspec.Struct):
 
     @property
     def parents(self) -> set[str]:
-        """The sessions that a header names as its parents."""
+        """Ids of the sessions that a header names as its parents."""
         return {one for one in (self.forked_from_id, self.parent_thread_id, _spawner(self.source)) if one}
 
 
@@ -175,7 +175,7 @@ def _kind(line: dict[str, msgspec.Raw]) -> str:
 
 
 class _Headers:
-    """Headers of sessions; a parent's header inside its child's replay is none."""
+    """Headers of a file's sessions, without those of parents in a replayed history."""
 
     def __init__(self) -> None:
         self.parents: set[str] = set()
@@ -214,7 +214,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 @dataclass
 class _Session(Steps[_Line]):
-    """A rollout. ``began`` is its first time while the history of its parents may be replayed, else None."""
+    """A rollout. ``began`` is its first time as long as lines may be a parent's replayed history, then None."""
 
     format_name = NAME
 
@@ -316,7 +316,7 @@ class _Session(Steps[_Line]):
             self.turn(at).n_foreign += 1
 
     def _read_sub_agents(self, reading: Reading) -> None:
-        """Give the tokens of sub-agents, and of their own ones, to the runs that started them."""
+        """Add the tokens of sub-agents, at any depth, to the runs that started them."""
         paths = [(reading.path, reading.file)] if self.agents.unread else []
         paths += reading.sub_agents.of(self.id or "")
         known, sessions = {self.id or ""}, list[_Session]()
@@ -357,7 +357,7 @@ def _sessions_of(reading: Reading) -> Iterable[_Session]:
 
 
 def _sort(head: Head, path: Path, file: str, sub_agents: SubAgentFiles) -> None:
-    """Note the session that the file holds. The file of a sub-agent is listed under its parents, too."""
+    """Record the session of the file. A sub-agent's file is listed under its parents, too."""
     header = next(
         (line["payload"] for line in head.lines if _kind(line) == "session_meta" and "payload" in line), None
     )

@@ -134,7 +134,7 @@ def reward_input(value: object) -> RewardInput:
 
 
 def _layer(uri: object) -> LayerUri | None:
-    """The layer a call may name: without white space around it, and not in the older way."""
+    """Return the layer that a call names, without white space around it; None for other values and the older form."""
     if not isinstance(uri, str):
         return None
     try:
@@ -573,14 +573,18 @@ def _record(reward: Reward, graded: Grade) -> msgspec.Struct:
 
 
 def _reward_members(reward: Reward, thresholds: Thresholds) -> bytes:
-    """A reward's record but for its end, which is when it was given; nothing where it is not good enough."""
+    """Return a reward's record without its time; empty where it is not good enough for training."""
     values = (reward.outcome, reward.score, reward.feedback, reward.rater)
     of = (reward.rubric_version, reward.llm_model_id, thresholds)
-    return _sampled(*values, *of) if reward.feedback is None else _sampled.__wrapped__(*values, *of)
+    return (
+        _encoded_members(*values, *of)
+        if reward.feedback is None
+        else _encoded_members.__wrapped__(*values, *of)
+    )
 
 
 @lru_cache(maxsize=4096)
-def _sampled(  # noqa: PLR0917 - what is remembered by
+def _encoded_members(  # noqa: PLR0917 - the arguments are the key of the cache
     outcome: EvaluationOutcome,
     score: float | None,
     feedback: str | None,

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from core.formats.carried import Belief, beyond, carried
+from core.formats.carried import Belief, carried, micro_above_one
 from core.formats.entries import Entry, Progress, Rejected, Stated
 from core.formats.prompts import summed
 from core.formats.reading import Format, Head, Reading
@@ -157,8 +157,8 @@ def _stated(reading: Reading, posterior: _Posterior) -> Stated:
 def _belief(posterior: _Posterior) -> Belief:
     return Belief(
         arm=posterior.arm_id,
-        success_micro=beyond("alpha", posterior.alpha),
-        failure_micro=beyond("beta", posterior.beta),
+        success_micro=micro_above_one("alpha", posterior.alpha),
+        failure_micro=micro_above_one("beta", posterior.beta),
         pulls=posterior.pulls,
         at_ms=utc_ms_of(posterior.last_updated)[0],
     )

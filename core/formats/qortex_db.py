@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.errors import InvalidInput
-from core.formats.carried import Belief, beyond, carried
+from core.formats.carried import Belief, carried, micro_above_one
 from core.formats.entries import Entry, Progress, Rejected, Remark
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import utc_ms_of
@@ -61,8 +61,8 @@ class _Gathered:
         self.n_contexts += 1
         try:
             # Each context began at 1; the arm as a whole did so once.
-            self.success_micro += beyond("alpha", alpha)
-            self.failure_micro += beyond("beta", beta)
+            self.success_micro += micro_above_one("alpha", alpha)
+            self.failure_micro += micro_above_one("beta", beta)
             self.pulls += _count(pulls)
         except InvalidInput as problem:
             self.problem = problem.problem

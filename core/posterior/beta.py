@@ -250,9 +250,9 @@ def interval(alpha: ArrayLike, beta: ArrayLike, prob: float = 0.95) -> tuple[Flo
 
 @dataclass(frozen=True)
 class IntervalTable:
-    """Exact intervals of different pairs, worked out once: arms with small counts share a few thousand.
+    """Exact intervals of different pairs, computed once. Arms with small counts share a few thousand pairs.
 
-    ``pairs`` are alpha + i beta, rising; ``limits`` the lower ones over the upper ones.
+    ``pairs`` are alpha + i beta, ascending. ``limits`` has the lower limits in row 0, the upper ones in row 1.
     """
 
     pairs: NDArray[np.complex128]
@@ -422,7 +422,7 @@ def _density_gap(a: Floats, b: Floats, log_low: Floats, prob: float) -> tuple[Fl
 
 
 def _log_density_inside(a: Floats, b: Floats, x: Floats) -> Floats:
-    """Return the log density for 0 < x < 1, as a binomial probability of (possibly broken) counts times a factor."""
+    """Return the log density for 0 < x < 1: a binomial probability (counts may be fractions) and a factor."""
     y = 1 - x
     log_x, log_y = np.log(x), np.log1p(-x)
     hits, misses = np.where(a < 1, a, a - 1), np.where(b < 1, b, b - 1)

@@ -37,8 +37,8 @@ class ScaleGuess:
 class SuccessRate:
     """Share of episodes above the threshold, with its interval, None for the reason ``missing``.
 
-    Each is broken, else unpaid, else a success or a failure. ``rate`` and ``of_paid`` are the share of successes
-    among the last two.
+    An episode is broken, or unpaid, or a success, or a failure. ``rate`` is the share of successes among the last
+    two. ``of_paid`` always equals it; clients of earlier versions read it.
     """
 
     rate: float
@@ -114,8 +114,8 @@ class ModelSummary:
 class ModelPair:
     """Difference of model ``one`` minus ``other`` on the ``n_tasks`` tasks that both attempted.
 
-    ``chance`` is the probability of a difference as large without a real one, ``adjusted`` the same for all pairs
-    together (Holm), and ``apart`` whether that is below 0.05. ``chance`` is None where no test exists.
+    ``chance`` is the probability of a difference this large between equal models; None where no test exists.
+    ``adjusted`` is ``chance`` after Holm's correction for all pairs. ``apart``: ``adjusted`` is below 0.05.
     """
 
     one: str

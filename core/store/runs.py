@@ -195,7 +195,7 @@ def _name_what_is_left(txn: Transaction, uid: str, digest: int, stored: Version)
     """Name what is stored of erased content that comes again; a part of an import waits until it settles."""
     row = txn.erased.left_of(uid, digest, stored.digests())
     if isinstance(txn, Part):
-        txn.stage.left.append(row)
+        txn.stage.erased_again.append(row)
     else:
         txn.connection.run(REMEMBER, [txn.learner_id, row, txn.now_ms])
 

@@ -82,8 +82,9 @@ class Stage:
 
     ``inventories`` are keyed by the id of an object that is held with them, as in `Transaction.inventory`.
     ``has_texts``: some run has texts to store. ``known_with_texts`` are known runs, by number, that came with texts;
-    of these ``is_filled`` had none. ``left`` are rows about erased content that came again. Each part returns a new
-    stage and leaves the old one unchanged, so a failed part is repeated from there.
+    of these ``is_filled`` had none. ``erased_again`` are rows about erased content that came again.
+
+    Each part returns a new stage and leaves the old one unchanged, so a failed part can be repeated.
     """
 
     continuing: str | None = None
@@ -97,10 +98,10 @@ class Stage:
     has_texts: bool = False
     is_filled: bool = False
     known_with_texts: list[int] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    erased_again: list[str] = field(default_factory=list)
 
     def copy(self) -> Stage:
-        """The same, to be gone on with."""
+        """Return a copy whose lists and dicts are its own."""
         return replace(
             self,
             arms=self.arms.copy(),
@@ -109,7 +110,7 @@ class Stage:
             inventories=self.inventories.copy(),
             newest=self.newest.copy(),
             known_with_texts=self.known_with_texts.copy(),
-            left=self.left.copy(),
+            erased_again=self.erased_again.copy(),
         )
 
 
@@ -201,7 +202,7 @@ class Part(Transaction):
             if arm.prior is not None:
                 self.stage.priors.setdefault(arm.key, arm.prior)
             if (arm.token_cost, arm.label) != (None, None):
-                self._say(numbers[arm.key], arm)
+                self._stage_description(numbers[arm.key], arm)
         return numbers
 
     def _stage_arm(self, key: str) -> int:
@@ -213,7 +214,7 @@ class Part(Transaction):
         self._arms[key] = Known(arm_no, UNDECLARED, None)
         return arm_no
 
-    def _say(self, arm_no: int, arm: Arm) -> None:
+    def _stage_description(self, arm_no: int, arm: Arm) -> None:
         earlier, _ = self.stage.descriptions.get(arm_no, (arm, 0))
         described = Arm(
             key=arm.key,
@@ -340,7 +341,7 @@ def deferred(
         is_settled = run.revision < part.staged.revision
         longer = (one.rank, one.trace) > (run.rank, run.trace)
         if is_settled and (
-            one.run_no in known_before or (longer if run.standing else _is_spoken_of(part, one.run_no))
+            one.run_no in known_before or (longer if run.standing else _has_observations(part, one.run_no))
         ):
             waiting = StagedAttribution(
                 one.run_no, part.segment or 0, one.rank, one.trace, one.digest, "duplicate"
@@ -366,7 +367,7 @@ def _continued_runs(part: Part, run_nos: Sequence[int]) -> set[int]:
     return {run_no for (run_no,) in rows}
 
 
-def _is_spoken_of(part: Part, run_no: int) -> bool:
+def _has_observations(part: Part, run_no: int) -> bool:
     row = part.connection.row(
         f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ?1 AND run_no = ? AND run_no <> 0"
         " UNION ALL SELECT 1 FROM retraction WHERE learner_id = ?1 AND run_no = ? LIMIT 1",
@@ -412,7 +413,7 @@ def _count_deferred(
 # Activation
 
 
-class Standing:
+class Activation:
     """The act that activates the staged rows, segment by segment; raises `Spoiled` where it can't.
 
     ``n_superseded`` counts staged runs that other writers have recorded meanwhile.
@@ -423,7 +424,7 @@ class Standing:
         self._txn = txn
         self._stage = stage
         self._staged = txn.staged
-        _ = txn.was_empty  # which is remembered, before it has what it gets here
+        _ = txn.was_empty  # The answer is cached, so it must be read before rows are added here.
         self.n_superseded = 0
         txn.revision = self._staged.revision
         arms = [Arm(key=key, prior=stage.priors.get(key)) for key in stage.arms]
@@ -449,7 +450,7 @@ class Standing:
         if self._stage.has_texts:
             note_staged_texts(self._txn, self._staged.import_no, self._staged.revision)
             note_texts(self._txn, self._stage.known_with_texts, self._staged.import_no)
-        for row in self._stage.left:
+        for row in self._stage.erased_again:
             self._txn.connection.run(REMEMBER, [self._txn.learner_id, row, self._txn.now_ms])
         self._txn.chain.settle()
         self._txn.connection.run(
@@ -552,7 +553,7 @@ def _add_usage(txn: Transaction, unit: str) -> None:
 def sweep(database: Database) -> None:
     """Delete the rows of imports that never settled, a piece at a time; the caller holds their lock."""
     with database.reading() as connection:
-        learners = [(row[0], Staged(*row[1:])) for row in connection.rows(_LEFT)]
+        learners = [(row[0], Staged(*row[1:])) for row in connection.rows(_UNFINISHED)]
     for learner_id, staged in learners:
         if staged.import_no:
             _sweep_facts(database, learner_id, staged)
@@ -568,28 +569,28 @@ _TABLES: Final = {
     "staged_provenance": "run_no",
     "staged_arm": "arm_no",
 }
-_LEFT: Final = (
+_UNFINISHED: Final = (
     "SELECT learner_id, staged_import_no, staged_revision, staged_parts FROM learner l"
     " WHERE l.staged_import_no > 0"
     + "".join(f" OR EXISTS (SELECT 1 FROM {table} t WHERE t.learner_id = l.learner_id)" for table in _TABLES)
 )
 
 
-_SPOKEN_OF: Final = (
+_STAGED_RUNS: Final = (
     "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision >= ? ORDER BY run_no LIMIT ?",
     "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no > ? AND revision >= ?"
     " ORDER BY no LIMIT ?",
     "SELECT run_no FROM staged_provenance WHERE learner_id = ? AND run_no > ? AND ? > 0 ORDER BY run_no LIMIT ?",
 )
-"""Runs of which something is staged, beyond a number."""
+"""Numbers of the runs with staged rows, above a number."""
 
 
 def _sweep_facts(database: Database, learner_id: int, staged: Staged) -> None:
-    for spoken_of in _SPOKEN_OF:
+    for staged_runs in _STAGED_RUNS:
         last = 0
         while True:
             with database.reading() as connection:
-                rows = connection.rows(spoken_of, [learner_id, last, staged.revision, _PIECE])
+                rows = connection.rows(staged_runs, [learner_id, last, staged.revision, _PIECE])
             if not rows:
                 break
             last = rows[-1][0]

@@ -28,7 +28,7 @@ def page() -> None:
     with left, panel("Totals of the episodes"):
         story.spread(environment)
     with right, panel("Success over time"):
-        progress.going_on(environment)
+        progress.success_over_time(environment)
     left, right = st.columns(2, gap="large")
     with left, panel("Pattern"):
         design.pattern(environment)

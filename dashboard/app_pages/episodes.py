@@ -40,7 +40,7 @@ def page() -> None:
             tables.environments(environments, planted)
     if one is not None:
         with panel("How it goes on"):
-            progress.going_on(queries.environment(one.environment, chosen))
+            progress.success_over_time(queries.environment(one.environment, chosen))
     cursor, direction = filters.page_start()
     with panel("The episodes", still="the figures above still hold"):
         listed = queries.episode_list(chosen, cursor, direction)

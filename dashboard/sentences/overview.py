@@ -14,7 +14,7 @@ from dashboard.sentences.episode import short
 from dashboard.sentences.gain import saving
 from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.phrase import Phrase, Sentence, composed
-from dashboard.sentences.savings import groups, limits, more_for_proof, named
+from dashboard.sentences.savings import groups, interval_name, limits, more_for_proof
 from dashboard.wording import Markdown, Words
 
 
@@ -292,7 +292,7 @@ def _share_claim(saved: Savings) -> tuple[Words, Words]:
     share = wording.MISSING if observed.value is None else wording.percent(observed.value)
     words = Words("" if expected is None else f"configured {wording.percent(expected)}")
     if observed.lower is not None and observed.upper is not None:
-        words += f"; {named(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
+        words += f"; {interval_name(observed)} {wording.percent_interval(observed.lower * 100, observed.upper * 100)}"
     return f"Baseline share is {share}", words
 
 
@@ -354,7 +354,7 @@ def figure_card(figure: KeyFigure, summary: Overview) -> tuple[Words, Words, Wor
         return label, value, change
     capped = "" if summary.savings.is_narrow else "capped, "
     limits = wording.percent_interval(estimate.lower, estimate.upper)
-    return f"{label}, {capped}{named(estimate)}", value, limits
+    return f"{label}, {capped}{interval_name(estimate)}", value, limits
 
 
 def _whole(value: float | None) -> Words:

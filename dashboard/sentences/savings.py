@@ -39,10 +39,10 @@ def limits(estimate: Estimate) -> Words:
     """Return the interval of an estimate in per cent, or that there is none."""
     if estimate.lower is None or estimate.upper is None:
         return Words("no interval yet")
-    return f"{named(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)}"
+    return f"{interval_name(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)}"
 
 
-def named(estimate: Estimate) -> Words:
+def interval_name(estimate: Estimate) -> Words:
     """Return the interval's name with its own probability, since the baseline share has a wider one."""
     return f"{wording.percent(estimate.prob, 0)} interval"
 
@@ -87,7 +87,7 @@ def _total_words(
         "no interval, since runs lie too far apart" if saved.missing == "wide_spread" else "no interval yet"
     )
     if saved.lower is not None and saved.upper is not None:
-        span = f"{named(saved)} {limits_(saved.lower, saved.upper)}"
+        span = f"{interval_name(saved)} {limits_(saved.lower, saved.upper)}"
     runs = wording.things(total.n_runs, "run")
     left = f", {wording.count(total.n_uncounted)} not counted" if total.n_uncounted else ""
     return f"{start} {words(saved.value)} ({span}; {runs}{left})."
@@ -144,10 +144,10 @@ def need_words(saved: Savings) -> Words:
     if need.n_more is None:
         why = {
             "rate_is_zero": "the baseline rate is 0, so none will come",
-            "few_for_interval": "each group needs 10 runs before that can be reckoned",
-            "few_sessions": "some strata need more runs or sessions before that can be reckoned",
+            "few_for_interval": "each group needs 10 runs before that can be computed",
+            "few_sessions": "some strata need more runs or sessions before that can be computed",
             "no_variation": "all runs of a group are alike so far",
-            "unreachable": "no number of baseline runs alone would do",
+            "unreachable": "more baseline runs alone cannot reach it",
         }.get(need.missing or "", "there is no interval yet")
         return f"**Baseline runs until {target}: unknown**; {why}."
     now = "" if need.half_width_points is None else f" It is ± {need.half_width_points:.1f} now."
@@ -204,7 +204,7 @@ def share_words(saved: Savings, *, configured: float, n_arms: int) -> Words:
     span = ""
     if share.observed.lower is not None and share.observed.upper is not None:
         limits_ = wording.percent_interval(share.observed.lower * 100, share.observed.upper * 100)
-        span = f" ({named(share.observed)} {limits_})"
+        span = f" ({interval_name(share.observed)} {limits_})"
     set_ = f"configured {wording.percent(configured, 0)}"
     if share.expected is not None and abs(share.expected - configured) >= _SHARE_APART:
         set_ = f"configured {wording.percent(share.expected)} on average and {wording.percent(configured, 0)} now"
@@ -218,14 +218,14 @@ def share_test(saved: Savings) -> Words:
     """Return the expected share and the outcome of its test, as Markdown."""
     share = saved.share
     if share.prob_as_far is None:
-        return Words("No run has a stored probability, so the coin cannot be checked.")
+        return Words("No run has a stored probability, so the random draw cannot be checked.")
     expected = f"{share.n_expected:,.1f}"
     counts = (
         f"{wording.things(share.n_baseline, 'baseline run')} of {wording.count(share.n_runs)} decided ones; their "
         f"stored probabilities add up to {expected}."
     )
     if share.observed.lower is None:
-        return f"{counts} Too few to judge the coin by."
+        return f"{counts} Too few to check the random draw."
     chance = wording.percent(share.prob_as_far, 1) if share.prob_as_far >= _TINY else "under 0.1%"
     return f"{counts} A share so far off has a chance of {chance} (exact binomial test)."
 

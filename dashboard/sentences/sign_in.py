@@ -11,8 +11,8 @@ from core.records.times import HOUR_MS
 from dashboard import wording
 from dashboard.wording import Markdown, Words
 
-Standing = Literal["out", "over", "unknown", "large"]
-"""Not signed in; expired; signed in but unknown; with more claims than a cookie holds."""
+SignInState = Literal["out", "over", "unknown", "large"]
+"""Why a visitor has no session: not signed in; expired; unknown to armscope; more claims than a cookie holds."""
 _CODE: Final = re.compile("[a-z_]{1,40}")
 
 _OUT: Final = "Sign in with your company's account. Your role decides what you see and may do."
@@ -30,7 +30,7 @@ class SignInMessage(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-def next_step(standing: Standing, session: Session | None, session_ms: int) -> SignInMessage:
+def next_step(state: SignInState, session: Session | None, session_ms: int) -> SignInMessage:
     """Return the next step for a visitor without a session.
 
     >>> jo = Session(issuer="https://id.example.com", subject="u-17", issued_ms=0)
@@ -39,16 +39,16 @@ def next_step(standing: Standing, session: Session | None, session_ms: int) -> S
     >>> next_step("over", jo, 12 * HOUR_MS).title
     'Your session is over.'
     """
-    if standing == "over":
+    if state == "over":
         return SignInMessage("Your session is over.", f"{_over(session_ms)} Sign in again.")
-    if standing == "unknown" and session is not None:
+    if state == "unknown" and session is not None:
         who = f"--issuer {shlex.quote(session.issuer)} --subject {shlex.quote(session.subject)}"
         return SignInMessage(
             "No operator has added you yet.",
             f"Ask an operator of this desk to add you, and send them this line. {_invited(session)}",
             (f"armscope member add NAME {who} --role viewer",),
         )
-    if standing == "large":
+    if state == "large":
         return SignInMessage("You can't be signed in.", _LARGE)
     return SignInMessage("Sign in to armscope.", _OUT)
 

@@ -21,7 +21,7 @@ from dashboard.widgets.paging import paging
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import muted, section, small
 from dashboard.wording import Markdown, Words
 
@@ -125,7 +125,7 @@ def _to_arrow(rows: Sequence[Evaluation]) -> pa.Table:
     }
     if any(one.feedback for one in rows):
         cells["feedback"] = [_cut(wording.plain(one.feedback or wording.MISSING)) for one in rows]
-    acts = [way_back(one) or "" for one in rows]
+    acts = [offered_undo(one) or "" for one in rows]
     if any(acts):
         cells["act"] = acts
     return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})
@@ -166,5 +166,5 @@ def _clicked(name: str) -> str:
 def _take_back(clicked: str, rows: Sequence[Evaluation]) -> None:
     click = st.session_state.get(clicked)
     one = rows[int(click["row"])] if click is not None and int(click["row"]) < len(rows) else None
-    if one is not None and way_back(one) is not None:
+    if one is not None and offered_undo(one) is not None:
         actions.take_back(one.id, again=one.undone, at=clicked)

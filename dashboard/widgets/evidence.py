@@ -24,7 +24,7 @@ from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import empty, no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.results import refusal, result
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import section, small, small_table
 from dashboard.wording import Markdown, Words
 
@@ -247,7 +247,7 @@ def _state(done: Repair, arms: tuple[str, ...]) -> None:
         again = wording.things(done.n_changed, "observation")
         st.markdown(small(f"{again} count again: the runs came with another outcome."))
     with st.container(horizontal=True, vertical_alignment="center"):
-        if way_back(done) == "Undo":
+        if offered_undo(done) == "Undo":
             st.button("Undo", key="undo repair", on_click=actions.take_back, args=(done.id,))
         link(pages.OVERVIEW, "Back to the overview")
     if _n_excluded(arms) == len(arms):

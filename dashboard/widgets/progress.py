@@ -21,13 +21,13 @@ _NO_TREND: Final[dict[Missing | None, str]] = {
 }
 
 
-def going_on(story: EnvironmentStory) -> None:
+def success_over_time(story: EnvironmentStory) -> None:
     """Draw success over time, in segments of equal numbers of episodes; or a sentence where there are too few."""
-    here, course = reading(), story.progress
-    known = [one for one in course.stretches if one.success.value is not None]
+    here, over_time = reading(), story.progress
+    known = [one for one in over_time.stretches if one.success.value is not None]
     if len(known) < _FEWEST or story.summary.success is None:
         section("Success over time")
-        timed = story.summary.n - course.untimed
+        timed = story.summary.n - over_time.untimed
         muted(
             "Success is shown once a scale is declared."
             if known and story.summary.success is None
@@ -35,7 +35,7 @@ def going_on(story: EnvironmentStory) -> None:
         )
         return
     figure = pictured_once(
-        ("going on", story.summary.environment, story.summary.n, hash(course.stretches)),
+        ("going on", story.summary.environment, story.summary.n, hash(over_time.stretches)),
         lambda: progress(story, here.tokens, compact=here.compact),
     )
     section("Success over time", _note(story), table=figure.table, key="going on")

@@ -35,7 +35,7 @@ from dashboard.widgets.tables import (
     type_column,
 )
 from dashboard.widgets.tables import columns as columns_shown
-from dashboard.widgets.way_back import history
+from dashboard.widgets.undo_button import history
 from dashboard.widgets.words import small
 from dashboard.wording import Words
 

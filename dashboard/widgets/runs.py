@@ -84,7 +84,7 @@ def _requested() -> RunFilter:
 
 
 def _start_again_when_changed(chosen: RunFilter) -> None:
-    """Go to the newest runs once the filters differ from those this session saw here last."""
+    """Go to the newest runs if the filters differ from those of the session's last script run."""
     now = (chosen, reading().view)
     if st.session_state.setdefault(_LAST, now) != now:
         st.session_state[_LAST] = now
@@ -106,7 +106,7 @@ def rows_by() -> RowChoice:
 
 
 def page_start() -> tuple[Cursor | None, Direction]:
-    """Return the start of the page from the address; anything invalid starts at the newest."""
+    """Return the cursor in the address, and the direction; None for the newest runs or an invalid cursor."""
     for name, direction in ((BEFORE, "older"), (AFTER, "newer")):
         match = _CURSOR.fullmatch(st.query_params.get(name, ""))
         if match is not None:
@@ -116,14 +116,14 @@ def page_start() -> tuple[Cursor | None, Direction]:
 
 
 def go(cursor: Cursor, direction: Direction) -> None:
-    """Put a place into the address."""
+    """Write the position of a page into the address."""
     to_newest()
     at_ms = "" if cursor.at_ms is None else cursor.at_ms
     st.query_params[BEFORE if direction == "older" else AFTER] = f"{at_ms}.{cursor.run_no}"
 
 
 def to_newest() -> None:
-    """Take the place out of the address."""
+    """Remove the position from the address."""
     for name in (BEFORE, AFTER):
         if name in st.query_params:
             del st.query_params[name]

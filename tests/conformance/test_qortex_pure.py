@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from core.errors import InvalidReward, InvalidSetting
-from core.formats.carried import beyond
+from core.formats.carried import micro_above_one
 from core.posterior import beta
 from core.records.arm import MICRO, UNIFORM, Prior
 from core.records.observation import OUTCOME_REWARDS, Amount, RewardOutcome
@@ -94,8 +94,8 @@ STATES: Final = (
 def test_a_carried_state_starts_from_the_uniform_prior(vector: Vector) -> None:
     told = {name: value for name, value in vector.output.items() if name != "last_updated"}
     given = vector.input
-    success_micro = beyond("alpha", given.get("alpha", 1))
-    belief = _moved(UNIFORM, success_micro, beyond("beta", given.get("beta", 1)))
+    success_micro = micro_above_one("alpha", given.get("alpha", 1))
+    belief = _moved(UNIFORM, success_micro, micro_above_one("beta", given.get("beta", 1)))
     ours = {
         "alpha": belief.alpha,
         "beta": belief.beta,

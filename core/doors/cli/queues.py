@@ -24,7 +24,7 @@ _KNOWN_SHARE: Final = 0.1
 """Share of control items in a queue that has known answers and no ``--repeats``."""
 QUEUES = group("queue", words="List review queues, add one, or take the next item of one.")
 ADDED = "{name}: {items:,} items to judge{checks} ({id})."
-CHECKS = ", {n:,} of a known answer beside them"
+CHECKS = ", and {n:,} with a known answer"
 NOTHING_LEFT = "Nothing is left for you."
 
 
@@ -165,7 +165,7 @@ def _say_queues(rows: tuple[QueueRow, ...]) -> None:
             f"{one.progress.held_by_others:,}",
             f"{one.progress.left_for_me:,}",
             one.rubric or "none",
-            "overdue" if one.overdue else iso(one.due_ms) or "at no time",
+            "overdue" if one.overdue else iso(one.due_ms) or "no date",
         )
         for one in rows
     ]

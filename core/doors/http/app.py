@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.doors.exchange import ENTRY, ENTRY_HERE, HttpAnswer, HttpCall, LogEntry
 from core.doors.http.address import network_of
-from core.doors.http.bodies import IN_MEMORY_BYTES, Bodies, Held, of_spool, too_large
+from core.doors.http.bodies import IN_MEMORY_BYTES, Bodies, Held, as_store_full, too_large
 from core.doors.http.guard import (
     SAFE_HEADERS,
     SAFE_METHODS,
@@ -284,9 +284,9 @@ class Api:
         except ArmscopeError as problem:
             if isinstance(problem, Denied | Unidentified):
                 self._denied(actor, route.action if actor is not None else "identify")
-            return route.refuse(of_spool(problem) or problem, call)
+            return route.refuse(as_store_full(problem) or problem, call)
         except Exception as problem:  # any failure gets an answer
-            full = of_spool(problem)
+            full = as_store_full(problem)
             return failed(problem, call.request) if full is None else route.refuse(full, call)
 
 

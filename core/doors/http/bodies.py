@@ -125,7 +125,7 @@ class Bodies:
         return held
 
 
-def of_spool(problem: Exception) -> StoreFull | None:
+def as_store_full(problem: Exception) -> StoreFull | None:
     """Return the error for a refusal of the folder for temporary files; None for another failure."""
     cause = problem.__cause__ if isinstance(problem, InvalidInput) else problem
     if isinstance(problem, InvalidInput) and gettempdir() not in problem.problem:

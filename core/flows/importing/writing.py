@@ -19,7 +19,7 @@ from core.records.ledger_lines import LearnerLine
 from core.records.run import OTHER_UNITS, Run, Unit
 from core.store.imports import present
 from core.store.runs import add_runs
-from core.store.staging import Part, Stage, Standing
+from core.store.staging import Activation, Part, Stage
 from core.store.transaction import Transaction
 
 BATCH: Final = 1_000
@@ -173,7 +173,7 @@ class InParts:
 
     def begin(self, txn: Transaction) -> None:
         """Begin the activation of the parts, before anything else in the act. An act may be retried."""
-        self._activation = Standing(txn, self._stage)
+        self._activation = Activation(txn, self._stage)
 
     def finish(self, txn: Transaction, reading: SourceReading, counts: ImportCounts, import_no: int) -> bool:
         """Make all parts active and write the remaining lines. Return whether any row is new."""

@@ -51,7 +51,7 @@ def alpha(item: Ints, value: Ints | Floats, metric: Metric) -> Alpha:
     Alpha(value=None, missing='no_variation')
     """
     if metric == "interval":
-        return alpha_of(scored(item, value).sum(axis=0), metric)
+        return alpha_of(score_sums(item, value).sum(axis=0), metric)
     return alpha_of(coincidences(item, levels_of(value)).ravel(), metric)
 
 
@@ -102,7 +102,7 @@ def level_counts(item: Ints, level: Ints) -> Floats:
     return counts.reshape(n_items, most + 1).astype(np.float64)
 
 
-def scored(item: Ints, score: Ints | Floats) -> Floats:
+def score_sums(item: Ints, score: Ints | Floats) -> Floats:
     """Return a row per item with two or more scores: their number, sum, sum of squares, and disagreement.
 
     The disagreement is the sum of squared differences over ordered pairs, divided by the number less one.
@@ -111,7 +111,7 @@ def scored(item: Ints, score: Ints | Floats) -> Floats:
 
     Examples
     --------
-    >>> scored(np.array([0, 0, 1]), np.array([0.2, 0.8, 0.5])).tolist()
+    >>> score_sums(np.array([0, 0, 1]), np.array([0.2, 0.8, 0.5])).tolist()
     [[2.0, 1.0, 1.0, 2.0]]
     """
     item, scale, n = paired_scores(item, score)

@@ -29,7 +29,7 @@ from core.statistics.agreement.alpha import (
     level_counts,
     levels_of,
     paired_scores,
-    scored,
+    score_sums,
 )
 
 MIN_ITEMS: Final = 10
@@ -262,7 +262,7 @@ def _of_levels(item: Ints, level: Ints, metric: Metric) -> ItemSums:
 
 
 def _of_scores(item: Ints, score: Ints | Floats) -> ItemSums:
-    kinds, index = kinds_of(scored(item, score))
+    kinds, index = kinds_of(score_sums(item, score))
     _, scale, n = paired_scores(item, score)
     return ItemSums(
         metric="interval",

@@ -311,7 +311,7 @@ def _levels_beside(item: Ints, level: Ints) -> Floats:
 
 
 def _scores_beside(item: Ints, score: Floats) -> Floats:
-    """Return the sums of `scored` for each judgement: its own score, and the others, which share a weight of 1."""
+    """Return `score_sums` for each judgement: its own score, and the others, which share a weight of 1."""
     _, own, n = paired_scores(item, score)
     n_others = n[item] - 1
     mean = (np.bincount(item, own)[item] - own) / n_others

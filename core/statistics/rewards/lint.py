@@ -17,7 +17,7 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints
 from core.records.episode import Episode, Finding, FindingKind, Scale
 from core.records.times import iso
-from core.statistics.rewards.paid import Paid, agreeing, columns_of
+from core.statistics.rewards.paid import Paid, bootstrap_share, columns_of
 from core.statistics.rewards.pattern import is_potential
 
 MIN_EPISODES: Final = 10
@@ -141,9 +141,9 @@ def _late(paid: Paid) -> Finding | None:
     n, hits = int(long.sum()), int(only_last.sum())
     if n < MIN_EPISODES or hits < LATE_SHARE * n:
         return None
-    agree = agreeing(hits, n, LATE_SHARE)
+    agree = bootstrap_share(hits, n, LATE_SHARE)
     shows = paid.last[only_last]
-    ends = paid.ended[long & ~np.isnan(paid.ended)]
+    ends = paid.last_reward[long & ~np.isnan(paid.last_reward)]
     above = int((ends > min(0.0, float(ends.min(initial=0.0)))).sum())
     rare = float(scipy.special.betainc(above + 0.5, n - above + 0.5, PAID_SHARE))
     if rare >= 0.5:
@@ -180,14 +180,14 @@ def _repeating(paid: Paid, midway: Floats) -> Finding | None:
     """Find the same action paid alike again, as most of the midway payment, also without success."""
     again, excess = _again(paid)
     mostly = (excess * 2 >= midway) & (excess > 0)
-    hacked = mostly & ~(paid.ended > paid.scale.threshold)
+    hacked = mostly & ~(paid.last_reward > paid.scale.threshold)
     n, hits = int((paid.n_midway > 0).sum()), int(hacked.sum())
     if n < MIN_EPISODES or hits < HACKED_SHARE * n or _goes_with_the_end(paid, excess, mostly):
         return None
     return _finding(
         paid,
         kind="hacking",
-        certainty=agreeing(hits, n, HACKED_SHARE),
+        certainty=bootstrap_share(hits, n, HACKED_SHARE),
         text=f"In {hits} of {n} episodes the agent earned most of its reward by repeating one action, and still "
         "failed.",
         steps=np.flatnonzero(again & hacked[paid.episode]),
@@ -251,14 +251,14 @@ def _sizes(key: Ints) -> Ints:
 
 def _best(paid: Paid) -> float:
     """Return the highest final reward; 0 where none is above 0."""
-    return float(np.nan_to_num(paid.ended).max(initial=0.0))
+    return float(np.nan_to_num(paid.last_reward).max(initial=0.0))
 
 
 def _goes_with_the_end(paid: Paid, values: Floats, among: Bools) -> bool:
     """Return whether higher values go with higher final rewards, beyond chance."""
-    known = among & ~np.isnan(paid.ended)
+    known = among & ~np.isnan(paid.last_reward)
     n = int(known.sum())
-    return n > 1 and _ranked(values[known], paid.ended[known]) * math.sqrt(n - 1) > _BEYOND_CHANCE
+    return n > 1 and _ranked(values[known], paid.last_reward[known]) * math.sqrt(n - 1) > _BEYOND_CHANCE
 
 
 def _ranked(one: Floats, other: Floats) -> float:
@@ -295,7 +295,7 @@ def _per_call(paid: Paid, midway: Floats) -> Finding | None:
             return _finding(
                 paid,
                 kind="hacking",
-                certainty=agreeing(n_alike, len(steps), CONSTANT_SHARE),
+                certainty=bootstrap_share(n_alike, len(steps), CONSTANT_SHARE),
                 text=f"{_named(paid.tools[tool])} pays {typical:.3g} for {n_alike} of {len(steps)} calls, with any "
                 f"arguments. What is paid on the way rises with the number of steps (rank correlation {rises:.2f}), "
                 "and not with the final reward.",
@@ -311,9 +311,9 @@ def _scaling(paid: Paid) -> Finding | None:
     Their payments, signs aside, are more than half of what the episode pays, or one of them is more than half of the
     end. Differences of a potential add up to the same on any way, and outweigh nothing.
     """
-    known = paid.finished & ~np.isnan(paid.ended)
+    known = paid.finished & ~np.isnan(paid.last_reward)
     best = _best(paid)
-    well = known & (paid.ended * 2 >= best)
+    well = known & (paid.last_reward * 2 >= best)
     n = int(well.sum())
     if int(known.sum()) < MIN_EPISODES or not best or n < _FEW_PAYMENTS:
         return None
@@ -322,15 +322,15 @@ def _scaling(paid: Paid) -> Finding | None:
     has_steps = np.diff(paid.starts) > 0
     largest = np.zeros(paid.n)
     largest[has_steps] = np.maximum.reduceat(payments, paid.starts[:-1][has_steps])
-    outweighs = well & ((on_the_way > paid.ended) | (largest * 2 > paid.ended))
+    outweighs = well & ((on_the_way > paid.last_reward) | (largest * 2 > paid.last_reward))
     hits = int(outweighs.sum())
     if hits < OUTWEIGH_SHARE * n or is_potential(paid):
         return None
-    middle = [float(np.median(values[outweighs])) for values in (on_the_way, largest, paid.ended)]
+    middle = [float(np.median(values[outweighs])) for values in (on_the_way, largest, paid.last_reward)]
     return _finding(
         paid,
         kind="scaling",
-        certainty=agreeing(hits, n, OUTWEIGH_SHARE),
+        certainty=bootstrap_share(hits, n, OUTWEIGH_SHARE),
         text=f"In {hits} of {n} successful episodes the steps pay more than the end. In the median one the steps pay "
         f"{middle[0]:.3g}, the largest of them {middle[1]:.3g}, and the end {middle[2]:.3g}.",
         steps=np.flatnonzero((payments != 0) & outweighs[paid.episode]),
@@ -344,7 +344,7 @@ def _ambiguity(paid: Paid) -> Finding | None:
     Outcomes differ where equal metadata (or an equal part) goes with one final reward throughout, so that it
     speaks of the outcome; it is ambiguous where several such outcomes share their reward.
     """
-    ended = paid.finished & ~np.isnan(paid.ended)
+    ended = paid.finished & ~np.isnan(paid.last_reward)
     if int(ended.sum()) < MIN_EPISODES:
         return None
     meta = np.full(paid.n, UNKNOWN)
@@ -356,7 +356,7 @@ def _ambiguity(paid: Paid) -> Finding | None:
         *((f"the part {name}", _codes(values)) for name, values in paid.parts.items()),
     ]
     for name, code in sources:
-        alike = _same_reward(paid.ended, np.where(ended, code, UNKNOWN))
+        alike = _same_reward(paid.last_reward, np.where(ended, code, UNKNOWN))
         if len(alike) and (worst is None or len(alike) > worst[0]):
             worst = len(alike), name, alike
     n = int(ended.sum())
@@ -365,7 +365,7 @@ def _ambiguity(paid: Paid) -> Finding | None:
     return _finding(
         paid,
         kind="ambiguity",
-        certainty=agreeing(worst[0], n, ALIKE_SHARE),
+        certainty=bootstrap_share(worst[0], n, ALIKE_SHARE),
         text=f"{worst[0]} of {n} episodes ended with another outcome's reward; {worst[1]} distinguishes the two.",
         steps=paid.last[worst[2]],
         advice="Pay outcomes that differ differently: graduated rewards distinguish partial success from failure.",
@@ -379,7 +379,7 @@ def _codes(values: Floats) -> Ints:
     return codes
 
 
-def _same_reward(ended: Floats, code: Ints) -> Ints:
+def _same_reward(last_reward: Floats, code: Ints) -> Ints:
     """Return the episodes whose outcome shares its final reward with a commoner one."""
     known = np.flatnonzero(code != UNKNOWN)
     if len(known) < MIN_EPISODES:
@@ -389,7 +389,7 @@ def _same_reward(ended: Floats, code: Ints) -> Ints:
     if int(common.sum()) * 2 < len(known):
         return known[:0]
     known, outcome = known[common], outcome[common]
-    values, reward = np.unique(ended[known], return_inverse=True)
+    values, reward = np.unique(last_reward[known], return_inverse=True)
     if len(values) < 2:
         return known[:0]
     table = np.zeros((int(outcome.max()) + 1, len(values)), dtype=np.int64)
@@ -432,7 +432,7 @@ def _tools_apart(paid: Paid) -> Finding | None:
         return _finding(
             paid,
             kind="inconsistent",
-            certainty=agreeing(len(apart), len(of_high), 0.5),
+            certainty=bootstrap_share(len(apart), len(of_high), 0.5),
             text=f"{names[0]} pays {typical.max():.3g} where {names[1]} pays {typical.min():.3g}.",
             steps=both,
             advice="Have all tools pay on one scale, best from 0 to 1.",
@@ -447,8 +447,8 @@ def _changed(paid: Paid) -> Finding | None:
     ----------
     A. N. Pettitt, *Appl. Stat.* 28, 1979, 126 (doi:10.2307/2346729): a change point by ranks.
     """
-    episodes = np.flatnonzero(np.nan_to_num(paid.ended))
-    size = np.abs(paid.ended[episodes])
+    episodes = np.flatnonzero(np.nan_to_num(paid.last_reward))
+    size = np.abs(paid.last_reward[episodes])
     n = len(size)
     if n < MIN_EPISODES or size.max() < CHANGED * size.min():
         return None
@@ -493,13 +493,13 @@ def _proxy(paid: Paid) -> Finding | None:
     D. G. Bonett and T. A. Wright, *Psychometrika* 65, 2000, 23 (doi:10.1007/BF02294183): the error of a rank
     correlation; F. Wilcoxon, *Biometrics Bull.* 1, 1945, 80 (doi:10.2307/3001968): that of the rank-biserial one.
     """
-    known = paid.finished & ~np.isnan(paid.ended)
+    known = paid.finished & ~np.isnan(paid.last_reward)
     length = np.full(paid.n, UNKNOWN)
     length[known] = paid.n_chars[paid.last[known]]
     known &= length != UNKNOWN
     if int(known.sum()) < MIN_EPISODES:
         return None
-    reward, chars = paid.ended[known], length[known].astype(np.float64)
+    reward, chars = paid.last_reward[known], length[known].astype(np.float64)
     if len(np.unique(reward)) <= 2:
         (correlation, error), needed = _of_two(reward, chars), BY_LENGTH_ALONE
     else:
@@ -563,15 +563,15 @@ def _within(reward: Floats, chars: Floats, succeeded: Bools) -> tuple[float, flo
 
 def _constant(paid: Paid) -> Finding | None:
     """Find one payment above 0 at the end of nearly every episode."""
-    ended = np.flatnonzero(paid.finished & ~np.isnan(paid.ended))
+    ended = np.flatnonzero(paid.finished & ~np.isnan(paid.last_reward))
     n, best = len(ended), _best(paid)
-    same = ended[paid.ended[ended] == best]
+    same = ended[paid.last_reward[ended] == best]
     if n < MIN_EPISODES or not best or len(same) < CONSTANT * n:
         return None
     return _finding(
         paid,
         kind="constant",
-        certainty=agreeing(len(same), n, CONSTANT),
+        certainty=bootstrap_share(len(same), n, CONSTANT),
         text=f"In {len(same)} of {n} episodes the final reward is the highest, {best:.3g}. It can't be distinguished "
         "from tasks that nearly every attempt solves.",
         steps=paid.last[same],

@@ -117,8 +117,8 @@ class Paid:
         return np.bincount(self.episode[mask], weights=values[mask], minlength=self.n).astype(np.float64)
 
     @cached_property
-    def ended(self) -> Floats:
-        """Reward of the step that ended each episode; NaN if the episode has no such step or the step no reward."""
+    def last_reward(self) -> Floats:
+        """Reward of each episode's ending step; NaN without such a step, or where it has no reward."""
         result = np.full(self.n, np.nan)
         ends = np.flatnonzero(self.is_last)
         result[self.episode[ends]] = self.reward[ends]
@@ -147,7 +147,7 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
     --------
     >>> steps = (Step(number=0, name="look", reward=0.0), Step(number=1, name="submit", reward=1.0, finished=True))
     >>> result = columns_of([Episode(uid="sums/1", environment="sums", steps=steps)], Scale())
-    >>> result.n, result.n_midway.tolist(), result.ended.tolist(), result.succeeded.tolist()
+    >>> result.n, result.n_midway.tolist(), result.last_reward.tolist(), result.succeeded.tolist()
     (1, [1], [1.0], [True])
     """
     episodes = [one for one in episodes if not one.broken]
@@ -155,12 +155,12 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
     steps = [step for one in episodes for step in one.steps]
     tool, tools = coded(step.name for step in steps)
     times = [UNKNOWN if one.at_ms is None else one.at_ms for one in episodes]
-    ended = (
-        place if step.finished and not step.refused else UNKNOWN
-        for place, one in enumerate(episodes)
+    end_of = (
+        index if step.finished and not step.refused else UNKNOWN
+        for index, one in enumerate(episodes)
         for step in one.steps
     )
-    meta, members = coded_metadata([step.meta_digest for step in steps], ended, len(episodes))
+    meta, members = coded_metadata([step.meta_digest for step in steps], end_of, len(episodes))
     names = list(dict.fromkeys(part.name for one in episodes for part in one.parts))
     return Paid(
         scale=scale,
@@ -181,7 +181,7 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
             0
         ],
         meta=meta,
-        n_chars=np.array([_known(step) for step in steps], dtype=np.int64),
+        n_chars=np.array([_n_chars_of(step) for step in steps], dtype=np.int64),
         members=members,
         parts={name: _numbers(_part(one, name) for one in episodes) for name in names},
     )
@@ -191,7 +191,7 @@ def _numbers(values: Iterable[float | Decimal | None]) -> Floats:
     return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
 
 
-def _known(step: Step) -> int:
+def _n_chars_of(step: Step) -> int:
     return UNKNOWN if step.n_chars_in is None else step.n_chars_in
 
 
@@ -199,11 +199,11 @@ def _part(episode: Episode, name: str) -> float | None:
     return next((part.value for part in episode.parts if part.name == name), None)
 
 
-def agreeing(hits: int, n: int, least: float) -> float:
-    """Return the share of bootstrap samples of ``n`` episodes in which at least ``least`` of them are hits.
+def bootstrap_share(hits: int, n: int, least: float) -> float:
+    """Return the share of bootstrap samples of ``n`` episodes in which at least a share ``least`` are hits.
 
-    A sample draws ``n`` of them with replacement, so that its hits are binomial with the share that was seen: what
-    drawing samples would only come near to is computed.
+    A sample draws ``n`` episodes with replacement. So its hits are binomial with the observed share ``hits / n``, and
+    the result is exact without drawing samples.
 
     References
     ----------
@@ -211,8 +211,10 @@ def agreeing(hits: int, n: int, least: float) -> float:
 
     Examples
     --------
-    >>> agreeing(100, 100, 0.9), agreeing(0, 100, 0.05), round(agreeing(5, 10, 0.5), 3), agreeing(0, 0, 0.5)
-    (1.0, 0.0, 0.623, 0.0)
+    >>> bootstrap_share(100, 100, 0.9), bootstrap_share(0, 100, 0.05), bootstrap_share(0, 0, 0.5)
+    (1.0, 0.0, 0.0)
+    >>> round(bootstrap_share(5, 10, 0.5), 3)
+    0.623
     """
     if not n:
         return 0.0

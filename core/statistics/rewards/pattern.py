@@ -15,7 +15,7 @@ import scipy
 from core.columns import Bools, Floats, Ints
 from core.records.environment import PatternShare
 from core.records.episode import Pattern
-from core.statistics.rewards.paid import Paid, agreeing
+from core.statistics.rewards.paid import Paid, bootstrap_share
 
 MIN_EPISODES: Final = 10
 """Fewer show no pattern."""
@@ -87,7 +87,7 @@ def _patterns(paid: Paid, has_pay: Bools) -> Iterator[PatternShare]:
     negative = paid.counted(paid.is_midway & (paid.reward < 0))
     several = has_pay & (paid.n_midway > 0)
     sparse = None
-    if np.any(paid.ended > 0):
+    if np.any(paid.last_reward > 0):
         sparse = _pattern("sparse", positive == 0, several, SPARSE_SHARE)
     rising, can_rise = _rising(paid)
     if is_potential(paid):
@@ -113,7 +113,7 @@ def _pattern(pattern: Pattern, shows: Bools, could: Bools, least: float) -> Patt
     n, hits = int(could.sum()), int((shows & could).sum())
     if n < MIN_EPISODES or hits < least * n:
         return None
-    return PatternShare(pattern=pattern, n=n, n_showing=hits, certainty=agreeing(hits, n, least))
+    return PatternShare(pattern=pattern, n=n, n_showing=hits, certainty=bootstrap_share(hits, n, least))
 
 
 def _rising(paid: Paid) -> tuple[Bools, Bools]:
@@ -201,7 +201,7 @@ def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[Pat
     value.
     """
     judged = paid.finished & (paid.counted(penal & paid.is_last) == 0)
-    values = paid.ended[judged]
+    values = paid.last_reward[judged]
     payments = values[~np.isnan(values)]
     if not is_sparse or len(np.unique(payments)) > 1:
         values = payments
@@ -212,7 +212,7 @@ def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[Pat
         return
     others = len(values) - int(counts[:2].sum())
     n = len(values)
-    graded = agreeing(others, n, GRADED_SHARE)
+    graded = bootstrap_share(others, n, GRADED_SHARE)
     if float(scipy.special.bdtrc(others - 1, n, GRADED_SHARE)) < _BY_CHANCE:
         yield PatternShare(pattern="continuous", n=n, n_showing=others, certainty=graded)
     else:

@@ -93,7 +93,7 @@ def balance(runs: SessionRuns) -> Balance:
         *(("time", _of_latest(hit, prob, window)) for window in _WINDOWS),
         ("model", _of_group(hit, prob, _coded(runs.model, order))),
         ("channel", _of_group(hit, prob, _coded(runs.channel, order))),
-        ("session", _of_group(hit, prob, _state(hit, runs.session[order]))),
+        ("session", _of_group(hit, prob, _previous_class(hit, runs.session[order]))),
     ]
     logs = np.array([_log_wealth(hit, prob, predicted) for _, predicted in bets])
     best = int(logs.argmax())
@@ -130,11 +130,11 @@ def _of_group(hit: Bools, prob: Floats, group: Ints) -> Floats:
     # A running sum minus the sum at the start of the group leaves the group's earlier runs.
     above, sorted_groups = np.cumsum((hit - prob)[order]), group[order]
     starts = np.flatnonzero(np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1])))
-    place = np.arange(len(hit)) - np.repeat(starts, np.diff(np.append(starts, len(hit))))
+    n_earlier = np.arange(len(hit)) - np.repeat(starts, np.diff(np.append(starts, len(hit))))
     before = np.concatenate(([0.0], above))
     earlier = before[np.arange(len(hit))] - np.repeat(before[starts], np.diff(np.append(starts, len(hit))))
     extra, n = np.empty(len(hit)), np.empty(len(hit))
-    extra[order], n[order] = earlier, place
+    extra[order], n[order] = earlier, n_earlier
     return _prediction(prob, extra, n)
 
 
@@ -142,7 +142,7 @@ def _coded(names: tuple[str, ...], order: Ints) -> Ints:
     return np.asarray(np.unique(np.array(names, dtype=np.str_)[order], return_inverse=True)[1])
 
 
-def _state(hit: Bools, session: Ints) -> Ints:
+def _previous_class(hit: Bools, session: Ints) -> Ints:
     """Return the class of the run before in the same session: 0 none, 1 selected, 2 baseline."""
     order = np.argsort(session, kind="stable")
     follows = np.concatenate(([False], session[order][1:] == session[order][:-1]))
@@ -340,7 +340,7 @@ class ComparedRuns:
         return self.table(self._usage.n_truncated, self.is_compared)
 
     @property
-    def n_entries(self) -> int:
+    def n_sampled(self) -> int:
         """Number of runs in the sample of sessions; 0 without one."""
         return 0 if self._sampled is None else len(self._sampled)
 

@@ -22,7 +22,7 @@ from dashboard.widgets.paging import paging
 from dashboard.widgets.repaired import repaired
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import as_table, muted, section
 
 LEDGER: Final = "ledger"
@@ -102,13 +102,13 @@ def _to_arrow(arm: str, rows: Sequence[ArmObservation]) -> pa.Table:
 
 def _act(one: ArmObservation) -> str | None:
     """Return the last column's offer; automatic observations are undone with their run or import."""
-    return None if one.entry is None else way_back(one.entry)
+    return None if one.entry is None else offered_undo(one.entry)
 
 
 def _take_back(clicked: str, rows: Sequence[ArmObservation]) -> None:
     click = st.session_state.get(clicked)
     entry = rows[int(click["row"])].entry if click is not None and int(click["row"]) < len(rows) else None
-    if entry is not None and way_back(entry) is not None:
+    if entry is not None and offered_undo(entry) is not None:
         actions.take_back(entry.id, again=entry.undone, at=LEDGER)
 
 

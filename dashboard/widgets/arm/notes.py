@@ -16,7 +16,7 @@ from dashboard.reading import reading
 from dashboard.sentences import texts
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.results import result
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import muted, section, small
 
 _TEXT: Final = "note text"
@@ -79,7 +79,7 @@ def read(arm: str) -> None:
                     muted(wording.literal(one.text))
                 else:
                     st.text(wording.plain(one.text))
-            back = way_back(one)
+            back = offered_undo(one)
             if back is not None:
                 st.button(
                     back,

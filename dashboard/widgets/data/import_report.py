@@ -12,7 +12,7 @@ from dashboard import actions, pages, queries, sentences, wording
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
 from dashboard.widgets.results import result
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import as_table, muted, section, small_table
 
 _UNDONE: Final = "undone import"
@@ -75,7 +75,7 @@ def _left_out(answer: ImportAnswer) -> None:
 
 def _undoing(one: PastImport) -> None:
     """Draw the way back (or forth), and on request what it would change: that costs as much work as the act."""
-    verb = way_back(one)
+    verb = offered_undo(one)
     if verb is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):

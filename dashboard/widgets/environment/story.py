@@ -82,7 +82,7 @@ def spread(environment: EnvironmentStory) -> None:
     here = reading()
     if not environment.distribution:
         section("Totals of the episodes")
-        muted("Nothing was paid, so there is nothing to spread.")
+        muted("No episode was paid, so there are no totals to show.")
         return
     figure = pictured_once(
         ("spread", environment.summary.environment, environment.summary.scale),

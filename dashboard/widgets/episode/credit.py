@@ -13,7 +13,7 @@ from core.records.episode_credit import CREDIT_RULES, CreditRule, CreditShare
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.results import result
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import chipped, muted, section, small, small_table
 
 _SHOWN: Final = 12
@@ -27,7 +27,7 @@ _WORDS: Final[dict[CreditRule, str]] = {
 _MEANS: Final[dict[CreditRule, str]] = {
     "off": "no arm is credited",
     "equal": "all arms in the prompts of its runs share alike",
-    "step": "the tools that paid steps called share, by the size of what each was paid",
+    "step": "the tools called in paid steps share, each by the size of its payments",
     "referenced": "the arms that its runs referenced share alike",
 }
 
@@ -38,7 +38,7 @@ def credit(episode: EpisodeView) -> None:
         return
     standing = episode.credit
     section("Credit", "what this episode was worth, to arms of its runs; off by default")
-    _standing(standing)
+    _in_force(standing)
     if not reading().may("credit"):
         return
     left, right = st.columns([5, 7], gap="large")
@@ -57,7 +57,7 @@ def credit(episode: EpisodeView) -> None:
             _effect(preview)
 
 
-def _standing(standing: CreditView | None) -> None:
+def _in_force(standing: CreditView | None) -> None:
     if standing is None or standing.rule == "off":
         muted("No arm is credited.")
         return
@@ -70,7 +70,7 @@ def _standing(standing: CreditView | None) -> None:
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(words, width="stretch")
-        back = way_back(_Act(standing.id, standing.by, undone=False))
+        back = offered_undo(_Act(standing.id, standing.by, undone=False))
         if back is not None:
             st.button(
                 back,
@@ -116,7 +116,7 @@ def _send(episode: EpisodeView, rule: CreditRule, preview: CreditPreview | None)
         on_click=actions.credit,
         args=(episode.uid, rule),
     )
-    st.markdown(small("Nothing is sent yet. It counts one observation in all, lagged, and can be undone."))
+    st.markdown(small("Nothing is sent yet. It counts as one lagged observation in all. It can be undone."))
     result("credit")
 
 

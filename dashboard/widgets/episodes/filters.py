@@ -62,7 +62,7 @@ def _requested(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
         task=_text("Task", TASK),
         model=_one("Model", models, MODEL),
         outcome=st.selectbox(
-            "Came to",
+            "Outcome",
             EPISODE_OUTCOMES,
             index=None,
             format_func=lambda name: OUTCOME_WORDS[name],

@@ -63,7 +63,7 @@ def _report_button() -> None:
         return rendered(report(gather(now.context, now.view)))
 
     st.download_button(
-        "Report, frozen",
+        "Download report",
         frozen,
         file_name=f"armscope-revision-{here.frame.revision}.html",
         mime="text/html",
@@ -75,7 +75,7 @@ def _report_button() -> None:
     )
 
 
-def cannot_come_in() -> None:
+def no_access() -> None:
     """Show why the visitor has no access, and the next step."""
     session = who.session_here()
     message = _message()
@@ -102,7 +102,7 @@ def _message() -> sentences.SignInMessage:
     try:
         return sentences.no_role(who.acting(context, session).actor.name)
     except Unidentified:
-        return sentences.next_step(who.standing(context, session), session, session_ms())
+        return sentences.next_step(who.sign_in_state(context, session), session, session_ms())
 
 
 def _providers() -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from dashboard.widgets.navigation import link
 from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.way_back import Back, way_back
+from dashboard.widgets.undo_button import UndoLabel, offered_undo
 from dashboard.widgets.words import both_ends, small
 from dashboard.wording import Markdown
 
@@ -75,7 +75,7 @@ def rows() -> None:
 def _one(entry: AuditEntry) -> None:
     when = wording.minute(entry.at_ms, year_of_ms=reading().frame.last_at_ms)
     _line(when, entry.actor, sentences.change(entry))
-    back = _way_back(entry)
+    back = _label_of(entry)
     if back is not None and entry.act is not None:
         st.button(
             back,
@@ -114,7 +114,7 @@ def _whole(entries: Sequence[AuditEntry]) -> None:
     """Draw the way back from rewards that are one act."""
     first = next((entry for entry in entries if not entry.undone), entries[0])
     batch = None if first.act is None else queries.batches().get(first.act)
-    back = _way_back(first)
+    back = _label_of(first)
     if batch is None or back is None or len({entry.revision for entry in entries}) > 1:
         return
     st.button(
@@ -139,12 +139,12 @@ class _LoggedAct(NamedTuple):
     undone: bool
 
 
-def _way_back(entry: AuditEntry) -> Back | None:
+def _label_of(entry: AuditEntry) -> UndoLabel | None:
     """Return this person's undo or redo of an entry; undoing an undo redoes its act."""
     is_undo = entry.action == "undo"
     if entry.act is None or (is_undo and entry.undone):
         return None
-    back = way_back(_LoggedAct(entry.act, entry.actor, entry.undone))
+    back = offered_undo(_LoggedAct(entry.act, entry.actor, entry.undone))
     lets_stand = is_undo and entry.detail.get("kind") != "undo"
     return "Redo" if back is not None and lets_stand else back
 
@@ -176,13 +176,13 @@ def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
         "by": [wording.plain(entry.actor) for entry in entries],
         "what": [wording.plain(sentences.act(entry)) for entry in entries],
         "state": ["undone" if entry.undone else "" for entry in entries],
-        "act": [_way_back(entry) or "" for entry in entries],
+        "act": [_label_of(entry) or "" for entry in entries],
     }
 
     def clicked(row: int) -> None:
         if row < len(entries):
             act = entries[row].act
-            if act is not None and _way_back(entries[row]) is not None:
+            if act is not None and _label_of(entries[row]) is not None:
                 actions.take_back(act, again=entries[row].undone, at=key)
 
     act_table(cells, _WIDTHS, key=key, alt="Changes, newest first", phone=_PHONE, on_click=clicked)

@@ -28,7 +28,7 @@ from dashboard.widgets.results import result
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.drafts import Fields
 from dashboard.widgets.sending import SEND_HERE
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import both_ends, gray, muted, paragraphs, section, small, small_table
 from dashboard.wording import Markdown, Words
 
@@ -382,7 +382,7 @@ def _what_it_changed(done: Submitted, preview: RewardPreview) -> None:
     about = "" if reward is None or reward.run_no is None else f", run {wording.count(reward.run_no)}"
     with both_ends():
         st.header(f"What it changed {small(f'{state}{about}')}", anchor=False, width="content")
-        back = None if reward is None else way_back(reward)
+        back = None if reward is None else offered_undo(reward)
         if reward is not None and back is not None:
             st.button(
                 back,

@@ -15,7 +15,7 @@ from dashboard.queries import Batch
 from dashboard.reading import reading
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX, act_table, type_cells
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 
 SHOWN: Final = 20
 _READ: Final = 400
@@ -85,7 +85,7 @@ def table(chosen: Whose) -> None:
         st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
         return
     newest = acts[0].first.at_ms
-    backs = [way_back(act.first) or "" for act in acts]
+    backs = [offered_undo(act.first) or "" for act in acts]
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.minute(act.first.at_ms, year_of_ms=newest) for act in acts],
         "by": [wording.plain(act.first.actor) for act in acts],
@@ -108,7 +108,7 @@ def _taking_back(acts: Sequence[_Act]) -> Callable[[int], None]:
     """Return the effect of a click on a row's undo: a batch is undone as one."""
 
     def clicked(row: int) -> None:
-        if row < len(acts) and way_back(acts[row].first) is not None:
+        if row < len(acts) and offered_undo(acts[row].first) is not None:
             actions.take_back(acts[row].id, again=acts[row].first.undone, at=_TABLE)
 
     return clicked

@@ -31,7 +31,7 @@ from dashboard.widgets.tables import (
     type_cells,
     type_column,
 )
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import as_table, both_ends, gray, muted, section, small, small_table
 
 HOW: Final = "rewards_as"
@@ -228,7 +228,7 @@ def _what_it_changed(done: _Submitted) -> None:
     with both_ends():
         state = "undone: its effect is gone" if is_undone else "sent"
         st.header(f"What it changed {small(state)}", anchor=False, width="content")
-        back = None if reward is None else way_back(reward)
+        back = None if reward is None else offered_undo(reward)
         if back is not None:
             st.button(
                 f"{back} all",

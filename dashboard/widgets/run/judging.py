@@ -25,7 +25,7 @@ from dashboard.widgets.drafts import Draft, Drafts, here
 from dashboard.widgets.keys import NEXT, SEND
 from dashboard.widgets.results import result
 from dashboard.widgets.sending import SEND_HERE
-from dashboard.widgets.way_back import way_back
+from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import both_ends, chipped, coloured, gray, muted, section, small, small_table
 from dashboard.wording import Markdown, Words
 
@@ -368,7 +368,7 @@ def _what_it_changed(story: RunStory, done: _Submitted) -> None:
     with both_ends():
         state = "Undone: the record stays, its effect is gone." if is_undone else "Sent."
         st.markdown(f"{sentences.batch(done.preview)} {gray(state)}", width="content")
-        back = None if reward is None else way_back(reward)
+        back = None if reward is None else offered_undo(reward)
         if back is not None:
             st.button(
                 back,

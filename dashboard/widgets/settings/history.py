@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.tables import ACT_PX
-from dashboard.widgets.way_back import history
+from dashboard.widgets.undo_button import history
 
 _TABLE: Final = "setting changes"
 _WIDTHS: Final = {"when, UTC": 140, "by": 120, "setting": 150, "before": 250, "after": 250, "state": 100}

@@ -13,7 +13,7 @@ from dashboard.reading import reading
 from dashboard.widgets.empty import command
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import ACT_PX
-from dashboard.widgets.way_back import history
+from dashboard.widgets.undo_button import history
 from dashboard.widgets.words import muted
 
 _TABLE: Final = "rubrics"

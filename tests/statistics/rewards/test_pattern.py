@@ -24,7 +24,7 @@ from core.demo.environments import (
 )
 from core.records.episode import FINDING_KINDS, Episode, Pattern, Scale, Step
 from core.statistics.rewards.lint import findings_in, lint
-from core.statistics.rewards.paid import agreeing, columns_of
+from core.statistics.rewards.paid import bootstrap_share, columns_of
 from core.statistics.rewards.pattern import is_potential, patterns, penalties
 from tests.statistics.rewards.many import columns
 from tests.statistics.rewards.planted import PATTERNS as PLANTED
@@ -212,6 +212,6 @@ def test_a_refused_step_is_in_nothing_but_its_own_finding() -> None:
 def test_agreement_is_what_samples_come_near_to(hits: int, n: int, least: float) -> None:
     dice = np.random.default_rng(1)
     drawn = dice.integers(0, n, (20_000, n)) < hits
-    assert agreeing(hits, n, least) == pytest.approx(
+    assert bootstrap_share(hits, n, least) == pytest.approx(
         (drawn.sum(axis=1) >= least * n - 1e-9).mean(), abs=0.015
     )

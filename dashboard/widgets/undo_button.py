@@ -1,7 +1,7 @@
-"""Way back: this person's undo or redo of an act, as the flows decide; one rule for all pages.
+"""The button "Undo" or "Redo" of an act: one rule for all pages, the same as that of the flows.
 
-An undo checks who acted, a redo checks who undid. A reviewer undoes their own acts and redoes their own undo. A
-person who may undo everything may do both.
+A reviewer may undo their own acts, and may redo an act that they themselves undid. A person with the permission
+``undo`` may do both with every act.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dashboard.reading import reading
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import act_table
 
-Back = Literal["Undo", "Redo"]
+UndoLabel = Literal["Undo", "Redo"]
 
 
 class Act(Protocol):
@@ -28,16 +28,16 @@ class Act(Protocol):
     def undone(self) -> bool: ...
 
 
-def way_back(act: Act) -> Back | None:
-    """Return the page's offer for an act: undo, redo, or nothing."""
+def offered_undo(act: Act) -> UndoLabel | None:
+    """Return the button's label for an act; None where this person may neither undo nor redo it."""
     here = reading()
-    offered: Back = "Redo" if act.undone else "Undo"
+    label: UndoLabel = "Redo" if act.undone else "Undo"
     if here.may("undo"):
-        return offered
+        return label
     if not here.may("undo_own"):
         return None
     deciders = queries.undoers().get(act.id, frozenset()) if act.undone else {act.actor}
-    return offered if deciders == {here.context.actor.name} else None
+    return label if deciders == {here.context.actor.name} else None
 
 
 def history(
@@ -55,10 +55,10 @@ def history(
     """
 
     def clicked(row: int) -> None:
-        if row < len(acts) and way_back(acts[row]) is not None:
+        if row < len(acts) and offered_undo(acts[row]) is not None:
             actions.take_back(acts[row].id, again=acts[row].undone, at=key)
 
-    backs = [way_back(act) or "" for act in acts]
-    column = {"act": backs} if any(backs) else {}
+    labels = [offered_undo(act) or "" for act in acts]
+    column = {"act": labels} if any(labels) else {}
     act_table({**cells, **column}, widths, key=key, alt=alt, phone=phone, on_click=clicked)
     result(key)
