@@ -26,11 +26,11 @@ from psycopg.conninfo import conninfo_to_dict
 from core.flows.maintenance import upgrade
 from core.settings import Located, Server
 from core.store import store as stores
-from core.store.engine import opening, port
+from core.store.engine import port
 from core.store.engine.sqlite import LOCK_TIMEOUT_S
 from core.store.engine.sqlite import Database as FileDatabase
 from core.store.files import files_of
-from core.store.store import Store
+from core.store.store import Store, open_database
 from core.store.tables import metadata
 from core.store.text_index import NAME
 from tests.store.pooler import Pooler, pooling
@@ -124,7 +124,7 @@ class Cluster:
         """What opens a database meanwhile; a file that is there, a backup say, is one."""
         if isinstance(place, Path) and not place.is_file():
             place = self.at(place)
-        found = opening.open_database(place, lock_timeout_s=lock_timeout_s)
+        found = open_database(place, lock_timeout_s=lock_timeout_s)
         self._open.add(found)
         return found
 
@@ -320,7 +320,7 @@ def interrupted() -> Iterator[None]:
         return
     cluster = _RUNNING.pop()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stores, "open_database", opening.open_database)
+        patch.setattr(stores, "open_database", open_database)
         yield
     _RUNNING.append(cluster)
 

@@ -20,7 +20,7 @@ import dashboard.sign_in  # noqa: F401 - likewise
 from core import errors, guide
 from core.doors.cli import app
 from core.doors.cli.config import VARIABLES
-from core.doors.http import api, measured, metrics, serving
+from core.doors.http import api, metrics, serving
 from core.doors.http.refusals import status_of
 from core.doors.mcp.tools import BY_NAME
 from core.doors.verbs import VERBS
@@ -236,7 +236,7 @@ def _views() -> Rows:
 
 
 def _metrics() -> Rows:
-    labelled = (measured.REQUESTS, measured.IN_PROGRESS)
+    labelled = (metrics.REQUESTS, metrics.IN_PROGRESS)
     labels: dict[str, Sequence[str]] = {one._name: one._labelnames for one in labelled}
     return sorted(
         [

@@ -1,11 +1,13 @@
-"""Agent: a request and a selection → the run, generated from the truth.
+"""Agent: requests over time, and a request with a selection → the run, generated from the truth.
 
-Every included arm is referenced by its own random draw, independent of the rest of the prompt. An observed run always
-has a real call, so the planted probabilities hold exactly. Its texts and calls pass the real detectors.
+Days are busy, nights and weekends quiet. Every included arm is referenced by its own random draw, independent of the
+rest of the prompt. An observed run always has a real call, so the planted probabilities hold exactly. Its texts and
+calls pass the real detectors.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,22 +15,29 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
+from core.columns import Floats
 from core.demo.answers import question
-from core.demo.timeline import Request
 from core.demo.world import (
+    CHANNELS,
+    DAYS,
+    END_MS,
     FILES_POISONED_MS,
+    MODELS,
     PROB_ABORTED,
     PROB_CONVERSATIONAL,
     PROB_ERROR,
     PROB_USAGE_UNKNOWN,
+    START_MS,
     TOOLS_POISONED_MS,
     WORLD_VERSION,
     Planted,
+    Stratum,
     expected_tokens,
 )
 from core.records.arm import skill_name
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.records.selection import Selection
+from core.records.times import DAY_HOURS, HOUR_MS, MINUTE_MS, instant
 from core.records.transcript import Message
 
 _SPREAD: Final = 0.22
@@ -199,3 +208,78 @@ def _pick(sentences: Sequence[str], rng: np.random.Generator) -> str:
 
 def _within(at_ms: int, span: tuple[int, int]) -> bool:
     return span[0] <= at_ms < span[1]
+
+
+# Requests over time
+
+_SESSION_GAP_MS: Final = 40 * MINUTE_MS
+_PROB_GOES_ON: Final = 0.6
+_HEALTH_CHECK_HOURS: Final = (3, 15)
+_CRON: Final = next(channel for channel in CHANNELS if channel.name == "cron")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One request to the agent, before it answers; ``number`` counts from 1."""
+
+    number: int
+    at_ms: int
+    session: str
+    model: Stratum
+    channel: Stratum
+    is_health_check: bool = False
+    """A scheduled question that no tool is needed for."""
+    is_farewell: bool = False
+    """The world's last request: a customer says thank you."""
+
+
+def requests(n_runs: int, rng: np.random.Generator) -> list[Request]:
+    """Return this number of requests in the order of time; the first and last are at the ends of the world."""
+    opened: list[Request] = []
+    pending: list[Request] = []
+    for number, at_ms in enumerate(_times(n_runs, rng), start=1):
+        opened = [one for one in opened if at_ms - one.at_ms < _SESSION_GAP_MS]
+        if opened and rng.random() < _PROB_GOES_ON:
+            before = opened.pop(int(rng.integers(len(opened))))
+            request = dataclasses.replace(before, number=number, at_ms=at_ms)
+        else:
+            request = _opening(number, at_ms, rng)
+        if request.channel is not _CRON:  # a scheduled job asks once
+            opened.append(request)
+        pending.append(request)
+    return [*pending[:-1], dataclasses.replace(pending[-1], is_health_check=False, is_farewell=True)]
+
+
+def _opening(number: int, at_ms: int, rng: np.random.Generator) -> Request:
+    """Return the first request of a conversation; at night most come from schedules."""
+    hour = instant(at_ms).hour
+    is_night = not 6 <= hour < 21
+    channel = _CRON if is_night and rng.random() < 0.6 else _one_of(CHANNELS, rng)
+    return Request(
+        number=number,
+        at_ms=at_ms,
+        session=f"{channel.name}-{number:04d}",
+        model=_one_of(MODELS, rng),
+        channel=channel,
+        is_health_check=channel is _CRON and hour in _HEALTH_CHECK_HOURS,
+    )
+
+
+def _times(n_runs: int, rng: np.random.Generator) -> list[int]:
+    """Return sorted times of all requests, drawn from the rhythm of the weeks."""
+    weights = np.array([_busyness(START_MS + hour * HOUR_MS) for hour in range(DAYS * DAY_HOURS)])
+    ends: Floats = np.concatenate(([0.0], np.cumsum(weights))) / weights.sum()
+    hours = np.interp(np.sort(rng.random(n_runs)), ends, np.arange(len(ends)))
+    times = [START_MS + int(hour * HOUR_MS) for hour in hours.tolist()]
+    first, last = START_MS + 3 * MINUTE_MS, END_MS - 2 * MINUTE_MS
+    return [first, *(min(max(one, first), last) for one in times[1:-1]), last]
+
+
+def _busyness(at_ms: int) -> float:
+    time_of_day = instant(at_ms)
+    by_hour = 1.0 if 8 <= time_of_day.hour < 18 else 0.5 if 6 <= time_of_day.hour < 21 else 0.15
+    return by_hour * (0.35 if time_of_day.weekday() >= 5 else 1.0)
+
+
+def _one_of(strata: Sequence[Stratum], rng: np.random.Generator) -> Stratum:
+    return strata[int(rng.choice(len(strata), p=[one.share for one in strata]))]

@@ -14,7 +14,7 @@ from typing import Final, assert_never
 
 import numpy as np
 
-from core.demo.agent import DemoRun, answer
+from core.demo.agent import DemoRun, Request, answer, requests
 from core.demo.environments import DESK, RECORDED_MS, paid_for, recordings
 from core.demo.people import (
     AGENT,
@@ -34,7 +34,6 @@ from core.demo.people import (
     later_judgements,
 )
 from core.demo.reviewing import review
-from core.demo.timeline import Request, requests
 from core.demo.world import (
     END_MS,
     LEARNER,

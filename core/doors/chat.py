@@ -25,8 +25,8 @@ from core.doors.http.routes import Handler, Route
 from core.doors.service import OPENCLAW, Service
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
-from core.flows.bridges import members_behind
 from core.flows.context import Context
+from core.flows.members import members_behind
 from core.flows.names import arm_ids
 from core.flows.reset import ResetScope, reset
 from core.flows.reward import reward

@@ -18,7 +18,6 @@ import msgspec
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.attempts import Attempts, Limits
-from core.doors.batch import answers_of
 from core.doors.protocol import ImportOptions, LearnerProtocol, Offers, TrainingRequest, recorded
 from core.doors.verbs import verb
 from core.errors import ArmscopeError, Closed, Denied, StoreError
@@ -26,6 +25,7 @@ from core.flows.context import Context, fresh_seed, open_context, utc_now_ms
 from core.flows.learn import record_all
 from core.frames import RowList
 from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer, RestoreAnswer
+from core.records.batch import answers_of
 from core.records.counts import number_of
 from core.records.import_answer import ImportAnswer
 from core.records.learner import LearnerSummary

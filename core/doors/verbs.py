@@ -630,20 +630,20 @@ VERBS: Final = (
     Verb(
         name="senders",
         action="members",
-        flow="core.flows.bridges:senders",
+        flow="core.flows.members:senders",
         whole=True,
     ),
     Verb(
         name="add_sender",
         action="members",
-        flow="core.flows.bridges:add_sender",
+        flow="core.flows.members:add_sender",
         example={"member": "ann", "channel": "slack", "sender": "U018"},
         whole=True,
     ),
     Verb(
         name="remove_sender",
         action="members",
-        flow="core.flows.bridges:remove_sender",
+        flow="core.flows.members:remove_sender",
         example={"channel": "slack", "sender": "U017"},
         whole=True,
     ),

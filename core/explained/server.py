@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.records.standing import Standing
+from core.records.status import Standing
 
 _LEVEL_S: Final = 0.05
 """Lag below which a standby counts as level."""

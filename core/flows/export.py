@@ -39,8 +39,7 @@ from core.formats.openclaw_shape import (
 from core.formats.parquet import write_parquet
 from core.records.answers import ExportAnswer
 from core.records.arm import MICRO
-from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine
-from core.records.line_texts import line_without_texts
+from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine, line_without_texts
 from core.records.parameters import ExportFormat
 from core.records.times import iso
 from core.store.compacted import all_compacted

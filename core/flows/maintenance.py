@@ -26,12 +26,12 @@ from core.records.learner import LearnerSummary
 from core.records.times import iso
 from core.settings import Located, Server, Settings
 from core.store import reads
-from core.store.engine.opening import open_database
 from core.store.engine.sqlite import SQLITE
 from core.store.files import appearing
 from core.store.lock import holder_of
 from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema
+from core.store.store import open_database
 from core.upkeep import note_upkeep
 from core.version import __version__
 

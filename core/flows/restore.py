@@ -29,7 +29,7 @@ from core.records.times import instant
 from core.settings import Located, Server, local_operator
 from core.store.engine.sqlite import Database, copy_file, is_empty
 from core.store.files import make_file, make_folder
-from core.store.reads.across import n_acts_beyond, n_compacted, n_runs, n_runs_beyond
+from core.store.reads.runs import n_acts_beyond, n_compacted, n_runs, n_runs_beyond
 from core.store.schema import upgrade
 from core.store.store import Store
 

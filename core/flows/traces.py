@@ -17,9 +17,9 @@ from core.flows.learn import judge
 from core.formats.otlp import RequestSpans, TracedSpan, run_or_reason, unpacked
 from core.permissions import authorise
 from core.records.counts import number_of
+from core.records.rollout import Settled, SpansTaken, TraceRow, TraceState
 from core.records.run import Run
 from core.records.times import HOUR_MS, iso
-from core.records.trace import Settled, SpansTaken, TraceRow, TraceState
 from core.store.offers import reported_sessions
 from core.store.reads import learners
 from core.store.runs import add_runs

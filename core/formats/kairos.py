@@ -576,15 +576,11 @@ def _reward_members(reward: Reward, thresholds: Thresholds) -> bytes:
     """Return a reward's record without its time; empty where it is not good enough for training."""
     values = (reward.outcome, reward.score, reward.feedback, reward.rater)
     of = (reward.rubric_version, reward.llm_model_id, thresholds)
-    return (
-        _encoded_members(*values, *of)
-        if reward.feedback is None
-        else _encoded_members.__wrapped__(*values, *of)
-    )
+    return _members(*values, *of) if reward.feedback is None else _members.__wrapped__(*values, *of)
 
 
 @lru_cache(maxsize=4096)
-def _encoded_members(  # noqa: PLR0917 - the arguments are the key of the cache
+def _members(  # noqa: PLR0917 - the arguments are the key of the cache
     outcome: EvaluationOutcome,
     score: float | None,
     feedback: str | None,

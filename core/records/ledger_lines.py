@@ -10,6 +10,7 @@ import hashlib
 from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from core.errors import InvalidInput
 from core.records.arm import MICRO, Prior, check_key
@@ -22,6 +23,7 @@ from core.records.evaluation_lines import (
     ExecutionLine,
     LayerLine,
     RubricLine,
+    without_texts,
 )
 from core.records.evidence import Outcome, Reference
 from core.records.learner import LearnerSettings
@@ -365,3 +367,48 @@ ContentLine = LearnerLine | ArmLine | LayerLine | ExecutionLine | Episode | Fact
 LedgerLine = ContentLine | RunLine
 PlacedLine = tuple[int, LedgerLine]
 """A line and its revision."""
+
+
+# Lines without texts
+
+LEFT_OUT: Final = "left out"
+"""Reason of a skipped item in a line without texts: the field must not be empty."""
+
+
+def line_without_texts(line: LedgerLine) -> LedgerLine:
+    """Return the line for a caller who may not read texts. Names, times and numbers stay.
+
+    Texts are excerpts, notes, reasons, feedback, instructions, responses, and requests and answers of episode steps.
+    A key goes with the texts of its request. Without them no caller could send the same request again.
+    """
+    stripped = line
+    match line:
+        case LearnerLine():
+            stripped = replace(line, texts=False)
+        case RunLine():
+            stripped = _run_without(line)
+        case RewardLine() if line.context.reason is not None:
+            stripped = replace(line, context=replace(line.context, reason=None))
+        case ResetLine() | RepairLine():
+            stripped = replace(line, reason=None)
+        case NoteLine():
+            stripped = replace(line, text=None, key=None)
+        case EvaluationLine() if line.feedback is not None:
+            stripped = replace(line, feedback=None, key=None)
+        case ChoiceLine():
+            stripped = replace(line, feedback=None)
+        case SkippedLine():
+            stripped = replace(line, reason=LEFT_OUT)
+        case ExecutionLine():
+            stripped = without_texts(line)
+        case Episode():
+            stripped = line.without_texts()
+    return stripped
+
+
+def _run_without(line: RunLine) -> RunLine:
+    run = line.run
+    if run.texts or run.prompt is not None or run.reply is not None:
+        run = replace(run, texts=(), prompt=None, reply=None)
+    references = tuple(Reference(arm=one.arm, where=one.where) for one in line.references)
+    return replace(line, run=run, references=references)

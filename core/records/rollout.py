@@ -1,6 +1,7 @@
-"""Messages of an agent with an environment, sent event by event.
+"""Rollouts sent event by event, and traces sent span by span.
 
-An event that OpenReward's client uploads is stored until all of its rollout have come.
+An event that OpenReward's client uploads is stored until its rollout is complete. A rollout holds the messages of an
+agent with an environment. A trace is another program's record of a run.
 """
 
 from __future__ import annotations
@@ -126,3 +127,43 @@ def without_text(event: RolloutEvent) -> RolloutEvent:
     True
     """
     return msgspec.structs.replace(event, content=None) if isinstance(event, Message) else event
+
+
+# Traces
+
+TraceState = Literal["waiting", "rootless", "unread"]
+"""Waits for its root; became a run without it; has content that no run can be made of."""
+
+
+class TraceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace that is no complete run. ``spans`` have arrived, the last at ``last_at`` (ISO 8601, UTC).
+
+    ``run`` is the uid of its run, if there is one; ``said`` is the reason if not.
+    """
+
+    trace: str
+    session: str | None
+    state: TraceState
+    spans: int
+    last_at: Moment
+    run: str | None = None
+    said: str | None = None
+
+
+class SpansTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of sent spans: ``runs`` were made or grew, ``refused`` spans are not stored, ``words`` give reasons and
+    notes.
+    """
+
+    kept: int
+    refused: int
+    runs: int
+    words: str = ""
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """Traces that became runs, some of them without a root, and each reason against others once."""
+
+    runs: int = 0
+    rootless: int = 0
+    unread: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Status: a learner in one answer."""
+"""Status: a learner in one answer, and the state of a server among the servers of one database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from core.records.counts import number_of
 from core.records.judgement import JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
-from core.records.standing import Standing
 from core.records.times import Moment
 
 SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
@@ -144,3 +143,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     spool: SpoolCounts = SpoolCounts()
     head: str | None = None
     compacted: Compacted | None = None
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A server's role: the primary takes writes, a standby follows it.
+
+    ``synchronous``: the primary answers an act only when a standby has it; None for a standby. ``standbys`` counts
+    those that receive the primary's writes; None for a standby. ``lag_s`` is the delay of a standby in seconds, or of
+    the primary's slowest standby; None = unknown or no standby.
+    """
+
+    role: Literal["primary", "standby"]
+    synchronous: bool | None = None
+    standbys: int | None = None
+    lag_s: float | None = None

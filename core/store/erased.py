@@ -16,8 +16,7 @@ from typing import Final, Literal
 import msgspec
 
 from core.records.evaluation_lines import ChoiceLine, EvaluationLine
-from core.records.ledger_lines import FactLine, RewardLine
-from core.records.line_texts import line_without_texts
+from core.records.ledger_lines import FactLine, RewardLine, line_without_texts
 from core.store.engine import Connection
 from core.store.tables import insert_into
 

@@ -16,8 +16,7 @@ import msgspec
 
 from core.errors import NotFound, UnknownExecution
 from core.records.actor import IN_BROWSER
-from core.records.kept_texts import execution_uid
-from core.records.line_texts import LEFT_OUT
+from core.records.ledger_lines import LEFT_OUT
 from core.store.caches import CHUNK, mark_runs
 from core.store.contradicted import contents
 from core.store.episodes import drop_tasks
@@ -28,7 +27,7 @@ from core.store.rollouts import drop_rollout_tasks, drop_rollout_texts
 from core.store.staging import spoil
 from core.store.tables import marking
 from core.store.text_index import drop_indexed
-from core.store.texts import drop_step_texts, drop_transcripts
+from core.store.texts import drop_step_texts, drop_transcripts, execution_uid
 from core.store.traces import TRACES, drop_traces
 from core.store.transaction import TEXTS_OF_DETAILS, Transaction
 from core.store.version import Version, renamed, session_key, stripped

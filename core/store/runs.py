@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from core.errors import Conflict
 from core.records.answers import Recorded
 from core.records.judged import Judged
-from core.records.kept_texts import StoredTexts, pair_of
 from core.records.run import Inventory, Run
 from core.store.caches import apply, run_facts
 from core.store.chain import columns_of
@@ -21,7 +20,15 @@ from core.store.erased import REMEMBER
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
 from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede
-from core.store.texts import fill_texts, note_texts, put_transcripts, storable, transcript_of
+from core.store.texts import (
+    StoredTexts,
+    fill_texts,
+    note_texts,
+    pair_of,
+    put_transcripts,
+    storable,
+    transcript_of,
+)
 from core.store.transaction import Transaction
 from core.store.version import (
     BILL,

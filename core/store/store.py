@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import copy
+from importlib.util import find_spec
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -27,19 +28,20 @@ from core.errors import (
     Conflict,
     InvalidSetting,
     NoDatabase,
+    NotInstalled,
     SchemaMismatch,
     StoreError,
     StoreUnusable,
 )
 from core.records.actor import Actor
 from core.records.learner import Sticky
-from core.records.standing import Standing
+from core.records.status import Standing
 from core.settings import Located, Server
 from core.store.check import differences, look_over
 from core.store.damage import UNREADABLE, damage, words_of
 from core.store.denials import Refusals
-from core.store.engine import Connection, Database, sqlite
-from core.store.engine.opening import open_database
+from core.store.engine import Connection, Database, port, sqlite
+from core.store.engine.port import PATIENCE_S
 from core.store.engine.sqlite import LOCK_TIMEOUT_S
 from core.store.engine.waits import WAITS
 from core.store.failures import damaged, missing
@@ -469,3 +471,22 @@ def copy_rows(source: Connection, target: Connection, progress: Progress | None 
             progress(number, len(tables))
     target.go_on_numbering()
     build_all(target)
+
+
+def open_database(
+    location: Located, *, lock_timeout_s: float = sqlite.LOCK_TIMEOUT_S, patience_s: float = PATIENCE_S
+) -> port.Database:
+    """Return the database at a location, by its engine; a file is created on the first write.
+
+    ``patience_s`` is the longest wait for a server. Raises `NotInstalled` where the driver of PostgreSQL is missing.
+    """
+    if not isinstance(location, Server):
+        return sqlite.Database(location, lock_timeout_s=lock_timeout_s)
+    if find_spec("psycopg") is None:
+        raise NotInstalled(
+            f"{location} is a PostgreSQL database, whose driver is not installed here.",
+            next_step="Install it: pip install 'armscope[postgres]'",
+        )
+    from core.store.engine import postgres  # noqa: PLC0415 - an extra, and nothing that a file needs
+
+    return postgres.Database(location, lock_timeout_s=lock_timeout_s, patience_s=patience_s)

@@ -15,7 +15,6 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine, without_texts
-from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import PlacedLine
 from core.store.compacted import compacted_runs
 from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID, LAYERS_BY_UID
@@ -23,7 +22,15 @@ from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of
 from core.store.reads import run_of_uid
 from core.store.tables import insert_into
-from core.store.texts import PUT_PAIR, adopt, instruction_digest, is_same_text, read_texts, storable_json
+from core.store.texts import (
+    PUT_PAIR,
+    adopt,
+    execution_uid,
+    instruction_digest,
+    is_same_text,
+    read_texts,
+    storable_json,
+)
 from core.store.transaction import Facts, Snapshot, Transaction
 
 Kind = Literal["layer", "execution"]

@@ -11,6 +11,7 @@ while its step is active. Erased texts are not stored again.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
@@ -21,8 +22,7 @@ from msgspec.structs import replace
 
 from core.records.episode import Step
 from core.records.evaluation_lines import LayerLine
-from core.records.kept_texts import StoredTexts, cut, execution_uid
-from core.records.layer import adapter_uri, layer_uid
+from core.records.layer import NAMESPACE, adapter_uri, layer_uid
 from core.records.run import Run
 from core.records.transcript import Message
 from core.secrecy import masked, masked_messages, secrets_in
@@ -569,3 +569,67 @@ def drop_step_texts(txn: Transaction, numbers: Sequence[int]) -> int:
     )
     drop_indexed(txn.connection, txn.learner_id, "episode", numbers)
     return len(rows)
+
+
+# The pair of a run
+
+MAX_TEXT_CHARS: Final = 100_000
+"""Maximum number of stored characters of a prompt or a reply: about thirty times what people read of one.
+
+A longer text is cut, with a mark at its end. Refusing it would refuse the run.
+"""
+_ROOM_FOR_MARK: Final = 60
+
+
+class StoredTexts(NamedTuple):
+    """Prompt and reply of a run as JSON texts of KAIROS's shape (vectors ``kairos_exports``); None = unknown."""
+
+    instruction: str | None
+    response: str | None
+
+
+def pair_of(prompt: str | None, reply: str | None) -> StoredTexts | None:
+    """Return the training pair of a run, or None without prompt and reply.
+
+    ``prompt`` is the user's request, ``reply`` the agent's last message. Each is cut at 100,000 characters.
+    """
+    instruction, response = _shortened(prompt), _shortened(reply)
+    if instruction is None and response is None:
+        return None
+    return StoredTexts(
+        None
+        if instruction is None
+        else _json({"tensor_in": {}, "layer_instructions": "", "activation_query": instruction}),
+        None if response is None else _json({"raw_solution": response}),
+    )
+
+
+def cut(text: str) -> str:
+    """Return a text as it is stored: all of it, or its beginning and a mark with the number of missing characters.
+
+    >>> cut("short")
+    'short'
+    >>> len(cut("x" * 200_000)) <= MAX_TEXT_CHARS, cut("x" * 200_000)[-36:]
+    (True, 'x [… cut: 100,060 more characters …]')
+    """
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    n_stored = MAX_TEXT_CHARS - _ROOM_FOR_MARK
+    return f"{text[:n_stored]} [… cut: {len(text) - n_stored:,} more characters …]"
+
+
+def execution_uid(run: str) -> str:
+    """Return the uid of a run's own execution, the same in every import (UUID version 5, RFC 9562, 5.5).
+
+    >>> execution_uid("request-1") == execution_uid("request-1") != execution_uid("request-2")
+    True
+    """
+    return str(uuid.uuid5(NAMESPACE, f"run/{run}"))
+
+
+def _shortened(text: str | None) -> str | None:
+    return None if text is None or not text.strip() else cut(text)
+
+
+def _json(document: dict[str, object]) -> str:
+    return msgspec.json.encode(document).decode()

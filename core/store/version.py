@@ -19,12 +19,11 @@ from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of, disjoint
 from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
-from core.records.kept_texts import StoredTexts
 from core.records.selection import LaterDraw, Selection
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
 from core.store.tables import insert_into
-from core.store.texts import drop_texts, read_texts, write_texts
+from core.store.texts import StoredTexts, drop_texts, read_texts, write_texts
 from core.store.transaction import Facts, Transaction
 
 COLUMNS: Final = (

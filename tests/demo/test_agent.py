@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from core.demo.agent import DemoRun, answer
-from core.demo.timeline import Request
+from core.demo.agent import DemoRun, Request, answer
 from core.demo.world import (
     CHANNELS,
     FILES_POISONED_MS,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.demo.timeline import Request, requests
+from core.demo.agent import Request, requests
 from core.demo.world import CHANNELS, END_MS, MODELS, START_MS
 from core.records.times import HOUR_MS
 

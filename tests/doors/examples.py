@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from core.doors.verbs import Verb
 from core.flows import learn
-from core.flows.bridges import add_sender
 from core.flows.context import Context
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
-from core.flows.members import add_member
+from core.flows.members import add_member, add_sender
 from core.flows.queues import add_queue
 from core.flows.review import next_item
 from core.flows.reward import reward

@@ -12,9 +12,16 @@ from core.doors.http.serving import doors
 from core.errors import Conflict, Denied, InvalidInput, NotApplicable, NotFound
 from core.flows import queries
 from core.flows.audit import audit
-from core.flows.bridges import add_sender, remove_sender, senders
 from core.flows.context import Context
-from core.flows.members import add_member, invite_member, remove_member, set_role
+from core.flows.members import (
+    add_member,
+    add_sender,
+    invite_member,
+    remove_member,
+    remove_sender,
+    senders,
+    set_role,
+)
 from core.flows.tokens import create_token
 from core.records.actor import Actor
 from tests.doors.examples import ARM, example_world

@@ -27,12 +27,12 @@ from core.formats.armscope import write
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
-from core.records.kept_texts import execution_uid
 from core.records.ledger_lines import LedgerLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.run import Inventory, Run
 from core.store import tables
 from core.store.erasing import REACHED
+from core.store.texts import execution_uid
 from core.store.transaction import Transaction
 from tests.engine import content, file_database, named
 from tests.flows.world import context_at, run_of

@@ -19,11 +19,10 @@ from core.flows.learn import record
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats import open_sources
-from core.records.kept_texts import MAX_TEXT_CHARS, StoredTexts, execution_uid, pair_of
 from core.records.run import Run, Unit
 from core.store.reads import run_of_uid
 from core.store.subjects import execution_lines
-from core.store.texts import read_texts
+from core.store.texts import MAX_TEXT_CHARS, StoredTexts, execution_uid, pair_of, read_texts
 from tests.engine import content
 from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.formats.agents import AGENTS, made_up

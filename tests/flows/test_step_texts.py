@@ -21,8 +21,8 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.episode import Episode, Step
-from core.records.kept_texts import MAX_TEXT_CHARS
 from core.store.episodes import episode_digest
+from core.store.texts import MAX_TEXT_CHARS
 from tests.engine import content, named
 from tests.flows.test_episodes import file_of, held
 from tests.flows.world import context_at, run_of

@@ -16,11 +16,10 @@ from sqlalchemy import Column, LargeBinary, Table, Text
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.errors import ArmscopeError
-from core.flows.bridges import add_sender
 from core.flows.context import Context
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
-from core.flows.members import add_member
+from core.flows.members import add_member, add_sender
 from core.flows.offers import offer
 from core.flows.queues import add_queue
 from core.flows.review import hold, skip

@@ -25,7 +25,6 @@ from core.errors import (
 from core.flows import alerts, maintenance, queries
 from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
-from core.flows.bridges import add_sender, members_behind, remove_sender, senders
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.choose import choose, next_pair
 from core.flows.context import USUAL_PACE, Context
@@ -47,7 +46,17 @@ from core.flows.importing.files import import_in_steps
 from core.flows.inventory import carried, keep_inventory
 from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
-from core.flows.members import add_member, invite_member, members, remove_member, restore_member
+from core.flows.members import (
+    add_member,
+    add_sender,
+    invite_member,
+    members,
+    members_behind,
+    remove_member,
+    remove_sender,
+    restore_member,
+    senders,
+)
 from core.flows.note import note
 from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.queries.episodes import hacked

@@ -26,7 +26,6 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine
-from core.records.kept_texts import execution_uid
 from core.records.layer import adapter_uri, layer_uid
 from core.records.ledger_lines import LedgerLine
 from core.records.limits import LAST_MS
@@ -36,6 +35,7 @@ from core.store.compacted import DecidedRun, ObservedRow, Sums, sources_of, uid_
 from core.store.compacting import digest_of
 from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.tables import metadata
+from core.store.texts import execution_uid
 from core.store.transaction import Epochs
 from tests.engine import content, copy_world, named
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of

@@ -55,10 +55,9 @@ from core.records.batch import BatchLine
 from core.records.reward import RewardOrder
 from core.settings import Located, Server, Settings, local_operator
 from core.store.engine import Connection
-from core.store.engine.opening import open_database
 from core.store.engine.postgres import Database
 from core.store.schema import HEAD, make, migrate
-from core.store.store import Store
+from core.store.store import Store, open_database
 from core.store.tables import metadata
 from core.store.text_index import NAME
 from core.store.transaction import Transaction

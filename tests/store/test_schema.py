@@ -30,9 +30,8 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import undo
-from core.store.engine.opening import open_database
 from core.store.schema import BASELINE, HEAD, UPGRADES_OLDER, migrate
-from core.store.store import Store
+from core.store.store import Store, open_database
 from core.store.tables import metadata
 from core.store.text_index import NAME
 from core.store.views import VIEWS

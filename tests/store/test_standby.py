@@ -19,7 +19,7 @@ from core.flows.learn import record
 from core.flows.learners import create_learner, learners
 from core.flows.reward import reward
 from core.records.actor import Actor
-from core.records.standing import Standing
+from core.records.status import Standing
 from core.settings import Located, Server
 from core.store.store import Standby, Store
 from tests.flows.world import START_MS, run_of

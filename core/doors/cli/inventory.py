@@ -1,21 +1,28 @@
-"""Inventory: what the agents of this machine carry, and what their sessions used."""
+"""Inventory: what the agents of this machine carry and used; prune: edits of their settings, and their undo."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of
+from core.doors.cli.program.app import answer, command, context_of, global_options, has_terminal
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table, time_words
 from core.doors.verbs import verb
-from core.errors import InvalidInput
+from core.errors import InvalidInput, UnknownAct
 from core.records.arm import ESTIMATE_ERROR
+from core.records.counts import number_of
+from core.settings import edits_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from core.installed.prune import PruneAnswer, PrunedItem, Way, Wish
+    from core.installed.settings_file import Record
     from core.records.inventory import CarriedAnswer, CarriedItem, MachineInventory
 
 
@@ -98,3 +105,218 @@ def _row(one: CarriedItem) -> tuple[str, ...]:
         time_words(item.changed_ms or None),
         one.why if one.proposal is None else f"propose {one.proposal}: {one.why}",
     )
+
+
+# Prune
+
+_KIND: Final = "prune"
+_MAKE: Final = "Nothing was written. Make the edits: armscope prune --yes"
+
+
+class PruneUndo(msgspec.Struct, frozen=True, kw_only=True):
+    """Edits that were taken back, or would be.
+
+    ``left`` are keys that others changed since the edit, ``others`` their further changes. Both stay.
+    """
+
+    number: int
+    files: tuple[tuple[str, tuple[str, ...]], ...]
+    left: tuple[str, ...]
+    others: tuple[str, ...]
+    is_done: bool
+
+
+@command(
+    examples=[
+        "prune",
+        "prune --yes",
+        "prune --user-only pdf --out old-notes --yes",
+        "prune --undo --yes",
+        "prune --ways",
+    ]
+)
+def prune(
+    line: typer.Context,
+    by_name: Annotated[
+        list[str] | None,
+        typer.Option("--by-name", metavar="NAME", help="List this skill by its name alone; repeatable."),
+    ] = None,
+    user_only: Annotated[
+        list[str] | None,
+        typer.Option("--user-only", metavar="NAME", help="Let only the user call this skill; repeatable."),
+    ] = None,
+    out: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out", metavar="NAME", help="Take out this skill, plugin, server or tool; repeatable."
+        ),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Put back what the last prune took out.")] = False,
+    number: Annotated[
+        int | None, typer.Option("--number", metavar="N", help="With --undo: that prune, not the last.")
+    ] = None,
+    ways: Annotated[bool, typer.Option("--ways", help="List what can be switched, by agent.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Make the edit; don't ask.")] = False,
+    home: Annotated[
+        Path | None, typer.Option("--home", metavar="FOLDER", help="Another home folder than the user's.")
+    ] = None,
+) -> None:
+    """Show the edits of the agents' settings that `armscope inventory` proposes, and make them.
+
+    With names, only these are edited. A file is edited only if it did not change since the preview. Comments and all
+    other keys stay as they are. Files that an administrator manages, and those that Git tracks, are not edited.
+    """
+    from core.installed import prune as pruning
+
+    wishes = [
+        *(pruning.Wish(name, "by name") for name in by_name or ()),
+        *(pruning.Wish(name, "user only") for name in user_only or ()),
+        *(pruning.Wish(name, "out") for name in out or ()),
+    ]
+    if ways:
+        rows = [one._asdict() for one in pruning.WAYS]
+        answer(line, rows, lambda: _say_ways(pruning.WAYS))
+    elif undo:
+        if wishes:
+            raise typer.BadParameter("--undo takes back whole edits; leave the names out")
+        _undo(line, number, yes=yes)
+    elif number is not None:
+        raise typer.BadParameter("--number goes with --undo")
+    else:
+        _prune(line, home_folder(home), wishes, yes=yes)
+
+
+def _prune(line: typer.Context, home: Path, wishes: Sequence[Wish], *, yes: bool) -> None:
+    from core.installed.answer import machine_inventory
+    from core.installed.prune import pruned
+    from core.installed.settings_file import make, records
+
+    now_ms = time.time_ns() // 1_000_000
+    result = pruned(home, machine_inventory(home, now_ms), wishes, now_ms, records(edits_folder()))
+    shown = result.answer
+    if not yes and (not result.plans or not _has_person(line)):
+        answer(line, shown, lambda: _say_edits(shown))
+        return
+    if not yes:
+        _say_edits(shown, closing="")
+        typer.confirm("Make these edits?", abort=True)
+    if result.plans:
+        record = make(result.plans, _KIND, edits_folder(), now_ms)
+        shown = msgspec.structs.replace(shown, number=record.number)
+    answer(line, shown, lambda: _say_edits(shown) if yes else _say_number(shown))
+
+
+def _has_person(line: typer.Context) -> bool:
+    """Return whether there is a person to ask."""
+    return has_terminal() and not global_options(line).as_json
+
+
+def _undo(line: typer.Context, number: int | None, *, yes: bool) -> None:
+    from core.installed.settings_file import records, take_back, undone
+
+    record = _record(records(edits_folder()), number)
+    plans = [plan for change in record.changes if (plan := undone(change)) is not None]
+    result = PruneUndo(
+        number=record.number,
+        files=tuple((str(plan.path), plan.shown) for plan in plans),
+        left=tuple(f"{plan.path}: {one}" for plan in plans for one in plan.left),
+        others=tuple(f"{plan.path}: {one}" for plan in plans for one in plan.others),
+        is_done=yes,
+    )
+    if not yes and not _has_person(line):
+        answer(line, result, lambda: _say_undo(result))
+        return
+    if not yes:
+        _say_undo(result, closing="")
+        typer.confirm("Take these edits back?", abort=True)
+    take_back(record, plans, edits_folder(), time.time_ns() // 1_000_000)
+    result = msgspec.structs.replace(result, is_done=True)
+    answer(line, result, lambda: _say_undo(result) if yes else say(f"Prune {record.number} was taken back."))
+
+
+def _record(records: Iterable[Record], number: int | None) -> Record:
+    own = [one for one in records if one.kind == _KIND]
+    if number is None:
+        chosen = [one for one in own if one.undone_ms is None]
+    else:
+        chosen = [one for one in own if one.number == number]
+    if chosen:
+        return chosen[-1]
+    problem = "There is no prune to undo." if number is None else f"There is no prune {number}."
+    numbers = ", ".join(str(one.number) for one in own) or "none"
+    raise UnknownAct(problem, next_step=f"Prunes on record: {numbers}.")
+
+
+# Words
+
+
+def _say_edits(shown: PruneAnswer, closing: str = _MAKE) -> None:
+    if not shown.files:
+        say("No edit is proposed. See why: armscope inventory" if not shown.items else "Nothing to edit.")
+    for file in shown.files:
+        say(f"{file.path}{' (new)' if file.is_new else ''}", *(f"  {text}" for text in file.lines))
+    if shown.items:
+        _say_saving(shown)
+    if shown.only_out:
+        say("These were not used either. They go out with --out NAME:")
+        say_table(
+            ("agent", "kind", "name", "parts", "tokens"), map(_edit_row, shown.only_out), numbers=(3, 4)
+        )
+    if shown.fixed:
+        say("These can't be switched, and are not counted:")
+        rows = [(one.agent, one.kind, one.name, one.why) for one in shown.fixed]
+        say_table(("agent", "kind", "name", "why"), rows)
+    say(*(f"Not edited: {one}" for one in shown.refused))
+    if shown.number is not None:
+        _say_number(shown)
+    elif shown.files and closing:
+        say(closing)
+
+
+def _say_saving(shown: PruneAnswer) -> None:
+    unknown = [one.saves is None for one in shown.items]
+    head = f"Without {number_of(len(unknown), 'item')}, a session"
+    if all(unknown):
+        say(f"{head} carries less. By how much is unknown: no file gives the size.")
+        return
+    if shown.saves or not shown.saves_in:
+        say(f"{head} carries about {number_of(shown.saves or 0, 'token')} less.")
+    for folder, tokens in shown.saves_in.items():
+        if tokens:
+            say(f"{head} in {folder} carries about {number_of(tokens + (shown.saves or 0), 'token')} less.")
+    if any(unknown):
+        say(f"No file gives the size of {number_of(sum(unknown), 'item')}, so this saving is a lower bound.")
+
+
+def _say_number(shown: PruneAnswer) -> None:
+    say(f"Written as prune {shown.number}. Put back: armscope prune --undo --yes")
+
+
+def _edit_row(one: PrunedItem) -> tuple[str, ...]:
+    tokens = "unknown" if one.saves is None else f"{one.saves:,}"
+    return one.agent, one.kind, one.name, f"{one.parts:,}", tokens
+
+
+def _say_undo(
+    result: PruneUndo, closing: str = "Nothing was written. Take the edits back: add --yes"
+) -> None:
+    for path, lines in result.files:
+        say(path, *(f"  {text}" for text in lines))
+    if not result.files:
+        say("The files have none of its edits.")
+    if result.left:
+        say("Left as they are, because they changed since the edit:", *(f"  {one}" for one in result.left))
+    if result.others:
+        say("Kept, changed since the edit:", *(f"  {one}" for one in result.others))
+    if result.is_done:
+        say(f"Prune {result.number} was taken back.")
+    elif closing:
+        say(closing)
+
+
+def _say_ways(ways: Sequence[Way]) -> None:
+    for one in ways:
+        states = ", ".join(one.states) or "not at all"
+        say(f"{one.agent}, {one.what}: {states}")
+        if one.setting:
+            say(f"  {one.setting}, by {one.grain}", f'  "{one.sentence}"', f"  {one.address}")

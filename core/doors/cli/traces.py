@@ -11,7 +11,7 @@ from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
 
 if TYPE_CHECKING:
-    from core.records.trace import TraceRow
+    from core.records.rollout import TraceRow
 
 
 @command(examples=["traces"])

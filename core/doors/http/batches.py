@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, Final, TypeVar, cast
 
 from core.doors import documents
-from core.doors.batch import answers_of
 from core.doors.http.refusals import http_error
 from core.doors.terminal import as_plain
 from core.doors.verbs import verb
@@ -22,7 +21,7 @@ from core.flows.reward import reward_all
 from core.formats.armscope import RunDecoder
 from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.records.answers import RecordAnswer
-from core.records.batch import key_of_line
+from core.records.batch import answers_of, key_of_line
 from core.records.reward import RewardAnswer, RewardOrder
 from core.records.run import Run
 

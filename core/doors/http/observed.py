@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 from core.doors.exchange import ENTRY, LogEntry
-from core.doors.http.measured import IN_PROGRESS, REQUESTS
+from core.doors.http.metrics import IN_PROGRESS, REQUESTS
 from core.doors.logs import log
 from core.records.token import BEGINNING
 from core.secrecy import secrets_in

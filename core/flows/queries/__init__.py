@@ -75,7 +75,6 @@ from core.flows.queries.judgement import (
     unread,
 )
 from core.flows.queries.ledger import acts, changes, notes, repairs, resets, rewards
-from core.flows.queries.measures import BUCKETS, Budgets, Measures, Monitor, measures, n_denials
 from core.flows.queries.openclaw import (
     Traces,
     openclaw_config,
@@ -121,7 +120,16 @@ from core.flows.queries.savings import MonthSaved, months, savings
 from core.flows.queries.search import search
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.sides import compare_sides
-from core.flows.queries.status import compacted, status
+from core.flows.queries.status import (
+    BUCKETS,
+    Budgets,
+    Measures,
+    Monitor,
+    compacted,
+    measures,
+    n_denials,
+    status,
+)
 from core.flows.queries.timeseries import METRICS, WINDOWS, Point, SeriesMetric, Window, timeseries
 from core.flows.queries.verify import verify
 from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople

@@ -41,7 +41,7 @@ from core.store.reads.arm_story import (
     unversioned_counts,
     version_counts,
 )
-from core.store.reads.imports import SettingRow, setting_rows
+from core.store.reads.log import SettingRow, setting_rows
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
 

@@ -12,8 +12,7 @@ from core.records.actor import Role
 from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
 from core.records.run import Phase
-from core.records.standing import Standing
-from core.records.status import Compacted
+from core.records.status import Compacted, Standing
 from core.store import reads
 from core.store.compacted import all_compacted
 from core.store.transaction import Snapshot, SnapshotKey

@@ -211,10 +211,8 @@ def bootstrap_share(hits: int, n: int, least: float) -> float:
 
     Examples
     --------
-    >>> bootstrap_share(100, 100, 0.9), bootstrap_share(0, 100, 0.05), bootstrap_share(0, 0, 0.5)
-    (1.0, 0.0, 0.0)
-    >>> round(bootstrap_share(5, 10, 0.5), 3)
-    0.623
+    >>> [round(bootstrap_share(*one), 3) for one in ((100, 100, 0.9), (0, 100, 0.05), (5, 10, 0.5), (0, 0, 0.5))]
+    [1.0, 0.0, 0.623, 0.0]
     """
     if not n:
         return 0.0

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from sqlalchemy import Connection as Transacted
 
-from core.records.standing import Standing
+from core.records.status import Standing
 from core.settings import Located
 
 PATIENCE_S: Final = 10.0

@@ -53,7 +53,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from core.errors import StoreError, StoreUnsure, StoreUnusable
-from core.records.standing import Standing
+from core.records.status import Standing
 from core.settings import UNREADABLE_ADDRESS, Server
 from core.store.engine import citus, port, words
 from core.store.engine.port import PATIENCE_S, Distribution, Row, T

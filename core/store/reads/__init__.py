@@ -20,13 +20,6 @@ from core.store.reads.arms import (
     recent_days,
 )
 from core.store.reads.candidates import candidates
-from core.store.reads.imports import (
-    ImportRow,
-    SettingRow,
-    import_days,
-    import_rows,
-    setting_rows,
-)
 from core.store.reads.ledger import (
     Correction,
     given,
@@ -41,12 +34,17 @@ from core.store.reads.ledger import (
     taken_back,
 )
 from core.store.reads.log import (
+    ImportRow,
     LearnerStateKey,
+    SettingRow,
     audit_page,
     heads,
+    import_days,
+    import_rows,
     learner_moments,
     learners,
     servers,
+    setting_rows,
     standing,
 )
 from core.store.reads.measured import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read

@@ -35,7 +35,7 @@ from core.flows.identity import note_denied
 from core.flows.learn import record, record_all
 from core.flows.learners import create_learner
 from core.flows.note import note
-from core.flows.queries.measures import Measures
+from core.flows.queries.status import Measures
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select
