@@ -186,13 +186,20 @@ def cutting(port: int) -> Iterator[tuple[str, list[int]]]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         is_over = threading.Event()
 
-        def carry() -> None:
+        def accept() -> None:
             while not is_over.is_set():
                 with suppress(OSError):
                     near, _ = listening.accept()
-                    far = socket.create_connection(("127.0.0.1", port))
-                    for one, other, is_back in ((near, far, False), (far, near, True)):
-                        threading.Thread(target=hand_on, args=(one, other, is_back), daemon=True).start()
+                    threading.Thread(target=carry, args=(near,), daemon=True).start()
+
+        def carry(near: socket.socket) -> None:
+            # Both ways end before a socket is closed. Otherwise a new connection could get its number, and the
+            # thread that still waits for the old one would read the new one's bytes.
+            with suppress(OSError), near, socket.create_connection(("127.0.0.1", port)) as far:
+                back = threading.Thread(target=hand_on, args=(far, near, True), daemon=True)
+                back.start()
+                hand_on(near, far, False)
+                back.join()
 
         def hand_on(one: socket.socket, other: socket.socket, is_back: bool) -> None:
             n_tasks = 0
@@ -206,9 +213,8 @@ def cutting(port: int) -> Iterator[tuple[str, list[int]]]:
             for end in (one, other):
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
-                end.close()
 
-        thread = threading.Thread(target=carry, daemon=True)
+        thread = threading.Thread(target=accept, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}", cuts
         is_over.set()
