@@ -334,6 +334,13 @@ def test_each_of_several_memories_in_a_text_keeps_its_own_surroundings(gap: str,
         assert content[:14].replace(" ", gap) in (reference.excerpt or "")
 
 
+@pytest.mark.parametrize("gap", [" " * 400, "\n" * 400])
+def test_an_excerpt_behind_a_long_gap_shows_the_memory(gap: str) -> None:
+    content = "the deploy key lives in the vault"
+    (reference,) = detect(run_with(memory(content), texts=(f"First.{gap}{content}",))).references
+    assert content[:20] in (reference.excerpt or "")
+
+
 def test_an_excerpt_stays_within_its_text_and_survives_letters_that_fold_into_two() -> None:
     evidence = detect(run_with(skill("coding"), texts=("secret", "ßßßßßß Coding!", "secret")))
     assert [reference.excerpt for reference in evidence.references] == ["ßßßßßß Coding!"]

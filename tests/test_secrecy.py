@@ -106,6 +106,12 @@ def test_a_secret_is_found_wherever_it_stands(kind: SecretKind, data: st.DataObj
         assert kind in secrets_in(json.dumps({"trace": text}, ensure_ascii=ascii_only)), text
 
 
+@pytest.mark.parametrize("prefix", ["ghp_", "xai-", "github_pat_"])
+def test_a_key_of_more_than_a_thousand_letters_is_masked_whole(prefix: str) -> None:
+    tail = "Ab1" * 500
+    assert tail[-30:] not in masked(f"Use {prefix}{tail} now.")
+
+
 @given(st.lists(st.sampled_from((PROSE, "\n", '"', " ")) | st.one_of(*FORMS.values()), max_size=8))
 def test_a_masked_text_has_no_secret_and_stays_as_it_is(parts: list[str]) -> None:
     text = "".join(parts)

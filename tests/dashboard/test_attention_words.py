@@ -92,6 +92,11 @@ ROWS: Final = {
         "No import of importer mara for 12 days",
         "1 import was expected since 16 Feb; others still arrive",
     ),
+    "an importer with two imports due": (
+        stopped(SilentFeed(kind="importer", name="jo", days=12, expected=2.4, since_ms=AT_MS)),
+        "No import of importer jo for 12 days",
+        "2 imports were expected since 16 Feb; others still arrive",
+    ),
     "no run at all": (
         Attention(kind="silent", severity="warning", count=252, since_ms=AT_MS),
         "No run for 252 days",

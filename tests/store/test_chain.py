@@ -32,7 +32,7 @@ from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.reward import RewardOrder
 from core.records.times import iso
-from core.store import links
+from core.store import chain, links
 from core.store.chain import ENCODINGS, Link, head_of, held_links
 from core.store.store import Store
 from core.store.tables import ACTS
@@ -304,6 +304,17 @@ def test_pieces_of_any_size_come_to_the_same_sum(tmp_path: Path, monkeypatch: py
             monkeypatch.setattr(links, "_PIECE", size)
             sums.add(links.sum_of_facts(snapshot.connection, subject))
     assert len(sums) == 1
+
+
+def test_a_fact_has_another_digest_in_another_table_and_in_another_encoding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sums = {chain.sum_of(b"key", table, [(1, "a")]) for table in ("observation", "retraction")}
+    monkeypatch.setattr(chain, "ENCODING", chain.ENCODING + 1)
+    chain._begun.cache_clear()
+    sums.add(chain.sum_of(b"key", "observation", [(1, "a")]))
+    chain._begun.cache_clear()
+    assert len(sums) == 3
 
 
 # Heads

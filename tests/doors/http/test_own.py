@@ -143,6 +143,13 @@ def test_pages_of_a_list_are_the_whole_list(name: str, context: Context, asking:
     assert len(found) > 2
 
 
+@pytest.mark.parametrize("name", ["traces", "rollouts", "runs"])
+def test_a_misspelt_field_of_a_list_is_refused(name: str, asking: Asking) -> None:
+    answer = asking.get(f"{AT}/{name}?limt=2")
+    assert answer.status == 400
+    assert "must be of limit, cursor" in answer.document["error"]
+
+
 def test_a_page_goes_on_where_it_ended_whatever_comes_meanwhile(context: Context, asking: Asking) -> None:
     learn.record_all(context, [run_of(f"r{n}") for n in range(4)])
     first = asking.get(f"{AT}/runs?limit=2").document

@@ -14,6 +14,7 @@ from scipy import optimize, stats
 from core.columns import Floats, Ints
 from core.statistics.rewards.contest import contest, flipped_chance, paired_shares
 from core.statistics.rewards.progress import falls, progress
+from core.statistics.savings.sums import MIN_FOR_INTERVAL
 
 _differences = st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=9)
 
@@ -135,6 +136,15 @@ def test_tasks_one_after_the_other_have_no_trend() -> None:
 
 def _worlds(rng: np.random.Generator, *, by_task: bool) -> list[tuple[Ints, Floats, Ints]]:
     return [_attempts(rng, by_task=by_task) for _ in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("n", "missing"), [(MIN_FOR_INTERVAL - 1, "few_for_interval"), (MIN_FOR_INTERVAL, None)]
+)
+def test_a_trend_has_an_interval_from_ten_paid_episodes_on(n: int, missing: str | None) -> None:
+    reward = np.arange(n, dtype=np.float64)
+    one = progress(np.arange(n) * 1_000, reward, reward > 0, np.full(n, -1))
+    assert one.trend.missing == missing
 
 
 def test_tasks_in_any_order_seldom_have_a_trend() -> None:
