@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import queries, sentences
 from dashboard.figures.arms import rows
 from dashboard.reading import reading
-from dashboard.widgets.arm import belief, evaluations, head, in_or_out, ledger, notes
+from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import compacted, muted, sentence
@@ -46,7 +46,7 @@ def page() -> None:
     with panel("In or left out"):
         in_or_out.in_or_out(arm)
     with panel("Evaluations"):
-        evaluations.of_arm(arm)
+        ledger.evaluations(arm)
     with panel("Ledger"):
         ledger.ledger(arm)
     how_it_is_computed("savings", "judgement-of-an-arm")

@@ -7,8 +7,7 @@ import streamlit as st
 from core.settings import Server
 from dashboard import queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets.data import export_form, import_form, import_history, training_form, where
-from dashboard.widgets.data.import_report import report
+from dashboard.widgets.data import exports, imports, where
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence
 
@@ -25,17 +24,17 @@ def page() -> None:
         if here.may("ingest"):
             with panel("Bring in", still="nothing was imported"):
                 section("Bring in", "sessions of agents, benchmark results, exports")
-                import_form.form()
+                imports.import_form()
         progress = st.container()
     with right:
         with panel("Export", still="the importer still works"):
             section("Export", "everything, with a manifest")
-            export_form.form()
+            exports.export_form()
         if here.may("export_training"):
             st.space("small")
             with panel("Training data", still="the importer still works"):
                 section("Training data", "what was judged, with a manifest")
-                training_form.form()
+                exports.training_form()
         st.space("small")
         with panel("Where the data are", still="the importer still works"):
             section("Where the data are")
@@ -44,13 +43,13 @@ def page() -> None:
     with panel("Imports", still="the importer still works"):
         with st.container(horizontal=True, vertical_alignment="center"):
             section("Imports", "newest first")
-            one = import_history.chosen()
+            one = imports.chosen()
         if one is not None:
             with st.container(border=True):
-                report(one)
-        import_history.table()
+                imports.report(one)
+        imports.import_table()
     with progress:
-        import_form.follow()
+        imports.follow()
 
 
 page()

@@ -6,8 +6,8 @@ import streamlit as st
 
 from dashboard import sentences
 from dashboard.reading import reading
+from dashboard.widgets import environment as widgets
 from dashboard.widgets import progress
-from dashboard.widgets.environment import contest, design, scale, story
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
@@ -15,31 +15,31 @@ from dashboard.widgets.words import muted, sentence
 
 def page() -> None:
     here = reading()
-    environment = story.requested()
+    environment = widgets.requested()
     if environment is None:
         return
     sentence(sentences.environment(environment), here.tokens)
     muted(sentences.averages_line(environment.summary))
-    story.links(environment)
+    widgets.links(environment)
     with panel("The environment in figures"):
-        story.figures(environment)
+        widgets.figures(environment)
     st.space("small")
     left, right = st.columns(2, gap="large")
     with left, panel("Totals of the episodes"):
-        story.spread(environment)
+        widgets.spread(environment)
     with right, panel("Success over time"):
         progress.success_over_time(environment)
     left, right = st.columns(2, gap="large")
     with left, panel("Pattern"):
-        design.pattern(environment)
+        widgets.pattern(environment)
     with right, panel("What may be wrong"):
-        design.findings(environment)
+        widgets.findings(environment)
     with panel("Models on the same tasks"):
-        contest.contest(environment)
+        widgets.contest(environment)
     with panel("Groups"):
-        story.groups(environment)
+        widgets.groups(environment)
     with panel("Scale"):
-        scale.form(environment)
+        widgets.scale_form(environment)
     how_it_is_computed("environments", "understand-rewards")
 
 

@@ -6,37 +6,37 @@ import streamlit as st
 
 from dashboard import sentences
 from dashboard.reading import reading
-from dashboard.widgets.episode import credit, steps, story
+from dashboard.widgets import episode as widgets
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
 
 
 def page() -> None:
     here = reading()
-    episode = story.requested()
+    episode = widgets.requested()
     if episode is None:
         return
     sentence(sentences.episode(episode), here.tokens)
     muted(sentences.episode_facts(episode, year_of_ms=here.frame.last_at_ms))
-    story.finding(episode)
-    story.links(episode)
+    widgets.finding(episode)
+    widgets.links(episode)
     with panel("The episode in figures"):
-        story.figures(episode)
+        widgets.figures(episode)
     st.space("small")
     with panel("Reward by step", still="the table below still works"):
-        steps.picture(episode)
+        widgets.picture(episode)
     with panel("Its steps", still="the picture above still works"):
-        steps.table(episode)
+        widgets.step_table(episode)
     with panel("What a step was asked and answered"):
-        steps.texts(episode)
+        widgets.step_texts(episode)
     with panel("Conversation", still="the steps above still hold"):
-        story.conversations(episode)
+        widgets.conversations(episode)
     with panel("Parts"):
-        story.parts(episode)
+        widgets.parts(episode)
     with panel("Credit"):
-        credit.credit(episode)
+        widgets.credit(episode)
     with panel("Runs made in it"):
-        story.runs(episode)
+        widgets.runs(episode)
 
 
 page()

@@ -8,7 +8,7 @@ from core.records.episode_page import EpisodeFilter
 from dashboard import pages, queries, sentences
 from dashboard.reading import reading
 from dashboard.widgets import address, progress
-from dashboard.widgets.episodes import filters, tables
+from dashboard.widgets import episodes as widgets
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence
@@ -18,12 +18,12 @@ def page() -> None:
     here = reading()
     known = queries.environments(EpisodeFilter())
     if not known:
-        tables.no_episodes()
+        widgets.no_episodes()
         return
     title = st.container(gap="small")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        chosen = filters.episode_filter(known)
-        planted = filters.truth()
+        chosen = widgets.episode_filter(known)
+        planted = widgets.truth()
         environments = queries.environments(chosen)
         if len(environments) == 1:
             st.space("stretch")
@@ -33,21 +33,21 @@ def page() -> None:
         one = environments[0] if len(environments) == 1 else None
         muted(sentences.averages_line(one) if one else "Each environment pays on a scale of its own.")
     with panel("Runs without an episode"):
-        tables.untold_runs()
+        widgets.untold_runs()
     if environments:
         with panel("Environments", still="the episodes below still work"):
             section("Environments", "those with a warning first; a click opens one")
-            tables.environments(environments, planted)
+            widgets.environments(environments, planted)
     if one is not None:
         with panel("How it goes on"):
             progress.success_over_time(queries.environment(one.environment, chosen))
-    cursor, direction = filters.page_start()
+    cursor, direction = widgets.page_start()
     with panel("The episodes", still="the figures above still hold"):
         listed = queries.episode_list(chosen, cursor, direction)
         section("The episodes", "newest first; a click opens one")
-        filters.paging(listed, cursor, direction)
+        widgets.paging(listed, cursor, direction)
         if listed.rows:
-            tables.episodes(listed.rows)
+            widgets.episodes(listed.rows)
         else:
             muted("None passes the filters." if cursor is None else "No more.")
 

@@ -7,9 +7,9 @@ import streamlit as st
 
 from dashboard import queries, sentences
 from dashboard.reading import reading
+from dashboard.widgets import evaluations as widgets
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.evaluation_table import listed
-from dashboard.widgets.evaluations import filters, watch
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
@@ -19,12 +19,12 @@ def page() -> None:
     here = reading()
     if not queries.evaluated_names()[0] and not queries.layers().n_bare:
         if here.frame.n_runs:
-            watch.nothing_judged()
+            widgets.nothing_judged()
         else:
             no_arms("What people and models judge")
         return
     title = st.container(gap="small")
-    chosen = filters.evaluation_filter()
+    chosen = widgets.evaluation_filter()
     judging = msgspec.structs.replace(chosen, counting=True)
     watched, agreed = queries.bias_watch(judging), queries.agreement(judging)
     with title:
@@ -35,26 +35,26 @@ def page() -> None:
         left, right = st.columns([5, 7], gap="large")
         with left:
             with panel("Do they agree?"):
-                watch.how_far(agreed)
+                widgets.how_far(agreed)
             with panel("What blocks training"):
-                watch.blockers(watched)
+                widgets.blockers(watched)
         with right:
             with panel("Who judges, and how"):
-                watch.by_rater(watched, agreed)
+                widgets.by_rater(watched, agreed)
             with panel("By rubric version"):
-                watch.by_rubric(watched)
+                widgets.by_rubric(watched)
         with panel("Each beside the others"):
-            watch.beside(agreed)
+            widgets.beside(agreed)
     with panel("The evaluations", still="the figures above still hold"):
         listed(chosen, name="evaluations", title="The evaluations", nothing="None passes the filters.")
     st.space("small")
-    folded = watch.layers_fold()
+    folded = widgets.layers_fold()
     if folded.open:
         with folded:
             with panel("Layers by quality"):
-                watch.layers()
+                widgets.layers()
             with panel("Layers without a description"):
-                watch.bare_layers()
+                widgets.bare_layers()
     how_it_is_computed("evaluation", "agreement")
 
 

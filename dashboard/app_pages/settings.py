@@ -7,9 +7,9 @@ import streamlit as st
 from dashboard import sentences
 from dashboard.pages import ALERTS
 from dashboard.reading import reading
+from dashboard.widgets import settings as widgets
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
-from dashboard.widgets.settings import form, history, rubrics
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -21,24 +21,24 @@ def page() -> None:
     if here.may("settings"):
         left, right = st.columns([7, 5], gap="large")
         with left:
-            drafts = form.fields()
+            drafts = widgets.fields()
         with right:
             with panel("What would change", still="the settings are as they were"):
                 section("What would change", "nothing is sent yet")
-                form.preview(drafts)
-            form.send(drafts)
+                widgets.preview(drafts)
+            widgets.send(drafts)
     else:
         with panel("Settings"):
             section("Settings", "an operator changes them")
-            form.table()
+            widgets.settings_table()
     st.space("small")
     with panel("Rubrics", still="the form still works"):
         section("Rubrics", "by which people judge; a version never changes")
-        rubrics.table()
+        widgets.rubric_table()
     st.space("small")
     with panel("Changes", still="the form still works"):
         section("Changes", "newest first")
-        history.table()
+        widgets.change_table()
     if here.may("alerts"):
         link(ALERTS, "Alerts have a page of their own")
 

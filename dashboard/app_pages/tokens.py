@@ -7,8 +7,8 @@ import streamlit as st
 from dashboard import administration
 from dashboard.reading import reading
 from dashboard.sentences import tokens
+from dashboard.widgets import tokens as widgets
 from dashboard.widgets.panel import panel
-from dashboard.widgets.tokens import ending, making
 from dashboard.widgets.words import muted, section, sentence
 
 
@@ -22,19 +22,19 @@ def page() -> None:
     )
     st.space("xsmall")
     with panel("Tokens", still="the form still works"):
-        making.table(rows)
+        widgets.token_table(rows)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
     with left, panel("Make or revoke"):
         section("Make or revoke", "a grant never exceeds your own rights")
-        if ending.doing() == ending.MAKE:
-            token = making.fields()
+        if widgets.doing() == widgets.MAKE:
+            token = widgets.fields()
             with right, panel("What it will do", still="nothing was made"):
-                making.what_it_does(token, rows)
+                widgets.what_making_does(token, rows)
         else:
-            one = ending.chosen(rows)
+            one = widgets.chosen(rows)
             with right, panel("What it will do", still="nothing was revoked"):
-                ending.what_it_does(one)
+                widgets.what_ending_does(one)
 
 
 page()

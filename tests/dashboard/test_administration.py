@@ -30,7 +30,7 @@ from core.records.times import DAY_MS
 from core.store.facts import FACTS
 from dashboard.sentences import audit as sentences
 from dashboard.widgets import people
-from dashboard.widgets.tokens import ending, making
+from dashboard.widgets import tokens as widgets
 from tests.conftest import ROOT
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
@@ -272,7 +272,7 @@ def test_sessions_are_ended(open_page: Open, database: Path) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A moment that is over at once; called, it waits until it is."""
-    monkeypatch.setattr(making, "LINGERS_S", 0.0)
+    monkeypatch.setattr(widgets, "LINGERS_S", 0.0)
 
     def over() -> None:
         for one in threading.enumerate():
@@ -283,8 +283,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def fill_in(page: AppTest, name: str) -> AppTest:
-    page.text_input(making.key("name")).set_value(name).run()
-    page.checkbox(making.key("ingest")).check().run()
+    page.text_input(widgets.key("name")).set_value(name).run()
+    page.checkbox(widgets.key("ingest")).check().run()
     return page
 
 
@@ -315,7 +315,7 @@ def test_a_new_secret_is_shown_once_and_is_then_nowhere(
         assert not page.code
         assert secret not in str(page)
         held = list(page.session_state.values())
-        assert not [one for one in held if isinstance(one, making.Once) or secret in str(one)]
+        assert not [one for one in held if isinstance(one, widgets.Once) or secret in str(one)]
     assert secret not in str(page.query_params) + caplog.text
     assert secret not in str(at(page, "audit"))
 
@@ -340,11 +340,11 @@ def test_what_is_missing_of_a_token_is_said_and_nothing_is_made(open_page: Open,
     fill_in(page, "old")
     assert "was called old before" in said(page)
     assert page.button(making_button(page)).disabled
-    page.text_input(making.key("name")).set_value("new").run()
-    page.button_group(making.key("place")).set_value("some").run()
+    page.text_input(widgets.key("name")).set_value("new").run()
+    page.button_group(widgets.key("place")).set_value("some").run()
     assert "It needs its learners." in said(page)
-    page.multiselect(making.key("learners")).set_value(["default"]).run()
-    page.number_input(making.key("days")).set_value(365).run()
+    page.multiselect(widgets.key("learners")).set_value(["default"]).run()
+    page.number_input(widgets.key("days")).set_value(365).run()
     press(page, making_button(page))
     made = tokens(context)[0]
     assert (made.name, made.scopes, made.learners) == ("new", ("ingest",), ("default",))
@@ -364,7 +364,7 @@ def test_a_token_is_revoked_once_somebody_is_sure_and_is_listed_on_demand(
     assert shown["learners"] == ["support", "every learner"]
     assert shown["last used"][0] == "never"
     assert str(shown["last used"][1]).endswith(" h")
-    page.session_state[ending.DOING] = ending.REVOKE
+    page.session_state[widgets.DOING] = widgets.REVOKE
     page.run()
     page.selectbox("token to end").set_value("token-1").run()
     assert page.button("revoke token").disabled

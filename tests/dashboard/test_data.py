@@ -23,7 +23,7 @@ from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.training import TRAINING_FORMATS
 from dashboard import downloads
-from dashboard.widgets.data import training_form
+from dashboard.widgets.data import exports
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 from tests.flows.training_worlds import execution_line, layer_line, layer_uid, order, store_unmasked
@@ -64,7 +64,7 @@ def test_each_import_names_what_it_left_behind(open_page: Open, database: Path) 
     (table,) = [one.value for one in page.dataframe if "left behind" in one.value.columns]
     assert list(table["left behind"]) == ["1 run", "2 runs"]
     assert [list(one.options) for one in page.button_group if one.key == "training"] == [
-        [words for words, _ in training_form.WORDS.values()]
+        [words for words, _ in exports.TRAINING_WORDS.values()]
     ]
     undo(context_at(database), "import-1")
     (table,) = [one.value for one in open_page("data").dataframe if "left behind" in one.value.columns]
@@ -178,7 +178,7 @@ def test_what_nobody_fetched_goes_with_its_session_without_a_warning(
 
 
 def test_a_training_file_of_every_format_is_said_in_words() -> None:
-    assert set(training_form.WORDS) == set(TRAINING_FORMATS)
+    assert set(exports.TRAINING_WORDS) == set(TRAINING_FORMATS)
 
 
 def test_a_training_file_is_made_with_its_counts_and_its_manifest(open_page: Open, database: Path) -> None:
@@ -267,7 +267,7 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     assert page.multiselect(key="training_raters").value == ["mara", "<b>x</b>"]
     assert page.multiselect(key="training_layers").value == [layer_uid(1)]
     assert page.toggle(key="training_secrets").value
-    assert any(training_form._NARROWED in text for text in texts(page))
+    assert any(exports._NARROWED in text for text in texts(page))
     last_month = (datetime.now(UTC) - timedelta(days=30)).date().isoformat()
     page = unfold(open_page("data", span="Dates", to=last_month, training="All judged"), "training more")
     assert len(lines_made()) == 3

@@ -163,7 +163,7 @@ def test_nothing_paid_is_no_rate(open_page: Open, database: Path) -> None:
     assert "Nothing was paid" in title(page)
     assert "there is no rate of success" in title(page)
     page = open_page("environment", environment="walk")
-    assert "Nothing was paid, so there is nothing to spread." in said(page)
+    assert "No episode was paid, so there are no totals to show." in said(page)
     assert "A pattern needs 10 episodes with a reward on; there are 0." in said(page)
 
 

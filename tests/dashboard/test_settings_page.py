@@ -15,8 +15,8 @@ from core.records.actor import Actor
 from core.records.learner import LearnerSettings
 from core.records.transcript import texts_policy
 from dashboard import sentences, wording
-from dashboard.widgets.settings import form
-from dashboard.widgets.settings.fields import FIELDS
+from dashboard.widgets import settings as widgets
+from dashboard.widgets.settings import FIELDS
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import context_at, keys, world
 
@@ -84,14 +84,14 @@ def test_a_draft_stays_while_another_group_is_open(open_page: Open, database: Pa
     world(database, keys(5), 5)
     page = open_page("settings")
     page.number_input(key=key("k")).set_value(3).run()
-    page.session_state[form.PART] = part("prices")
+    page.session_state[widgets.PART] = part("prices")
     page.run()
     page.text_area(key=key("prices")).set_value("large 3").run()
     check(page)
     assert page.button(key="send settings").label == "Change 2 settings"
     assert page.button(key="send settings").disabled, "for what is wrong in this group"
     page.text_area(key=key("prices")).set_value("large = 3").run()
-    page.session_state[form.PART] = part("k")
+    page.session_state[widgets.PART] = part("k")
     page.run()
     assert page.number_input(key=key("k")).value == 3
     page.button(key="send settings").click().run()

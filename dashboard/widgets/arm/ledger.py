@@ -15,8 +15,10 @@ import streamlit as st
 
 from core import explained
 from core.flows.queries import ArmLedger, ArmObservation, LedgerCursor
+from core.records.evaluation_page import EvaluationFilter
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
+from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.repaired import repaired
@@ -142,3 +144,10 @@ def _cursor() -> LedgerCursor:
     if match is None:
         return LedgerCursor()
     return LedgerCursor(*(int(part) if part else None for part in match.groups()))
+
+
+def evaluations(arm: str) -> None:
+    """Show the evaluations of the arm, latest first; nothing without any."""
+    of_this_arm = EvaluationFilter(arm=arm, counting=False)
+    if queries.evaluations(of_this_arm).rows:
+        listed(of_this_arm, name="arm_evaluations", nothing="")

@@ -1,24 +1,155 @@
-"""Training form: judged answers as a training file with its manifest, made on request."""
+"""Export forms of the data page: everything as a zip, and judged answers as a training file, each with a manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, get_args
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Final, Literal, TypeVar, get_args
 
 import streamlit as st
 
+from core.errors import Denied
+from core.flows.bundle import Manifest
 from core.records.limits import MAX_LABEL_CHARS
+from core.records.parameters import ExportFormat
+from core.records.status import left_out_words
 from core.records.training import Pairing, TrainingFormat, TrainingManifest, TrainingQuery
 from dashboard import downloads, queries, wording
-from dashboard.reading import reading
+from dashboard.reading import reading, still
 from dashboard.sentences.judging import BLOCKER_WORDS
-from dashboard.widgets.data.file_forms import chosen_format, moved_on, save
-from dashboard.widgets.popover import in_use
+from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.results import refusal
 from dashboard.widgets.words import as_table, small
 from dashboard.wording import Markdown, Words
 
-WORDS: Final[dict[TrainingFormat, tuple[Words, str]]] = {
+_Format = TypeVar("_Format", ExportFormat, TrainingFormat)
+_ZIP: Final = ".zip"
+
+
+def chosen_format(
+    label: Markdown, words: Mapping[_Format, tuple[Words, str]], *, default: _Format, key: str
+) -> _Format:
+    """Draw the choice of a format by its purpose, kept in the address by its name, with its words."""
+    name = st.segmented_control(
+        label,
+        list(words),
+        default=default,
+        required=True,
+        key=key,
+        bind="query-params",
+        format_func=lambda one: words[one][0],
+    )
+    st.markdown(small(f"{wording.literal(words[name][1])} `{name}`"))
+    return name
+
+
+def moved_on(revision: int) -> Markdown:
+    """Return the note about a file of this revision; none for the present one."""
+    since = reading().frame.revision - revision
+    return Markdown(
+        f" {wording.things(since, 'change')} came since; they are not in the file." if since else ""
+    )
+
+
+def save(label: Markdown, path: Path, key: str, type: Literal["primary", "secondary"] = "primary") -> None:
+    """Show a button that downloads a file. It is read on the click, after another check of the person's rights."""
+    here = reading()
+
+    def content() -> BytesIO:
+        if still(here) is not here:
+            raise Denied("What you may do here has changed.", next_step="Load the page again.")
+        return BytesIO(path.read_bytes())
+
+    st.download_button(
+        label,
+        content,
+        file_name=path.name,
+        mime="application/zip" if path.suffix == _ZIP else "application/octet-stream",
+        on_click="ignore",
+        type=type,
+        icon=":material/download:",
+        key=key,
+    )
+
+
+# Export
+
+
+EXPORT_WORDS: Final[dict[ExportFormat, tuple[Words, str]]] = {
+    "jsonl": (
+        Words("Everything"),
+        "Lines: episodes and credits too, loss-free; imports give the same posteriors again.",
+    ),
+    "json": (Words("OpenClaw"), "JSON in the shape of OpenClaw’s export: the present state."),
+    "parquet": (
+        Words("Data frames"),
+        "The same lines as one table with typed columns, for DuckDB and pandas.",
+    ),
+    "csv": (Words("Spreadsheets"), "Two tables: posteriors and observations, without formulas."),
+}
+_EXPORT_FORMAT: Final = "export"
+
+
+def export_form() -> None:
+    """Draw format and button; then the file with its manifest, to be saved."""
+    format_name = chosen_format("Format", EXPORT_WORDS, default="jsonl", key=_EXPORT_FORMAT)
+    st.button(
+        "Make the export",
+        icon=":material/inventory_2:",
+        key="make export",
+        on_click=downloads.make_export,
+        args=(format_name,),
+    )
+    refusal("export")
+    ready = downloads.ready_export()
+    if ready is not None and ready.answer.manifest.format == format_name:
+        _export_download(ready)
+
+
+def _export_download(ready: downloads.ReadyExport) -> None:
+    manifest = ready.answer.manifest
+    st.markdown(
+        f"**{wording.size(ready.answer.size_bytes)}**: "
+        f"{wording.things(manifest.runs, 'run')}, {wording.things(manifest.arms, 'arm')}, "
+        f"{wording.things(manifest.rewards, 'reward')}.{moved_on(manifest.revision)}"
+    )
+    if manifest.hidden:
+        st.markdown(
+            f":orange[:material/warning:] {wording.things(manifest.hidden, 'evaluation')} by others left out, so it "
+            "is not loss-free: what they are of is open to you in a blind queue. Judge it or pass it over first."
+        )
+    if manifest.compacted:
+        st.markdown(f":orange[:material/warning:] {wording.literal(left_out_words(manifest.compacted))}")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        save("Save the zip", ready.path, "save export")
+        behind = lazy_popover("Manifest", key="manifest")
+        if behind is not None:
+            with behind:
+                _files(manifest)
+        st.button(
+            "Delete the zip",
+            type="tertiary",
+            key="drop export",
+            on_click=downloads.drop,
+            args=(downloads.EXPORT,),
+        )
+
+
+def _files(manifest: Manifest) -> None:
+    rows: dict[str, list[str]] = {
+        "file": [one.name for one in manifest.files],
+        "bytes": [wording.count(one.size_bytes) for one in manifest.files],
+        "SHA-256": [one.sha256 for one in manifest.files],
+    }
+    as_table(rows, alt="Files of the export with their hashes")
+    st.markdown(small("The zip also has the learner, the time, the counts, the settings, and these hashes."))
+
+
+# Training file
+
+
+TRAINING_WORDS: Final[dict[TrainingFormat, tuple[Words, str]]] = {
     "reward_jsonl": (Words("All judged"), "All judged answers, with their permitted uses."),
     "sft_jsonl": (Words("Fine-tuning"), "Answers good enough to fine-tune on, by the thresholds in force."),
     "preference_jsonl": (Words("Pairs"), "A chosen answer beside a rejected one to the same instruction."),
@@ -37,7 +168,7 @@ _LEFT_OUT: Final = {
     "claimed": Words("by raters that no trusted token names"),
     "hidden": Words("in a blind queue that is open to you"),
 }
-FORMAT: Final = "training"
+_TRAINING_FORMAT: Final = "training"
 _PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
 _PAIRING_WORDS: Final[dict[Pairing, str]] = {"prompt": "Same instruction", "layer": "Same layer"}
 _PAIRING: Final = "training_pairing"
@@ -52,9 +183,11 @@ _NARROWED: Final = "Choices under More apply even while it is folded."
 _MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS, _EXECUTIONS)
 
 
-def form() -> None:
+def training_form() -> None:
     """Draw format, selection and button; then the file, its counts and its blockers."""
-    format_name = chosen_format("Format to train on", WORDS, default="sft_jsonl", key=FORMAT)
+    format_name = chosen_format(
+        "Format to train on", TRAINING_WORDS, default="sft_jsonl", key=_TRAINING_FORMAT
+    )
     query = _more(format_name)
     st.button(
         "Make the training file",
@@ -66,7 +199,7 @@ def form() -> None:
     refusal("training")
     ready = downloads.ready_training()
     if ready is not None and ready.form == query:
-        _download(ready)
+        _training_download(ready)
 
 
 def _more(format_name: TrainingFormat) -> TrainingQuery:
@@ -140,7 +273,7 @@ def _several(label: Markdown, known: Sequence[str], key: str, what: str = "") ->
     return tuple(name if name in known else name.strip()[:MAX_LABEL_CHARS] for name in chosen)
 
 
-def _download(ready: downloads.ReadyTraining) -> None:
+def _training_download(ready: downloads.ReadyTraining) -> None:
     manifest = ready.answer.manifest
     st.markdown(
         f"**{wording.things(manifest.rows, 'row')}** of {wording.things(manifest.evaluations, 'evaluation')}: "

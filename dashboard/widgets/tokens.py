@@ -1,7 +1,7 @@
-"""Tokens: the form that makes one, and the table of all.
+"""Widgets of the tokens page: the form that makes a token, the table of all, and the form that revokes one.
 
 The form shows a new secret once. This session keeps it shortly, because a double click draws the page twice. No
-address, draft or log has it.
+address, draft or log has it. A token is revoked at once, in every process, and for good; so the form asks first.
 """
 
 from __future__ import annotations
@@ -22,9 +22,100 @@ from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
 from dashboard.widgets.results import refusal
 from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.tokens import ending
 from dashboard.widgets.words import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
+
+DOING: Final = "tokens_do"
+MAKE: Final = "make"
+REVOKE: Final = "revoke"
+_WORDS: Final = {MAKE: "Make", REVOKE: "Revoke"}
+_CHOSEN: Final = "token to end"
+_SURE: Final = "token sure"
+_CHOICE_CHARS: Final = 40
+
+
+def doing() -> str:
+    """Show the choice between making and revoking a token."""
+    return st.segmented_control(
+        "What to do",
+        list(_WORDS),
+        default=MAKE,
+        required=True,
+        format_func=lambda one: _WORDS[one],
+        key=DOING,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+
+
+def begin_with(one: TokenRow) -> None:
+    """Choose a token of the list."""
+    st.session_state[DOING] = REVOKE
+    st.session_state[_CHOSEN] = one.id
+
+
+def chosen(rows: Sequence[TokenRow]) -> TokenRow | None:
+    """Return the token that is to end, if one is chosen."""
+    now_ms = reading().context.clock()
+    live = {one.id: one for one in rows if sentences.is_in_force(one, now_ms)}
+    if not live:
+        muted("No token is active.")
+        return None
+    picked = st.selectbox(
+        "Token",
+        list(live),
+        index=None,
+        format_func=lambda one: f"{wording.plain(live[one].name)} ({one})" if one in live else one,
+        key=_CHOSEN,
+        placeholder="choose a token",
+    )
+    return None if picked is None else live.get(picked)
+
+
+def what_ending_does(one: TokenRow | None) -> None:
+    """Show the consequence, and the button, which is disabled until the person confirms."""
+    section("What it will do", "nothing is changed yet")
+    if one is None:
+        muted("Choose the token to revoke.")
+        return
+    name, now_ms = (
+        wording.literal(wording.cut_middle(wording.plain(one.name), _CHOICE_CHARS)),
+        reading().context.clock(),
+    )
+    with st.container(border=True):
+        paragraphs(
+            f"Any program with **{name}** is refused from its next request on, in every process: "
+            f"{sentences.scopes(one)} in {wording.literal(sentences.where(one.learners))}. "
+            f"Last used: {sentences.used(one, now_ms)}.",
+            "Its acts stay, under its name.",
+        )
+        sure = st.checkbox(f"End {name} for good; no undo restores it", key=f"{_SURE} {one.id}")
+        st.button(
+            f"Revoke {name}",
+            type="primary",
+            key="revoke token",
+            disabled=not sure,
+            on_click=_revoke,
+            args=(one.id, name),
+        )
+        refusal("token")
+
+
+def _revoke(token: str, name: str) -> None:
+    """Once more on the server: a click without the tick ends nothing."""
+    if not st.session_state.get(f"{_SURE} {token}"):
+        return
+
+    def act() -> Flash:
+        administration.revoke_token(token)
+        st.session_state.pop(_CHOSEN, None)
+        return Flash(text=f"{wording.literal(name)} is revoked, for good.")
+
+    actions.tried("Nothing was revoked.", act, at="token")
+
+
+# Make a token, and the table of all
+
 
 LINGERS_S: Final = 1.0
 _NEW: Final = "token made"
@@ -126,7 +217,7 @@ def _learners() -> tuple[str, ...] | None:
     return tuple(chosen)
 
 
-def what_it_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
+def what_making_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
     """Draw the token that was just made, this once; else what the one that is filled in would be."""
     once = cast("Once | None", st.session_state.get(_NEW))
     created = None if once is None else once.look()
@@ -213,7 +304,7 @@ _WIDTHS: Final = {
 _PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
 
 
-def table(rows: Sequence[TokenRow]) -> None:
+def token_table(rows: Sequence[TokenRow]) -> None:
     """Draw the newest first; a click on the last column begins to end one."""
     now_ms = reading().context.clock()
     n_ended = sum(not sentences.is_in_force(one, now_ms) for one in rows)
@@ -242,6 +333,6 @@ def table(rows: Sequence[TokenRow]) -> None:
         key="tokens",
         alt=f"{wording.things(len(shown), 'token')}, the newest first",
         phone=_PHONE,
-        on_click=lambda row: ending.begin_with(shown[row]) if row < len(shown) else None,
+        on_click=lambda row: begin_with(shown[row]) if row < len(shown) else None,
         act="end",
     )

@@ -1,0 +1,442 @@
+"""Widgets of the page of an environment: totals, groups, patterns, findings, models on the same tasks, and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import streamlit as st
+
+from core.errors import ArmscopeError, InvalidInput, NotFound
+from core.flows.queries import Compared, EnvironmentStory, GroupKind, ModelComparison
+from core.records.episode import BASES, Finding, Scale
+from dashboard import actions, pages, queries, sentences, wording
+from dashboard.figures.rewards import distribution, pairs
+from dashboard.figures.theme import Severity
+from dashboard.reading import pictured_once, reading
+from dashboard.sentences import rewards
+from dashboard.sentences.episode import short, step_name, step_request, threshold
+from dashboard.widgets import address
+from dashboard.widgets.charts import chart
+from dashboard.widgets.empty import not_named, quoted
+from dashboard.widgets.navigation import link
+from dashboard.widgets.results import result
+from dashboard.widgets.words import as_table, muted, section, small, small_table
+from dashboard.wording import Words
+
+TRUTH: Final = "planted_here"
+_GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split", "task": "By task"}
+
+
+def requested() -> EnvironmentStory | None:
+    """Return the environment of the address; without one, or with an unknown one, draw what to do instead."""
+    name = st.query_params.get(address.ENVIRONMENT, "")
+    if name:
+        with suppress(NotFound):
+            return queries.environment(name)
+    not_named(
+        "environment",
+        name,
+        unnamed="This page shows how one environment pays.",
+        unknown=f"No record names {quoted(name)}.",
+        needed="the name of an environment",
+        to_do="**Choose an environment** on the page of episodes, or list them.",
+        listed_by="episodes",
+    )
+    link(pages.EPISODES, "All episodes")
+    return None
+
+
+def links(environment: EnvironmentStory) -> None:
+    """Show links to its episodes and to all; in a demo also the planted truth on request."""
+    planted = queries.planted_environments().get(environment.summary.environment)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        link(pages.EPISODES, "Its episodes", **{address.EPISODES_OF: environment.summary.environment})
+        link(pages.EPISODES, "All episodes")
+        if planted is not None and st.toggle("Show truth", key=TRUTH, bind="query-params"):
+            muted(f"Planted: {rewards.planted_words(planted)}.")
+
+
+def figures(environment: EnvironmentStory) -> None:
+    """Draw average, success and what was left out."""
+    one = environment.summary
+    rate = one.success
+    with st.container(horizontal=True, gap="medium"):
+        st.metric("Success", "unknown" if rate is None else wording.percent(rate.rate, 0))
+        st.metric("95% interval", rewards.share_limits(rate) or "none")
+        st.metric("Average", "none paid" if one.average.value is None else rewards.average(one.average))
+        st.metric("95% of average", rewards.amount_limits(one.average) or "none")
+        st.metric("Episodes", wording.count(one.n))
+        if one.without_reward:
+            st.metric("Unpaid", wording.count(one.without_reward))
+        if one.broken:
+            st.metric("Broken", wording.count(one.broken))
+    if environment.attempts and rate is not None:
+        facts = [
+            f"of {attempt.k} attempts at a task any succeeds in {wording.percent(attempt.any_succeeds, 0)} of tasks "
+            f"(pass@{attempt.k}), all in {wording.percent(attempt.all_succeed, 0)} (pass^{attempt.k})"
+            for attempt in environment.attempts
+            if attempt.k > 1
+        ]
+        if facts:
+            muted(f"{wording.capital('; '.join(facts[:6]))}.")
+
+
+def spread(environment: EnvironmentStory) -> None:
+    """Show how often each total occurred, raw and on the scale."""
+    here = reading()
+    if not environment.distribution:
+        section("Totals of the episodes")
+        muted("No episode was paid, so there are no totals to show.")
+        return
+    figure = pictured_once(
+        ("spread", environment.summary.environment, environment.summary.scale),
+        lambda: distribution(environment, here.tokens, compact=here.compact),
+    )
+    off = environment.left_out.off_scale
+    note = f"scale {rewards.scale_words(environment.summary.scale, declared=environment.summary.declared)}"
+    if off:
+        note += f"; grey: {wording.things(off, 'episode')} outside it"
+    section("Totals of the episodes", note, table=figure.table, key="spread")
+    chart(figure, key="spread")
+
+
+def groups(environment: EnvironmentStory) -> None:
+    """Draw the same by model, split and task; of many tasks those that are paid least."""
+    kinds = [kind for kind in _GROUPS if environment.n_groups.get(kind, 0) > 1]
+    if not kinds:
+        return
+    for kind in kinds:
+        rows = [one for one in environment.groups if one.kind == kind]
+        n = environment.n_groups[kind]
+        note = wording.things(n, kind)
+        if n > len(rows):
+            note += f"; the {wording.count(len(rows))} that are paid least"
+        section(_GROUPS[kind], note)
+        as_table(
+            {
+                kind: [wording.MISSING if one.name is None else wording.plain(one.name) for one in rows],
+                "episodes": [wording.count(one.n) for one in rows],
+                "success": [
+                    wording.MISSING if one.success is None else wording.percent(one.success.rate, 0)
+                    for one in rows
+                ],
+                "95% interval": [rewards.share_limits(one.success) or wording.MISSING for one in rows],
+                "average": [rewards.average(one.average) for one in rows],
+                "95% of average": [rewards.amount_limits(one.average) or wording.MISSING for one in rows],
+                "none paid": [wording.count(one.without_reward) for one in rows],
+            },
+            alt=f"What {sentences.short(environment.summary.environment)} paid {_GROUPS[kind].lower()}",
+        )
+
+
+# Patterns and findings
+
+
+_LINKED: Final = 4
+_NUMBERS: Final = 3
+"""Episodes that a finding leads to at first, and numbers of the steps of each that are written."""
+_SHOWN: Final = 5
+"""Steps of one of them that are drawn below a critical finding."""
+_FEWEST: Final = 10
+_ICONS: Final[dict[Severity, str]] = {
+    "critical": "error",
+    "warning": "warning",
+    "notice": "info",
+    "info": "check_circle",
+}
+
+
+def pattern(story: EnvironmentStory) -> None:
+    """Show each pattern in words with its certainty; too few episodes show none."""
+    section("Pattern", rewards.pattern_note(story))
+    patterns = story.design.patterns
+    if not patterns:
+        paid = story.summary.n - story.summary.without_reward
+        muted(
+            f"A pattern needs {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
+            if paid < _FEWEST
+            else "None of the six patterns fits."
+        )
+        return
+    small_table(
+        {
+            "the reward is": [f"**{rewards.PATTERN_WORDS[one.pattern]}**" for one in patterns],
+            "which means": [rewards.PATTERN_MEANS[one.pattern] for one in patterns],
+            "shown by": [f"{wording.count(one.n_showing)} of {wording.count(one.n)}" for one in patterns],
+            "certainty": [rewards.certainty(one.certainty) for one in patterns],
+        },
+        alt="Patterns of the reward, and how many random samples of its episodes show each",
+    )
+    muted(rewards.PATTERN_CERTAINTY)
+
+
+def findings(story: EnvironmentStory) -> None:
+    """Show findings with certainty, remedy, and links to the steps; the gravest first."""
+    listed = story.design.findings
+    section("What may be wrong", wording.things(len(listed), "finding") if listed else "")
+    if not listed:
+        muted(
+            "Nothing was found."
+            if story.summary.n >= _FEWEST
+            else f"Most patterns need {_FEWEST} episodes on; nothing was found in {wording.count(story.summary.n)}."
+        )
+        return
+    order = rewards.by_gravity(one.kind for one in listed)
+    for finding in sorted(listed, key=lambda one: order.index(one.kind)):
+        _finding(finding)
+
+
+def _finding(finding: Finding) -> None:
+    severity = rewards.FINDING_SEVERITY[finding.kind]
+    colour = reading().tokens.severities[severity]
+    icon = f':color[:material/{_ICONS[severity]}:]{{foreground="{colour}"}}'
+    name = rewards.FINDING_WORDS[finding.kind]
+    with st.container(border=True, gap="xsmall"):
+        sure = small(rewards.certainty_words(finding))
+        st.markdown(
+            f"{icon}&nbsp; **{name}.** {wording.literal(finding.seen)} {sure}"
+            f"  \n:gray[{wording.literal(finding.advice)}]"
+        )
+        steps = _by_episode(finding.steps)
+        _links(steps[:_LINKED])
+        if len(steps) > _LINKED:
+            with st.expander(f"{wording.count(len(steps) - _LINKED)} more episodes"):
+                _links(steps[_LINKED:])
+        if severity == "critical" and steps:
+            uid, numbers = steps[0]
+            _example(uid, numbers[0])
+
+
+def _example(uid: str, named: int) -> None:
+    """Draw the steps of an episode from a named one on, or from the earlier one that it repeats."""
+    steps = queries.episode(uid).steps
+    repeated = next((one.same_as for one in steps if one.number == named), None)
+    first = named if repeated is None else repeated
+    shown = [one for one in steps if one.number >= first][:_SHOWN]
+    muted(f"{short(uid, 24)} from step {wording.count(first)} on:")
+    small_table(
+        {
+            "step": [wording.count(one.number) for one in shown],
+            "what": [wording.literal(step_name(one)) for one in shown],
+            "asked": [wording.literal(step_request(one)) for one in shown],
+            "reward": [Words("none") if one.reward is None else wording.paid(one.reward) for one in shown],
+        },
+        alt=f"{wording.things(len(shown), 'step')} of an episode with this finding",
+    )
+
+
+def _by_episode(steps: Sequence[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+    """Return the numbers of the steps of each episode.
+
+    >>> _by_episode([("a", 1), ("b", 0), ("a", 3)])
+    [('a', [1, 3]), ('b', [0])]
+    """
+    numbers: dict[str, list[int]] = {}
+    for uid, number in steps:
+        numbers.setdefault(uid, []).append(number)
+    return [*numbers.items()]
+
+
+def _links(episodes: Sequence[tuple[str, list[int]]]) -> None:
+    """Draw a link to the first of these steps in each episode."""
+    with st.container(horizontal=True, gap="small"):
+        for uid, numbers in episodes:
+            named = ", ".join(wording.count(number) for number in numbers[:_NUMBERS])
+            more = " …" if len(numbers) > _NUMBERS else ""
+            parameters = {address.EPISODE: uid, address.STEP: str(numbers[0])}
+            steps = "step" if len(numbers) == 1 else "steps"
+            link(pages.EPISODE, f"{short(uid, 24)}, {steps} {named}{more}", **parameters)
+
+
+# Models on the same tasks
+
+
+MODELS: Final = "compared"
+BY: Final = "compared_by"
+_MOST: Final = 6
+_BY: Final[tuple[Compared, ...]] = ("reward", "success")
+
+
+def contest(story: EnvironmentStory) -> None:
+    """Draw the models to compare, and their differences on the tasks that both attempted."""
+    models = story.summary.models
+    if len(models) < 2:
+        return
+    head = st.container(gap="small")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        chosen = st.multiselect(
+            "Models",
+            models,
+            default=list(models[:_MOST]),
+            max_selections=_MOST,
+            format_func=wording.plain,
+            key=MODELS,
+            bind="query-params",
+        )
+        by = st.segmented_control(
+            "By",
+            _BY,
+            default="reward",
+            required=True,
+            format_func=lambda name: "Reward" if name == "reward" else "Success",
+            key=BY,
+            bind="query-params",
+        )
+    if len(chosen) < 2:
+        with head:
+            section("Models on the same tasks")
+            muted("Choose two models or more.")
+        return
+    try:
+        comparison = queries.compared(story.summary.environment, tuple(chosen), by)
+    except InvalidInput as problem:
+        with head:
+            section("Models on the same tasks")
+            muted(wording.literal(str(problem)))
+        return
+    _shown(comparison, head)
+
+
+def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator) -> None:
+    here = reading()
+    names = tuple(one.model for one in comparison.models)
+    figure = pictured_once(
+        ("contest", comparison.environment, names, comparison.compared),
+        lambda: pairs(comparison, here.tokens, compact=here.compact),
+    )
+    note = "differences by task, 95% interval; filled: apart with all pairs at once (Holm, 5%)"
+    with head:
+        section("Models on the same tasks", note, table=figure.table, key="contest")
+    for line in rewards.contest(comparison):
+        st.markdown(line)
+    chart(figure, key="contest")
+
+
+# Scale
+
+
+_FIELDS: Final = ("lo", "hi", "threshold", "base", "step_lo", "step_hi")
+_KEY: Final = "scale "
+
+
+def scale_form(story: EnvironmentStory) -> None:
+    """Show the scale in force, and a form that previews how many episodes another scale makes a success."""
+    one = story.summary
+    section(
+        "Scale", f"in force: {rewards.scale_words(one.scale, declared=one.declared)}, {_threshold(story)}"
+    )
+    if not reading().may("settings"):
+        return
+    _guess(story)
+    with st.container(border=True):
+        scale = _fields(story)
+        try:
+            answer = queries.preview_declare(one.environment, scale)
+        except ArmscopeError as problem:
+            st.markdown(f":red[:material/error:] {wording.literal(str(problem))}")
+            answer = None
+        if answer is not None:
+            st.markdown(rewards.scale_effect(answer, is_known=one.success is not None))
+            if rewards.keeps_threshold(answer):
+                question = f"Success is still above {answer.scale.threshold:g}, as before. Is that meant?"
+                st.markdown(f":orange[:material/warning:] {question}")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                "Declare this scale",
+                type="primary",
+                icon=":material/check:",
+                key="declare scale",
+                disabled=answer is None or answer.scale == answer.before,
+                on_click=actions.declare_scale,
+                args=(one.environment, scale),
+            )
+            st.markdown(
+                small("Nothing is sent yet. Rewards stay as they were paid, and it can be undone."),
+                width="content",
+            )
+        result("scale")
+
+
+def _threshold(story: EnvironmentStory) -> Words:
+    return f"success {threshold(story.summary.scale)}"
+
+
+def _guess(story: EnvironmentStory) -> None:
+    """Offer a scale that holds all totals, where some lie outside the one in force; with its evidence."""
+    guess = story.summary.guess
+    if guess is None:
+        return
+    reach = f"{wording.paid(guess.lowest)} to {wording.paid(guess.highest)}"
+    ends = wording.signed_minus(f"{guess.lo:g} to {guess.hi:g}")
+    muted(
+        f"{wording.count(guess.n_outside)} of {wording.things(guess.n, 'episode')} with a reward lie outside: they "
+        f"reach from {reach}. All would lie on {ends}."
+    )
+    st.button(
+        f"Fill in {ends}",
+        key="fill in the guess",
+        type="tertiary",
+        icon=":material/edit:",
+        on_click=_fill_in,
+        args=(
+            story.summary.environment,
+            {
+                "lo": guess.lo,
+                "hi": guess.hi,
+                "threshold": _moved(story.summary.scale, guess.lo, guess.hi),
+            },
+        ),
+    )
+
+
+def _moved(scale: Scale, lo: float, hi: float) -> float:
+    """Return the threshold of a scale at the same share of other ends.
+
+    >>> _moved(Scale(lo=0, hi=1, threshold=0.9), 0, 100)
+    90.0
+    """
+    share = (scale.threshold - scale.lo) / (scale.hi - scale.lo)
+    return round(lo + share * (hi - lo), 6)
+
+
+def _fill_in(environment: str, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        st.session_state[_key(environment, name)] = value
+
+
+def _fields(story: EnvironmentStory) -> dict[str, Any]:
+    """Draw the fields and return their values; each starts with the value in force."""
+    environment, scale = story.summary.environment, story.summary.scale
+    if (
+        st.session_state.get(_key(environment, "seen")) != scale
+        or _key(environment, "lo") not in st.session_state
+    ):
+        # The scale in force has changed, or the fields were not drawn meanwhile: fill them in again.
+        _fill_in(environment, {name: getattr(scale, name) for name in _FIELDS})
+        st.session_state[_key(environment, "seen")] = scale
+    values: dict[str, Any] = {}
+    first, second = st.container(horizontal=True), st.container(horizontal=True)
+    with first:
+        for name, words in (
+            ("lo", "Lowest total or final reward"),
+            ("hi", "Highest"),
+            ("threshold", "Success is above"),
+        ):
+            values[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
+    with second:
+        values["base"] = st.segmented_control(
+            "Success goes by",
+            BASES,
+            required=True,
+            format_func=lambda name: "The total" if name == "total" else "The final reward",
+            key=_key(environment, "base"),
+        )
+        for name, words in (("step_lo", "Lowest payment of a step"), ("step_hi", "Highest")):
+            values[name] = st.number_input(words, key=_key(environment, name), format="%.6g", step=0.1)
+    return values
+
+
+def _key(environment: str, name: str) -> str:
+    return f"{_KEY}{name} {environment}"

@@ -1,0 +1,441 @@
+"""Widgets of the page of an episode: its figures, its steps as a picture and a table, its runs, and its credit.
+
+The address holds the step that a click on the picture chose. Cells are text cells, which Streamlit shows as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import streamlit as st
+
+from core.errors import NotApplicable, NotFound, UnknownRun
+from core.flows.queries import CreditPreview, CreditView, EpisodeView, StepView
+from core.records.arm import MICRO
+from core.records.episode_credit import CREDIT_RULES, CreditRule, CreditShare
+from dashboard import actions, pages, queries, sentences, wording
+from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
+from dashboard.reading import cached_figure, pictured_once, reading
+from dashboard.sentences import rewards
+from dashboard.sentences.texts import how_to_keep
+from dashboard.widgets import address, run_table
+from dashboard.widgets.charts import chart
+from dashboard.widgets.empty import not_named, quoted
+from dashboard.widgets.navigation import link
+from dashboard.widgets.opening import opening_table
+from dashboard.widgets.paging import neighbour
+from dashboard.widgets.results import result
+from dashboard.widgets.transcript import conversation
+from dashboard.widgets.undo_button import offered_undo
+from dashboard.widgets.words import both_ends, chipped, muted, section, small, small_table
+from dashboard.wording import Markdown, Words
+
+_TRANSCRIPTS: Final = 3
+"""Runs of an episode whose transcripts are drawn; the others are a click away."""
+
+
+def requested() -> EpisodeView | None:
+    """Return the episode that the address names; where it names none, or one that isn't there, what to do instead."""
+    name = st.query_params.get(address.EPISODE, "")
+    if name:
+        with suppress(NotFound):
+            return queries.episode(name)
+    not_named(
+        "episode",
+        name,
+        unnamed="This page shows one episode, step by step.",
+        unknown=f"No episode is recorded as {quoted(name)}.",
+        needed="the uid of an episode",
+        to_do="**Choose an episode** on the page of episodes, or list environments.",
+        listed_by="episodes",
+    )
+    link(pages.EPISODES, "All episodes")
+    return None
+
+
+def finding(episode: EpisodeView) -> None:
+    """Show the critical finding of its environment that names it."""
+    words = rewards.finding_of_episode(queries.environment(episode.environment), episode.uid)
+    if words is not None:
+        st.markdown(f":red[:material/error:] {words}")
+
+
+def links(episode: EpisodeView) -> None:
+    """Draw links to the episodes before and after in time, and to the run of the episode."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for words, icon, uid in (
+            ("Previous episode", ":material/chevron_left:", episode.older),
+            ("Next episode", ":material/chevron_right:", episode.newer),
+        ):
+            neighbour(words, icon, {address.EPISODE: uid, address.STEP: None})
+        link(pages.ENVIRONMENT, "Its environment", **{address.ENVIRONMENT: episode.environment})
+        st.space("stretch")
+        for uid in episode.runs if len(episode.runs) == 1 else ():
+            with suppress(UnknownRun):
+                if session := queries.run(uid).facts.session:
+                    link(pages.SESSION, "Its session", **{address.SESSION: session})
+            link(pages.RUN, "Its run", **{address.RUN: uid})
+
+
+def figures(episode: EpisodeView) -> None:
+    """Draw total, final reward, steps and where it lies on the scale; then the id to copy."""
+    with st.container(horizontal=True, gap="medium"):
+        st.metric("Total", _amount(episode.total))
+        st.metric("Final reward", _amount(episode.final), help="What the last step that counts was paid.")
+        if episode.scale.gamma < 1:
+            discount = f"Each later step counts {episode.scale.gamma:g} times as much as the one before it."
+            st.metric("Discounted return", _amount(episode.discounted), help=discount)
+        st.metric(
+            "On the scale",
+            "outside"
+            if episode.normalised is None and episode.total is not None
+            else _amount(episode.normalised),
+            help=f"Where its {episode.scale.base} lies, 0 the lowest and 1 the highest, on "
+            f"{sentences.ends(episode.scale)}.",
+        )
+        st.metric("Steps", wording.count(episode.n_steps), help=sentences.steps_note(episode))
+        st.metric("Success", {True: "yes", False: "no", None: "unknown"}[episode.success])
+    with both_ends():
+        st.markdown(f":gray[{sentences.episode_verdict(episode)}]", width="content")
+        st.code(episode.uid, language=None, width="content", wrap_lines=True)
+
+
+def _amount(value: float | None) -> Words:
+    return Words("none" if value is None else wording.paid(value))
+
+
+def parts(episode: EpisodeView) -> None:
+    """Show the named parts of the episode's reward."""
+    if not episode.parts:
+        return
+    section("Parts", "what the environment reports with the reward")
+    small_table(
+        {
+            "part": [wording.literal(part.name) for part in episode.parts],
+            "value": [wording.paid(part.value) for part in episode.parts],
+            "what": ["part of the reward" if part.kind == "reward" else "measure" for part in episode.parts],
+        },
+        alt="Parts of the reward, and measures",
+    )
+
+
+def conversations(episode: EpisodeView) -> None:
+    """Draw the transcripts of its first runs."""
+    for number, uid in enumerate(episode.runs[:_TRANSCRIPTS], start=1):
+        with suppress(UnknownRun):
+            conversation(
+                queries.run(uid),
+                title="Conversation" if len(episode.runs) == 1 else f"Run {number} of the episode",
+            )
+
+
+def runs(episode: EpisodeView) -> None:
+    """Draw the runs made in it, and what their arms did; a click opens one."""
+    episode_runs = queries.episode_runs(episode.uid)
+    if not episode_runs.n:
+        section("Runs made in it")
+        muted("This episode has no active run, so it can credit no arm.")
+        return
+    note = wording.things(episode_runs.n, "run")
+    if episode_runs.n > len(episode_runs.rows):
+        note += f"; the latest {len(episode_runs.rows)} are shown"
+    section("Runs made in it", f"{note}; a click opens one")
+    run_table.table(episode_runs.rows)
+    section(
+        "Their arms",
+        f"{wording.things(len(episode_runs.arms), 'arm')}, the most used first; a click opens one",
+    )
+    run_table.arms([(one.arm, one.n_in, one.n_used) for one in episode_runs.arms])
+
+
+# Steps
+
+
+ON_A_PAGE: Final = 100
+_TEXT_PX: Final = 260
+_LONG_CHARS: Final = 1_000
+_CELL_CHARS: Final = 200
+_PHONE: Final = {"step": 58, "what": 136, "reward": 78, "so far": 78}
+_WIDTHS: Final = {
+    "step": 70,
+    "what": 210,
+    "answered": 128,
+    "reward": 84,
+    "so far": 84,
+    "state": 226,
+    "asked": 200,
+    "answered with": 200,
+    "at, UTC": 112,
+    "characters in": 104,
+    "characters out": 108,
+}
+_RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "characters out"})
+
+
+def pointed_at(episode: EpisodeView) -> int | None:
+    """Return the number of the step that the address names, if there is one by it."""
+    text = st.query_params.get(address.STEP, "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        return None
+    return next((one.number for one in episode.steps if one.number == int(text)), None)
+
+
+def picture(view: EpisodeView) -> None:
+    """Draw reward by step and running total; several steps to a column where there are more than fit."""
+    here, at = reading(), pointed_at(view)
+    if not view.steps:
+        section("Reward by step")
+        muted("No step was recorded.")
+        return
+    figure = pictured_once(
+        ("episode", view.uid, at), lambda: episode(view, here.tokens, compact=here.compact, at=at)
+    )
+    each = per_column(len(view.steps), COMPACT_COLUMNS if here.compact else MAX_COLUMNS)
+    note = sentences.picture_note(view, each=each)
+    section("Reward by step", note, table=figure.table, key="episode")
+    chart(figure, key="episode")
+
+
+def step_table(episode: EpisodeView) -> None:
+    """Draw the steps around the one that is pointed at, with the way to earlier and later ones."""
+    if not episode.steps:
+        return
+    at = pointed_at(episode)
+    index = 0 if at is None else next(n for n, one in enumerate(episode.steps) if one.number == at)
+    first = index - index % ON_A_PAGE
+    rows = episode.steps[first : first + ON_A_PAGE]
+    has_texts = any(one.asked or one.answered for one in episode.steps)
+    note = sentences.steps_note(episode)
+    section("Its steps", f"{note}; click one for its request and answer" if has_texts else note)
+    if not has_texts and not reading().presenting:
+        keeps, may_read = reading().frame.settings.keep_texts, reading().context.may("read_texts")
+        muted(how_to_keep(keeps=keeps, may_read=may_read, of=Words("episode")))
+    if len(episode.steps) > ON_A_PAGE:
+        _paging(episode, first)
+    actor = reading().context.actor
+    frame = cached_figure(("steps", episode.uid, first, at, actor), lambda: _to_arrow(rows, at))
+    config: dict[str, Any] = {
+        head: st.column_config.TextColumn(
+            Markdown(head), width=width, alignment="right" if head in _RIGHT else None
+        )
+        for head, width in _WIDTHS.items()
+    }
+    row = opening_table(
+        frame,
+        config,
+        _PHONE,
+        name=f"steps {episode.uid} {first}",
+        rest="step",
+        alt=f"Steps {rows[0].number} to {rows[-1].number} of this episode: what was called, and what it was paid",
+    )
+    if row is not None and rows[row].number != at:
+        address.say({address.STEP: str(rows[row].number)})
+        st.rerun()
+
+
+def step_texts(episode: EpisodeView) -> None:
+    """Show the selected step's request and answer, where stored and permitted; as plain text."""
+    at = pointed_at(episode)
+    step = next((one for one in episode.steps if one.number == at), None)
+    if step is None or not (step.asked or step.answered):
+        return
+    section(f"Step {wording.count(step.number)}", "request and answer, word for word")
+    for head, text in (("Asked", step.asked), ("Answered", step.answered)):
+        if text:
+            muted(head)
+            with st.container(border=True, height=_TEXT_PX if len(text) > _LONG_CHARS else "content"):
+                st.text(wording.plain(text))
+
+
+def _paging(episode: EpisodeView, first: int) -> None:
+    after = first + ON_A_PAGE
+    earlier = str(episode.steps[first - ON_A_PAGE].number) if first else None
+    later = str(episode.steps[after].number) if after < len(episode.steps) else None
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        neighbour("Earlier steps", ":material/chevron_left:", {address.STEP: earlier})
+        neighbour("Later steps", ":material/chevron_right:", {address.STEP: later})
+        last = min(after, len(episode.steps))
+        muted(f"{wording.count(first + 1)} to {wording.count(last)} of {wording.count(len(episode.steps))}")
+
+
+def _to_arrow(rows: Sequence[StepView], at: int | None) -> pa.Table:
+    year = reading().frame.last_at_ms
+    cells: dict[str, Sequence[str]] = {
+        "step": [f"{'→ ' if one.number == at else ''}{one.number:,}" for one in rows],
+        "what": [sentences.step_name(one) for one in rows],
+        "answered": [sentences.step_kind(one) for one in rows],
+        "reward": ["none" if one.reward is None else wording.paid(one.reward) for one in rows],
+        "so far": [wording.MISSING if one.running is None else wording.paid(one.running) for one in rows],
+        "state": [sentences.step_state(one) for one in rows],
+        "asked": [_cut(one.asked) for one in rows],
+        "answered with": [_cut(one.answered) for one in rows],
+        "at, UTC": [wording.written_minute(one.at, year_of_ms=year) for one in rows],
+        "characters in": [_count(one.n_chars_in) for one in rows],
+        "characters out": [_count(one.n_chars_out) for one in rows],
+    }
+    unknown = {"at, UTC", "characters in", "characters out", "state", "asked", "answered with"}
+    return pa.table(
+        {
+            head: pa.array(column, type=pa.string())
+            for head, column in cells.items()
+            if head not in unknown or set(column) - {wording.MISSING, ""}
+        }
+    )
+
+
+def _cut(text: str | None) -> str:
+    """Return the beginning of a text, on one line."""
+    return " ".join(wording.plain((text or "")[:_CELL_CHARS]).split()) or wording.MISSING
+
+
+def _count(number: int | None) -> str:
+    return wording.MISSING if number is None else wording.count(number)
+
+
+# Credit
+
+
+_SHOWN: Final = 12
+_RULE: Final = "credit rule"
+_WORDS: Final[dict[CreditRule, str]] = {
+    "off": "No arm",
+    "equal": "All",
+    "step": "By payment",
+    "referenced": "Referenced",
+}
+_MEANS: Final[dict[CreditRule, str]] = {
+    "off": "no arm is credited",
+    "equal": "all arms in the prompts of its runs share alike",
+    "step": "the tools called in paid steps share, each by the size of its payments",
+    "referenced": "the arms that its runs referenced share alike",
+}
+
+
+def credit(episode: EpisodeView) -> None:
+    """Show the credit in force, and the preview of another; the button sends it."""
+    if not episode.runs:
+        return
+    standing = episode.credit
+    section("Credit", "what this episode was worth, to arms of its runs; off by default")
+    _in_force(standing)
+    if not reading().may("credit"):
+        return
+    left, right = st.columns([5, 7], gap="large")
+    with left, st.container(border=True):
+        rule = _chosen(standing)
+        try:
+            preview = queries.preview_credit(episode.uid, rule)
+        except NotApplicable as problem:
+            preview = None
+            st.markdown(f":yellow[:material/warning:] {wording.literal(str(problem))}")
+        if preview is not None and preview.answer.why:
+            st.markdown(f":yellow[:material/warning:] {wording.literal(preview.answer.why)}")
+        _send(episode, rule, preview)
+    with right:
+        if preview is not None:
+            _effect(preview)
+
+
+def _in_force(standing: CreditView | None) -> None:
+    if standing is None or standing.rule == "off":
+        muted("No arm is credited.")
+        return
+    by, at = wording.literal(standing.by), wording.written_minute(standing.at)
+    worth = "" if standing.reward is None else f", worth {standing.reward:.3f} of 1"
+    words = f"In force: {wording.literal(standing.id)}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
+    if not standing.fits:
+        words += (
+            " **The same rule would give another credit now**: the episode, its runs or its scale changed."
+        )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(words, width="stretch")
+        back = offered_undo(_Act(standing.id, standing.by, undone=False))
+        if back is not None:
+            st.button(
+                back,
+                type="tertiary",
+                icon=":material/undo:",
+                key=f"take back {standing.id}",
+                on_click=actions.take_back,
+                args=(standing.id,),
+                kwargs={"at": "credit"},
+            )
+
+
+class _Act(NamedTuple):
+    """The act that gave a credit."""
+
+    id: str
+    actor: str
+    undone: bool
+
+
+def _chosen(standing: CreditView | None) -> CreditRule:
+    begin: CreditRule = "referenced" if standing is None else standing.rule
+    rule = st.segmented_control(
+        "Who shares",
+        CREDIT_RULES,
+        default=begin,
+        required=True,
+        format_func=lambda name: _WORDS[name],
+        key=_RULE,
+    )
+    muted(wording.capital(_MEANS[rule]) + ".")
+    return rule
+
+
+def _send(episode: EpisodeView, rule: CreditRule, preview: CreditPreview | None) -> None:
+    would = preview is not None and preview.answer.id is not None and not preview.answer.repeated
+    st.button(
+        "Credit it" if rule != "off" else "Credit no arm",
+        type="primary",
+        icon=":material/check:",
+        key="credit episode",
+        disabled=not would,
+        on_click=actions.credit,
+        args=(episode.uid, rule),
+    )
+    st.markdown(small("Nothing is sent yet. It counts as one lagged observation in all. It can be undone."))
+    result("credit")
+
+
+def _effect(preview: CreditPreview) -> None:
+    """Draw each arm's share, and how far its mean would move."""
+    answer = preview.answer
+    if not answer.shares and not preview.effects:
+        muted("It would move no arm.")
+        return
+    worth = "" if answer.reward is None else f"; the episode is worth {answer.reward:.3f} of 1"
+    moved = f"{wording.count(preview.n_moved)} of {wording.things(preview.n_arms, 'arm')} would move"
+    st.markdown(f"**What it would change.** {moved}{worth}.")
+    shares = _shares(answer.shares)
+    effects = {one.arm: one for one in preview.effects}
+    names = list(dict.fromkeys([*effects, *sorted(shares, key=lambda arm: -shares[arm])]))
+    small_table(
+        {
+            "arm": [chipped(arm) for arm in names[:_SHOWN]],
+            "share": [f"{shares.get(arm, 0) / MICRO:.3f}" for arm in names[:_SHOWN]],
+            "mean now": [
+                wording.mean(effects[arm].before.mean, 3) if arm in effects else wording.MISSING
+                for arm in names[:_SHOWN]
+            ],
+            "after": [
+                f"**{wording.mean(effects[arm].after.mean, 3)}**" if arm in effects else wording.MISSING
+                for arm in names[:_SHOWN]
+            ],
+        },
+        alt="Arms that would be credited, with their means now and after",
+    )
+    if len(names) > _SHOWN:
+        muted(f"and {wording.things(len(names) - _SHOWN, 'other arm')}.")
+
+
+def _shares(shares: tuple[CreditShare, ...]) -> dict[str, int]:
+    """Return each arm's share over all runs, in millionths."""
+    totals: dict[str, int] = {}
+    for share in shares:
+        totals[share.arm] = totals.get(share.arm, 0) + share.weight_micro
+    return totals

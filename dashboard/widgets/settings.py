@@ -1,0 +1,585 @@
+"""Widgets of the settings page: the form of drafts and their effect, the rubrics, and the history of changes.
+
+A draft begins from the value in force. If another person changes the setting meanwhile, the draft shows it and can't
+be sent. Settings without a draft follow the value in force.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple, cast, get_args
+
+import msgspec
+import streamlit as st
+
+from core.records.arm import ARM_TYPES, ArmType
+from core.records.bill import ModelPrices
+from core.records.judging import Crediting, Graders
+from core.records.learner import LearnerSettings, Mode, Sticky
+from core.records.review import RubricRow
+from core.records.run import Phase
+from dashboard import actions, queries, sentences, wording
+from dashboard.reading import reading
+from dashboard.widgets.empty import command
+from dashboard.widgets.results import result
+from dashboard.widgets.tables import ACT_PX
+from dashboard.widgets.undo_button import history
+from dashboard.widgets.words import muted, small, small_table
+from dashboard.wording import Markdown, Words
+
+_PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
+_MODES: Final[tuple[Mode, ...]] = ("standard", "openclaw")
+_PERCENT_DIGITS: Final = 9
+_CHOICE_WORDS: Final = {
+    "active": "Active",
+    "passive": "Passive",
+    "standard": "Standard",
+    "openclaw": "OpenClaw",
+    "all": "All",
+    "model": "Model",
+    "human": "Human",
+    "none": "None",
+    "equal": "Equal",
+    "referenced": "Referenced",
+    "run": "Each run",
+    "session": "The session",
+}
+_GRADERS: Final[tuple[Graders, ...]] = get_args(Graders)
+_CREDITING: Final[tuple[Crediting, ...]] = get_args(Crediting)
+_ON: Final = ("off", "on")
+_THRESHOLDS: Final = {"sft": "Fine-tuning, silver", "preference": "Preference pairs", "gold": "Gold"}
+_FEW_LINES_PX: Final = 100
+_LINES_PX: Final = 160
+_PRIOR_PX: Final = 108
+
+Raw = Any
+"""Content of a widget."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A setting's widget: draw it, write into it, read from it (`ValueError` has the reason).
+
+    A field with ``parts`` has a widget for each, whose keys end with its name; its value is a tuple.
+    """
+
+    draw: Callable[[Words, str], object]
+    write: Callable[[Any], Raw]
+    read: Callable[[Raw], object]
+    parts: tuple[str, ...] = ()
+
+
+def _choice(options: tuple[str, ...]) -> Field:
+    return Field(
+        draw=lambda label, key: st.segmented_control(
+            label,
+            options,
+            key=key,
+            required=True,
+            format_func=lambda name: _CHOICE_WORDS[name],
+            persist_state="page",
+        ),
+        write=str,
+        read=str,
+    )
+
+
+def _whole() -> Field:
+    return Field(
+        draw=lambda label, key: st.number_input(label, key=key, step=1, format="%d", persist_state="page"),
+        write=int,
+        read=_int,
+    )
+
+
+def _int(raw: Raw) -> object:
+    if raw is None:
+        raise ValueError("It must be a whole number, got nothing.")
+    return int(raw)
+
+
+def _on_or_off() -> Field:
+    return Field(
+        draw=lambda label, key: st.segmented_control(
+            label,
+            _ON,
+            key=key,
+            required=True,
+            format_func=str.capitalize,
+            persist_state="page",
+        ),
+        write=lambda value: "on" if value else "off",
+        read=lambda raw: raw == "on",
+    )
+
+
+def _lines() -> Field:
+    return Field(
+        draw=lambda label, key: st.text_area(label, key=key, height=_LINES_PX, persist_state="page"),
+        write="\n".join,
+        read=lambda raw: [line.strip() for line in (raw or "").splitlines() if line.strip()],
+    )
+
+
+def _percent(raw: Raw) -> object:
+    if raw is None:
+        raise ValueError("It must be a number from 0 to 100, got nothing.")
+    if not 0 <= raw <= 100:
+        raise ValueError(f"It must be 0 to 100, got {raw:g}.")
+    return round(float(raw) / 100, _PERCENT_DIGITS)
+
+
+def _draw_priors(_label: Words, key: str) -> None:
+    """Draw a row for each type; rows stay rows on a phone."""
+    _row(*(partial(st.markdown, small(head), width=_PRIOR_PX) for head in ("type", "alpha", "beta")))
+    for kind in ARM_TYPES:
+        chip = wording.chip(kind, reading().tokens.types[kind].streamlit)
+
+        def number(part: Words, kind: ArmType = kind) -> object:
+            return st.number_input(
+                f"{kind}, {part}",
+                key=f"{key} {kind} {part}",
+                step=0.5,
+                format="%g",
+                label_visibility="collapsed",
+                width=_PRIOR_PX,
+                persist_state="page",
+            )
+
+        _row(
+            partial(st.markdown, chip, width=_PRIOR_PX),
+            partial(number, Words("alpha")),
+            partial(number, Words("beta")),
+        )
+
+
+def _row(*cells: Callable[[], object]) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for cell in cells:
+            cell()
+
+
+def _read_priors(raw: Raw) -> object:
+    if any(value is None for value in raw):
+        raise ValueError("Every prior must have two numbers, got nothing for one.")
+    numbers = [round(float(value) * 1e6) for value in raw]
+    return {
+        kind: {"alpha_micro": numbers[2 * at], "beta_micro": numbers[2 * at + 1]}
+        for at, kind in enumerate(ARM_TYPES)
+    }
+
+
+def _draw_thresholds(_label: str, key: str) -> None:
+    """Draw the three in a row."""
+    for column, name in zip(st.columns(3), _THRESHOLDS, strict=True):
+        with column:
+            st.number_input(
+                _THRESHOLDS[name], key=f"{key} {name}", step=0.05, format="%g", persist_state="page"
+            )
+
+
+def _read_thresholds(raw: Raw) -> object:
+    if any(value is None for value in raw):
+        raise ValueError("Every threshold must be a number from 0 to 1, got nothing for one.")
+    return {name: round(float(value), _PERCENT_DIGITS) for name, value in zip(_THRESHOLDS, raw, strict=True)}
+
+
+def _write_numbers(numbers: dict[str, float]) -> Raw:
+    return "\n".join(f"{name} = {str(number).removesuffix('.0')}" for name, number in sorted(numbers.items()))
+
+
+def _read_numbers(raw: Raw, *, form: str) -> object:
+    """Return the numbers of lines; prices by part are JSON."""
+    numbers: dict[str, object] = {}
+    for line in (raw or "").splitlines():
+        if not line.strip():
+            continue
+        name, equals, number = line.rpartition("=")
+        try:
+            is_json = number.lstrip().startswith(("{", "["))
+            numbers[name.strip()] = json.loads(number) if is_json else float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ValueError(f"A line must read {form}, got {line.strip()[:60]!r}.")
+    return numbers
+
+
+def _write_prices(prices: Mapping[str, ModelPrices]) -> Raw:
+    return "\n".join(f"{model} = {sentences.price_text(prices[model])}" for model in sorted(prices))
+
+
+FIELDS: Final[dict[str, Field]] = {
+    "phase": _choice(_PHASES),
+    "mode": _choice(_MODES),
+    "baseline_rate": Field(
+        draw=lambda label, key: st.number_input(label, key=key, step=1.0, format="%g", persist_state="page"),
+        write=lambda value: round(value * 100, _PERCENT_DIGITS - 2),
+        read=_percent,
+    ),
+    "budget_tokens": _whole(),
+    "k": _whole(),
+    "min_pulls": _whole(),
+    "sticky": _choice(get_args(Sticky)),
+    "hold_minutes": _whole(),
+    "seed_arms": _lines(),
+    "excluded_arms": _lines(),
+    "meta_tools": _lines(),
+    "priors": Field(
+        draw=_draw_priors,
+        write=lambda value: tuple(number for pair in sentences.priors_of(value).values() for number in pair),
+        read=_read_priors,
+        parts=tuple(f"{kind} {part}" for kind in ARM_TYPES for part in ("alpha", "beta")),
+    ),
+    "prices": Field(
+        draw=lambda label, key: st.text_area(
+            label, key=key, height=_LINES_PX, placeholder="large = 3", persist_state="page"
+        ),
+        write=_write_prices,
+        read=partial(_read_numbers, form="model = price"),
+    ),
+    "thresholds": Field(
+        draw=_draw_thresholds,
+        write=lambda value: tuple(getattr(value, name) for name in _THRESHOLDS),
+        read=_read_thresholds,
+        parts=tuple(_THRESHOLDS),
+    ),
+    "graders": _choice(_GRADERS),
+    "evaluation_credit": _choice(_CREDITING),
+    "weight_by_agreement": Field(
+        draw=lambda label, key: st.text_area(
+            label, key=key, height=_FEW_LINES_PX, placeholder="mara = 0.5", persist_state="page"
+        ),
+        write=_write_numbers,
+        read=partial(_read_numbers, form="rater = weight"),
+    ),
+    "trusted_graders": _lines(),
+    "keep_texts": _on_or_off(),
+    "personal_numbers": _on_or_off(),
+    "keep_runs_days": _whole(),
+}
+
+
+# Form
+
+
+PART: Final = "part"
+_BASE: Final = "armscope settings seen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drafts:
+    """``changes`` are the drafts by setting, as JSON has them; ``problems`` why some can't be sent."""
+
+    base: LearnerSettings
+    changes: dict[str, object]
+    problems: dict[str, str]
+
+
+def fields() -> Drafts:
+    """Return every setting of the learner, by group; one group has its fields, every group its drafts."""
+    now = reading().frame.settings
+    base = _followed(now)
+    changes: dict[str, object] = {}
+    problems: dict[str, str] = {}
+    groups = sentences.SETTING_GROUPS
+    tabs = st.tabs(
+        [wording.literal(group) for group in groups], key=PART, on_change="rerun", bind="query-params"
+    )
+    notes = {
+        name: _checked(name, base, now, changes, problems) for names in groups.values() for name in names
+    }
+    sound = {name: value for name, value in changes.items() if name not in problems}
+    together = queries.problem_together(sound)
+    if together is not None:
+        for name in _TOGETHER & sound.keys():
+            problems[name], notes[name] = together, wording.literal(together)
+    for tab, names in zip(tabs, groups.values(), strict=True):
+        if tab.open:
+            with tab:
+                _draw_group({name: notes[name] for name in names})
+    return Drafts(base=base, changes=changes, problems=problems)
+
+
+_TOGETHER: Final = frozenset({"seed_arms", "excluded_arms"})
+"""Settings that no arm may be in both of."""
+
+
+_SMALL: Final = frozenset(
+    {
+        "phase",
+        "baseline_rate",
+        "budget_tokens",
+        "k",
+        "min_pulls",
+        "sticky",
+        "hold_minutes",
+        "graders",
+        "evaluation_credit",
+        "keep_runs_days",
+    }
+)
+
+
+def _cells(n_fields: int) -> list[Any]:
+    """Places for small fields, two in a row."""
+    return [cell for _ in range(-(-n_fields // 2)) for cell in st.columns(2, gap="medium")]
+
+
+def _draw_group(notes: dict[str, Markdown]) -> None:
+    """Draw the fields of a group, each with what is wrong with it ("" = nothing)."""
+    cells = iter(_cells(sum(name in _SMALL for name in notes)))
+    for name, problem in notes.items():
+        words = sentences.SETTING_WORDS[name]
+        with next(cells) if name in _SMALL else st.container():
+            FIELDS[name].draw(words.label, _key(name))
+            alone = name not in _SMALL and words.allowed is not None
+            st.markdown(small(f"{words.explains} Allowed: {words.allowed}." if alone else words.explains))
+            if problem:
+                st.markdown(f":red[:material/error:] {problem}")
+    allowed = sentences.allowed([name for name in notes if name in _SMALL])
+    if allowed:
+        st.markdown(small(allowed))
+
+
+def _checked(
+    name: str,
+    base: LearnerSettings,
+    now: LearnerSettings,
+    changes: dict[str, object],
+    problems: dict[str, str],
+) -> Markdown:
+    """Note a draft and what is wrong with it; the same in Markdown, "" where nothing is."""
+    field, raw = FIELDS[name], _raw(name)
+    if raw == field.write(getattr(base, name)):
+        return Words("")
+    try:
+        value = field.read(raw)
+        problem = queries.problem_with(name, value)
+    except ValueError as wrong:
+        value, problem = None, str(wrong)
+    changes[name] = value
+    if getattr(base, name) != getattr(now, name):
+        standing = sentences.setting_value(name, msgspec.to_builtins(getattr(now, name)))
+        problems[name] = "changed by another user"
+        return f"Another user changed it meanwhile; it is **{standing}** now. Discard yours, or begin again."
+    if problem is not None:
+        problems[name] = problem
+        return wording.literal(problem)
+    return Words("")
+
+
+def preview(drafts: Drafts) -> None:
+    """Show the effect of the drafts; nothing is sent yet."""
+    if not drafts.changes:
+        muted("Nothing is changed yet. Change a value, and its effect is shown here before you send it.")
+        return
+    sound = {name: value for name, value in drafts.changes.items() if name not in drafts.problems}
+    before = msgspec.to_builtins(drafts.base)
+    small_table(
+        {
+            "setting": [_label(name) for name in drafts.changes],
+            "now": [sentences.setting_value(name, before[name]) for name in drafts.changes],
+            "after": [
+                ":red[not allowed]"
+                if name in drafts.problems
+                else f"**{sentences.setting_value(name, value)}**"
+                for name, value in drafts.changes.items()
+            ],
+        },
+        alt="Settings now and after",
+    )
+    if sound:
+        shown = queries.preview_settings(sound)
+        for line in sentences.setting_effects(shown):
+            st.markdown(line)
+        movers = sentences.movers_table(shown, reading().tokens)
+        if movers:
+            small_table(movers, alt="Arms whose chance of inclusion or belief would move most")
+
+
+def send(drafts: Drafts) -> None:
+    """Put all drafts in force, or none of them."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            f"Change {wording.things(len(drafts.changes), 'setting')}"
+            if drafts.changes
+            else "Change settings",
+            type="primary",
+            icon=":material/check:",
+            key="send settings",
+            disabled=not drafts.changes or bool(drafts.problems),
+            on_click=_send,
+            args=(drafts,),
+        )
+        st.button(
+            "Discard", type="tertiary", key="discard settings", disabled=not drafts.changes, on_click=_discard
+        )
+    if drafts.changes:
+        st.markdown(small("Nothing is sent yet. A change holds from then on, is logged, and can be undone."))
+    result("settings")
+
+
+def settings_table() -> None:
+    """Draw every setting with its value and meaning, for those who may not change them."""
+    now = reading().frame.settings
+    names = [name for group in sentences.SETTING_GROUPS.values() for name in group]
+    small_table(
+        {
+            "setting": [_label(name) for name in names],
+            "value": [
+                sentences.setting_value(name, msgspec.to_builtins(getattr(now, name))) for name in names
+            ],
+            "meaning": [sentences.SETTING_WORDS[name].explains for name in names],
+        },
+        alt="Settings of the learner",
+    )
+
+
+def _send(drafts: Drafts) -> None:
+    actions.send_settings(drafts.changes, before=drafts.base, after=_discard)
+
+
+def _discard() -> None:
+    """End all drafts; the fields follow what is in force again."""
+    st.session_state.pop(_base_key(), None)
+    for key in [key for key in st.session_state if str(key).startswith(_key(""))]:
+        del st.session_state[key]
+
+
+def _followed(now: LearnerSettings) -> LearnerSettings:
+    """Return the values that drafts began from; fields without a draft get the value in force."""
+    base = cast("LearnerSettings", st.session_state.get(_base_key(), now))
+    for name, field in FIELDS.items():
+        is_there = all(key in st.session_state for key in _keys(name))
+        if is_there and _raw(name) not in (field.write(getattr(base, name)), field.write(getattr(now, name))):
+            continue
+        if not is_there or getattr(base, name) != getattr(now, name):
+            _put(name, field.write(getattr(now, name)))
+        base = msgspec.structs.replace(base, **{name: getattr(now, name)})
+    st.session_state[_base_key()] = base
+    return base
+
+
+def _label(name: str) -> str:
+    return sentences.SETTING_WORDS[name].label.split(",")[0]
+
+
+def _base_key() -> str:
+    return f"{_BASE} {reading().context.learner}"
+
+
+def _key(name: str) -> str:
+    return f"setting {reading().context.learner}/{name}"
+
+
+def _keys(name: str) -> list[str]:
+    """Return keys of a setting's widgets: one, or one for each of its parts."""
+    parts = FIELDS[name].parts
+    return [f"{_key(name)} {part}" for part in parts] if parts else [_key(name)]
+
+
+def _raw(name: str) -> Raw:
+    values = [st.session_state[key] for key in _keys(name)]
+    return tuple(values) if FIELDS[name].parts else values[0]
+
+
+def _put(name: str, raw: Raw) -> None:
+    for key, value in zip(_keys(name), raw if FIELDS[name].parts else [raw], strict=True):
+        st.session_state[key] = value
+
+
+# Rubrics
+
+
+_RUBRICS: Final = "rubrics"
+_RUBRIC_WIDTHS: Final = {
+    "when, UTC": 112,
+    "by": 90,
+    "version": 96,
+    "title": 250,
+    "levels": 370,
+    "criteria": 66,
+    "judged": 66,
+}
+_LINE_CHARS: Final = 54
+_RUBRIC_PHONE: Final = {"act": ACT_PX, "version": 92, "title": 140, "levels": 160}
+
+
+class _Defined(NamedTuple):
+    """The act that a version is; one that is undone is not listed."""
+
+    id: str
+    actor: str
+    undone: bool = False
+
+
+def rubric_table() -> None:
+    """Draw the rubrics, newest first; a version never changes, so that what was judged by it can be read."""
+    rows = queries.rubrics()
+    if not rows:
+        muted("None yet: people judge by the usual four levels. A version is defined with:")
+        st.code(command("rubric add v1 --title TITLE"), language=None, wrap_lines=True)
+        result(_RUBRICS)
+        return
+    year = reading().frame.last_at_ms
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in rows],
+        "by": [wording.plain(one.by) for one in rows],
+        "version": [wording.plain(one.rubric.version) for one in rows],
+        "title": [wording.plain(one.rubric.title or wording.MISSING) for one in rows],
+        "levels": [wording.plain(_levels(one)) for one in rows],
+        "criteria": [wording.count(len(one.rubric.criteria)) for one in rows],
+        "judged": [wording.count(one.n_judged) for one in rows],
+    }
+    acts = [_Defined(one.id, one.by) for one in rows]
+    history(acts, cells, _RUBRIC_WIDTHS, key=_RUBRICS, alt="Versions of the rubric", phone=_RUBRIC_PHONE)
+
+
+def _levels(one: RubricRow) -> str:
+    """Return the levels in a line, cut at its end where a cell has no room."""
+    line = "; ".join(f"{at} {level.words}" for at, level in enumerate(one.rubric.levels, 1))
+    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS].rstrip()} …"
+
+
+# History
+
+
+_CHANGES: Final = "setting changes"
+_CHANGE_WIDTHS: Final = {
+    "when, UTC": 140,
+    "by": 120,
+    "setting": 150,
+    "before": 250,
+    "after": 250,
+    "state": 100,
+}
+_CHANGE_PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
+
+
+def change_table() -> None:
+    """Draw the changes of settings, newest first."""
+    done = queries.setting_changes()
+    if not done:
+        st.markdown(":gray[None yet: all settings are the defaults.]")
+        return
+    newest = reading().frame.last_at_ms
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.minute(one.at_ms, year_of_ms=newest) for one in done],
+        "by": [wording.plain(one.actor) for one in done],
+        "setting": [sentences.SETTING_WORDS[one.name].label.partition(",")[0] for one in done],
+        "before": [wording.plain(sentences.setting_text(one.name, one.before)) for one in done],
+        "after": [wording.plain(sentences.setting_text(one.name, one.value)) for one in done],
+        "state": ["undone" if one.undone else "active" for one in done],
+    }
+    history(
+        done,
+        cells,
+        _CHANGE_WIDTHS,
+        key=_CHANGES,
+        alt="Changes of settings, newest first",
+        phone=_CHANGE_PHONE,
+    )
