@@ -12,7 +12,7 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.review import browsers, last, making, many, open_item, pairs, queue
+from dashboard.widgets.review import making, many, open_item, pairs, queue
 from dashboard.widgets.review.evidence import evidence
 from dashboard.widgets.review.judgement import judgement, rubric
 from dashboard.widgets.words import both_ends, gray, muted, sentence
@@ -47,7 +47,7 @@ def page() -> None:
             with panel("Who judges"):
                 making.people(rows)
             with panel("Browsers without sign-in", still="the queues still work"):
-                browsers.browsers()
+                queue.browsers()
 
 
 def one_by_one(rows: Sequence[QueueRow]) -> None:
@@ -71,7 +71,7 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
         queue.picker(rows, row)
         st.space("stretch")
         queue.browser_name()
-        last.last()
+        queue.last()
     if known.item is None:
         queue.nothing_left(known.progress)
         return

@@ -9,7 +9,7 @@ from dashboard.reading import reading
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.repaired import repaired
-from dashboard.widgets.run import decisions, judging, story
+from dashboard.widgets.run import judging, story
 from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import muted, section, sentence
 
@@ -30,7 +30,7 @@ def page() -> None:
     with panel("Why in, why out", still="the facts above still hold"):
         section("Why in, why out", sentences.selection_note(story_of_run))
         if story_of_run.arms:
-            decisions.table(story_of_run)
+            story.decisions(story_of_run)
             repaired(story_of_run.repairs)
         else:
             muted("No arm was put to the test.")

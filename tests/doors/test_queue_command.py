@@ -17,7 +17,7 @@ def test_known_answers_come_by_option_and_from_a_file(filled: Shell, tmp_path: P
     assert made["n_controls"] == 2
     (row,) = document(filled("queue", "list", "--json"))
     assert row["progress"]["total"] == made["n_items"], "nothing tells how many of the items are checks"
-    assert "1 of a known answer beside them" in "".join(filled(*line, "--control", "r1, success")[1:])
+    assert "and 1 with a known answer" in "".join(filled(*line, "--control", "r1, success")[1:])
 
 
 def test_a_known_answer_that_cannot_be_read_makes_no_queue(filled: Shell, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Head of the review: the mode, the queue with its progress, the next steps at its end, and a browser's name."""
+"""Queue of the review: its mode and progress, the reviewer's last judgements, and the names of browsers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Final, Literal
 import streamlit as st
 
 from core.records.actor import Actor
-from core.records.review import Progress, QueueRow
-from dashboard import wording
+from core.records.browser import BrowserRow
+from core.records.review import MyJudgement, Progress, QueueRow
+from dashboard import actions, queries, reviews, wording
+from dashboard.actions import Flash
 from dashboard.reading import reading
+from dashboard.sentences import judging
 from dashboard.sentences import review as sentences
 from dashboard.widgets import address
 from dashboard.widgets.address import QUEUES, held
@@ -20,8 +23,9 @@ from dashboard.widgets.empty import command, empty
 from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
-from dashboard.widgets.words import muted
-from dashboard.wording import Markdown
+from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.words import both_ends, muted, section, small
+from dashboard.wording import Markdown, Words
 
 _FIELD: Final = "review queue"
 REQUEUE: Final = "Bring back what I skipped"
@@ -210,3 +214,133 @@ def _whose(actor: Actor) -> Markdown:
         f"Your judgements count as those of {wording.literal(actor.name)}{until}. So a later one of the same run "
         "replaces an earlier one of another such browser, and its undo brings that back."
     )
+
+
+# Last judgements
+
+SHOWN: Final = 20
+_HERE: Final = "review last"
+_WIDTHS: Final = {"when, UTC": 116, "queue": 110, "about": 300, "judgement": 110}
+_PHONE: Final = {"act": ACT_PX, "judgement": 90, "about": 150}
+
+
+def last() -> None:
+    """Show the reviewer's last judgements behind a button, each with its undo."""
+    behind = lazy_popover(f"My last {SHOWN}", key="review last", icon=":material/history:")
+    if behind is None:
+        return
+    with behind:
+        rows = [one for one in reviews.my_last(SHOWN) if not one.undone]
+        if not rows:
+            muted("You have no active judgement yet.")
+            result(_HERE)
+            return
+        cells: dict[str, Sequence[object]] = {
+            **sentences.last_table(
+                rows,
+                layers=judging.layer_names(queries.layers()),
+                year_of_ms=reading().frame.last_at_ms,
+            )
+        }
+        cells["act"] = ["Undo"] * len(rows)
+        act_table(
+            cells,
+            _WIDTHS,
+            key=f"my last {rows[0].id} {len(rows)}",
+            alt="My last judgements",
+            phone=_PHONE,
+            on_click=lambda row: actions.take_back(rows[row].id, at=_HERE) if row < len(rows) else None,
+        )
+        _several(rows)
+
+
+def _several(rows: Sequence[MyJudgement]) -> None:
+    """Draw the latest few, as one act."""
+    many = st.number_input("The latest", 1, len(rows), 1, key="review take back")
+    st.button(
+        "Take all of these back",
+        key="review take back all",
+        on_click=_take_back,
+        args=([one.id for one in rows[:many]],),
+    )
+    result(_HERE)
+
+
+def _take_back(acts: Sequence[str]) -> None:
+    def act() -> Flash:
+        return Flash(text=f"{reviews.take_back(acts)} taken back. What they judged is open again.")
+
+    actions.tried("Nothing was taken back.", act, at=_HERE)
+
+
+_BROWSERS: Final = 12
+_HOW: Final = (
+    "People do not sign in here, so a browser gives itself a name. Its judgements count as those of the machine’s "
+    "user until an operator confirms the name. Confirm a name only if you know who uses that browser."
+)
+
+
+def browsers() -> None:
+    """Draw every named browser with its confirmation, or its undo; nothing where there is none."""
+    rows = reviews.browsers()
+    if not rows:
+        return
+    section("Browsers without sign-in", _waiting(rows))
+    with st.container(border=True, gap="xsmall"):
+        for one in rows[:_BROWSERS]:
+            _browser(one)
+        if len(rows) > _BROWSERS:
+            muted(
+                f"{wording.things(len(rows) - _BROWSERS, 'more browser', 'more browsers')}: `armscope browser list`."
+            )
+    result("browser")
+    muted(_HOW)
+
+
+def _browser(one: BrowserRow) -> None:
+    name, person = (wording.literal(wording.plain(text)) for text in (one.name, one.person))
+    counts = f"**{name}** is confirmed" if one.id else f"**{name}** is not signed in, and counts as {person}"
+    with both_ends(wrap=False):
+        st.markdown(f"{counts}  \n{small(_details(one))}", width="stretch")
+        st.button(
+            "Confirm" if one.id is None else "Undo",
+            key=f"browser {one.browser}",
+            type="tertiary",
+            icon=":material/how_to_reg:" if one.id is None else ":material/undo:",
+            help=f"browser {wording.literal(wording.plain(one.browser))}",
+            on_click=_act,
+            args=(one,),
+        )
+
+
+def _details(one: BrowserRow) -> Markdown:
+    year = reading().context.clock()
+    parts = [wording.literal(one.browser.rpartition(" ")[2]), wording.things(one.n_judged, "judgement")]
+    if one.last_ms is not None:
+        parts.append(f"latest {wording.minute(one.last_ms, year_of_ms=year)}")
+    if one.by is not None:
+        parts.append(f"by {wording.literal(wording.plain(one.by))}")
+    return " · ".join(parts)
+
+
+def _waiting(rows: Sequence[BrowserRow]) -> Words:
+    n = sum(one.id is None for one in rows)
+    if not n:
+        return Words("every name is confirmed")
+    return f"{wording.things(n, 'name')} {'waits' if n == 1 else 'wait'} for an operator"
+
+
+def _act(one: BrowserRow) -> None:
+    if one.id is not None:
+        actions.take_back(one.id, at="browser")
+        return
+
+    def act() -> Flash:
+        answer = reviews.confirm_browser(one.browser)
+        judged = wording.things(answer.n_judged, "judgement")
+        return Flash(
+            text=f"{wording.literal(answer.name)} counts as a rater, with {judged}.",
+            act=answer.id,
+        )
+
+    actions.tried("The name was not confirmed.", act, at="browser")
