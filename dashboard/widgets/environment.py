@@ -153,7 +153,7 @@ def pattern(story: EnvironmentStory) -> None:
     section("Pattern", rewards.pattern_note(story))
     patterns = story.design.patterns
     if not patterns:
-        paid = story.summary.n - story.summary.without_reward
+        paid = story.summary.n - story.summary.without_reward - story.summary.broken
         muted(
             f"A pattern needs {_FEWEST} episodes with a reward on; there are {wording.count(paid)}."
             if paid < _FEWEST

@@ -167,6 +167,14 @@ def test_nothing_paid_is_no_rate(open_page: Open, database: Path) -> None:
     assert "A pattern needs 10 episodes with a reward on; there are 0." in said(page)
 
 
+def test_broken_episodes_are_none_with_a_reward(open_page: Open, database: Path) -> None:
+    broken = [replace(one, uid=f"broken {one.uid}", broken=True) for one in sums(4)]
+    tell(database, *sums(8), *broken)
+    assert "A pattern needs 10 episodes with a reward on; there are 8." in said(
+        open_page("environment", environment="sums")
+    )
+
+
 def test_one_episode_alone(open_page: Open, database: Path) -> None:
     tell(database, attempt(0, wins=True))
     for name, told in (("episodes", {}), ("environment", {"environment": "sums"})):
