@@ -19,7 +19,7 @@ Named = Literal["arm", "run", "session", "episode", "environment", "topic"]
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page. ``name`` is its address, its file in `app_pages`, and its folder in `widgets` where it has one.
+    """A page. ``name`` is its address and its file in `app_pages`. Most pages have a module or folder in `widgets`.
 
     ``group`` is its menu in the navigation ("" = none). ``needs`` is the action that its visitors must be allowed;
     hiding is no permission, the flows decide. ``is_hidden`` = reached by links only. ``is_of_many`` = shown with

@@ -572,7 +572,7 @@ BUDGETS = {
     "dashboard/figures": 5_495,
     "dashboard/report": 750,
     "dashboard/sentences": 5_940,
-    "dashboard/widgets": 13_730,
+    "dashboard/widgets": 13_725,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""
 

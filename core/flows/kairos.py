@@ -1,7 +1,7 @@
 """KAIROS calls: ``reward`` records one evaluation, ``export`` returns training rows; both take and return bytes.
 
 A call may name an unknown layer: the layer and its execution are created as bare ones. Errors are raised as
-everywhere, so a caller without permission is refused before the body is read. `answered` converts them to KAIROS's
+everywhere, so a caller without permission is refused before the body is parsed. `answered` converts them to KAIROS's
 format.
 """
 

@@ -1,7 +1,7 @@
 """Carried beliefs: beliefs of a file without runs → an arm's prior and one row of the ledger.
 
-They began at Beta(1, 1), which becomes the arm's prior. The rest is carried as successes, failures and pulls. Arm and
-content identify the row, not the file: a repeated belief counts once, and a later state of it is recognised.
+They began at Beta(1, 1), which becomes the arm's prior. The rest is carried as successes, failures and pulls. The
+row's id holds the arm and the content, not the file. So a repeated belief counts once, and another state is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Factory Droid sessions: JSON lines, a ``session_start`` and then messages with Anthropic's blocks.
 
-A prompt is a user message with text of its own: no tool result, and nothing but a reminder of the program's. Calls
+A prompt is a user message without a tool result, which has text outside the program's reminders. Calls
 are ``tool_use`` blocks of replies. A session goes from one ``session_start`` to the next. Model and usage are not in
 the file. The inventory is what the session calls.
 """

@@ -6,7 +6,8 @@ whichever of its files is named. A simulation by voice has ``ticks`` in place of
 Only role ``assistant`` is the agent: the simulated user calls tools too. Calls are flat, their arguments an object.
 Each message has its usage (null on canned greetings), ``reward_info`` the reward. The duration is in seconds; times
 are local without a zone. ``info`` names model and domain. The tools of a domain come from ``--tools``, unless
-``environment_info.tool_defs`` declares them. A simulation that the infrastructure ended is broken.
+``environment_info.tool_defs`` declares them. A simulation that the infrastructure or a full context window ended is
+broken.
 """
 
 from __future__ import annotations
@@ -142,12 +143,12 @@ _DEFINED: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw
 
 
 def _claims(head: Head) -> bool:
-    """Tasks come before the simulations and may fill the head."""
+    """Return whether a file is tau2's: results, whose tasks may fill the head, or a single simulation."""
     is_results = "info" in head.keys and ("simulations" in head.keys or "tasks" in head.keys)
-    return _is_one(head) or (is_results and b'"environment_info"' in head.start)
+    return _is_single_simulation(head) or (is_results and b'"environment_info"' in head.start)
 
 
-def _is_one(head: Head) -> bool:
+def _is_single_simulation(head: Head) -> bool:
     """Return whether this is a single simulation."""
     return head.keys >= _ONE and (b'"ticks"' in head.start or b'"messages"' in head.start)
 

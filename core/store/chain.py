@@ -1,4 +1,4 @@
-"""Chain: one link per act, over the sum of all facts after it.
+"""Chain: one link per write that changes a fact, over the sum of all facts after it.
 
 Each row of facts has a digest of its canonical encoding: table and values, packed. The sum of all digests, modulo
 2**512, depends on no order. A link's head is the digest of the earlier head and of the sum. So it changes with every
@@ -117,8 +117,7 @@ ENCODINGS: Final[Mapping[int, Mapping[str, str]]] = {
 """Columns of each table that a link covers, by encoding. A new column needs a new encoding; an old one never changes.
 A new table changes no link.
 
-A run's digest is that of its content. Of a run with several sources each source is
-a fact, of one source its own row.
+A run's digest is that of its content. A run with several sources has one fact per source.
 """
 TOGETHER: Final = frozenset(("observation", "undo", "audit"))
 """Tables whose direct rows of one revision have one digest."""
@@ -155,31 +154,31 @@ def _place(table: str, name: str) -> int:
 # Facts of rows
 
 
-def _without(row: Row, table: str, **values: object) -> Row:
+def _replaced(row: Row, table: str, **values: object) -> Row:
     changed: list[Any] = list(row)
     for name, value in values.items():
         changed[_place(table, name)] = value
     return tuple(changed)
 
 
-def _following(row: Row) -> Row:
+def _without_amounts(row: Row) -> Row:
     """Leave out the amounts of what follows from an evaluation or credit: they are recomputed."""
-    return _without(row, "observation", success_micro=0, failure_micro=0, pulls=0, actor="", at_ms=0)
+    return _replaced(row, "observation", success_micro=0, failure_micro=0, pulls=0, actor="", at_ms=0)
 
 
 def _provenance(row: Row, _: str) -> Row | None:
-    """Leave out sources of runs, those that only name, and the growth of recorded episodes."""
+    """Leave out sources of runs (facts of table run), those that only name, and the growth of recorded episodes."""
     kind, import_no, description = row[0], row[2], row[-1]
     if kind == "run" or (description is None and kind in {"layer", "execution"}):
         return None
     if kind == "episode" and import_no == 0:
-        return _without(row, "provenance", rank=0, digest=0)
+        return _replaced(row, "provenance", rank=0, digest=0)
     return row
 
 
 def _arm(row: Row, _: str) -> Row:
     """Keep of the origin only whether the arm was made on purpose: imports have the rest."""
-    return _without(row, "arm", declared=row[_place("arm", "declared")] & 1)
+    return _replaced(row, "arm", declared=row[_place("arm", "declared")] & 1)
 
 
 def _learner(row: Row, _: str) -> Row | None:
@@ -197,7 +196,7 @@ def _layer(row: Row, learner: str) -> Row | None:
     return None if row[1] == layer_uid(adapter_uri(learner)) else row
 
 
-_PLAIN: Final[Mapping[str, Callable[[Row, str], Row | None]]] = {
+_FACT_OF_ROW: Final[Mapping[str, Callable[[Row, str], Row | None]]] = {
     "provenance": _provenance,
     "arm": _arm,
     "learner": _learner,
@@ -215,7 +214,7 @@ def _floats(table: str) -> tuple[int, ...]:
 @cache
 def _differs(table: str) -> bool:
     """Return whether facts of a table may differ from its rows."""
-    return table in _PLAIN or table == "observation" or bool(_floats(table))
+    return table in _FACT_OF_ROW or table == "observation" or bool(_floats(table))
 
 
 def facts_of(table: str, rows: Iterable[Row], learner: str) -> list[Row]:
@@ -223,8 +222,8 @@ def facts_of(table: str, rows: Iterable[Row], learner: str) -> list[Row]:
     if floats := _floats(table):
         rows = [_with_floats(row, floats) for row in rows]
     if table == "observation":
-        return [_following(row) if row[-2] or row[-1] else row for row in rows]
-    plain = _PLAIN.get(table)
+        return [_without_amounts(row) if row[-2] or row[-1] else row for row in rows]
+    plain = _FACT_OF_ROW.get(table)
     if plain is None:
         return list(rows)
     return [fact for row in rows if (fact := plain(row, learner)) is not None]
@@ -282,7 +281,7 @@ def unpacked(stored: bytes | None) -> int:
     return 0 if stored is None else int.from_bytes(stored, "little")
 
 
-class Together:
+class JointDigests:
     """Digests of the rows of one table and revision, which come in the order of their numbers."""
 
     def __init__(self, key: bytes) -> None:
@@ -310,12 +309,12 @@ class Together:
 _IMPORT_AT: Final = ENCODINGS[ENCODING]["observation"].split().index("import_no")
 
 
-def is_together(table: str, fact: Row) -> bool:
+def has_joint_digest(table: str, fact: Row) -> bool:
     """Return whether a fact has its digest together with others of its revision: none of an import has."""
     return table in TOGETHER and (table != "observation" or fact[_IMPORT_AT] == 0)
 
 
-def parted(table: str, facts: list[Row]) -> tuple[list[Row], list[Row]]:
+def split_by_digest(table: str, facts: list[Row]) -> tuple[list[Row], list[Row]]:
     """Return the facts with a digest together, and those with one each."""
     if table != "observation":
         return (facts, []) if table in TOGETHER else ([], facts)
@@ -394,10 +393,10 @@ class Chain:
         self.staged = 0 if state.staged is None else unpacked(state.staged)
         self._held = state.held or b""
         self.due: list[Link] = []
-        """Links that the table takes now, as the row holds enough."""
+        """Links to insert into the table now; the learner's row holds the latest."""
         self._learner = learner
         self._is_staging = is_staging
-        self._together = Together(self.key)
+        self._together = JointDigests(self.key)
 
     @contextmanager
     def staging(self) -> Iterator[None]:
@@ -409,7 +408,7 @@ class Chain:
     def add(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows that were inserted, in the order of `columns_of`."""
         facts = facts_of(table, rows, self._learner) if _differs(table) else list(rows)
-        together, single = parted(table, facts) if table in TOGETHER else ([], facts)
+        together, single = split_by_digest(table, facts) if table in TOGETHER else ([], facts)
         if together:
             self._together.add(table, together)
         if single:
@@ -418,7 +417,7 @@ class Chain:
     def change(self, table: str, before: Iterable[Row], after: Iterable[Row]) -> None:
         """Exchange rows, as they were, for what became of them."""
         old, new = (set(facts_of(table, rows, self._learner)) for rows in (before, after))
-        assert not any(is_together(table, fact) for fact in old ^ new)  # noqa: S101 - only erasing changes those
+        assert not any(has_joint_digest(table, fact) for fact in old ^ new)  # noqa: S101 - only erasing changes those
         self.move(sum_of(self.key, table, new - old) - sum_of(self.key, table, old - new))
 
     def move(self, by: int) -> None:
@@ -438,15 +437,16 @@ class Chain:
         self.sum, self.staged = (self.sum + self.staged) % _MODULUS, 0
 
     def rewrite(self, sum_under: Callable[[bytes], int], change: Callable[[], None]) -> None:
-        """Change any rows of the learner and draw another key; ``sum_under`` a key is that of all rows.
+        """Change any rows of the learner and draw another key.
 
-        Only the difference counts, so damage from before is still found.
+        ``sum_under(key)`` returns the sum of all rows under a key. Only the difference counts, so damage from before
+        is still found.
         """
         self.flush()
         before = sum_under(self.key)
         change()
         self.key = token_bytes(KEY_BYTES)
-        self._together = Together(self.key)
+        self._together = JointDigests(self.key)
         self.move(sum_under(self.key) - before)
 
     def flush(self) -> None:

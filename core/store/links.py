@@ -16,20 +16,20 @@ from core.store.chain import (
     KEY_BYTES,
     STATE,
     TOGETHER,
+    JointDigests,
     Link,
     Row,
     State,
-    Together,
     added,
     are_whole,
     columns_of,
     facts_of,
+    has_joint_digest,
     head_of,
     held_links,
-    is_together,
     key_of,
     packed,
-    parted,
+    split_by_digest,
     sum_of,
     unpacked,
 )
@@ -143,14 +143,14 @@ def _piece(
 def _whole_revisions(table: str, rows: list[Row]) -> list[Row]:
     """Return rows without those of the last revision, of which there may be more."""
     at = columns_of(table).index("revision")
-    together = [index for index, row in enumerate(rows) if is_together(table, row)]
+    together = [index for index, row in enumerate(rows) if has_joint_digest(table, row)]
     last = [index for index in together if rows[index][at] == rows[together[-1]][at]]
     return rows[: last[0]] if last else rows
 
 
 def _sum(subject: Subject, table: str, rows: Sequence[Row]) -> int:
-    together, single = parted(table, facts_of(table, rows, subject.learner))
-    digests = Together(subject.key)
+    together, single = split_by_digest(table, facts_of(table, rows, subject.learner))
+    digests = JointDigests(subject.key)
     if together:
         digests.add(table, together)
     return added(digests.close(), sum_of(subject.key, table, single))

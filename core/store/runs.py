@@ -65,13 +65,13 @@ _ROW: Final = (
 
 
 def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Recorded]:
-    """Store runs; return for each whether it was new, known, or longer than before.
+    """Store runs; return for each: new (or active again), duplicate, or updated.
 
     ``import_no`` 0 = recorded directly: then a known uid with other content raises `Conflict`, unless the run grew
     (its rank is higher).
     """
     results: dict[int, Recorded] = {}
-    versions = [_telling(txn, judged, import_no) for judged in batch]
+    versions = [_stored_version(txn, judged, import_no) for judged in batch]
     rest = list(range(len(batch)))
     while rest:
         first: dict[str, int] = {}
@@ -84,13 +84,14 @@ def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -
 def _add_distinct(
     txn: Transaction,
     batch: Sequence[Judged],
-    versions: Sequence[_Telling],
+    versions: Sequence[_StoredVersion],
     indexes: list[int],
     import_no: int,
 ) -> dict[int, Recorded]:
     results, indexes = _compacted(txn, batch, versions, indexes, import_no)
     uids = [batch[index].run.uid for index in indexes]
     known = _known(txn, uids)
+    # A revision above this write's means that an unfinished import staged the run.
     staged = {uid: run for uid, run in known.items() if run.revision > txn.revision}
     superseded = supersede(txn, staged) if staged else []
     if superseded:
@@ -116,7 +117,7 @@ def _add_distinct(
 def _compacted(
     txn: Transaction,
     batch: Sequence[Judged],
-    versions: Sequence[_Telling],
+    versions: Sequence[_StoredVersion],
     indexes: list[int],
     import_no: int,
 ) -> tuple[dict[int, Recorded], list[int]]:
@@ -147,8 +148,8 @@ def _cannot_grow(uid: str, compaction_no: int) -> Conflict:
     )
 
 
-def _put_transcripts(txn: Transaction, versions: Mapping[str, _Telling]) -> None:
-    """Store the transcripts of runs; the versions that are active before this write keep theirs."""
+def _put_transcripts(txn: Transaction, versions: Mapping[str, _StoredVersion]) -> None:
+    """Store the transcripts of runs before versions change, so that the versions active now keep theirs."""
     new = {uid: (one.trace, one.transcript) for uid, one in versions.items() if one.transcript is not None}
     if new:
         known = _known(txn, list(new))
@@ -170,7 +171,7 @@ def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
     }
 
 
-class _Telling(NamedTuple):
+class _StoredVersion(NamedTuple):
     """A version as stored, and the digests of its source's content.
 
     They differ where something was erased (``is_stripped``): an import of the erased content is still known as the
@@ -184,7 +185,7 @@ class _Telling(NamedTuple):
     transcript: str | None = None
 
 
-def _telling(txn: Transaction, judged: Judged, import_no: int) -> _Telling:
+def _stored_version(txn: Transaction, judged: Judged, import_no: int) -> _StoredVersion:
     version = _version(txn, judged, import_no)
     digests = version.digests()
     if txn.erased:
@@ -193,13 +194,13 @@ def _telling(txn: Transaction, judged: Judged, import_no: int) -> _Telling:
         if erased.takes(run.uid, run.session):
             stored = stripped(stored)
         if stored != version:
-            _name_what_is_left(txn, run.uid, digests[1], stored)
-        return _Telling(stored, *digests, stored != version or erased.takes(run.uid, run.session))
-    return _Telling(version, *digests, is_stripped=False, transcript=transcript_of(txn, judged.run))
+            _remember_stripped(txn, run.uid, digests[1], stored)
+        return _StoredVersion(stored, *digests, stored != version or erased.takes(run.uid, run.session))
+    return _StoredVersion(version, *digests, is_stripped=False, transcript=transcript_of(txn, judged.run))
 
 
-def _name_what_is_left(txn: Transaction, uid: str, digest: int, stored: Version) -> None:
-    """Name what is stored of erased content that comes again; a part of an import waits until it settles."""
+def _remember_stripped(txn: Transaction, uid: str, digest: int, stored: Version) -> None:
+    """Remember the stripped form of erased content that came again; a part of an import does so when it settles."""
     row = txn.erased.left_of(uid, digest, stored.digests())
     if isinstance(txn, Part):
         txn.stage.erased_again.append(row)
@@ -209,7 +210,7 @@ def _name_what_is_left(txn: Transaction, uid: str, digest: int, stored: Version)
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:
     _, arm_nos, costs, definitions = txn.inventory(judged.run.inventory, import_no)
-    others, texts = _others(txn, judged), _texts(txn, judged.run)
+    others, texts = _excluded_arm_nos(txn, judged), _texts(txn, judged.run)
     return version_of(judged, arm_nos, costs, others, texts=texts, definitions=definitions)
 
 
@@ -221,14 +222,14 @@ def _texts(txn: Transaction, run: Run) -> StoredTexts | None:
     return pair_of(storable(run.prompt), storable(reply))
 
 
-def _others(txn: Transaction, judged: Judged) -> dict[str, int]:
-    """Numbers of arms a run names outside its inventory: those left out of it."""
+def _excluded_arm_nos(txn: Transaction, judged: Judged) -> dict[str, int]:
+    """Return the numbers of the arms that a run names as excluded, by key."""
     run = judged.run
     keys = run.excluded if run.selection is None else (*run.excluded, *run.selection.excluded)
     return txn.ensure_keys(keys) if keys else {}
 
 
-def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _Telling]], import_no: int) -> None:
+def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _StoredVersion]], import_no: int) -> None:
     if not fresh:
         return
     txn.note_news()
@@ -290,7 +291,7 @@ _usage_row: Final = itemgetter(*(COLUMNS.index(name) for name in _USAGE))
 def _again(
     txn: Transaction,
     batch: Sequence[Judged],
-    versions: Sequence[_Telling],
+    versions: Sequence[_StoredVersion],
     again: dict[int, KnownRun],
     import_no: int,
 ) -> dict[int, Recorded]:
@@ -307,8 +308,8 @@ def _again(
         if stored_texts is not None and own_digest == digest:
             texts.append((run_no, stored_texts))
         results[index] = "duplicate"
-        is_first_teller = import_no == first_import and run_no not in noted
-        if standing and is_first_teller and own_trace == trace and run.rank <= rank:
+        is_first_source = import_no == first_import and run_no not in noted
+        if standing and is_first_source and own_trace == trace and run.rank <= rank:
             continue
         if import_no == 0 and standing and own_trace != trace and run.rank <= rank:
             raise _other_content(run.uid, run_no)

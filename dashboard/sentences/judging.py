@@ -77,7 +77,7 @@ def evaluations(watch: BiasWatch, report: AgreementReport) -> Sentence:
 
 def _graders(watch: BiasWatch) -> Words:
     n = sum(one.grader.kind != "unknown" for one in watch.by_grader)
-    return Words(UNNAMED if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}")
+    return Words("unnamed raters" if n == 0 else f"{wording.number_word(n)} rater{'' if n == 1 else 's'}")
 
 
 def evaluations_numbers(watch: BiasWatch, report: AgreementReport) -> Words:
@@ -119,7 +119,7 @@ def agreement_note(report: AgreementReport) -> Words:
 
 
 def parting(one: PartingGrader) -> Markdown:
-    """Return outlier raters with direction and size, as Markdown."""
+    """Return a sentence about one outlier rater, with direction and size, as Markdown."""
     outlier, name = one.parting, wording.literal(grader_name(one.grader))
     either = " Two raters can’t show which of them is off." if outlier.divided else ""
     return f"**{name} {_way(outlier)}**: {parting_numbers(outlier)}.{either}"
@@ -176,7 +176,7 @@ def blockers(watch: BiasWatch) -> dict[Blocker, tuple[int, int]]:
 
 
 def blocked_by(one: Evaluation) -> str:
-    """Return the first blocker of an evaluation and the number of others as plain text, or its permitted uses."""
+    """Return the first blocker of an evaluation and the number of others as plain text; "ready" without any."""
     names = dict.fromkeys((*one.sft_blockers, *one.preference_blockers))
     if not names:
         return "ready"
@@ -269,10 +269,10 @@ def layers(report: LayersView, *, year_of_ms: int | None = None) -> dict[str, li
 
 
 def shown_of(n_shown: int, n_all: int) -> Words:
-    """Return whether a list is complete."""
+    """Return how much of a list is shown; empty for all of it."""
     return Words("" if n_shown == n_all else f"the first {wording.count(n_shown)} of {wording.count(n_all)}")
 
 
 def names(listed: Sequence[str]) -> str:
-    """Foreign names, listed in Markdown."""
+    """Return foreign names as a list in Markdown."""
     return wording.listed([wording.literal(one) for one in listed])

@@ -45,7 +45,7 @@ _T = TypeVar("_T", bound=str)
 
 
 def evaluation_filter() -> EvaluationFilter:
-    """Return one popover; its label says what is filtered. The span of time is the frame's."""
+    """Draw the popover of filters, and return the filter. The frame sets the span of time."""
     behind = lazy_popover(
         _label(),
         icon=":material/filter_list:",
@@ -53,17 +53,17 @@ def evaluation_filter() -> EvaluationFilter:
         used=in_use(*_NAMES),
     )
     view = reading().view
-    default = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
+    chosen = EvaluationFilter(since_ms=view.since_ms, until_ms=view.until_ms)
     if behind is not None:
         with behind:
-            default = _requested(default)
-    if st.session_state.setdefault(_LAST, default) != default:
-        st.session_state[_LAST] = default
+            chosen = _requested(chosen)
+    if st.session_state.setdefault(_LAST, chosen) != chosen:
+        st.session_state[_LAST] = chosen
         to_newest("evaluations")
-    return default
+    return chosen
 
 
-def _requested(default: EvaluationFilter) -> EvaluationFilter:
+def _requested(chosen: EvaluationFilter) -> EvaluationFilter:
     graders, rubrics = queries.evaluated_names()
     names = sorted({one.name for one in graders})
     chosen = EvaluationFilter(
@@ -77,8 +77,8 @@ def _requested(default: EvaluationFilter) -> EvaluationFilter:
         run=_text("Run", RUN, "uid or number"),
         arm=one_arm(queries.everything().columns, key=ARM),
         counting=not st.toggle("Also superseded and undone ones", key=PAST, bind="query-params"),
-        since_ms=default.since_ms,
-        until_ms=default.until_ms,
+        since_ms=chosen.since_ms,
+        until_ms=chosen.until_ms,
     )
     st.markdown(":small[:gray[The span of time is chosen in the row above.]]")
     return chosen
@@ -108,13 +108,8 @@ def _text(label: Markdown, key: str, placeholder: str) -> str | None:
 
 
 def show_blocked(blocker: Blocker) -> None:
-    """Have the page show what a blocker holds back; for a button, whose click comes before the page."""
+    """Filter the page by a blocker; callback of a button, which runs before the page."""
     st.session_state[BLOCKER] = blocker
-
-
-def narrowed(chosen: EvaluationFilter) -> bool:
-    """Return whether a filter other than the default is active."""
-    return chosen != EvaluationFilter(counting=chosen.counting)
 
 
 def _label() -> Markdown:

@@ -212,7 +212,7 @@ def search_box(judged: Mapping[str, Judgement]) -> None:
 
 
 def match_note(known: Belief, places: Sequence[int] | Ints) -> Markdown:
-    """Return how many arms exist, how many match the search, and how many of these the table has."""
+    """Return the number of arms that match the search, and of those in the table; of all arms in a short list."""
     total = wording.things(len(known.columns), "arm")
     counted = total if len(places) == len(known.columns) else f"{wording.count(len(places))} of {total}"
     if len(places) <= ALL_AT_ONCE:

@@ -34,7 +34,7 @@ from core.doors.http.guard import (
     Slots,
     allowed_origin,
     check_address,
-    check_written,
+    check_body_type,
 )
 from core.doors.http.refusals import Full, TooMany, TooSlow, WrongMethod, failed, refused
 from core.doors.http.routes import Route
@@ -365,7 +365,7 @@ class _Endpoint:
         else:
             if route is not self._any:  # else the handler knows its methods
                 if call.method not in SAFE_METHODS:
-                    check_written(call.headers, route.takes)
+                    check_body_type(call.headers, route.takes)
                 call = call._replace(method=call.method.replace("HEAD", "GET"))
             values = scope["path_params"]
             call = call._replace(path_values=_decoded(values) if "%" in call.path else values)

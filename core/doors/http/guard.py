@@ -75,8 +75,8 @@ class Listener:
     ``hosts`` are its names and addresses, ``host_patterns`` further ones (see `check_pattern`). ``origins`` are the
     foreign pages that may send requests (``ARMSCOPE_CORS_ORIGIN``). ``local`` is the actor of a request without a
     token; None: a token is required. A token may send ``per_minute`` requests. A body must arrive within
-    ``patience_s`` seconds, and those that its arrived bytes add. Where people sign in (``signs_in``), proxies are
-    expected, and HTTP/1.0 is accepted.
+    ``patience_s`` seconds, and those that its arrived bytes add. Where people sign in (``signs_in``),
+    `core.doors.http.proxied` removes a known proxy's headers first, and HTTP/1.0 is accepted.
     """
 
     hosts: frozenset[str] = OWN_NAMES
@@ -155,7 +155,7 @@ def is_proxy_header(name: str) -> bool:
 
 
 def check_address(listener: Listener, headers: Mapping[str, str], version: str = "1.1") -> None:
-    """Raise unless a request is for this server and came without a proxy; ``version`` is that of HTTP."""
+    """Raise for a foreign Host, a proxy's header, two lengths of a body, or HTTP/1.0 without sign-in."""
     host = host_of(headers.get("host", ""))
     if host not in listener.hosts and (host is None or not matches(host, listener.host_patterns)):
         raise Misdirected(
@@ -182,7 +182,7 @@ def check_address(listener: Listener, headers: Mapping[str, str], version: str =
 
 
 def allowed_origin(listener: Listener, method: str, scheme: str, headers: Mapping[str, str]) -> str | None:
-    """Return the origin of the page that sends a request; None if no page does.
+    """Return the Origin header of an allowed page; None without the header.
 
     Raises `Foreign` for a page that is not allowed.
     """
@@ -201,8 +201,8 @@ def allowed_origin(listener: Listener, method: str, scheme: str, headers: Mappin
     )
 
 
-def check_written(headers: Mapping[str, str], takes: Sequence[str] = (JSON,)) -> None:
-    """Raise unless the body of a request that may change data has one of these media types."""
+def check_body_type(headers: Mapping[str, str], takes: Sequence[str] = (JSON,)) -> None:
+    """Raise for a compressed JSON body, for another media type, and for another charset than UTF-8."""
     if headers.get("content-encoding", "identity") != "identity" and takes[0].endswith("json"):
         raise NotJson(
             "A body must be sent without compression, got a Content-Encoding.",
@@ -323,8 +323,8 @@ class Slots:
 class Callers:
     """Callers by the secrets that they send, known before any body is read.
 
-    ``identify`` finds the actor of a secret. An address may send few wrong ones. Secrets that were valid before are
-    not counted, so a stranger behind the same address keeps no known caller out.
+    ``identify`` finds the actor of a secret. A network may send ``failures_per_minute`` wrong ones. Secrets that were
+    valid before are not counted, so a stranger behind the same address keeps no known caller out.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.doors.exchange import HttpAnswer, HttpCall, json_answer
-from core.doors.http.guard import SAFE_METHODS, check_written
+from core.doors.http.guard import SAFE_METHODS, check_body_type
 from core.doors.http.routes import Route
 from core.doors.service import OPENCLAW, Service
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
@@ -66,7 +66,7 @@ def handle(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
         if call.method != endpoint.method:
             return _not_allowed(call, endpoint.method)
         if endpoint.method not in SAFE_METHODS:
-            check_written(call.headers)
+            check_body_type(call.headers)
         text = endpoint.failed
         status, answer = endpoint.answer(context, call)
     except StoreError:

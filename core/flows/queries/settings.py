@@ -155,7 +155,7 @@ def _ready(judged: EvaluationColumns, thresholds: Thresholds) -> Readiness:
 def _rehearsed(
     context: Context, after: LearnerSettings, changes: Mapping[str, object]
 ) -> tuple[ArmColumns, LearnerSettings]:
-    """Return arms and settings after the change. A prior moves arms, and a mode brings its seed arms."""
+    """Return arms and settings after the change. A prior changes posteriors, a mode the default ``seed_arms``."""
 
     def work(txn: Transaction) -> tuple[ArmColumns, LearnerSettings]:
         for name in changes:

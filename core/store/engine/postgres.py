@@ -14,7 +14,7 @@ continues with its cursor. So works of three queries each cost three trips in al
 
 **Many rows** go as one array per column (``unnest``), or as COPY from `_ROWS_COPIED` rows on.
 
-**A lost COMMIT.** If the reply is lost, `Database._stands` looks for the write in a second transaction.
+**A lost COMMIT.** If the reply is lost, `Database._has_landed` looks for the write in a second transaction.
 
 **A pooler** in transaction mode (PgBouncer) gives each transaction any of its server connections. So through one,
 nothing is prepared, settings go with BEGIN, and an advisory lock belongs to a transaction. A transaction that waits
@@ -77,8 +77,9 @@ _TRANSACTION: Final = "transaction"
 _LEAST_TIMEOUT_S: Final = 2
 """The driver's lower bound."""
 _POOLED: Final = 4
+"""Number of connections that stay open."""
 _MOST: Final = 24
-"""Number of pooled connections, and the maximum of open ones."""
+"""Maximum number of open connections."""
 _AREA: Final = int.from_bytes(b"arms", "big")
 _SCHEMA, _IMPORT = 1, 2
 """Keys of our advisory locks: common first key, then one per purpose."""
@@ -190,7 +191,7 @@ class Connection(port.Connection):
         self._names = count()
         self._most_waiting = 1 if begin is None or renewed is not None else _MOST_WAITING
         self._waiting: list[Query] = [] if begin is None else [(begin, ()), *_settings(driver)]
-        self._alongside: dict[bytes, RawCursor[Any] | None] = {}
+        self._cursors_by_query: dict[bytes, RawCursor[Any] | None] = {}
         """Queries that are sent with the first statement, and their cursors."""
         if begin == _WRITE:
             self._send_along(_NUMBER)
@@ -219,7 +220,7 @@ class Connection(port.Connection):
                 n_left = 0 if problem.sqlstate == _OF_POOLER else n_left - 1
                 self._driver = self._renewed()
                 self._waiting = [(_READ, ()), *_settings(self._driver)]
-                for query in self._alongside:
+                for query in self._cursors_by_query:
                     self._send_along(query)
 
     def _send_all(self, queries: list[Query]) -> list[RawCursor[Any]]:
@@ -252,8 +253,8 @@ class Connection(port.Connection):
         waiting, self._waiting = self._waiting, []
         for sql, values in waiting:
             cursor = _executed(self._driver, sql, values)
-            if sql in self._alongside:
-                self._alongside[sql] = cursor
+            if sql in self._cursors_by_query:
+                self._cursors_by_query[sql] = cursor
 
     def _later(self, sql: bytes, values: Sequence[Any]) -> None:
         self._waiting.append((sql, tuple(values)))
@@ -284,12 +285,12 @@ class Connection(port.Connection):
     def number(self) -> str | None:
         """The number of the transaction, once the server has reported it."""
         with suppress(psycopg.Error):
-            cursor = self._alongside.get(_NUMBER)
+            cursor = self._cursors_by_query.get(_NUMBER)
             row = None if cursor is None else cursor.fetchone()
             return None if row is None else str(row[0])
         return None
 
-    def is_taken_back(self, number: str | None) -> bool:
+    def was_rolled_back(self, number: str | None) -> bool:
         """Return whether the server confirms that a transaction left nothing; one server of a cluster can't."""
         if number is None or citus.is_distributed(self):
             return False
@@ -312,13 +313,13 @@ class Connection(port.Connection):
         self._send_along(text)
 
         def received() -> Row | None:
-            cursor = self._alongside[text]
+            cursor = self._cursors_by_query[text]
             return None if cursor is None else cursor.fetchone()
 
         return received
 
     def _send_along(self, query: bytes) -> None:
-        self._alongside[query] = None
+        self._cursors_by_query[query] = None
         self._waiting.append((query, ()))
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -554,18 +555,18 @@ def _array(kind: str, values: Sequence[Any]) -> str:
     >>> _array("bigint", [1, None]), _array("bigint", [1, 2]), _array("text", ["a, b", ""])
     ('{1,NULL}', '{1, 2}', '{"a, b",""}')
     """
-    if kind == "bigint" and set(map(type, values)) == _WHOLE:
+    if kind == "bigint" and set(map(type, values)) == _INT_ONLY:
         return f"{{{str([*values])[1:-1]}}}"
-    return f"{{{','.join(map(_in_array[kind], values))}}}"
+    return f"{{{','.join(map(_ARRAY_WRITERS[kind], values))}}}"
 
 
-_WHOLE: Final = {int}
+_INT_ONLY: Final = {int}
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END_OF_COPY: Final = b"\xff\xff"
 
 
 @lru_cache(maxsize=256)
-def _whole(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
+def _binary_row_type(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
     """Return the binary COPY form of a table's row; None unless all its columns are whole numbers."""
     if set(_kinds(table, columns)) != {"bigint"}:
         return None
@@ -577,7 +578,7 @@ def _whole(table: str, columns: tuple[str, ...]) -> np.dtype[Any] | None:
 
 def _packed(row: np.dtype[Any] | None, learner_id: int, part: list[Any]) -> bytes | None:
     """Return whole numbers as rows of a binary COPY, the fastest form; None if a value is of another type."""
-    if row is None or set(map(type, part)) != _WHOLE:
+    if row is None or set(map(type, part)) != _INT_ONLY:
         return None
     width = len(row.names or ()) // 2 - 1
     try:
@@ -596,7 +597,7 @@ def _copied_rows(
     table: str, columns: tuple[str, ...], learner_id: int, part: list[Any]
 ) -> tuple[bool, bytes]:
     """Return whether the rows are binary, and the rows."""
-    packed = _packed(_whole(table, columns), learner_id, part)
+    packed = _packed(_binary_row_type(table, columns), learner_id, part)
     return (False, _lines(_kinds(table, columns), learner_id, part)) if packed is None else (True, packed)
 
 
@@ -610,11 +611,11 @@ def _lines(kinds: Sequence[str], learner_id: int, part: list[Any]) -> bytes:
 
 def _copied_column(kind: str, column: list[Any]) -> Iterable[str]:
     """Return a column as texts of a COPY; a column without special characters is not escaped value by value."""
-    if kind == "bigint" and set(map(type, column)) == _WHOLE:
+    if kind == "bigint" and set(map(type, column)) == _INT_ONLY:
         return map(str, column)
     if kind == "text" and set(map(type, column)) == {str} and not _has_escapes("".join(column)):
         return column
-    return map(_copied[kind], column)
+    return map(_COPY_WRITERS[kind], column)
 
 
 def _has_escapes(value: str) -> bool:
@@ -656,13 +657,13 @@ def _copied_bytes(value: bytes | None) -> str:
     return "\\N" if value is None else f"\\\\x{value.hex()}"
 
 
-_in_array: Final[dict[str, Callable[[Any], str]]] = {
+_ARRAY_WRITERS: Final[dict[str, Callable[[Any], str]]] = {
     "bigint": _number,
     "float8": _number,
     "text": _quoted,
     "bytea": _in_array_bytes,
 }
-_copied: Final[dict[str, Callable[[Any], str]]] = {
+_COPY_WRITERS: Final[dict[str, Callable[[Any], str]]] = {
     "bigint": _copied_number,
     "float8": _copied_number,
     "text": _copied_text,
@@ -714,7 +715,7 @@ class Database(port.Database):
                 self.remembered.clear()
                 if has_landed is None:
                     raise _unsure(self.location) from lost.problem
-                if self._stands(has_landed, lost, deadline):
+                if self._has_landed(has_landed, lost, deadline):
                     answer: T = lost.answer
                     return answer
                 if time.monotonic() > deadline:
@@ -728,7 +729,7 @@ class Database(port.Database):
             time.sleep(_PAUSE_S)
 
     def _written(self, work: Callable[[Connection], T], *, is_checked: bool = True) -> T:
-        """Run a write once. Without ``is_checked`` nothing but COMMIT is sent last, so fewer writes end unsure."""
+        """Run a write once. Without ``is_checked`` all statements are sent before COMMIT, so fewer end unsure."""
         with translated(self.location, "write", unless=is_passing), self._lent() as loan:
             connection = Connection(loan.driver, _WRITE)
             answer = work(connection)
@@ -744,7 +745,7 @@ class Database(port.Database):
                 raise
         return answer
 
-    def _stands(
+    def _has_landed(
         self, has_landed: Callable[[port.Connection, T], bool | None], lost: _LostAtEnd, deadline: float
     ) -> bool:
         """Return whether a write whose reply was lost has succeeded.
@@ -754,12 +755,11 @@ class Database(port.Database):
         """
 
         def ask(connection: Connection) -> bool | None:
-            stands = has_landed(
-                connection, lost.answer
-            )  # waits for the first write, if the server still runs it
-            if stands is not False and connection.is_taken_back(lost.number):
+            # This waits for the first write if the server still runs it.
+            landed = has_landed(connection, lost.answer)
+            if landed is not False and connection.was_rolled_back(lost.number):
                 return False  # another writer recorded the same at the same time
-            return stands
+            return landed
 
         while True:
             try:
@@ -933,7 +933,7 @@ class _Opener:
             )
         driver.adapters.register_dumper(int, Int8Dumper)
         driver.adapters.register_dumper(bool, _NoTruth)
-        driver.adapters.register_loader("numeric", _Whole)
+        driver.adapters.register_loader("numeric", _NumericLoader)
         driver.adapters.register_loader("bool", _Truth)
         ((process, synchronous),) = RawCursor(driver).execute(_PROCESS, prepare=False).fetchall()
         if self._is_pooled or process != driver.info.backend_pid:
@@ -1025,7 +1025,7 @@ class _Loan:
         driver = self._lent.driver_connection
         assert isinstance(driver, psycopg.Connection)  # noqa: S101 - narrows the pool's Any
         self.driver: psycopg.Connection[Any] = driver
-        if not _has_ended(driver):
+        if not _is_ready(driver):
             self.renew()
 
     def renew(self) -> psycopg.Connection[Any]:
@@ -1092,7 +1092,7 @@ def _end(driver: psycopg.Connection[Any]) -> None:
     driver.close()
 
 
-def _has_ended(driver: psycopg.Connection[Any]) -> bool:
+def _is_ready(driver: psycopg.Connection[Any]) -> bool:
     """Read the outstanding reply to ROLLBACK; return False if the connection was lost."""
     connection = driver.pgconn
     with suppress(psycopg.Error):
@@ -1201,7 +1201,7 @@ class _NoTruth(Dumper):
         _refuse_truth()
 
 
-class _Whole(Loader):
+class _NumericLoader(Loader):
     """Loader of sums of whole numbers, which the server returns as decimals."""
 
     def load(self, data: Any) -> int | float:  # noqa: ANN401 - a buffer, whichever the driver has

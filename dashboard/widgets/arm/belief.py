@@ -28,13 +28,13 @@ _BACK_DAYS: Final = 7
 _PICKER: Final = "then popover"
 
 
-def then_day(arm_path: ArmPath) -> int | None:
+def then_day(history: ArmPath) -> int | None:
     """Return the earlier moment as a day of the path: the one in the address, else a week before the end."""
-    if len(arm_path.path) < 2:
+    if len(history.path) < 2:
         return None
     is_held = THEN in st.session_state and not address.is_step_in_history()
     chosen = st.session_state[THEN] if is_held else _requested_day()
-    first, last = int(arm_path.path.day[0]), int(arm_path.path.day[-1])
+    first, last = int(history.path.day[0]), int(history.path.day[-1])
     if isinstance(chosen, date):
         day = int(datetime(chosen.year, chosen.month, chosen.day, tzinfo=UTC).timestamp() * 1000) // DAY_MS
         return min(max(day, first), last)
@@ -48,22 +48,22 @@ def _requested_day() -> date | None:
         return None
 
 
-def now(row: ArmRow, arm_path: ArmPath, then: int | None) -> None:
+def now(row: ArmRow, history: ArmPath, then: int | None) -> None:
     """Draw density now over its interval, before, and the prior."""
     here = reading()
-    index = None if then is None else arm_path.path.index(then)
+    index = None if then is None else history.path.index(then)
     earlier = None
     if index is not None and then is not None:
-        called = _called(arm_path, then)
-        earlier = (float(arm_path.path.alpha[index]), float(arm_path.path.beta[index]), called)
-    ghost = "prior" if arm_path.since_ms is None else "reset to"
+        called = _called(history, then)
+        earlier = (float(history.path.alpha[index]), float(history.path.beta[index]), called)
+    ghost = "prior" if history.since_ms is None else "reset to"
     figure = pictured_once(
         ("then now", row, earlier, ghost), lambda: then_now(row, earlier, here.tokens, ghost=ghost)
     )
     section("Belief now", table=figure.table, key="belief now")
     chart(figure, key="belief now")
     if then is not None:
-        _picker(arm_path, then)
+        _picker(history, then)
     st.markdown(small("Runs of one session resemble each other, so the true interval may be wider."))
 
 
@@ -87,16 +87,16 @@ def versions(answer: ArmVersions) -> None:
     )
 
 
-def _called(arm_path: ArmPath, then: int) -> str:
-    back = int(arm_path.path.day[-1]) - then
-    last = int(arm_path.path.day[-1]) * DAY_MS
+def _called(history: ArmPath, then: int) -> str:
+    back = int(history.path.day[-1]) - then
+    last = int(history.path.day[-1]) * DAY_MS
     return "7 days ago" if back == _BACK_DAYS else f"on {wording.day(then * DAY_MS, year_of_ms=last)}"
 
 
-def _picker(arm_path: ArmPath, then: int) -> None:
+def _picker(history: ArmPath, then: int) -> None:
     """Draw the earlier moment; behind a button, which says which it is."""
-    first, last = (_date(int(arm_path.path.day[at])) for at in (0, -1))
-    shown = wording.day(then * DAY_MS, year_of_ms=int(arm_path.path.day[-1]) * DAY_MS)
+    first, last = (_date(int(history.path.day[at])) for at in (0, -1))
+    shown = wording.day(then * DAY_MS, year_of_ms=int(history.path.day[-1]) * DAY_MS)
     label = f"Dashed: end of {shown}"
     behind = lazy_popover(label, icon=":material/calendar_today:", key=_PICKER, used=in_use(THEN))
     if behind is None:
@@ -139,13 +139,13 @@ def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:
 
 def worth(judged: Judgement, known: Belief, index: int) -> None:
     """Show cost, break-even and mean, with their method."""
-    here, arm_path = reading(), queries.inclusion()
+    here, inclusion = reading(), queries.inclusion()
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
     rank, n_arms = wording.count(int(known.summary.rank[index])), wording.count(len(known.columns))
     paragraphs(
         sentences.worth(
-            judged, token_cost(known, index), inclusion=arm_path, year_of_ms=here.frame.last_at_ms
+            judged, token_cost(known, index), inclusion=inclusion, year_of_ms=here.frame.last_at_ms
         ),
         f"By its mean it is number **{rank}** of {n_arms} arms.",
-        gray(sentences.worth_note(arm_path.arms[judged.arm], arm_path)),
+        gray(sentences.worth_note(inclusion.arms[judged.arm], inclusion)),
     )

@@ -121,12 +121,12 @@ def latest_reward(arm: RunArm) -> Observation | None:
 
 
 def newest(story: RunStory, arm: str) -> Observation | None:
-    """Return the same, by the arm's name."""
+    """Return the latest active manual reward of an arm, by the arm's name."""
     return next((latest_reward(one) for one in story.arms if one.arm == arm), None)
 
 
 def newest_id(story: RunStory, arm: str) -> str:
-    """Return its id, "" without one."""
+    """Return the id of that reward; "" without one."""
     row = newest(story, arm)
     return "" if row is None else row.id
 
@@ -421,7 +421,7 @@ def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) ->
             shortcut=SEND,
             key=f"send judgements {draft.key}",
             disabled=preview is None or bool(preview.bad),
-            on_click=_tried,
+            on_click=_send_marks,
             args=(story, draft.key),
         )
         st.button(
@@ -439,7 +439,7 @@ def _send(story: RunStory, draft: Draft[Marks], preview: BatchPreview | None) ->
     st.markdown(words or small(f"{keys}Marks are a draft until they are sent."))
 
 
-def _tried(story: RunStory, key: str) -> None:
+def _send_marks(story: RunStory, key: str) -> None:
     """Send what is marked, unless it was sent: then this is a second click on a draft that is gone."""
     draft = marks_of(story)
     if not key or draft.key != key or not draft.fields.outcomes:
@@ -455,7 +455,7 @@ def _tried(story: RunStory, key: str) -> None:
             run=story.facts.uid, act=act, last=last, preview=preview, stood=stood
         )
 
-    def is_at_form(problem: ArmscopeError) -> bool:
+    def note_conflicts(problem: ArmscopeError) -> bool:
         if not isinstance(problem, InvalidBatch):
             return False
         others = {line.arm for at, line in enumerate(lines, 1) if type(problem.lines.get(at)) is Conflict}
@@ -463,7 +463,7 @@ def _tried(story: RunStory, key: str) -> None:
             st.session_state[_REFUSED] = _Refused(key=key, arms=frozenset(others))
         return len(others) == len(problem.lines)
 
-    actions.send_batch(lines, key, after, at=_JUDGED, reported_elsewhere=is_at_form)
+    actions.send_batch(lines, key, after, at=_JUDGED, reported_elsewhere=note_conflicts)
 
 
 def _meanwhile(story: RunStory, draft: Draft[Marks]) -> Markdown:
