@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share", "ms"]
+Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share"]
 
 _LIBRARIES: Final = ("numpy", "scipy", "sqlalchemy", "msgspec", "orjson", "streamlit", "plotly")
 
