@@ -20,6 +20,7 @@ from core.columns import ArmColumns
 from core.policy import pack
 from core.records.learner import LearnerSettings
 from core.statistics.cheapest import PromptKind, prompt_costs, prompt_rates
+from tests.arms import arms
 from tests.bench.harness import Row, Scale
 
 READS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
@@ -200,20 +201,4 @@ def _paid(
 
 
 def _arms() -> ArmColumns:
-    one, nothing = np.full(_N_ARMS, 1_000_000), np.zeros(_N_ARMS, dtype=np.int64)
-    return ArmColumns(
-        keys=tuple(f"tool:other:t{number:02}" for number in range(_N_ARMS)),
-        types=("tool",) * _N_ARMS,
-        prior_alpha_micro=one,
-        prior_beta_micro=one,
-        base_alpha_micro=one,
-        base_beta_micro=one,
-        success_micro=nothing,
-        failure_micro=nothing,
-        pulls=nothing,
-        part_micro=nothing,
-        inclusions=nothing,
-        token_cost=nothing + _TOKENS,
-        epoch=nothing,
-        last_at_ms=nothing - 1,
-    )
+    return arms([f"tool:other:t{number:02}" for number in range(_N_ARMS)], costs=[_TOKENS] * _N_ARMS)

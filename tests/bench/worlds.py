@@ -14,10 +14,11 @@ import numpy as np
 from core.columns import ArmColumns
 from core.flows.context import Context
 from core.records.actor import Actor
-from core.records.arm import Arm, ArmType
+from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
 from core.settings import Located
 from core.store.store import Store
+from tests.arms import arms
 
 START_MS: Final = 1_790_000_000_000
 MINUTE_MS: Final = 60_000
@@ -136,28 +137,15 @@ def _prompt(prompt: int) -> Iterator[dict[str, object]]:
     yield {"type": "progress", "data": {"message": _TEXT}}
 
 
-_TOOL: Final[tuple[ArmType, ...]] = ("tool",)
-
-
 def columns(n_arms: int, *, seed: int = 1, most_pulls: int = 60) -> ArmColumns:
     """Arms with small counts, as a learner of some weeks has them."""
     rng = np.random.default_rng(seed)
     pulls = rng.integers(0, most_pulls, n_arms)
     successes = rng.binomial(pulls, rng.uniform(0, 1, n_arms))
-    one, nothing = np.full(n_arms, 1_000_000), np.zeros(n_arms, dtype=np.int64)
-    return ArmColumns(
-        keys=tuple(f"tool:other:tool_{number:06}" for number in range(n_arms)),
-        types=_TOOL * n_arms,
-        prior_alpha_micro=one,
-        prior_beta_micro=one,
-        base_alpha_micro=one,
-        base_beta_micro=one,
-        success_micro=successes * 1_000_000,
-        failure_micro=(pulls - successes) * 1_000_000,
-        pulls=pulls,
-        part_micro=nothing,
-        inclusions=pulls,
-        token_cost=rng.integers(50, 400, n_arms),
-        epoch=nothing,
-        last_at_ms=nothing + START_MS,
+    return arms(
+        [f"tool:other:tool_{number:06}" for number in range(n_arms)],
+        successes=successes.tolist(),
+        failures=(pulls - successes).tolist(),
+        costs=rng.integers(50, 400, n_arms).tolist(),
+        last_at_ms=[START_MS] * n_arms,
     )

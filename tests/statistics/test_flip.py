@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import given
@@ -11,34 +11,17 @@ from hypothesis import strategies as st
 from core.columns import UNKNOWN, ArmColumns
 from core.packing import fill
 from core.policy import select
-from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
 from core.records.selection import Decision, Selection
 from core.statistics.flip import NO_RANK, Flips, Recorded, flips, recorded
+from tests.arms import arms
 
 
 def columns(alphas: list[int], pulls: list[int], costs: list[int]) -> ArmColumns:
     """Arms with these posteriors, pulls and costs, sorted by id."""
-    n_arms = len(alphas)
+    plain = arms([f"tool:other:a{place:03d}" for place in range(len(alphas))], pulls=pulls, costs=costs)
     alpha = np.array(alphas, dtype=np.int64) * 1_000_000
-    nothing = np.zeros(n_arms, dtype=np.int64)
-    tool: ArmType = "tool"
-    return ArmColumns(
-        keys=tuple(f"tool:other:a{place:03d}" for place in range(n_arms)),
-        types=(tool,) * n_arms,
-        prior_alpha_micro=alpha,
-        prior_beta_micro=alpha * 0 + 1_000_000,
-        base_alpha_micro=alpha,
-        base_beta_micro=alpha * 0 + 1_000_000,
-        success_micro=nothing,
-        failure_micro=nothing,
-        pulls=np.array(pulls, dtype=np.int64),
-        part_micro=nothing,
-        inclusions=nothing,
-        token_cost=np.array(costs, dtype=np.int64),
-        epoch=nothing,
-        last_at_ms=nothing - 1,
-    )
+    return replace(plain, prior_alpha_micro=alpha, base_alpha_micro=alpha)
 
 
 @dataclass(frozen=True)
@@ -69,12 +52,10 @@ def cases(draw: st.DrawFn, *, knows_k: bool | None = None) -> Case:
         k=draw(st.sampled_from([0, 0, 1, 3, 6])),
         seed_arms=("tool:other:a001", "tool:other:a004")[: draw(st.integers(0, 2))],
     )
-    arms = columns(
-        many(st.integers(1, 9)),
-        many(st.sampled_from([0, 1, 4, 5, 60])),
-        many(st.integers(0, 30)),
+    drawn = columns(
+        many(st.integers(1, 9)), many(st.sampled_from([0, 1, 4, 5, 60])), many(st.integers(0, 30))
     )
-    chosen = select(arms, settings, seed=draw(st.integers(0, 2**32)))
+    chosen = select(drawn, settings, seed=draw(st.integers(0, 2**32)))
     known = draw(st.booleans()) if knows_k is None else knows_k
     made = recorded(chosen, k=settings.k if known else None)
     found = flips(made)
@@ -202,13 +183,9 @@ def test_the_least_number_of_arms_lets_an_arm_in_and_one_less_does_not(case: Cas
 def test_many_arms_are_answered_for_within_a_bounded_number_of_packings() -> None:
     rng = np.random.Generator(np.random.PCG64(5))
     n_arms = 4_000
-    arms = columns(
-        rng.integers(1, 9, n_arms).tolist(),
-        [60] * n_arms,
-        rng.integers(1, 900, n_arms).tolist(),
-    )
-    arms = ArmColumns(**{**arms.__dict__, "keys": tuple(f"tool:other:a{at:05d}" for at in range(n_arms))})
-    chosen = select(arms, LearnerSettings(budget_tokens=8_000, baseline_rate=0.0, seed_arms=()), seed=3)
+    drawn = columns(rng.integers(1, 9, n_arms).tolist(), [60] * n_arms, rng.integers(1, 900, n_arms).tolist())
+    drawn = replace(drawn, keys=tuple(f"tool:other:a{at:05d}" for at in range(n_arms)))
+    chosen = select(drawn, LearnerSettings(budget_tokens=8_000, baseline_rate=0.0, seed_arms=()), seed=3)
     made = recorded(chosen, k=0)
     found = flips(made)
     assert found is not None

@@ -25,11 +25,22 @@ from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import DARK, LIGHT, THEMES, Tokens
 from dashboard.figures.width_pulls import MAX_MARKS, apart, width_pulls
-from tests.dashboard.figures.arrays import columns_of
+from tests.arms import arms
 from tests.dashboard.worlds import HOSTILE, keys
 from tests.usage import Counted, usage_of
 
 FORBIDDEN = ("<script", "%{x}", "<b>bold")
+
+
+def columns_of(names: tuple[str, ...], pulls: list[int], successes: list[int]) -> ArmColumns:
+    """Return arms with a uniform prior and these counts, sorted by id as the store hands them out."""
+    rows = sorted(zip(names, pulls, successes, strict=True))
+    return arms(
+        [name for name, _, _ in rows],
+        successes=[good for _, _, good in rows],
+        failures=[n - good for _, n, good in rows],
+        costs=[100] * len(rows),
+    )
 
 
 def _arms(names: tuple[str, ...]) -> tuple[ArmColumns, Summary]:
@@ -143,15 +154,11 @@ def test_shades_stay_between_the_limits(method: Method) -> None:
         assert trace["y"][0] == trace["y"][-1] == 0
 
 
-def test_every_row_number_stands_at_a_peak_and_beside_its_row() -> None:
+def test_every_row_has_its_number_at_a_peak_and_a_line_beside_the_ladder() -> None:
     arms = _rows(12)
     lines = _texts(densities(arms, [], LIGHT))
     for number in range(1, 13):
         assert sum(f"<b>{number}</b>" in line for line in lines) == 2
-
-
-def test_the_columns_beside_a_ladder_have_a_line_for_every_row() -> None:
-    arms = _rows(12)
     columns = [note.text.split("<br>") for note in ladder(arms, LIGHT).figure.layout.annotations]
     assert [len(lines) for lines in columns] == [12, 12, 12]
     for row, name, mean, limits in zip(arms, *columns, strict=True):
@@ -242,11 +249,17 @@ def test_smoothing_keeps_the_mean_in_place() -> None:
     assert smoothed(spread, spread.n_selected * 0, x).max() == 0
 
 
-def test_before_and_after_name_both_means() -> None:
+def test_before_and_after_name_both_means_and_a_known_arm_is_magnified() -> None:
     notes: Sequence[Any] = before_after(
         "tool:fs:t0", "tool", (10.0, 9.0), (10.0, 10.0), DARK
     ).figure.layout.annotations
     assert [note.text for note in notes] == ["<b>after 0.50</b>", "before 0.53"]
+    drawn = before_after("tool:a:b", "tool", (793.0, 563.0), (793.0, 564.0), LIGHT)
+    low, high = drawn.figure.layout.xaxis.range
+    assert 0.45 < low < 0.585 < high < 0.72
+    assert "magnified" in drawn.figure.layout.xaxis.title.text
+    whole = before_after("tool:a:b", "tool", (2.0, 3.0), (2.0, 4.0), LIGHT).figure.layout.xaxis
+    assert tuple(whole.range) == (0, 1)
 
 
 def test_a_planted_value_is_marked_and_told() -> None:
@@ -268,12 +281,3 @@ def test_one_tall_curve_does_not_press_the_others_flat() -> None:
     assert any("square roots" in text for text in _texts(drawn))
     alike = densities(arms[:4], [], LIGHT)  # by id, the tall one last
     assert not any("square roots" in text for text in _texts(alike))
-
-
-def test_before_and_after_of_a_known_arm_are_magnified() -> None:
-    drawn = before_after("tool:a:b", "tool", (793.0, 563.0), (793.0, 564.0), LIGHT)
-    low, high = drawn.figure.layout.xaxis.range
-    assert 0.45 < low < 0.585 < high < 0.72
-    assert "magnified" in drawn.figure.layout.xaxis.title.text
-    whole = before_after("tool:a:b", "tool", (2.0, 3.0), (2.0, 4.0), LIGHT).figure.layout.xaxis
-    assert tuple(whole.range) == (0, 1)

@@ -9,12 +9,12 @@ from core.statistics.confidence import Confidence, confidence
 from core.statistics.summary import summarise
 from dashboard.figures.theme import LIGHT
 from dashboard.figures.width_pulls import medians, width_pulls
-from tests.dashboard.figures.arrays import columns_of
+from tests.arms import arms
 
 
 def known(pulls: list[int]) -> Confidence:
-    keys = tuple(f"tool:other:t{at:03d}" for at in range(len(pulls)))
-    columns = columns_of(keys, pulls, [n // 3 for n in pulls])
+    keys = [f"tool:other:t{at:03d}" for at in range(len(pulls))]
+    columns = arms(keys, successes=[n // 3 for n in pulls], failures=[n - n // 3 for n in pulls])
     return confidence(columns, summarise(columns))
 
 
