@@ -32,25 +32,35 @@ def looked_at(pulls: Ints, good: Ints, *, day: int = DAY) -> tuple[Shift, ...]:
     n_days = pulls.shape[1]
     place, at = np.nonzero(pulls)
     recent = at >= n_days - WINDOW_DAYS
-    sums = RecentDays(
-        arm=place[recent],
-        day=day + at[recent],
-        success_micro=good[place, at][recent] * MICRO,
-        failure_micro=(pulls - good)[place, at][recent] * MICRO,
-    )
+    was_good, was_bad = good[place, at], (pulls - good)[place, at]
+    sums = days_of(day + at[recent], was_good[recent], was_bad[recent], arm=place[recent])
     columns = columns_of(pulls, good)
-    counts = np.stack((good[place, at], (pulls - good)[place, at]), axis=1).ravel()
-    used = np.repeat(np.tile([MICRO, 0], len(place)), counts)
+    counts = np.stack((was_good, was_bad), axis=1).ravel()
+    used = np.repeat(np.tile([1, 0], len(place)), counts)
     each = np.repeat(np.repeat(np.arange(len(place)), 2), counts)
-    sessions = ArmSessions(
-        arm=place[each],
-        day=day + at[each],
-        stratum=np.zeros(len(each), dtype=np.int64),
-        success_micro=used,
-        failure_micro=MICRO - used,
-        since_day=None,
-    )
+    sessions = sessions_of(day + at[each], used, 1 - used, arm=place[each])
     return shifts(columns, splits(columns, sums), sessions)
+
+
+def days_of(day: Ints, good: Ints, bad: Ints, *, arm: Ints | None = None) -> RecentDays:
+    """Return sums by day of the first arm, or of these arms."""
+    return RecentDays(
+        arm=0 * day if arm is None else arm, day=day, success_micro=good * MICRO, failure_micro=bad * MICRO
+    )
+
+
+def sessions_of(
+    day: Ints, good: Ints, bad: Ints, *, arm: Ints | None = None, since_day: int | None = None
+) -> ArmSessions:
+    """Return sessions of the first arm, or of these arms, all in one stratum."""
+    return ArmSessions(
+        arm=0 * day if arm is None else arm,
+        day=day,
+        stratum=0 * day,
+        success_micro=good * MICRO,
+        failure_micro=bad * MICRO,
+        since_day=since_day,
+    )
 
 
 def columns_of(pulls: Ints, good: Ints) -> ArmColumns:
@@ -101,13 +111,7 @@ def test_the_chance_is_that_of_all_orders_counted() -> None:
     share = sum(all(at < 10 for at in order) for order in orders) / len(orders)
     assert share == 1 / comb(15, 10)
     columns = columns_of(pulls, good)
-    sums = RecentDays(
-        arm=np.array([0, 0]),
-        day=np.array([DAY, DAY + 1]),
-        success_micro=good[0] * MICRO,
-        failure_micro=(pulls - good)[0] * MICRO,
-    )
-    found = splits(columns, sums)
+    found = splits(columns, days_of(np.array([DAY, DAY + 1]), good[0], (pulls - good)[0]))
     assert found.n_tested.tolist() == [1]
     assert found.prob[0, -1] == pytest.approx(2 * share, rel=1e-12)
 
@@ -142,27 +146,12 @@ def test_successes_and_failures_exchanged_make_a_rise_of_a_fall(seed: int) -> No
 def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None:
     """100 of 100 in ten sessions, then none of 60 in two: one of 66 orders, an odd afternoon."""
     columns = arms([name(0)], successes=[100], failures=[60])
-    sums = RecentDays(
-        arm=np.array([0, 0]),
-        day=np.array([DAY - 5, DAY]),
-        success_micro=np.array([100, 0]) * MICRO,
-        failure_micro=np.array([0, 60]) * MICRO,
-    )
+    sums = days_of(np.array([DAY - 5, DAY]), np.array([100, 0]), np.array([0, 60]))
 
     def found(sessions_since: int) -> tuple[Shift, ...]:
-        n, later = 10 + sessions_since, np.arange(10 + sessions_since) >= 10
-        return shifts(
-            columns,
-            splits(columns, sums),
-            ArmSessions(
-                arm=np.zeros(n, dtype=np.int64),
-                day=np.where(later, DAY, DAY - 5),
-                stratum=np.zeros(n, dtype=np.int64),
-                success_micro=np.where(later, 0, 10 * MICRO),
-                failure_micro=np.where(later, 60 * MICRO // sessions_since, 0),
-                since_day=None,
-            ),
-        )
+        later = np.arange(10 + sessions_since) >= 10
+        good, bad = np.where(later, 0, 10), np.where(later, 60 // sessions_since, 0)
+        return shifts(columns, splits(columns, sums), sessions_of(np.where(later, DAY, DAY - 5), good, bad))
 
     assert not found(2)
     assert len(found(30)) == 1
@@ -171,30 +160,14 @@ def test_a_few_long_sessions_prove_nothing_however_many_runs_they_hold() -> None
 def test_sessions_too_many_to_read_lend_their_variance() -> None:
     """A change longer ago than the sessions that were read is still told where these are like single runs."""
     columns = arms([name(0)], successes=[11_000], failures=[9_000])
-    n_days = 20
-    good = np.where(np.arange(n_days) < 10, 700, 400)
-    sums = RecentDays(
-        arm=np.zeros(n_days, dtype=np.int64),
-        day=DAY + np.arange(n_days),
-        success_micro=good * MICRO,
-        failure_micro=(1_000 - good) * MICRO,
-    )
+    good = np.where(np.arange(20) < 10, 700, 400)
+    sums = days_of(DAY + np.arange(20), good, 1_000 - good)
 
     def found(good_in: int) -> tuple[Shift, ...]:
         """Sessions of ten on the last days, of which each has used all or nothing, or ``good_in``."""
         used = np.where(np.arange(200) % 10 < 4, 10, 0) if good_in == 10 else np.full(200, good_in)
-        return shifts(
-            columns,
-            splits(columns, sums),
-            ArmSessions(
-                arm=np.zeros(200, dtype=np.int64),
-                day=np.full(200, DAY + 19),
-                stratum=np.zeros(200, dtype=np.int64),
-                success_micro=used * MICRO,
-                failure_micro=(10 - used) * MICRO,
-                since_day=DAY + 18,
-            ),
-        )
+        sessions = sessions_of(np.full(200, DAY + 19), used, 10 - used, since_day=DAY + 18)
+        return shifts(columns, splits(columns, sums), sessions)
 
     assert [shift.since_ms // DAY_MS for shift in found(4)] == [DAY + 10]
     assert [shift.since_ms // DAY_MS for shift in found(10)] == [DAY + 10]
@@ -202,18 +175,8 @@ def test_sessions_too_many_to_read_lend_their_variance() -> None:
 
 
 def test_observations_without_a_time_are_neither_before_nor_after() -> None:
-    dated = RecentDays(
-        arm=np.array([0, 0]),
-        day=np.array([DAY - 1, DAY]),
-        success_micro=np.array([10 * MICRO, 0]),
-        failure_micro=np.array([0, 30 * MICRO]),
-    )
-    undated = RecentDays(
-        arm=np.append(dated.arm, 0),
-        day=np.append(dated.day, UNKNOWN),
-        success_micro=np.append(dated.success_micro, 100 * MICRO),
-        failure_micro=np.append(dated.failure_micro, 7 * MICRO),
-    )
+    dated = days_of(np.array([DAY - 1, DAY]), np.array([10, 0]), np.array([0, 30]))
+    undated = days_of(np.array([DAY - 1, DAY, UNKNOWN]), np.array([10, 0, 100]), np.array([0, 30, 7]))
     with_both = splits(arms(["tool:fs:Read"], successes=[110], failures=[37]), undated)
     without = splits(arms(["tool:fs:Read"], successes=[10], failures=[30]), dated)
     assert with_both.n_before.tolist() == without.n_before.tolist()
@@ -221,14 +184,8 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
 
 
 def test_nothing_is_found_in_nothing() -> None:
-    sums = RecentDays(arm=NONE, day=NONE, success_micro=NONE, failure_micro=NONE)
-    assert shifts(arms([]), splits(arms([]), sums), NO_SESSIONS) == ()
-
-
-NONE = np.array([], dtype=np.int64)
-NO_SESSIONS = ArmSessions(
-    arm=NONE, day=NONE, stratum=NONE, success_micro=NONE, failure_micro=NONE, since_day=None
-)
+    none = np.array([], dtype=np.int64)
+    assert shifts(arms([]), splits(arms([]), days_of(none, none, none)), sessions_of(none, none, none)) == ()
 
 
 HOUR = DAY * 24
