@@ -7,7 +7,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.observe import observe, outcome_arms, reward_of_flag
+from core.observe import observe, outcome_arms
 from core.records.arm import Arm
 from core.records.evidence import Evidence, Outcome, Verdict
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
@@ -28,10 +28,3 @@ def test_every_arm_gets_the_flag_that_its_case_asks_for(
     ]
     assert list(flags) == expected + [0] * n_excluded
     assert outcome_arms(run) == (*[arm.key for arm in arms], *excluded)
-
-
-def test_rewards_of_flags() -> None:
-    assert reward_of_flag(INCLUDED | REFERENCED | OBSERVED) == 1.0
-    assert reward_of_flag(INCLUDED | OBSERVED) == 0.0
-    assert reward_of_flag(INCLUDED | REFERENCED) is None
-    assert reward_of_flag(0) is None

@@ -20,8 +20,6 @@ from core.records.arm import (
     Arm,
     Prior,
     check_key,
-    file_key,
-    skill_key,
     token_cost_of,
     tool_key,
 )
@@ -90,14 +88,11 @@ def test_a_strange_name_is_a_name(name: str) -> None:
     assert Arm(key=f"file:workspace:{name}").name == name
 
 
-def test_the_length_of_an_id_counts_characters() -> None:
+def test_messages_about_an_id_are_bounded_and_its_length_counts_characters() -> None:
     longest = "tool:fs:" + "é" * (MAX_KEY_CHARS - 8)
     assert check_key(longest) == longest
     with pytest.raises(InvalidArm, match="got 513"):
         check_key(longest + "é")
-
-
-def test_a_message_about_an_id_never_grows_with_it() -> None:
     with pytest.raises(InvalidArm) as refused:
         check_key("agent:" + "x" * 100_000)
     assert len(str(refused.value)) < 400
@@ -132,11 +127,6 @@ def test_a_message_about_an_id_never_grows_with_it() -> None:
 )
 def test_a_tools_category_follows_the_start_of_its_name(name: str, category: str) -> None:
     assert tool_key(name) == f"tool:{category}:{name}"
-
-
-def test_skills_and_files_have_their_own_places() -> None:
-    assert skill_key("coding") == "skill:coding:main"
-    assert file_key("docs/a.md") == "file:workspace:docs/a.md"
 
 
 @given(st.text(max_size=200))
@@ -277,24 +267,9 @@ def test_a_part_of_the_usage_is_a_count(name: str, value: int) -> None:
         Usage(**{name: value})
 
 
-@pytest.mark.parametrize("uid", ["", "x" * 513])
-def test_a_runs_uid_has_a_length(uid: str) -> None:
-    with pytest.raises(InvalidInput, match="1 to 512"):
-        Run(uid=uid, inventory=NOTHING)
-
-
-@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
-def test_an_environments_reward_is_finite_on_any_scale(reward: float) -> None:
-    with pytest.raises(InvalidInput, match="finite"):
-        Run(uid="r", inventory=NOTHING, reward=reward)
-    assert Run(uid="r", inventory=NOTHING, reward=-17.5).reward == -17.5
-    assert Run(uid="r", inventory=NOTHING, reward=0.0).reward == 0
-
-
-@pytest.mark.parametrize("duration", [-1, 10**12 + 1])
-def test_a_duration_is_a_count(duration: int) -> None:
-    with pytest.raises(InvalidInput, match="duration_ms"):
-        Run(uid="r", inventory=NOTHING, duration_ms=duration)
+@pytest.mark.parametrize("reward", [-17.5, 0.0])
+def test_an_environments_reward_has_any_scale(reward: float) -> None:
+    assert Run(uid="r", inventory=NOTHING, reward=reward).reward == reward
 
 
 def test_an_arm_stands_once_in_a_prompt_or_outside_it() -> None:
@@ -389,6 +364,8 @@ FS = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read"),))
     ("name", "value", "allowed"),
     [
         ("uid", 5, "text"),
+        ("uid", "", "1 to 512"),
+        ("uid", "x" * 513, "1 to 512"),
         ("inventory", ["tool:fs:Read"], "Inventory"),
         ("format", None, "text"),
         ("format", "x" * 513, "512 characters"),
@@ -411,12 +388,17 @@ FS = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read"),))
         ("status", "failed", "completed, aborted, error, got 'failed'"),
         ("status", None, "completed, aborted, error"),
         ("usage", {"input": 5}, "Usage"),
+        ("duration_ms", -1, "duration_ms"),
+        ("duration_ms", 10**12 + 1, "duration_ms"),
         ("duration_ms", 1.5, "whole number from 0 to 10\\^12, got 1.5"),
         ("duration_ms", True, "whole number"),
         ("duration_ms", "5", "whole number"),
         ("duration_ms", 10**4_000, "a huge whole number"),
         ("prompt_chars", 10**15 + 1, "10\\^15"),
         ("reward", "high", "finite number"),
+        ("reward", math.nan, "finite"),
+        ("reward", math.inf, "finite"),
+        ("reward", -math.inf, "finite"),
         ("reward", 10**400, "a huge whole number"),
         ("calls", "Read", "tuple of Call"),
         ("calls", ("Read",), "of type Call"),

@@ -265,14 +265,11 @@ def test_what_is_written_is_read_back_equal_and_in_order(
     assert round_trip([HEADER, *made]) == [HEADER, *made]
 
 
-def test_runs_of_one_inventory_share_it(tmp_path: Path) -> None:
+def test_inventories_are_shared_also_where_there_are_more_than_are_remembered(tmp_path: Path) -> None:
     inventory = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read", token_cost=3),))
     made = [Run(uid=f"r{number}", inventory=inventory) for number in range(3)]
     found = runs(read(put(tmp_path, b"".join(write(made)))))
     assert len({id(run.inventory) for run in found}) == 1
-
-
-def test_more_inventories_than_are_remembered(tmp_path: Path) -> None:
     made = [
         Run(uid="r", inventory=Inventory(kind="declared", arms=(Arm(key=f"tool:fs:t{number}"),)))
         for number in range(5000)
@@ -288,11 +285,13 @@ def by_hand(folder: Path, **fields: object) -> list[Entry]:
     return read(put(folder, lines([record])))
 
 
-def test_a_run_by_hand_needs_an_id_arms_and_calls(tmp_path: Path) -> None:
+def test_a_run_by_hand_needs_an_id_arms_and_calls_and_takes_a_selection(tmp_path: Path) -> None:
     (run,) = runs(by_hand(tmp_path, calls=["Read"], texts=["using pdf"]))
     assert (run.uid, run.format, run.unit, run.status) == ("r1", "armscope", "prompt", "completed")
     assert offered(run) == ["Read", "main"]
     assert detect(run).referenced == (True, True)
+    entries = by_hand(tmp_path, selection=CHOSEN, **{"class": "selected"})
+    assert [run.selection is not None for run in runs(entries)] == [True]
 
 
 def test_a_time_may_be_written_as_people_do(tmp_path: Path) -> None:
@@ -398,11 +397,6 @@ def amid_sound_lines(folder: Path, **fields: object) -> str:
     (line,) = answer.rejected
     assert line.line == 2
     return line.reason
-
-
-def test_a_sound_selection_is_read(tmp_path: Path) -> None:
-    entries = by_hand(tmp_path, selection=CHOSEN, **{"class": "selected"})
-    assert [run.selection is not None for run in runs(entries)] == [True]
 
 
 @pytest.mark.parametrize(

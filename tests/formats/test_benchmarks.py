@@ -67,13 +67,10 @@ def test_turns_open_at_user_messages_with_text(tmp_path: Path) -> None:
     assert (before.n_replies, before.n_calls, before.no_user_text) == (1, 1, False)
 
 
-def test_a_user_message_that_only_calls_tools_opens_no_turn(tmp_path: Path) -> None:
+def test_calls_of_the_user_open_no_turn_and_a_record_without_user_text_has_none(tmp_path: Path) -> None:
     calling = {**reply(None, "check"), "role": "user"}
     (run,) = runs(read(put(tmp_path, tau([user("go"), reply("a"), calling, reply("b")])), unit="turn"))
     assert (run.texts, names(run)) == (("a", "b"), [])
-
-
-def test_a_record_without_user_text_has_no_turns_and_says_so(tmp_path: Path) -> None:
     path = put(tmp_path, tau([reply("a", "x")], []))
     entries = read(path, unit="turn")
     assert runs(entries) == []
@@ -146,17 +143,7 @@ def test_declared_beats_supplied_beats_inferred(tmp_path: Path) -> None:
     assert offered(runs(read(path, tools_file=tools_file))[4]) == ["supplied"]
 
 
-def test_a_longer_file_supersedes_an_inferred_inventory(tmp_path: Path) -> None:
-    records = [{"messages": [user(str(n)), reply(None, f"tool{n}")]} for n in range(3)]
-    short, long = (runs(read(put(tmp_path, lines(records[:n])))) for n in (2, 3))
-    assert [run.uid for run in short] == [run.uid for run in long][:2]
-    assert {run.rank for run in short} == {2}
-    assert {run.rank for run in long} == {3}
-    assert offered(short[0]) == ["tool0", "tool1"]
-    assert offered(long[0]) == ["tool0", "tool1", "tool2"]
-
-
-def test_costs_and_kinds_of_tools() -> None:
+def test_costs_and_kinds_of_tools_in_lists_that_are_shared() -> None:
     listed = inventory_of(
         b'["Read", {"type": "function", "function": {"name": "a", "description": "\\u00e9"}},'
         b' {"name": "b", "token_cost": 0}, {"type": "function", "token_cost": 3, "function": {"name": "a"}}]',
@@ -164,9 +151,6 @@ def test_costs_and_kinds_of_tools() -> None:
     )
     assert [(arm.name, arm.token_cost) for arm in listed.arms] == [("Read", None), ("a", 8), ("b", 0)]
     assert len('{"name":"a","description":"é"}') == 30
-
-
-def test_equal_lists_share_an_inventory_and_many_are_forgotten() -> None:
     lists = DeclaredLists()
     first = lists.inventory(b'["a"]')
     assert lists.inventory(b'["a"]') is first
@@ -195,16 +179,16 @@ def test_a_file_that_lists_no_tools_is_refused(tmp_path: Path, content: bytes) -
         read(path, tools_file=tmp_path / "none")
 
 
-def test_a_record_with_an_impossible_tool_is_rejected_alone(tmp_path: Path) -> None:
+def test_impossible_tools_and_long_names_reject_their_record_alone(tmp_path: Path) -> None:
     talk = [user("a"), reply("b")]
-    records = [{"messages": talk, "tools": [tool("bad\nname")]}, {"messages": talk, "tools": [tool("good")]}]
+    records: list[Json] = [
+        {"messages": talk, "tools": [tool("bad\nname")]},
+        {"messages": talk, "tools": [tool("good")]},
+    ]
     entries = read(put(tmp_path, lines(records)))
     assert [one.line for one in rejected(entries)] == [1]
     assert "control characters" in rejected(entries)[0].reason
     assert len(runs(entries)) == 1
-
-
-def test_names_as_long_as_a_book_reject_their_record(tmp_path: Path) -> None:
     long = "n" * 513
     records = [
         {"messages": [reply(None, long)]},

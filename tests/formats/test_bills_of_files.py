@@ -127,14 +127,14 @@ def test_bills_of_claude_code_equal_a_recount(shared_data: Path) -> None:
     for path in paths:
         expected = recounted_claude(content_of(path))
         found = rows_of(runs(read(path)))
-        assert without_run_s_model(found, path) == expected
+        assert without_run_s_model(found) == expected
         owners.update(key[0] for count in expected.values() for key in count.elements())
     assert len(paths) == 12
     assert owners["sub-agent"] > 100_000 < owners["agent"]
 
 
 def without_run_s_model(
-    found: dict[str, Counter[tuple[str, str, str]]], _: Path
+    found: dict[str, Counter[tuple[str, str, str]]],
 ) -> dict[str, Counter[tuple[str, str, str]]]:
     """Name no model beside a bare total: its model is unknown."""
     return {

@@ -56,7 +56,7 @@ def test_the_inventory_is_what_the_session_calls_or_what_is_supplied(tmp_path: P
     assert detect(supplied[1]).not_offered == ("Bash",)
 
 
-def test_repeated_lines_of_a_response_count_its_usage_once_and_the_last_wins(tmp_path: Path) -> None:
+def test_usage_counts_once_for_repeated_lines_and_zero_everywhere_is_unknown(tmp_path: Path) -> None:
     session = (
         Session()
         .prompt("go")
@@ -69,6 +69,8 @@ def test_repeated_lines_of_a_response_count_its_usage_once_and_the_last_wins(tmp
     assert run.usage is not None
     assert (run.usage.input, run.usage.output, run.usage.cache_read, run.usage.tokens) == (2, 42, 20, 64)
     assert names(run) == ["Read", "Read"]
+    nothing = {"input_tokens": 0, "output_tokens": 0}
+    assert only_run(tmp_path, Session().prompt("go").reply(text("a"), usage=nothing)).usage is None
 
 
 def test_a_line_or_call_that_stands_twice_counts_once(tmp_path: Path) -> None:
@@ -78,33 +80,26 @@ def test_a_line_or_call_that_stands_twice_counts_once(tmp_path: Path) -> None:
     assert (names(run), run.texts, run.rank) == (["Read"], ("x",), 3)
 
 
-def test_usage_of_zero_everywhere_is_unknown(tmp_path: Path) -> None:
-    nothing = {"input_tokens": 0, "output_tokens": 0}
-    assert only_run(tmp_path, Session().prompt("go").reply(text("a"), usage=nothing)).usage is None
+ODD_WORDS: list[object] = [
+    "<local-command-stdout>ok</local-command-stdout>",
+    "<local-command-caveat>x",
+    "<bash-input>ls</bash-input>",
+    "[Request interrupted by user]",
+    "  \n",
+    "",
+    [],
+    None,
+    [{"type": "image", "source": {}}],
+]
+ODD: list[dict[str, Any]] = [
+    *({"content": words} for words in ODD_WORDS),
+    *({"content": "other", flag: True} for flag in ("isMeta", "isCompactSummary", "isSidechain")),
+]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "<local-command-stdout>ok</local-command-stdout>",
-        "<local-command-caveat>x",
-        "<bash-input>ls</bash-input>",
-        "[Request interrupted by user]",
-        "  \n",
-        "",
-        [],
-        None,
-        [{"type": "image", "source": {}}],
-    ],
-)
-def test_lines_that_open_no_run(tmp_path: Path, words: object) -> None:
-    session = Session().prompt("go").reply(text("a")).prompt(words).reply(text("b"))
-    assert only_run(tmp_path, session).texts == ("a", "b")
-
-
-@pytest.mark.parametrize("flag", ["isMeta", "isCompactSummary", "isSidechain"])
-def test_flagged_user_lines_open_no_run(tmp_path: Path, flag: str) -> None:
-    session = Session().prompt("go").reply(text("a")).prompt("other", **{flag: True}).reply(text("b"))
+@pytest.mark.parametrize("odd", ODD)
+def test_lines_that_open_no_run(tmp_path: Path, odd: dict[str, Any]) -> None:
+    session = Session().prompt("go").reply(text("a")).prompt(**odd).reply(text("b"))
     assert only_run(tmp_path, session).texts == ("a", "b")
 
 
@@ -114,9 +109,11 @@ def test_text_beside_a_tool_result_opens_no_run(tmp_path: Path) -> None:
     assert only_run(tmp_path, session).texts == ("b",)
 
 
-def test_a_prompt_may_be_a_list_of_texts(tmp_path: Path) -> None:
+def test_a_prompt_may_be_a_list_of_texts_or_have_no_answer(tmp_path: Path) -> None:
     session = Session().prompt("go").reply(text("a")).prompt([text("and"), text("more")]).reply(text("b"))
     assert [run.texts for run in runs(read(put(tmp_path, session.bytes())))] == [("a",), ("b",)]
+    session = Session().prompt("/clear").prompt("go").reply(text("a"))
+    assert [run.empty for run in runs(read(put(tmp_path, session.bytes())))] == [True, False]
 
 
 def test_calls_of_sub_agents_are_not_the_agents(tmp_path: Path) -> None:
@@ -149,11 +146,6 @@ def test_an_interrupted_run_is_aborted_and_the_next_is_not(tmp_path: Path) -> No
     assert guard(first, detect(first)).outcome == "aborted"
 
 
-def test_a_prompt_without_an_answer_is_empty(tmp_path: Path) -> None:
-    session = Session().prompt("/clear").prompt("go").reply(text("a"))
-    assert [run.empty for run in runs(read(put(tmp_path, session.bytes())))] == [True, False]
-
-
 def test_replies_before_the_first_prompt_are_a_run_of_their_own(tmp_path: Path) -> None:
     session = Session().line("system", subtype="turn_duration", durationMs=9).result().reply(text("a"))
     session.prompt("go").reply(text("b"))
@@ -171,25 +163,19 @@ def test_turn_durations_add_up(tmp_path: Path) -> None:
     assert run.ended_at_ms == 1767322803000
 
 
-def test_a_skill_call_is_the_tool_skill_and_names_the_skill(tmp_path: Path) -> None:
+def test_a_skill_call_names_the_skill_and_metadata_is_cut(tmp_path: Path) -> None:
     run = only_run(tmp_path, Session().prompt("go").reply(use("Skill", "t1", skill="pdf")))
     assert (names(run), run.calls[0].metadata) == (["Skill"], '{"skill": "pdf"}')
     assert offered(run) == ["Skill"]
-
-
-def test_metadata_is_cut_and_free_of_escapes(tmp_path: Path) -> None:
     run = only_run(tmp_path, Session().prompt("go").reply(use("Write", "t1", path="é" * 500)))
     assert run.calls[0].metadata == '{"path":"' + "é" * 191
 
 
-def test_other_lines_may_have_any_shape(tmp_path: Path) -> None:
+def test_other_lines_may_have_any_shape_and_a_conversation_line_is_rejected(tmp_path: Path) -> None:
     session = Session().line("attachment", message="text", durationMs="x").prompt("go").reply(text("a"))
     session.line("file-history-snapshot", snapshot={}).line("queue-operation", content="x")
     entries = read(put(tmp_path, session.bytes()))
     assert (len(runs(entries)), rejected(entries)) == (1, [])
-
-
-def test_a_conversation_line_of_another_shape_is_rejected_with_its_place(tmp_path: Path) -> None:
     session = Session().prompt("go").line("assistant", message={"content": 7}).reply(text("a"))
     entries = read(put(tmp_path, session.bytes()))
     (line,) = rejected(entries)
@@ -230,16 +216,6 @@ def test_times_without_a_zone_are_flagged_and_broken_ones_unknown(tmp_path: Path
     assert (naive.ended_at_ms, naive.naive_time) == (1767326400000, True)
     broken = only_run(tmp_path, Session().prompt("go").reply(text("a"), timestamp="soon"))
     assert (broken.ended_at_ms, broken.naive_time) == (None, False)
-
-
-def test_a_growing_session_keeps_its_identities(tmp_path: Path) -> None:
-    session = Session().prompt("go").reply(use("Read", "t1")).result().prompt("more").reply(use("Bash", "t2"))
-    whole = runs(read(put(tmp_path, session.bytes())))
-    part = runs(read(put(tmp_path, session.bytes(2))))
-    assert [run.uid for run in part] == [run.uid for run in whole][:1]
-    assert part[0].source == whole[0].source
-    assert part[0].rank < whole[0].rank
-    assert offered(part[0]) != offered(whole[0])
 
 
 def test_a_last_line_that_is_still_being_written_is_rejected(tmp_path: Path) -> None:

@@ -165,25 +165,16 @@ def test_logs_without_events_take_supplied_tools_or_their_calls(tmp_path: Path) 
     assert [offered(run) for run in runs(read(path, tools_file=tools_file))] == [["back"]] * 2
 
 
-def test_samples_without_an_id_of_their_own_are_known_by_their_place(tmp_path: Path) -> None:
+def test_samples_without_ids_replies_or_texts_of_their_own_are_read(tmp_path: Path) -> None:
     old = [{key: value for key, value in sample(n).items() if key != "uuid"} for n in (1, "two")]
     found = runs(read(put(tmp_path, log(*old))))
     assert [run.uid for run in found] == ["inspect-ai/episode/e1/1/1", "inspect-ai/episode/e1/two/1"]
-
-
-def test_long_texts_are_kept_apart_in_a_log(tmp_path: Path) -> None:
     reply = {"role": "assistant", "content": "attachment://a1"}
     apart = sample(messages=[reply, {**reply, "content": [{"type": "text", "text": "attachment://gone"}]}])
     (run,) = runs(read(put(tmp_path, log({**apart, "attachments": {"a1": "a long text"}}))))
     assert run.texts == ("a long text", "attachment://gone")
-
-
-def test_a_sample_without_a_reply_is_empty(tmp_path: Path) -> None:
     (run,) = runs(read(put(tmp_path, log(sample(messages=[{"role": "user", "content": "x"}])))))
     assert run.empty
-
-
-def test_a_log_without_samples_has_no_runs(tmp_path: Path) -> None:
     for content in (json.dumps({**HEADER, "samples": None}).encode(), lines([HEADER]), archive()):
         assert read(put(tmp_path, content)) == []
 

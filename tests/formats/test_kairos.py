@@ -147,13 +147,10 @@ def test_flags_in_a_line_agree_with_its_blockers(rows: list[TrainingRow]) -> Non
         assert held["exportable_for_preference"] == (held["preference_blockers"] == [])
 
 
-def test_what_a_line_says_of_its_own_worth_is_not_believed() -> None:
+def test_the_thresholds_decide_and_not_what_a_line_says_of_its_worth() -> None:
     line = json.loads(next(trace_jsonl([row(reward(rubric_version=None))])))
     line["reward"] |= {"exportable_for_sft": True, "sft_blockers": [], "evaluation_label": "gold"}
     assert list(sft_jsonl([read_trace(json.dumps(line).encode())])) == []
-
-
-def test_a_changed_threshold_grades_old_rows_anew() -> None:
     rows = [row(reward(score=0.6))]
     assert list(sft_jsonl(rows)) == []
     assert len(list(sft_jsonl(rows, Thresholds(sft=0.6)))) == 1

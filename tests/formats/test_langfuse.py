@@ -125,7 +125,7 @@ def test_offered_tools_are_found_wherever_they_are(tmp_path: Path, place: str) -
     assert run.calls == ()
 
 
-def test_places_add_up_and_a_schema_beats_a_name(tmp_path: Path) -> None:
+def test_places_add_up_and_a_provider_s_own_tool_is_named_by_its_type(tmp_path: Path) -> None:
     run = read_one(
         tmp_path,
         OFFERS["a framework's names"],
@@ -134,9 +134,6 @@ def test_places_add_up_and_a_schema_beats_a_name(tmp_path: Path) -> None:
     )
     assert offered(run) == ["search", "book"]
     assert all(arm.token_cost for arm in run.inventory.arms)
-
-
-def test_a_provider_s_own_tool_is_named_by_its_type(tmp_path: Path) -> None:
     assert offered(read_one(tmp_path, reply(sent={"llm.tools": [{"type": "web_search"}, SEARCH]}))) == [
         "web_search",
         "search",
@@ -424,14 +421,11 @@ def test_texts_that_only_look_like_json_are_texts(tmp_path: Path) -> None:
         assert read_one(tmp_path, reply(output=value)).calls == ()
 
 
-def test_a_trace_with_a_long_question_is_recognised(tmp_path: Path) -> None:
+def test_a_long_question_is_recognised_and_what_only_looks_alike_is_not(tmp_path: Path) -> None:
     told = {**export(reply()), "trace": {"id": "t1", "projectId": "p", "input": "x" * 200_000}}
     path = put(tmp_path, json.dumps(told, indent=2).encode())
     assert recognise(path) == "langfuse"
     assert len(runs(read(path))) == 1
-
-
-def test_what_only_looks_like_an_export_is_not_recognised(tmp_path: Path) -> None:
     for alike in (b'{"observations": []}', b'{"trace": 1}', b'{"id": 1, "observations": []}'):
         assert recognise(put(tmp_path, alike)) is None
 

@@ -148,13 +148,10 @@ def test_what_the_person_ran_and_what_extensions_note_is_nothing_of_the_agents(t
     assert rejected(read(tmp_path / "s.jsonl")) == []
 
 
-def test_replies_before_the_first_prompt_are_a_run_of_their_own(tmp_path: Path) -> None:
+def test_prompts_without_replies_and_replies_without_prompts_are_runs(tmp_path: Path) -> None:
     session = Session().result().reply(call("read")).prompt(" \n").prompt().reply(text("b"))
     first, second = runs(read(put(tmp_path, session.bytes())))
     assert (first.uid[-2:], names(first), names(second)) == ("e2", ["read"], [])
-
-
-def test_a_prompt_without_an_answer_is_empty(tmp_path: Path) -> None:
     found = runs(read(put(tmp_path, Session().prompt().prompt().reply().bytes())))
     assert [run.empty for run in found] == [True, False]
 
@@ -192,14 +189,6 @@ def test_sessions_of_the_same_id_are_told_apart_and_a_fork_is_not(tmp_path: Path
     assert ids(fork) == ids(own)
     assert ids(apart) != ids(own)
     assert apart[0].source != own[0].source
-
-
-def test_a_growing_session_keeps_its_identities(tmp_path: Path) -> None:
-    session = Session().prompt().reply(call("read")).prompt().reply(call("bash"))
-    part, whole = (runs(read(put(tmp_path, session.bytes(n)))) for n in (3, None))
-    assert ids(part) == ids(whole)[:1]
-    assert part[0].source == whole[0].source
-    assert part[0].rank < whole[0].rank
 
 
 # --- the report -------------------------------------------------------------------------------------------
@@ -322,16 +311,13 @@ def test_a_broken_line_is_rejected_with_its_place_and_the_rest_read(tmp_path: Pa
     assert [names(run) for run in runs(entries)] == [["read"]]
 
 
-def test_hostile_ids_and_times_are_hashed_or_unknown(tmp_path: Path) -> None:
+def test_hostile_ids_and_times_are_hashed_or_unknown_and_a_number_is_a_time(tmp_path: Path) -> None:
     session = Session()
     session.entry("message", id="x" * 900, timestamp="\u202e", message={"role": "user", "content": "a"})
     session.entry("message", timestamp=-5, message={"role": "assistant", "content": []})
     run = only_run(tmp_path, session)
     assert len(run.uid) == len("pi-session/prompt//") + 64
     assert run.ended_at_ms is None
-
-
-def test_a_number_is_a_time_in_milliseconds(tmp_path: Path) -> None:
     session = Session()
     session.entry("message", timestamp=1000, message={"role": "user", "content": "a"})
     assert only_run(tmp_path, session).ended_at_ms == 1000
@@ -349,23 +335,12 @@ def test_counts_that_no_run_can_have_reject_the_run_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])
-def test_real_sessions_equal_what_was_computed(shared_data: Path, name: str) -> None:
+def test_each_real_run_equals_what_was_computed(shared_data: Path, name: str) -> None:
+    """Counts and beliefs are compared where the folders are imported (`tests.flows.test_sessions`)."""
     found = read_folder(shared_data / name, "prompt")
     wanted = expected(shared_data, f"{name}.prompt")
-    skipped = sum(found.outcomes[reason] for reason in ("conversational", "aborted", "error"))
-    tools = {key: belief for key, belief in found.beliefs.items() if key.startswith("tool:")}
-    counted = Counter(arm.key for run, _, _ in found.judged for arm in run.inventory.arms)
-    assert (found.outcomes["observed"], skipped) == (wanted["observed"], wanted["skipped_conversational"])
     assert sum(run.status == "aborted" for run, _, _ in found.judged) == wanted["runs_aborted"]
-    assert tools == {arm["arm"]: [arm["alpha"], arm["beta"]] for arm in wanted["arms"].values()}
-    assert {arm["arm"]: arm["offered_runs"] for arm in wanted["arms"].values()}.items() <= counted.items()
-    assert found.rejected == []
     assert sum(evidence.n_calls for _, evidence, _ in found.judged) == wanted["tool_calls"]
-
-
-@pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])
-def test_each_real_run_equals_what_was_computed(shared_data: Path, name: str) -> None:
-    found = read_folder(shared_data / name, "prompt")
     rows = expected_rows(shared_data, f"{name}.prompt")
     assert len({run.uid for run, _, _ in found.judged}) == len(rows)
     for row, (run, evidence, verdict) in zip(rows, found.judged, strict=True):

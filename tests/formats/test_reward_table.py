@@ -39,13 +39,10 @@ def test_a_head_may_come_in_any_order_or_not_at_all() -> None:
     )
 
 
-def test_an_explicit_value_and_an_outcome_are_both_kept() -> None:
+def test_an_explicit_value_and_an_outcome_are_kept_in_rows_and_json_lines() -> None:
     assert read_table(f"arm,value,outcome\n{A},0.25,accepted").lines == (
         line(2, A, 0.25, outcome="accepted"),
     )
-
-
-def test_json_lines_are_read_like_rows() -> None:
     table = read_table(f'{{"arm":"{A}","value":0.5,"run":"r1"}}\n\n{{"arm":"{B}","outcome":"partial"}}\n')
     assert table.lines == (line(1, A, 0.5, run="r1"), line(3, B, outcome="partial"))
 

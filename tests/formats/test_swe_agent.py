@@ -116,21 +116,15 @@ def test_another_agent_s_replies_are_not_its_own(tmp_path: Path) -> None:
     assert "find" not in names(run)
 
 
-def test_commands_as_text_are_refused_and_not_taken_for_small_talk(tmp_path: Path) -> None:
+def test_without_calls_commands_are_refused_and_words_are_small_talk(tmp_path: Path) -> None:
     told = trajectory(typed(0), {"role": "user", "content": "result"}, typed(1))
     entries = read(put(tmp_path, content(told)))
     assert runs(entries) == []
     assert "commands as text only" in rejected(entries)[0].reason
-
-
-def test_an_agent_that_had_functions_and_called_none_is_small_talk(tmp_path: Path) -> None:
     told = trajectory({"role": "assistant", "content": "I give up.", "agent": "main"})
     told["replay_config"] = json.dumps({"agent": {"tools": {"parse_function": {"type": "function_calling"}}}})
     (run,) = runs(read(put(tmp_path, content(told))))
     assert (run.calls, run.empty) == ((), False)
-
-
-def test_a_trajectory_without_a_reply_is_empty(tmp_path: Path) -> None:
     (run,) = runs(read(put(tmp_path, content(trajectory(steps=0)) + b"\n"), format="swe-agent"))
     assert run.empty
 

@@ -120,11 +120,13 @@ def by_domain(folder: Path) -> Path:
     return put(folder, lines([lists]), "tools")
 
 
-def test_the_tools_are_those_of_the_domain(tmp_path: Path) -> None:
+def test_tools_are_those_of_the_domain_or_of_a_plain_list(tmp_path: Path) -> None:
     path = put(tmp_path, results(simulation(TALK), simulation(TALK, id="s2")))
     first, second = runs(read(path, tools_file=by_domain(tmp_path)))
     assert (offered(first), first.inventory.kind) == (["book"], "supplied")
     assert first.inventory is second.inventory
+    tools_file = put(tmp_path, lines([[tool("any")]]), "list")
+    assert offered(runs(read(put(tmp_path, results(simulation(TALK))), tools_file=tools_file))[0]) == ["any"]
 
 
 def test_an_agent_without_a_user_has_the_user_s_tools_as_well(tmp_path: Path) -> None:
@@ -147,11 +149,6 @@ def test_a_domain_that_is_not_listed_is_refused_by_name(tmp_path: Path) -> None:
         UnreadableSource, match="must list the one of the records, 'sea', got 'air', 'telecom'"
     ):
         read(path, tools_file=by_domain(tmp_path))
-
-
-def test_a_plain_list_is_for_every_domain(tmp_path: Path) -> None:
-    tools_file = put(tmp_path, lines([[tool("any")]]), "list")
-    assert offered(runs(read(put(tmp_path, results(simulation(TALK))), tools_file=tools_file))[0]) == ["any"]
 
 
 def test_declared_tools_beat_supplied_ones_unless_the_agent_has_more(tmp_path: Path) -> None:
