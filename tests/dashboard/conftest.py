@@ -83,6 +83,11 @@ def texts(page: AppTest) -> list[str]:
     ]
 
 
+def said(page: AppTest) -> str:
+    """All of these texts."""
+    return "\n".join(texts(page))
+
+
 _MARKUP = (
     "![i](",
     "$x^2$",

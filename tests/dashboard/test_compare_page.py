@@ -67,14 +67,12 @@ def test_a_shift_of_two_runs_fits_its_column(database: Path) -> None:
     assert 6.6 * max(map(len, cells)) + 16 <= SHIFT_PX, "px of a character, and the room at its sides"
 
 
-def test_the_same_model_twice_shows_no_difference(open_page: Open, database: Path) -> None:
+def test_the_same_model_twice_shows_no_difference_and_a_change_is_two_spans(
+    open_page: Open, database: Path
+) -> None:
     world(database, ARMS, 200)
     page = open_page("compare", compare_by="Models", model_a="large", model_b="large")
     assert "No difference of" in page.title[0].value
-
-
-def test_changed_since_is_two_spans(open_page: Open, database: Path) -> None:
-    world(database, ARMS, 200)
     page = open_page("compare", **address.changed_since(NOON_MS))
     assert not page.exception
     assert "until 19 Nov" in page.title[0].value + "\n".join(texts(page))

@@ -20,7 +20,7 @@ from core.records.run import Inventory
 from core.records.times import iso
 from dashboard import wording
 from dashboard.widgets import address
-from tests.dashboard.conftest import Open, texts
+from tests.dashboard.conftest import Open, said
 from tests.dashboard.test_overview_page import FILES, HOSTILE_FILES, N_HOURS, sick
 from tests.dashboard.worlds import NOON_MS, world
 from tests.flows.world import HOUR_MS, run_of
@@ -30,10 +30,6 @@ BREAK_MS = NOON_MS - 60 * HOUR_MS
 
 def shown(open_page: Open, files: tuple[str, ...] = FILES, since_ms: int = BREAK_MS) -> AppTest:
     return open_page("evidence", **address.evidence(files, since_ms))
-
-
-def said(page: AppTest) -> str:
-    return "\n".join(texts(page))
 
 
 def pulls(context: Context) -> dict[str, int]:

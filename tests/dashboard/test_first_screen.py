@@ -106,17 +106,22 @@ def other_roundings(value: float) -> set[str]:
     return {format(abs(value), form) for form in (".0f", ".2f")} - {format(abs(value), ".1f")}
 
 
-def test_one_estimate_has_one_rounding_on_a_page(open_page: Open, database: Path) -> None:
+def test_one_estimate_has_one_rounding_and_the_same_runs_on_each_page(
+    open_page: Open, database: Path
+) -> None:
     context = recorded(database, 400, "baseline", "selected")
     shown_first = queries.savings(context).overall.shown
     assert shown_first.value is not None
     assert shown_first.limits is not None
     report_text = rendered(report(gather(context, View()))).decode()
+    named = []
     for words in (shown(open_page()), shown(open_page("savings")), report_text):
+        named += pairs(words)
         assert f"{abs(shown_first.value):.1f}%" in words
         for number in (shown_first.value, *shown_first.limits):
             for other in other_roundings(number):
                 assert not re.search(rf"(?<![\d.]){re.escape(other)}%", words), other
+    assert {sum(pair) for pair in named} == {compared_row(queries.savings(context))}
 
 
 def pairs(words: str) -> list[tuple[int, int]]:
@@ -156,12 +161,3 @@ def test_the_runs_beside_an_estimate_add_up_to_those_compared(
     words = "\n".join([sentences.savings_numbers(saved), sentences.pending(saved.overall, rate=0.1)])
     assert [sum(pair) for pair in pairs(words)] == [total, total]
     assert total + saved.left_out.total == len(counted)
-
-
-def test_every_page_and_the_report_name_the_compared_runs(open_page: Open, database: Path) -> None:
-    context = recorded(database, 400, "baseline", "selected")
-    total = compared_row(queries.savings(context))
-    report_text = rendered(report(gather(context, View()))).decode()
-    named = [pair for page in ("overview", "savings") for pair in pairs(shown(open_page(page)))]
-    named += pairs(report_text)
-    assert {sum(pair) for pair in named} == {total}

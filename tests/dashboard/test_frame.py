@@ -60,11 +60,21 @@ def test_the_last_act_is_undone_from_every_page(database: Path, open_page: Open)
     assert not [one for one in page.button if str(one.key).startswith("undo last")]
 
 
-def test_presenting_offers_neither_steps_nor_keys_nor_undo(database: Path, open_page: Open) -> None:
+def test_presenting_offers_no_keys_and_a_narrow_window_one_button_for_the_frame(
+    database: Path, open_page: Open
+) -> None:
     world(database, keys(5), 20)
     page = open_page(present="true")
     assert "keys" not in {one.key for one in page.button}
     assert "First steps" not in {str(link.proto.label) for link in page.get("page_link")}
+    page = open_page(compact="true")
+    assert not page.selectbox
+    unfold(page, "frame popover")
+    assert page.selectbox("learner").options == ["default"]
+    assert {one.key for one in page.multiselect} >= {"model", "channel", "type"}
+    assert page.toggle("present").value is False
+    check(page.multiselect("type").set_value(["tool"]).run())
+    assert page.multiselect("type").value == ["tool"]
 
 
 def test_a_restored_backup_is_shown_and_nothing_that_was_kept_of_what_it_replaced(
@@ -90,18 +100,6 @@ def shown_arms(page: AppTest) -> set[str]:
 def restore_in_place(backup: Path, path: Path) -> None:
     with closing(sqlite3.connect(backup)) as source, closing(sqlite3.connect(path)) as target:
         source.backup(target)
-
-
-def test_in_a_narrow_window_one_button_holds_the_frame(database: Path, open_page: Open) -> None:
-    world(database, keys(5), 20)
-    page = open_page(compact="true")
-    assert not page.selectbox
-    unfold(page, "frame popover")
-    assert page.selectbox("learner").options == ["default"]
-    assert {one.key for one in page.multiselect} >= {"model", "channel", "type"}
-    assert page.toggle("present").value is False
-    check(page.multiselect("type").set_value(["tool"]).run())
-    assert page.multiselect("type").value == ["tool"]
 
 
 _COMES_FOR: Final = {

@@ -13,10 +13,11 @@ def links(page: AppTest) -> list[str]:
     return [str(one.proto.label) for one in page.get("page_link")] + [one.label for one in page.button]
 
 
-def test_without_a_topic_it_lists_all(open_page: Open) -> None:
+def test_without_a_known_topic_it_lists_all(open_page: Open) -> None:
     page = open_page("help")
     assert page.title[0].value.startswith("Choose a topic")
     assert set(links(page)) >= {topic.title for topic in guide.topics()}
+    assert open_page("help", topic="nonsense").title[0].value.startswith("Choose a topic")
 
 
 @pytest.mark.parametrize("name", [topic.name for topic in guide.topics()])
@@ -35,11 +36,7 @@ def test_a_part_is_shown_alone(open_page: Open) -> None:
     assert "Runs" in heads(open_page("help", topic="savings", part="nonsense"))
 
 
-def test_an_unknown_topic_leads_to_all(open_page: Open) -> None:
-    assert open_page("help", topic="nonsense").title[0].value.startswith("Choose a topic")
-
-
-def test_a_search_shows_excerpts_of_all_topics(open_page: Open) -> None:
+def test_a_search_shows_excerpts_of_all_topics_and_rows_of_tables(open_page: Open) -> None:
     page = open_page("help", query="STANDBY synchronous")
     assert "Operations · Standby" in links(page)
     assert [text for text in texts(page) if "**standby**" in text]
@@ -50,22 +47,16 @@ def test_a_search_shows_excerpts_of_all_topics(open_page: Open) -> None:
     check(page)
     assert (page.title[0].value, heads(page)[0]) == ("Evaluation", "Agreement")
     assert page.text_input(key="query").value == ""
+    assert links(open_page("help", query="baseline rate"))[0] == "Settings · baseline\\_rate"
 
 
-def test_a_search_without_a_match_says_so_and_lists_all(open_page: Open) -> None:
+def test_a_search_without_a_match_or_with_a_misspelt_word_says_so(open_page: Open) -> None:
     page = open_page("help", query="<b>:smile: $a$")
     assert page.title[0].value.startswith("No section")
     assert "Start" in links(page)
-
-
-def test_a_misspelt_word_is_searched_as_it_is_written_in_the_guide(open_page: Open) -> None:
     page = open_page("help", query="stanby")
     assert "Operations · Standby" in links(page)
     assert any("Searched for standby." in text for text in texts(page))
-
-
-def test_a_row_of_a_table_is_found_by_itself(open_page: Open) -> None:
-    assert links(open_page("help", query="baseline rate"))[0] == "Settings · baseline\\_rate"
 
 
 def test_pages_lead_to_parts_that_are_there() -> None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from streamlit.testing.v1 import AppTest
-
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
@@ -25,7 +23,7 @@ from dashboard import wording
 from dashboard.pages import PAGES
 from dashboard.widgets import address
 from dashboard.widgets.overview import attention
-from tests.dashboard.conftest import Open, check, texts, unfold
+from tests.dashboard.conftest import Open, check, said, texts, unfold
 from tests.dashboard.worlds import NOON_MS, context_at, world
 from tests.flows.world import run_of
 
@@ -65,21 +63,15 @@ def sick(
     return context
 
 
-def said(page: AppTest) -> str:
-    return "\n".join(texts(page))
-
-
-def test_poison_is_named_with_its_evidence_and_drift_too(open_page: Open, database: Path) -> None:
+def test_poison_is_named_with_its_evidence_and_its_cure_and_drift_too(
+    open_page: Open, database: Path
+) -> None:
     sick(database)
     words = said(open_page())
     assert "**2 files look poisoned**" in words
     assert "120 of 120 observations since " in words
     assert f"{wording.literal('web:web_search')} is drifting" in words
     assert words.count("is drifting") == 1
-
-
-def test_the_cure_is_two_clicks_away(open_page: Open, database: Path) -> None:
-    sick(database)
     page = open_page("reset", **address.reset(FILES))
     assert "2 files" in said(page)
     assert any("reset 2 arms" in one.label for one in page.text_input)
@@ -152,7 +144,9 @@ def test_a_change_is_undone_and_done_again_from_the_log(open_page: Open, databas
     assert "by hand; undone" not in said(page)
 
 
-def test_thirty_rewards_of_one_person_are_one_line(open_page: Open, database: Path) -> None:
+def test_thirty_rewards_are_one_line_and_the_log_is_narrowed_to_a_kind(
+    open_page: Open, database: Path
+) -> None:
     context = sick(database)
     reset(context, arms=FILES)
     change(context, "k", 3)
@@ -165,13 +159,6 @@ def test_thirty_rewards_of_one_person_are_one_line(open_page: Open, database: Pa
     each = unfold(page, f"each {queries.changes(context, 99)[-3].revision}")
     table = next(one.value for one in each.dataframe if "what" in one.value)
     assert list(table["act"]) == [*["Undo"] * 29, "Redo"]
-
-
-def test_the_log_is_narrowed_to_a_kind(open_page: Open, database: Path) -> None:
-    context = sick(database)
-    reward(context, SEARCH, 1.0)
-    reset(context, arms=FILES)
-    change(context, "k", 3)
     for kind, words in (
         ("Resets", "reset 2 arms to Beta(1, 1)"),
         ("Settings", "changed k 0 → 3"),

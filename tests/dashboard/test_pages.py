@@ -36,7 +36,7 @@ from core.records.times import DAY_MS
 from core.store.episodes import tell_episodes
 from dashboard import sentences
 from dashboard.pages import PAGES
-from tests.dashboard.conftest import APP, Open, check, is_text_only, texts
+from tests.dashboard.conftest import APP, Open, check, is_text_only, said, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 
 EVERY: Final = tuple(page.name for page in PAGES)
@@ -254,52 +254,38 @@ def test_of_very_many_arms_the_first_open_on_a_click(open_page: Open, database: 
     assert "all arms csv" in {button.key for button in page.get("download_button")}
 
 
-def test_the_table_says_whose_candidates_it_tells_chances_for(open_page: Open, database: Path) -> None:
+def test_pages_give_a_chance_or_say_that_recent_runs_did_not_offer_the_arm(
+    open_page: Open, database: Path
+) -> None:
     offered, forgotten = offered_and_not(database)
+    told = queries.inclusion(context_at(database))
     page = open_page("posteriors")
     (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
     chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
-    told = queries.inclusion(context_at(database)).chances
-    assert chance[offered] == round(100 * told[offered])
+    assert chance[offered] == round(100 * told.chances[offered])
     assert np.isnan(chance[forgotten])
     assert table.proto.placeholder == "–"
-    assert any(
+    note = (
         "simulated on the latest 25 runs that armscope chose for. No bar: not offered in these runs (2 arms)."
-        in text
-        for text in texts(page)
     )
-
-
-def test_the_arm_page_has_one_chance_or_says_why_none(open_page: Open, database: Path) -> None:
-    offered, forgotten = offered_and_not(database)
-    page = open_page("arm", arm=offered)
-    told = queries.inclusion(context_at(database)).arms[offered]
-    words = explained.chance_words(told.chance)
-    assert any(f"Chance of inclusion {explained.chance_words(told.chance)}." in text for text in texts(page))
-    error = sentences.error_words(told.standard_error)
-    stated = f"**{words}** (standard error {error})" if told.standard_error else f"**{words}**."
-    assert any(f"chance of inclusion is {stated}" in text for text in texts(page))
-    assert any("25 of the latest 25 runs that armscope chose for offered it." in text for text in texts(page))
-    page = open_page("arm", arm=forgotten)
-    assert any("Chance of inclusion: not in the last 25 runs." in text for text in texts(page))
-    assert any("**Not in the latest 25 runs " in text for text in texts(page))
-    assert any(
-        "None of the latest 25 runs that armscope chose for offered it." in text for text in texts(page)
-    )
-
-
-def test_previews_say_that_recent_runs_did_not_offer_it(open_page: Open, database: Path) -> None:
-    offered, forgotten = offered_and_not(database)
+    assert note in said(page)
+    one = told.arms[offered]
+    words, error = explained.chance_words(one.chance), sentences.error_words(one.standard_error)
+    stated = f"**{words}** (standard error {error})" if one.standard_error else f"**{words}**."
+    shown = said(open_page("arm", arm=offered))
+    assert f"Chance of inclusion {words}." in shown
+    assert f"chance of inclusion is {stated}" in shown
+    assert "25 of the latest 25 runs that armscope chose for offered it." in shown
+    shown = said(open_page("arm", arm=forgotten))
+    assert "Chance of inclusion: not in the last 25 runs." in shown
+    assert "**Not in the latest 25 runs " in shown
+    assert "None of the latest 25 runs that armscope chose for offered it." in shown
     page = open_page("reset", scope="All arms", target="Each arm’s prior")
     (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
     chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
     assert chance[forgotten] == "not in the last 25 runs"
     assert "%" in chance[offered]
     page = open_page("rewards", reward_arm=forgotten, reward_outcome="Accepted")
-    (shown,) = [table.value for table in page.table if "change" in table.value]
-    assert shown.iloc[-1].tolist() == [
-        "chance of inclusion",
-        "not in the last 25 runs",
-        "not in the last 25 runs",
-        "none",
-    ]
+    (change,) = [table.value for table in page.table if "change" in table.value]
+    row = ["chance of inclusion", *["not in the last 25 runs"] * 2, "none"]
+    assert change.iloc[-1].tolist() == row

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from core.flows.importing import import_files
 from core.flows.learn import record
@@ -16,17 +15,13 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
-from tests.dashboard.conftest import Open, check, heads, is_text_only, texts, unfold
+from tests.dashboard.conftest import Open, check, heads, is_text_only, said, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 from tests.store.worlds import lines_file, run_line
 
 JUNK = "<script>alert(1)</script>"
 CONTENT_PX = 1_160
 """Width of a page's content in a window of 1,280 pixels."""
-
-
-def said(page: AppTest) -> str:
-    return " ".join(texts(page))
 
 
 def select_one(path: Path, arms: tuple[str, ...], uid: str = "chosen") -> tuple[str, ...]:
@@ -88,7 +83,7 @@ def test_filters_are_in_the_address(
     assert page.title[0].value.startswith("In the ") == bool(n_runs)
 
 
-def test_older_and_newer_are_places_in_the_address(open_page: Open, database: Path) -> None:
+def test_places_and_filters_are_in_the_address(open_page: Open, database: Path) -> None:
     world(database, keys(4), 120)
     page = open_page("runs")
     first = page.dataframe[0].value["run"].tolist()
@@ -102,11 +97,6 @@ def test_older_and_newer_are_places_in_the_address(open_page: Open, database: Pa
     page.button(key="newer runs").click().run()
     assert page.dataframe[0].value["run"].tolist() == first
     assert "before" not in page.query_params
-
-
-def test_a_change_of_filters_goes_back_to_the_newest(open_page: Open, database: Path) -> None:
-    world(database, keys(4), 120)
-    page = open_page("runs")
     page.button(key="older runs").click().run()
     unfold(page, "run filter popover").multiselect(key="class").set_value(["baseline"]).run()
     check(page)

@@ -13,12 +13,8 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
-from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.conftest import Open, check, said
 from tests.dashboard.worlds import HOSTILE, context_at, keys, runs, world
-
-
-def said(page: AppTest) -> str:
-    return "\n".join(texts(page))
 
 
 def tables(page: AppTest) -> str:
@@ -37,13 +33,6 @@ def test_imported_runs_alone_need_baseline_runs_chosen_by_armscope(open_page: Op
     assert "30 imported runs" in said(page)
     assert "it is good to ± 5 points" in said(page)
     assert page.code[0].value.startswith("armscope ")
-
-
-def test_few_runs_name_no_figure_and_claim_nothing(open_page: Open, database: Path) -> None:
-    record_all(context_at(database), runs(keys(4), 18))
-    page = open_page("savings")
-    assert "2 more baseline runs and 2 more selected runs are needed" in page.title[0].value
-    assert "saves" not in page.title[0].value
 
 
 def test_unknown_usage_is_counted_and_never_zero(open_page: Open, database: Path) -> None:
@@ -115,17 +104,6 @@ def test_what_is_needed_stands_in_the_address(open_page: Open, database: Path, n
     assert "more" in tables(page)
 
 
-def test_a_width_is_counted_exactly_and_junk_keeps_its_bounds(open_page: Open, database: Path) -> None:
-    world(database, keys(12), 30)
-    page = open_page("confidence", need="Given width", width="0.35")
-    assert page.number_input(key="width").value == 0.35
-    assert "have an interval of at most 0.35." in said(page)
-    for junk in ("7", "-1", "nan", "<b>"):
-        page = open_page("confidence", need="Given width", width=junk)
-        check(page)
-        assert page.number_input(key="width").value == 0.2
-
-
 def test_without_rewards_nothing_waits_to_be_read(open_page: Open, database: Path) -> None:
     world(database, keys(3), 10)
     assert "No reward is active in the ledger." in said(open_page("confidence"))
@@ -139,8 +117,17 @@ def test_observations_nobody_reads_are_counted_from_the_ledger(open_page: Open, 
     assert "Of 1 active reward in the ledger, 1 counts now." in said(page)
 
 
-def test_the_measured_widths_stand_beside_the_documented_ones(open_page: Open, database: Path) -> None:
+def test_widths_are_counted_exactly_and_stand_beside_the_documented_ones(
+    open_page: Open, database: Path
+) -> None:
     world(database, keys(12), 30)
     page = open_page("confidence")
     for words in ("●●○○ medium", "0.15–0.40", "below 0.08"):
         assert words in tables(page)
+    page = open_page("confidence", need="Given width", width="0.35")
+    assert page.number_input(key="width").value == 0.35
+    assert "have an interval of at most 0.35." in said(page)
+    for junk in ("7", "-1", "nan", "<b>"):
+        page = open_page("confidence", need="Given width", width=junk)
+        check(page)
+        assert page.number_input(key="width").value == 0.2

@@ -21,7 +21,8 @@ from core.store import reads
 from dashboard import sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.theme import LIGHT
-from dashboard.sentences import Phrase, Sentence, gain
+from dashboard.sentences import gain
+from tests.dashboard.test_judgement import said
 from tests.flows.world import START_MS, memory_folder, put_empty_database
 from tests.usage import Counted, sessions_of, usage_of
 
@@ -77,10 +78,6 @@ def play(
         learner.record_runs(told)
     assert learner.verify().clean
     return queries.savings(learner.context)
-
-
-def said(parts: Sentence) -> str:
-    return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
 
 
 def first_sentence(learner: Learner) -> str:

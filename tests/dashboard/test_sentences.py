@@ -17,15 +17,11 @@ from core.statistics.inclusion import Chance
 from core.statistics.path import path
 from core.statistics.savings import Savings, savings
 from dashboard import sentences, wording
-from dashboard.sentences import Phrase, Sentence
 from dashboard.sentences.data import data
 from dashboard.sentences.overview import bands
 from tests.dashboard.test_judgement import JUDGED
+from tests.dashboard.test_judgement import said as _said
 from tests.usage import Counted, billed, group, sessions_of, tossed, usage_of
-
-
-def _said(parts: Sentence) -> str:
-    return "".join(part.text if isinstance(part, Phrase) else part for part in parts)
 
 
 def test_runs_without_an_import_were_recorded_directly() -> None:

@@ -48,7 +48,9 @@ def test_the_list_has_the_latest_first(open_page: Open, database: Path) -> None:
     assert table["tokens"] == [15, 30, 15]
 
 
-def test_the_page_of_one_has_its_runs_in_order_and_what_was_on_offer(open_page: Open, database: Path) -> None:
+def test_a_session_has_its_runs_in_order_and_a_view_chooses_among_them(
+    open_page: Open, database: Path
+) -> None:
     recorded(database, "chat-1", "chat-2", "chat-1")
     page = open_page("session", session="chat-1")
     check(page)
@@ -56,6 +58,11 @@ def test_the_page_of_one_has_its_runs_in_order_and_what_was_on_offer(open_page: 
     runs, arms = tables(page)
     assert runs["id"] == ["r0", "r2"]
     assert (arms["id"], arms["used in"]) == (["tool:other:find", "tool:other:book"], [2, 0])
+    context = context_at(database)
+    assert [one.n_runs for one in queries.sessions_in(context, View(until_ms=NOON_MS + 60_000))] == [1]
+    assert queries.sessions_in(context, View(models=("small",))) == ()
+    with pytest.raises(NotFound, match="There is no session 'chat-9'"):
+        queries.session(context, "chat-9")
 
 
 def test_a_session_in_the_place_of_a_run_is_named(open_page: Open, database: Path) -> None:
@@ -73,12 +80,3 @@ def test_a_view_without_sessions_says_so(open_page: Open, database: Path) -> Non
     check(page)
     assert not page.dataframe
     assert "names a session" in " ".join(texts(page))
-
-
-def test_a_view_chooses_the_runs(database: Path) -> None:
-    recorded(database, "chat-1", "chat-2", "chat-1")
-    context = context_at(database)
-    assert [one.n_runs for one in queries.sessions_in(context, View(until_ms=NOON_MS + 60_000))] == [1]
-    assert queries.sessions_in(context, View(models=("small",))) == ()
-    with pytest.raises(NotFound, match="There is no session 'chat-9'"):
-        queries.session(context, "chat-9")
