@@ -10,16 +10,13 @@ from core.deprecation import RENAMED, Renamed
 from core.version import __version__
 
 
-def test_an_old_name_works_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_name_works_warns_once_and_has_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deprecation.replacement_of, "__defaults__", ({"OldArm": Renamed("Arm", "0.2.0")},))
     with pytest.warns(DeprecationWarning, match="OldArm is Arm since armscope 0.2.0"):
         core.__getattr__("OldArm")
     assert core.__getattr__("OldArm") is core.Arm  # a second warning would be an error
     with pytest.raises(AttributeError):
         core.__getattr__("OlderArm")
-
-
-def test_old_names_are_of_this_version_and_have_a_replacement() -> None:
     for name, row in RENAMED.items():
         assert name not in core.__all__
         assert row.replacement in core.__all__

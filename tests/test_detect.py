@@ -107,24 +107,26 @@ def test_what_is_no_such_spelling_is_another_tool(name: str) -> None:
     assert (evidence.referenced, evidence.not_offered) == ((False, False), (name,))
 
 
-def test_a_tool_is_recognised_by_a_call_of_exactly_its_name() -> None:
+def test_a_tool_is_recognised_by_a_call_of_exactly_its_name_and_not_in_a_text() -> None:
     arms = (Arm(key=tool_key("Read")), Arm(key=tool_key("read_file")), Arm(key="tool:mcp:Read"))
     evidence = detect(run_with(*arms, calls=(Call(name="Read"), Call(name="READ_FILE"), Call(name="Read"))))
     assert evidence.referenced == (True, False, True)
     assert evidence.n_calls == evidence.n_real_calls == 3
     assert evidence.not_offered == ("READ_FILE",)
     assert evidence.references == ()
-
-
-def test_a_tool_in_a_text_is_not_a_call() -> None:
     assert not sees(Arm(key=tool_key("Read")), "I would Read the file")
 
 
-def test_a_meta_tool_is_an_ordinary_arm_but_no_real_call() -> None:
+def test_a_meta_tool_is_an_ordinary_arm_but_makes_no_real_call() -> None:
     message = Arm(key=tool_key("message"))
     evidence = detect(run_with(message, calls=(Call(name="message"),)))
     assert (evidence.referenced, evidence.n_calls, evidence.n_real_calls) == ((True,), 1, 0)
     assert detect(run_with(message, calls=(Call(name="message"),)), meta_tools=()).n_real_calls == 1
+    assert detect(run_with(message, referenced=(message.key,))).n_real_calls == 0
+    assert detect(run_with(message, referenced=())).n_calls == 0
+    calls = (Call(name="message"), Call(name="Bash"))
+    evidence = detect(run_with(message, referenced=(), calls=calls))
+    assert (evidence.referenced, evidence.n_real_calls, evidence.not_offered) == ((False,), 1, ("Bash",))
 
 
 def test_tools_outside_the_inventory_are_named_once_in_their_order() -> None:
@@ -284,17 +286,11 @@ def test_a_memory_is_recognised_by_any_twenty_of_its_characters(
         assert sees(memory(content), text) is naive_memory(content, text)
 
 
-def test_a_memory_without_content_cannot_be_recognised() -> None:
+def test_a_memory_without_content_or_in_pieces_is_not_recognised() -> None:
     assert not sees(memory(None), "anything")
     assert not sees(memory(" \n"), "anything")
-
-
-def test_a_short_memory_is_recognised_whole() -> None:
     assert sees(memory("Likes  tea"), "She LIKES\ntea.")
     assert not sees(memory("Likes tea"), "likes te")
-
-
-def test_a_memory_is_not_pieced_together_from_two_texts() -> None:
     assert not sees(memory("the deploy needs a second person"), "the deploy needs", "a second person")
 
 
@@ -359,15 +355,6 @@ def test_what_the_source_says_is_taken_as_it_is() -> None:
     assert evidence.referenced == (False, True, False)
     assert (evidence.n_calls, evidence.n_real_calls, evidence.not_offered) == (2, 2, ("g",))
     assert evidence.references == ()
-
-
-def test_a_source_that_names_only_meta_tools_made_no_real_call() -> None:
-    message = Arm(key=tool_key("message"))
-    assert detect(run_with(message, referenced=(message.key,))).n_real_calls == 0
-    assert detect(run_with(message, referenced=())).n_calls == 0
-    calls = (Call(name="message"), Call(name="Bash"))
-    evidence = detect(run_with(message, referenced=(), calls=calls))
-    assert (evidence.referenced, evidence.n_real_calls, evidence.not_offered) == ((False,), 1, ("Bash",))
 
 
 def test_what_is_worked_out_for_an_inventory_goes_with_it() -> None:

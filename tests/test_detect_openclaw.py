@@ -116,12 +116,9 @@ def test_half_a_character_at_the_cut_stands_for_all_that_begin_with_it() -> None
     assert not sees(memory(content), "a" + "🎯" * 29)
 
 
-def test_a_memory_without_content_goes_by_its_name() -> None:
+def test_memories_without_content_go_by_their_name_and_sections_always() -> None:
     assert sees(Arm(key="memory:project:ask before deploying"), "I will ask before deploying.")
     assert sees(Arm(key="memory:project:tea", content="coffee"), "coffee")
-
-
-def test_a_section_is_always_recognised() -> None:
     assert sees(Arm(key="section:core:identity"))
 
 

@@ -59,14 +59,11 @@ def test_a_failure_is_rejected_and_never_fine_tuned_on(
     assert math.copysign(1, graded.signed_score) == -1
 
 
-def test_a_score_just_below_gold_is_silver() -> None:
+def test_a_score_of_0_is_no_missing_one_and_just_below_gold_is_silver() -> None:
     labels = [
         grade("success", score, rater="mara", model=None, rubric="v1").label for score in (0.8499999, 0.85)
     ]
     assert labels == ["silver", "gold"]
-
-
-def test_a_score_of_0_is_not_a_missing_one() -> None:
     given_0, given_none = (
         grade("success", score, rater=None, model=None, rubric=None).normalized_score for score in (0, None)
     )

@@ -310,7 +310,7 @@ def test_a_table_has_no_colours_of_its_own_and_an_end() -> None:
 # Learners and savings
 
 
-def test_a_learner_has_a_short_repr(tmp_path: Path) -> None:
+def test_a_learner_and_a_client_have_short_reprs(tmp_path: Path) -> None:
     with open_learner(tmp_path / "runs.db") as learner:
         for n in range(2):
             learner.record(f"r{n}", arms=["tool:fs:Read", "tool:web:search"], calls=["Read"])
@@ -320,9 +320,6 @@ def test_a_learner_has_a_short_repr(tmp_path: Path) -> None:
         (tmp_path / "runs.db").write_bytes(b"another file, which is no database")
         assert repr(learner) == "<Learner default, runs.db>"
     assert repr(learner) == "<Learner default, closed, runs.db>"
-
-
-def test_a_client_has_a_repr_that_asks_no_server_and_shows_no_secret() -> None:
     with Client("http://mara:secret@127.0.0.1:9/base", "arms_token", learner="support") as client:
         assert repr(client) == "<Client support, http://127.0.0.1:9/base>"
 

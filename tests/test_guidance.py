@@ -18,19 +18,13 @@ HOSTILE = [
 ]
 
 
-def test_nothing_excluded_gives_no_text() -> None:
+def test_tools_alone_are_named_in_the_given_order_and_many_are_counted() -> None:
     assert guidance([]) is None
     assert guidance(["file:workspace:a.md", "skill:coding:main", "memory:m:1"]) is None
-
-
-def test_only_tools_are_named_in_the_given_order() -> None:
     text = guidance(["tool:web:zeta", "file:workspace:a.md", "tool:fs:alpha:with:colons"])
     assert text is not None
     assert 'Left out: "zeta", "alpha:with:colons".' in text
     assert "a.md" not in text
-
-
-def test_many_are_counted_and_not_listed() -> None:
     text = guidance([f"tool:other:t{number}" for number in range(MAX_NAMED + 7)])
     assert text is not None
     assert " and 7 more." in text

@@ -154,7 +154,7 @@ def check_budget(chosen: Selection, budget: int) -> None:
         left -= decision.token_cost if decision.included else 0
 
 
-def test_passive_puts_everything_in_and_draws_nothing() -> None:
+def test_passive_takes_everything_and_k_holds_no_baseline_run_back() -> None:
     columns = inventory(np.random.default_rng(1), 20)
     chosen = select(columns, LearnerSettings(phase="passive", budget_tokens=1, k=1), seed=0)
     assert chosen.run_class == "passive"
@@ -162,10 +162,6 @@ def test_passive_puts_everything_in_and_draws_nothing() -> None:
     assert {decision.reason for decision in chosen.decisions} == {"passive"}
     assert {decision.draw for decision in chosen.decisions} == {None}
     assert chosen.baseline_prob == 0.0
-
-
-def test_k_does_not_hold_a_baseline_run_back() -> None:
-    columns = inventory(np.random.default_rng(1), 20)
     chosen = select(columns, LearnerSettings(baseline_rate=1.0, k=2), seed=3)
     assert (chosen.run_class, chosen.excluded, chosen.truncated) == ("baseline", (), False)
 
@@ -184,28 +180,22 @@ def test_an_unknown_cost_counts_as_nothing() -> None:
     assert set(chosen.included) == set(NAMES[:2])
 
 
-def test_the_coin_falls_as_often_as_it_should() -> None:
+def test_the_coin_falls_as_often_as_it_should_and_baseline_order_is_random() -> None:
     columns = arms(NAMES[:1])
     heeded = LearnerSettings(baseline_rate=0.3)
     n_baseline = sum(pack(columns, heeded, seed=seed).run_class == "baseline" for seed in range(4_000))
     assert abs(n_baseline / 4_000 - 0.3) < 4 * (0.21 / 4_000) ** 0.5
-
-
-def test_baseline_order_is_random_over_seeds() -> None:
     columns = arms(NAMES[:4], costs=[10, 10, 10, 10])
     heeded = LearnerSettings(baseline_rate=1.0, budget_tokens=10, seed_arms=())
     first = [NAMES.index(select(columns, heeded, seed=seed).included[0]) for seed in range(2_000)]
     assert all(abs(count - 500) < 90 for count in np.bincount(first))
 
 
-def test_equal_draws_stand_in_the_order_of_their_ids() -> None:
+def test_equal_draws_and_seeds_of_one_place_are_ordered_by_id() -> None:
     draws = np.array([0.0, 0.5, 0.0, 0.5, 0.0] * 40)
     pulls = np.full(200, 9)
     order, _ = order_selected(np.array([], dtype=np.int64), pulls, draws, 5)
     assert order.tolist() == [*np.flatnonzero(draws == 0.5), *np.flatnonzero(draws == 0.0)]
-
-
-def test_seeds_that_would_stand_at_the_same_place_are_both_found() -> None:
     keys = ("file:workspace:a", "tool:fs:Read")
     assert seed_places(keys, ("tool:exec:Bash", "tool:fs:Read", "tool:fs:Glob")).tolist() == [1]
     assert seed_places((), ("tool:exec:Bash",)).tolist() == []

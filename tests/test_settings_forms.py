@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-import string
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -40,13 +39,8 @@ def off(*keys: str) -> Edit:
 
 
 @dataclass
-class TomlSettings:
-    """A settings file of Codex CLI of one draw: its text, its values, and the secrets in it."""
-
-    rng: Random
-    secrets: list[str] = field(default_factory=list)
-    text: str = ""
-    values: dict[str, Any] = field(default_factory=dict)
+class TomlSettings(Settings):
+    """A settings file of Codex CLI of one draw."""
 
     def __post_init__(self) -> None:
         rng = self.rng
@@ -68,11 +62,6 @@ class TomlSettings:
         text = self.newline.join(lines) + (self.newline if lines and rng.random() < 0.8 else "")
         self.text = rng.choice(("", "", "", "\ufeff")) + ("" if rng.random() < 0.05 else text)
         self.values = tomllib.loads(self.text.removeprefix("\ufeff"))
-
-    def secret(self) -> str:
-        drawn = "".join(self.rng.choices(string.ascii_letters + string.digits, k=36))
-        self.secrets.append(f"ghp_{drawn}")
-        return self.secrets[-1]
 
     def _key(self, name: str) -> str:
         if re.fullmatch(r"[A-Za-z0-9_-]+", name) and self.rng.random() < 0.8:

@@ -52,13 +52,10 @@ def test_detectors_see_exactly_what_was_used() -> None:
     assert all(seen_in(told) == told.used for told in observed)
 
 
-def test_detectors_miss_every_tool_while_their_names_are_wrong() -> None:
+def test_detectors_miss_tools_of_wrong_names_and_three_files_at_the_end() -> None:
     for told in told_at(TOOLS_POISONED_MS[0], 100):
         if is_observed(told):
             assert seen_in(told) == {key for key in told.used if not key.startswith("tool:")}
-
-
-def test_detectors_miss_three_files_at_the_end() -> None:
     poisoned = {arm.key for arm in ARMS if arm.is_poisoned}
     used: set[str] = set()
     for told in told_at(FILES_POISONED_MS[0], 100):

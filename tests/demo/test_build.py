@@ -70,21 +70,20 @@ def is_tidy(path: Path) -> bool:
     return not any(one.is_dir() for one in path.parent.iterdir())
 
 
-def test_builds_where_there_is_nothing(tmp_path: Path) -> None:
+def test_builds_where_there_is_nothing_or_an_empty_database(tmp_path: Path) -> None:
     path = tmp_path / "a" / "demo.db"
     answer = build_small(path)
     assert answer == DemoAnswer(database=str(path), learner=LEARNER, seed=7, runs=N_RUNS, arms=45, built=True)
     assert is_tidy(path)
+    path = tmp_path / "demo.db"
+    Store(path).close()
+    assert build_small(path).built
 
 
-def test_reuses_the_same_world_with_what_was_done_in_it(demo: Path) -> None:
+def test_reuses_the_same_world_or_builds_it_anew_when_asked(demo: Path) -> None:
     mark(demo)
     assert not build_small(demo).built
     assert is_marked(demo)
-
-
-def test_builds_anew_when_asked(demo: Path) -> None:
-    mark(demo)
     assert build_small(demo, fresh=True).built
     assert not is_marked(demo)
 
@@ -96,12 +95,6 @@ def test_replaces_another_world(demo: Path, seed: int, n_runs: int) -> None:
     assert answer.runs == n_runs
     with closing(Store(demo)) as store:
         assert queries.frame(context_at(store)).origin == f"demo:{seed}"
-
-
-def test_replaces_an_empty_database(tmp_path: Path) -> None:
-    path = tmp_path / "demo.db"
-    Store(path).close()
-    assert build_small(path).built
 
 
 def test_an_interrupted_build_leaves_the_old_one_as_it_was(demo: Path) -> None:
@@ -139,15 +132,12 @@ def test_never_replaces_other_learners(demo: Path) -> None:
     assert not build_small(demo).built
 
 
-def test_never_replaces_a_real_learner_of_the_same_name(tmp_path: Path) -> None:
+def test_never_replaces_a_real_learner_or_a_foreign_file(tmp_path: Path) -> None:
     path = tmp_path / "real.db"
     with closing(Store(path)) as store:
         change(context_at(store), "k", 3)
     with pytest.raises(Conflict, match=LEARNER):
         build_small(path)
-
-
-def test_never_replaces_a_foreign_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     with closing(sqlite3.connect(path)) as link:
         link.execute("CREATE TABLE note (text)")

@@ -102,11 +102,7 @@ def test_sections_are_believed_in(world: World) -> None:
     assert sections.count(0.5) == 1, "one section is too new for any pull"
 
 
-def test_caches_equal_the_fold_of_the_facts(world: World) -> None:
-    assert queries.verify(world.context).clean
-
-
-def test_savings_come_out_as_planted(world: World) -> None:
+def test_savings_failures_and_the_baseline_share_come_out_as_planted(world: World) -> None:
     found = queries.savings(world.context)
     saved, plan = found.overall.saved_percent, world.played.saved_percent
     assert found.overall.verdict == "proven"
@@ -114,22 +110,16 @@ def test_savings_come_out_as_planted(world: World) -> None:
     assert saved.lower is not None
     assert saved.upper is not None
     assert saved.lower <= plan <= saved.upper
-
-
-def test_runs_fail_equally_often_in_both_classes(world: World) -> None:
     difference = queries.savings(world.context).overall.error_difference
     assert difference.lower is not None
     assert difference.upper is not None
     assert difference.lower <= 0 <= difference.upper
-
-
-def test_baseline_share_is_as_configured(world: World) -> None:
     share = queries.savings(world.context).share
     assert not share.off
     assert share.expected == pytest.approx(0.09, abs=0.01)
 
 
-def test_the_frame_knows_a_demo(world: World) -> None:
+def test_the_frame_knows_a_demo_whose_caches_equal_its_facts(world: World) -> None:
     frame = queries.frame(world.context)
     assert frame.is_demo
     assert frame.origin == f"demo:{SEED}"
@@ -137,6 +127,10 @@ def test_the_frame_knows_a_demo(world: World) -> None:
     assert frame.last_at_ms is not None
     assert END_MS - 10 * 60_000 < frame.last_at_ms < END_MS
     assert (len(frame.models), len(frame.channels), len(frame.types)) == (2, 3, 5)
+    assert queries.verify(world.context).clean
+    done = [made for made, _ in world.progress]
+    assert done == sorted(done)
+    assert world.progress[-1] == (N_RUNS, N_RUNS)
 
 
 def test_environments_pay_as_planted(world: World) -> None:
@@ -192,13 +186,16 @@ def test_tickets_are_paid_for_by_runs_that_can_be_credited(world: World) -> None
         assert bool(preview.answer.shares) == (rule != "off"), rule
 
 
-def test_all_kinds_of_runs_occur(world: World) -> None:
+def test_all_kinds_of_runs_occur_and_the_outage_alone_has_no_selector(world: World) -> None:
     status = queries.status(world.context)
     assert all(status.skipped.values()), status.skipped
     assert status.observed > 2_000
     classes = Counter(run.run_class for run in queries.runs(world.context, N_RUNS))
     assert set(classes) == {"passive", "baseline", "selected", "fallback"}
     assert queries.savings(world.context).left_out.unknown_usage > 20
+    for run in queries.runs(world.context, N_RUNS):
+        in_outage = OUTAGE_MS[0] <= (run.at_ms or 0) < OUTAGE_MS[1]
+        assert (run.run_class == "fallback") == in_outage
 
 
 def test_nothing_is_learned_before_the_active_phase(world: World) -> None:
@@ -210,13 +207,7 @@ def test_nothing_is_learned_before_the_active_phase(world: World) -> None:
     assert {run.run_class for run in runs} == {"passive"}
 
 
-def test_the_outage_is_the_only_time_without_a_selector(world: World) -> None:
-    for run in queries.runs(world.context, N_RUNS):
-        in_outage = OUTAGE_MS[0] <= (run.at_ms or 0) < OUTAGE_MS[1]
-        assert (run.run_class == "fallback") == in_outage
-
-
-def test_tools_fall_while_their_names_are_wrong_and_recover_after_the_reset(world: World) -> None:
+def test_beliefs_follow_the_story(world: World) -> None:
     before = means_at(world.context, TOOLS_POISONED_MS[0])
     fallen = means_at(world.context, TOOLS_RESET_MS)
     after = means_at(world.context, TOOLS_RESET_MS + 3 * 86_400_000)
@@ -224,31 +215,22 @@ def test_tools_fall_while_their_names_are_wrong_and_recover_after_the_reset(worl
         key = "tool:exec:Bash" if name == "Bash" else f"tool:fs:{name}"
         assert fallen[key] < before[key] - 0.1
         assert after[key] == pytest.approx(truth(SEED)[key], abs=0.06)
-
-
-def test_poisoned_files_fall_to_the_end(world: World) -> None:
     healthy, now = means_at(world.context, FILES_POISONED_MS[0]), means_at(world.context, None)
     for arm in planted(SEED):
         if arm.is_poisoned:
             assert healthy[arm.key] == pytest.approx(arm.prob, abs=0.05)
             assert now[arm.key] < healthy[arm.key] - 0.05
-
-
-def test_one_tool_drifts(world: World) -> None:
     before, now = means_at(world.context, DRIFT_MS), means_at(world.context, None)
     assert before["tool:web:web_search"] == pytest.approx(0.77, abs=0.06)
     assert now["tool:web:web_search"] < 0.65
 
 
-def test_arms_stand_in_every_band_and_some_are_stale(world: World) -> None:
+def test_arms_stand_in_every_band_some_are_stale_and_some_left_out(world: World) -> None:
     overview = queries.overview(world.context)
     attention = {item.kind: item for item in overview.attention}
     assert all(overview.bands)
     assert attention["stale_arms"].count == sum(arm.idle_from_day is not None for arm in planted(SEED))
     assert "section:system:Time and place" in attention["under_explored"].arms
-
-
-def test_selecting_leaves_arms_out(world: World) -> None:
     chances = queries.inclusion(world.context).chances
     assert sum(chance < 0.5 for chance in chances.values()) >= 15
 
@@ -357,7 +339,7 @@ def test_the_change_log_tells_the_story(world: World) -> None:
     ]
 
 
-def test_three_people_and_a_model_judge_by_two_rubrics_and_by_none(world: World) -> None:
+def test_three_people_and_a_model_judge_and_the_careless_one_parts_from_them(world: World) -> None:
     watch = queries.bias_watch(world.context)
     assert {(one.grader.kind, one.grader.name) for one in watch.by_grader} == {
         ("human", MARA.name),
@@ -374,9 +356,6 @@ def test_three_people_and_a_model_judge_by_two_rubrics_and_by_none(world: World)
         (SECOND_RUBRIC.version, True),
         (FIRST_RUBRIC.version, True),
     ]
-
-
-def test_the_careless_rater_parts_from_the_others_and_nobody_else_does(world: World) -> None:
     parting = queries.bias_watch(world.context).parting
     assert [(one.grader.name, one.parting.divided) for one in parting] == [(JON.name, False)]
 
@@ -435,12 +414,6 @@ def test_every_training_export_has_rows(world: World, format: TrainingFormat, tm
     assert answer.rows >= 10
     assert (tmp_path / "export").stat().st_size > 1_000
     assert not answer.manifest.suspicions_count
-
-
-def test_progress_rises_to_the_end(world: World) -> None:
-    done = [made for made, _ in world.progress]
-    assert done == sorted(done)
-    assert world.progress[-1] == (N_RUNS, N_RUNS)
 
 
 def columns_of(path: Path, seed: int) -> ArmColumns:

@@ -23,18 +23,15 @@ def test_as_many_as_asked_for_in_the_order_of_time(n_runs: int, seed: int) -> No
     assert [request.is_farewell for request in found] == [False] * (n_runs - 1) + [True]
 
 
-def test_conversations_keep_their_model_and_channel() -> None:
+def test_all_models_and_channels_occur_and_conversations_keep_theirs() -> None:
+    found = requests(1_000, np.random.default_rng(0))
+    assert {one.model for one in found} == set(MODELS)
+    assert {one.channel for one in found} == set(CHANNELS)
     sessions: dict[str, list[Request]] = defaultdict(list)
     for request in requests(1_000, np.random.default_rng(0)):
         sessions[request.session].append(request)
     assert max(map(len, sessions.values())) > 2
     assert all(len({(one.model, one.channel) for one in session}) == 1 for session in sessions.values())
-
-
-def test_all_models_and_channels_occur() -> None:
-    found = requests(1_000, np.random.default_rng(0))
-    assert {one.model for one in found} == set(MODELS)
-    assert {one.channel for one in found} == set(CHANNELS)
 
 
 def test_days_are_busier_than_nights() -> None:

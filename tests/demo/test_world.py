@@ -22,13 +22,10 @@ from core.records.times import iso
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
-def test_ends_at_a_fixed_instant_thirty_days_after_its_beginning() -> None:
+def test_thirty_days_hold_forty_five_arms_of_all_types() -> None:
     assert iso(END_MS) == "2026-11-20T09:40:00.000Z"
     assert iso(START_MS) == "2026-10-21T09:40:00.000Z"
     assert at_day(DAYS) == END_MS
-
-
-def test_holds_forty_five_arms_of_all_types() -> None:
     counts = Counter(arm.type for arm in planted(7))
     assert counts == {"tool": 14, "skill": 9, "file": 9, "memory": 7, "section": 6}
 
@@ -47,15 +44,18 @@ def test_another_seed_is_another_world_with_the_same_story() -> None:
     assert here["tool:web:web_search"] == there["tool:web:web_search"] == 0.5
 
 
-def test_one_tool_drifts_on_the_twentieth_day() -> None:
+def test_one_tool_drifts_three_files_are_poisoned_and_three_arms_idle() -> None:
     drifting = [arm for arm in planted(7) if arm.drifts_to is not None]
     assert [arm.key for arm in drifting] == ["tool:web:web_search"]
     assert drifting[0].prob_at(DRIFT_MS - 1) == 0.77
     assert drifting[0].prob_at(DRIFT_MS) == drifting[0].final_prob == 0.5
-
-
-def test_three_files_are_left_poisoned() -> None:
     assert [arm.type for arm in planted(7) if arm.is_poisoned] == ["file"] * 3
+    idle = [arm for arm in planted(7) if arm.idle_from_day is not None]
+    assert len(idle) == 3
+    for arm in idle:
+        assert arm.is_offered(START_MS)
+        assert not arm.is_offered(END_MS)
+        assert arm.is_offered(END_MS, to_health_check=True)
 
 
 def test_everything_fits_the_budget_until_the_last_day() -> None:
@@ -63,12 +63,3 @@ def test_everything_fits_the_budget_until_the_last_day() -> None:
         return sum(arm.token_cost for arm in planted(7) if arm.is_offered(at_ms))
 
     assert offered(at_day(29)) <= BUDGET_TOKENS < offered(END_MS)
-
-
-def test_idle_arms_are_offered_to_health_checks_only() -> None:
-    idle = [arm for arm in planted(7) if arm.idle_from_day is not None]
-    assert len(idle) == 3
-    for arm in idle:
-        assert arm.is_offered(START_MS)
-        assert not arm.is_offered(END_MS)
-        assert arm.is_offered(END_MS, to_health_check=True)

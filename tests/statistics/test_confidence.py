@@ -26,7 +26,7 @@ def found(successes: list[float], failures: list[float], min_pulls: int = 5) -> 
     return confidence(columns, summarise(columns), min_pulls=min_pulls)
 
 
-def test_arms_are_counted_by_band_and_type() -> None:
+def test_arms_are_counted_by_band_and_type_and_widths_part_from_the_typical() -> None:
     known = found([0, 2, 4, 10, 50, 25], [0, 2, 1, 10, 0, 25])
     assert known.counts == (1, 1, 1, 1, 2)
     assert [(row.type, row.counts, row.n_arms) for row in known.by_type] == [
@@ -37,10 +37,6 @@ def test_arms_are_counted_by_band_and_type() -> None:
     assert known.pulls_to_next.tolist() == [1, 1, 15, 30, 0, 0]
     assert known.under_explored.tolist() == [0, 1]
     assert known.next_in_line.tolist() == [0, 1, 2, 3]
-
-
-def test_widths_part_from_the_typical_ones_away_from_the_ends() -> None:
-    known = found([0, 2, 4, 10, 50, 25], [0, 2, 1, 10, 0, 25])
     assert known.wider.tolist() == [False, False, True, True, False, True]
     assert known.n_wider == (0, 0, 1, 1, 1)
     assert known.width[5] > 0.25
@@ -48,17 +44,14 @@ def test_widths_part_from_the_typical_ones_away_from_the_ends() -> None:
     assert known.median_width[0] == pytest.approx(0.95)
 
 
-def test_min_pulls_of_zero_leaves_nobody_under_explored() -> None:
-    assert found([0, 1], [0, 1], min_pulls=0).under_explored.tolist() == []
-
-
-def test_no_arms_is_an_answer() -> None:
+def test_no_arms_is_an_answer_and_no_pulls_leave_nobody_under_explored() -> None:
     known = found([], [])
     assert known.counts == (0, 0, 0, 0, 0)
     assert known.median_width == (None,) * 5
     assert known.by_type == ()
     assert known.convergence.shares == (None,) * 5
     assert known.convergence.overall_median_width is None
+    assert found([0, 1], [0, 1], min_pulls=0).under_explored.tolist() == []
 
 
 @pytest.mark.parametrize("mean", [0.5, 0.9])

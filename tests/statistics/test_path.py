@@ -57,16 +57,13 @@ def test_two_stretches_by_hand() -> None:
     assert [found.index(day) for day in (8, 9, 12, 14, 99)] == [None, 0, 3, 5, 5]
 
 
-def test_nothing_known_is_an_empty_path() -> None:
-    found = path_of([], [UNIFORM], 1, 0)
-    assert len(found) == 0
-    assert found.index(5) is None
-
-
-def test_an_arm_without_facts_stays_at_its_start() -> None:
+def test_an_arm_without_facts_stays_at_its_start_or_has_no_path() -> None:
     found = path_of([], [UNIFORM], 3, 5)
     assert found.mean.tolist() == [0.5, 0.5, 0.5]
     assert found.pulls.tolist() == [0, 0, 0]
+    found = path_of([], [UNIFORM], 1, 0)
+    assert len(found) == 0
+    assert found.index(5) is None
 
 
 FACTS = st.lists(

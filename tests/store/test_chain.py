@@ -335,13 +335,19 @@ def acted(tmp_path: Path) -> Context:
     return context
 
 
-def test_status_backup_export_and_verify_name_the_head(acted: Context, tmp_path: Path) -> None:
+def test_status_backup_export_and_verify_name_a_head_that_finds_another_chain(
+    acted: Context, tmp_path: Path
+) -> None:
+    """An editor who knows everything changes a fact and builds the chain again."""
     noted = head(acted)
     assert noted == f"4:{links_of(acted)[-1].head.hex()}"
     assert maintenance.backup(acted, tmp_path / "backup.db").heads == {"default": noted}
     assert export_file(acted, tmp_path / "out.jsonl").head == noted
     assert queries.verify(acted, head=noted).heads == {"default": noted}
     assert head(context_at(tmp_path / "backup.db")) == noted
+    execute(acted, "UPDATE observation SET reason = 'edited'", *_BEFORE)
+    maintenance.upgrade(tmp_path / "acted.db")
+    assert "older copy" in found_by(acted, noted)
 
 
 @pytest.mark.parametrize("number", [True, False])
@@ -375,14 +381,6 @@ def test_an_older_file_is_found_by_a_noted_head(acted: Context, tmp_path: Path) 
     assert "older copy" in found_by(restored, noted)
     reward(restored, A, 0.0)
     assert "forks at link 5" in found_by(restored, noted)
-
-
-def test_a_chain_that_an_editor_made_again_is_found_by_a_noted_head(acted: Context, tmp_path: Path) -> None:
-    """An editor who knows everything changes a fact and builds the chain again."""
-    noted = head(acted)
-    execute(acted, "UPDATE observation SET reason = 'edited'", *_BEFORE)
-    maintenance.upgrade(tmp_path / "acted.db")
-    assert "older copy" in found_by(acted, noted)
 
 
 def test_a_cut_end_is_found_by_a_noted_head(acted: Context) -> None:

@@ -303,15 +303,11 @@ def test_a_disk_that_takes_no_more_says_so_and_work_resumes(tmp_path: Path) -> N
     assert queries.verify(context_at(path)).clean
 
 
-def test_no_room_for_a_new_database_leaves_none_behind(tmp_path: Path) -> None:
+def test_no_room_for_a_database_a_backup_or_an_export_leaves_none_behind(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     code, out = answer("limited", str(20_000), "--database", path, "learners", "--create", "new", "--json")
     assert (code, json.loads(out)["code"]) == (1, "store_full")
     assert queries.status(context_at(path)).runs == 0, "what was left is empty, and is taken up"
-
-
-def test_no_room_for_a_backup_or_an_export_leaves_none_behind(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
     context = context_at(path)
     import_files(context, [lines_file(tmp_path / "many.jsonl", *many(500))])
     context.store.close()

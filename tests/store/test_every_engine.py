@@ -156,17 +156,13 @@ def test_work_that_raises_leaves_nothing(context: Context) -> None:
     assert queries.status(context) == before
 
 
-def test_a_reader_sees_one_moment(context: Context) -> None:
+def test_a_reader_sees_one_moment_and_changes_nothing(context: Context) -> None:
     record(context, run_of("r"))
     with context.store.database.reading() as reading:
         asked = "SELECT count(*) FROM run WHERE learner_id = ?"
         before = reading.row(asked, [1])
         record(context, run_of("later"))
         assert reading.row(asked, [1]) == before == (1,)
-
-
-def test_a_reader_changes_nothing(context: Context) -> None:
-    record(context, run_of("r"))
     with pytest.raises(StoreError), context.store.database.reading() as reading:
         reading.run("UPDATE arm SET label = ?", ["x"])
     assert queries.verify(context).clean

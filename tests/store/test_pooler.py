@@ -237,21 +237,18 @@ def test_writers_go_on_when_the_pooler_or_the_server_starts_anew(tmp_path: Path)
 # What is said where it can't be
 
 
-def test_an_unknown_mode_is_refused(direct: Server) -> None:
+def test_an_unknown_mode_no_transactions_and_options_are_refused(
+    direct: Server, place: str, server: Server
+) -> None:
+    """Without an option, such as a search path, everything would go into another schema."""
     with pytest.raises(StoreUnusable, match="got 'session'") as refused:
         Store(Server(f"{direct.url}&pooler=transaction&pooler=session"))
     assert "pooler=transaction" in refused.value.next_step
-
-
-def test_a_pooler_that_allows_no_transaction_is_refused(place: str, direct: Server) -> None:
-    with pooling(conninfo_to_dict(place), pool_mode="statement") as wrong:
-        server = wrong.to(direct)
-        with pytest.raises(StoreUnusable, match="can't be reached"):
-            Store(server)
-
-
-def test_options_of_a_connection_are_refused_and_not_left_out(server: Server) -> None:
-    """A search path, for one: without it everything would go into another schema."""
+    with (
+        pooling(conninfo_to_dict(place), pool_mode="statement") as wrong,
+        pytest.raises(StoreUnusable, match="can't be reached"),
+    ):
+        Store(wrong.to(direct))
     with pytest.raises(StoreUnusable, match="keeps no options") as refused:
         Store(Server(f"{server.url}&options=-csearch_path%3Delsewhere"))
     assert "ALTER ROLE" in refused.value.next_step

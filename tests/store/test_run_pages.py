@@ -201,18 +201,12 @@ def everything_within(context: Context) -> list[RunRow]:
     return walked(context, RunFilter(), View(), 1_000, "older")
 
 
-def test_kinds_that_do_not_occur_are_not_looked_for_at_all(context: Context) -> None:
+def test_kinds_arms_and_learners_that_are_not_there_have_no_runs(context: Context, tmp_path: Path) -> None:
     with context.reading() as snapshot:
         page = run_page(snapshot, RunFilter(outcomes=("passive",)), View())
     assert (page.rows, page.n_looked_at, page.onward) == ((), 0, None)
-
-
-def test_an_arm_nobody_knows_has_no_runs(context: Context) -> None:
     with context.reading() as snapshot:
         assert run_page(snapshot, RunFilter(arm="tool:x:nobody"), View()).rows == ()
-
-
-def test_an_empty_learner_has_none(tmp_path: Path) -> None:
     with context_at(tmp_path / "b.db").reading() as snapshot:
         page = run_page(snapshot, RunFilter(), View())
         assert (page.rows, page.onward) == ((), None)

@@ -35,13 +35,16 @@ def test_it_is_the_alpha_of_the_worked_data(metric: Metric, told: float) -> None
     assert round(found.value, 3) == told
 
 
-def test_its_coincidences_are_those_of_the_worked_data() -> None:
+def test_coincidences_are_those_of_the_worked_data_and_items_add_up_to_them() -> None:
     rows = in_rows(worked())
     matrix = coincidences(rows.item, rows.value.astype(np.int64) - 1)
     assert matrix.sum() == pytest.approx(40), "one of the 41 stands alone"
     assert matrix.sum(axis=0) == pytest.approx([9, 13, 10, 5, 3])
     assert matrix.diagonal() == pytest.approx([7, 10, 8, 4, 3])
     assert np.array_equal(matrix, matrix.T)
+    level = rows.value.astype(np.int64) - 1
+    sums = item_sums(rows.item, level, "ordinal")
+    assert sums.total == pytest.approx(coincidences(rows.item, level).ravel())
 
 
 def random_table(number: int) -> Floats:
@@ -135,13 +138,6 @@ def test_two_outcomes_are_the_same_by_every_metric() -> None:
     rows = in_rows((random_table(3) > 2).astype(np.float64))
     first, *others = (alpha(rows.item, rows.value, metric).value for metric in METRICS)
     assert others == pytest.approx([first, first], abs=1e-12)
-
-
-def test_items_add_up_to_the_whole() -> None:
-    rows = in_rows(worked())
-    level = rows.value.astype(np.int64) - 1
-    sums = item_sums(rows.item, level, "ordinal")
-    assert sums.total == pytest.approx(coincidences(rows.item, level).ravel())
 
 
 def test_raw_agreement_counts_pairs() -> None:

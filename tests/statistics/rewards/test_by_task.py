@@ -41,7 +41,7 @@ def _models(rates: list[Floats], attempts: int, rng: np.random.Generator) -> tup
     return model, task, (rng.random(len(rate)) < rate).astype(np.float64)
 
 
-def test_forty_to_nothing_is_apart_with_an_interval() -> None:
+def test_forty_to_nothing_is_apart_also_beside_a_model_without_a_common_task() -> None:
     model, task, value = _models([np.ones(40), np.zeros(40)], 1, np.random.default_rng(0))
     (pair,) = contest(model, task, value, n_models=2)
     assert pair.apart
@@ -49,6 +49,14 @@ def test_forty_to_nothing_is_apart_with_an_interval() -> None:
     assert pair.difference.value == pair.difference.upper == 1.0
     assert pair.difference.lower is not None
     assert pair.difference.lower > 0.8
+    model, task = np.append(model, [2] * 5), np.append(task, np.arange(100, 105))
+    pairs = contest(model, task, np.append(value, np.ones(5)), n_models=3)
+    assert [(one.one, one.other, one.n_tasks, one.apart) for one in pairs] == [
+        (0, 1, 40, True),
+        (0, 2, 0, False),
+        (1, 2, 0, False),
+    ]
+    assert {one.difference.missing for one in pairs[1:]} == {"no_common_task"}
 
 
 def test_nine_tasks_tell_clear_models_apart() -> None:
@@ -105,18 +113,6 @@ def test_the_interval_of_paired_shares_ends_where_the_likeliest_shares_are_just_
         ).x
         error = np.sqrt(n * (2 * share + end - end**2))
         assert abs(one_only - other_only - n * end) / error == pytest.approx(stats.norm.ppf(0.975), rel=1e-4)
-
-
-def test_a_model_without_a_common_task_leaves_the_others_compared() -> None:
-    model, task, value = _models([np.ones(40), np.zeros(40)], 1, np.random.default_rng(0))
-    model, task = np.append(model, [2] * 5), np.append(task, np.arange(100, 105))
-    pairs = contest(model, task, np.append(value, np.ones(5)), n_models=3)
-    assert [(one.one, one.other, one.n_tasks, one.apart) for one in pairs] == [
-        (0, 1, 40, True),
-        (0, 2, 0, False),
-        (1, 2, 0, False),
-    ]
-    assert {one.difference.missing for one in pairs[1:]} == {"no_common_task"}
 
 
 def _attempts(rng: np.random.Generator, *, by_task: bool, n_tasks: int = 12) -> tuple[Ints, Floats, Ints]:

@@ -97,13 +97,10 @@ def test_a_contest_is_a_paired_test_by_task() -> None:
     assert smallest.adjusted == pytest.approx(min(1, 3 * (smallest.chance or 1)))
 
 
-def test_what_only_one_attempted_is_left_out_and_counted() -> None:
+def test_tasks_that_only_one_attempted_are_counted_and_some_in_common_asked_for() -> None:
     model, task = np.array([0] * 12 + [1] * 15), np.array([*range(12), *range(2, 17)])
     (found,) = contest(model, task, np.arange(27) % 3 == 0, n_models=2)
     assert (found.n_tasks, found.one_alone, found.other_alone) == (10, 2, 5)
-
-
-def test_models_without_a_common_task_are_not_compared() -> None:
     with pytest.raises(InvalidInput, match="task in common"):
         contest(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 0.0]), n_models=2)
 

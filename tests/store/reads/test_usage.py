@@ -68,15 +68,11 @@ def test_days_and_the_hours_at_the_edges_are_the_hours(
     assert by_day(usage) == (runs, tokens)
 
 
-def test_the_newest_hour_is_known_exactly(busy: Snapshot) -> None:
+def test_the_newest_hour_is_known_exactly_and_squares_are_those_of_the_runs(busy: Snapshot) -> None:
     usage = reads.usage_columns(busy)
     assert usage.hour.max() == FIRST + N_HOURS - 1
     assert usage.n[usage.hour == UNKNOWN].sum() == 2
     assert usage.n.sum() == reads.totals(busy).runs
-
-
-def test_squares_are_those_of_the_runs(busy: Snapshot) -> None:
-    usage = reads.usage_columns(busy)
     expected = sum(
         tokens**2 for (tokens,) in busy.connection.rows("SELECT tokens FROM run WHERE learner_id = 1")
     )
