@@ -27,12 +27,7 @@ def run_with(
 ) -> Run:
     inventory = Inventory(kind="declared", arms=arms)
     return Run(
-        uid="r",
-        inventory=inventory,
-        calls=calls,
-        texts=texts,
-        referenced=referenced,
-        not_offered=not_offered,
+        uid="r", inventory=inventory, calls=calls, texts=texts, referenced=referenced, not_offered=not_offered
     )
 
 

@@ -154,10 +154,7 @@ def test_the_modes_part_where_their_rules_do() -> None:
 
 @pytest.mark.parametrize(
     ("name", "outcome", "rewards"),
-    [
-        ("Message", "observed", [0.0, 1.0]),
-        ("message", "conversational", [None, None]),
-    ],
+    [("Message", "observed", [0.0, 1.0]), ("message", "conversational", [None, None])],
 )
 def test_a_meta_tool_matches_exactly(name: str, outcome: str, rewards: list[float | None]) -> None:
     run = run_with(Arm(key=tool_key("message")), skill("go"), calls=(Call(name=name),), texts=("going",))

@@ -304,8 +304,7 @@ RUN_RARELY: Final = {"alerts", "environments", "evaluation", "openclaw", "operat
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.long] if name in RUN_RARELY else []) for name in RUN],
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in RUN_RARELY else []) for name in RUN]
 )
 def test_code_runs_as_it_is_printed(name: str, commands: Path, tmp_path: Path) -> None:
     """In order, in a home of its own; only ports are others, so that several may run at once."""

@@ -36,10 +36,7 @@ def inventory(chance: np.random.Generator, n_arms: int) -> ArmColumns:
     good = chance.binomial(pulls, chance.random(n_arms))
     costs = np.where(chance.random(n_arms) < 0.1, UNKNOWN, chance.integers(0, 900, n_arms))
     return arms(
-        NAMES[:n_arms],
-        successes=good.tolist(),
-        failures=(pulls - good).tolist(),
-        costs=costs.tolist(),
+        NAMES[:n_arms], successes=good.tolist(), failures=(pulls - good).tolist(), costs=costs.tolist()
     )
 
 

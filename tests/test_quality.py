@@ -122,10 +122,7 @@ def test_a_head_gains_what_its_layers_gain_in_the_order_of_all(rated: list[tuple
 def test_order_counts() -> None:
     bonuses = [
         total(updates(rated)).bonus
-        for rated in (
-            [failure("a"), failure("a"), success("b")],
-            [success("b"), failure("a"), failure("a")],
-        )
+        for rated in ([failure("a"), failure("a"), success("b")], [success("b"), failure("a"), failure("a")])
     ]
     assert bonuses[0] > bonuses[1]
 

@@ -13,16 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ArmscopeError, InvalidArm, InvalidInput, InvalidReward, InvalidSetting
-from core.records.arm import (
-    ARM_TYPES,
-    MAX_KEY_CHARS,
-    MICRO,
-    Arm,
-    Prior,
-    check_key,
-    token_cost_of,
-    tool_key,
-)
+from core.records.arm import ARM_TYPES, MAX_KEY_CHARS, MICRO, Arm, Prior, check_key, token_cost_of, tool_key
 from core.records.learner import LearnerSettings, Priors
 from core.records.observation import Amount, RewardOutcome, check_reward, reward_of
 from core.records.run import Call, Inventory, Run, Usage

@@ -55,12 +55,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "data frames",
         "pandas and notebooks",
     ),
-    ("prune", "Take out and put back"): (
-        "prune",
-        "take out",
-        "take out skills",
-        "disable a plugin",
-    ),
+    ("prune", "Take out and put back"): ("prune", "take out", "take out skills", "disable a plugin"),
     ("prune", "Put back"): ("put back", "undo a prune", "bring back a skill", "restore settings"),
     ("prune", "What can be switched"): ("what can be switched", "enabledPlugins", "config.toml"),
     ("prune", "What an edit touches"): ("symbolic link", "managed settings"),
@@ -102,10 +97,7 @@ QUESTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("glossary", "seed"): ("seed",),
     ("glossary", "Glossary"): ("glossary", "terms", "definitions"),
     # Data
-    ("import", "Find and follow"): (
-        "importing Claude Code sessions",
-        "import Claude Code sessions",
-    ),
+    ("import", "Find and follow"): ("importing Claude Code sessions", "import Claude Code sessions"),
     ("import", "What a machine carries"): (
         "what do I carry",
         "what do I use",

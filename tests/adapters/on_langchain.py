@@ -129,10 +129,7 @@ class TestLangChain(Contract):
         def agent() -> Any:
             tools = [StructuredTool.from_function(confirm), a_tool(shown, "read")]
             return create_agent(
-                ScriptedModel(shown=shown),
-                tools,
-                middleware=[ArmscopeMiddleware(learner)],
-                checkpointer=kept,
+                ScriptedModel(shown=shown), tools, middleware=[ArmscopeMiddleware(learner)], checkpointer=kept
             )
 
         first = agent()
@@ -141,12 +138,7 @@ class TestLangChain(Contract):
         result = (agent() if restarted else first).invoke(Command(resume="yes"), in_thread("t"))
         assert result["messages"][-1].content == "done"
         (run,) = facts_of(learner)
-        assert (run.status, run.calls, run.tokens, run.session) == (
-            "completed",
-            1,
-            2 * (INPUT + OUTPUT),
-            "t",
-        )
+        assert (run.status, run.calls, run.tokens, run.session) == ("completed", 1, 2 * (INPUT + OUTPUT), "t")
         first.invoke(asked("hello"), in_thread("t"))
         assert [(run.calls, run.tokens) for run in facts_of(learner)][1:] == [(0, INPUT + OUTPUT)]
 
@@ -251,8 +243,7 @@ class TestLangGraph(Contract):
         ours = ArmscopeTools(learner, tools)
         builder = StateGraph(MessagesState)
         builder.add_node(
-            "model",
-            lambda state: {"messages": [model.bind_tools(ours.chosen()).invoke(state["messages"])]},
+            "model", lambda state: {"messages": [model.bind_tools(ours.chosen()).invoke(state["messages"])]}
         )
         builder.add_node("tools", ToolNode(tools))
         builder.add_edge(START, "model")

@@ -81,9 +81,7 @@ def from_transcripts(scale: Scale, folder: Path) -> list[Row]:
     write_session(path, scale.n_session_prompts)
     contexts = [context_at(folder / f"ours-{number}.db") for number in range(scale.n_bulk_pairs + 1)]
     timed = pairs(
-        lambda _: _read(path),
-        lambda number: import_files(contexts[number], [path]),
-        scale.n_bulk_pairs,
+        lambda _: _read(path), lambda number: import_files(contexts[number], [path]), scale.n_bulk_pairs
     )
     for context in contexts:
         context.store.close()

@@ -37,10 +37,7 @@ def summary(scale: Scale, _folder: Path) -> list[Row]:
     if not (np.allclose(lower, again.lower) and np.allclose(upper, again.upper)):
         raise AssertionError("base and ours must find the same intervals")
     base, what = "one pair of betaincinv over all arms", f"summary of {len(arms):,} arms"
-    return [
-        fresh.row(f"{what}, small counts", base, 0.15),
-        changed.row(f"{what}, 1 % changed", base, 0.015),
-    ]
+    return [fresh.row(f"{what}, small counts", base, 0.15), changed.row(f"{what}, 1 % changed", base, 0.015)]
 
 
 def selection(scale: Scale, _folder: Path) -> list[Row]:
@@ -66,10 +63,7 @@ def inclusion(scale: Scale, _folder: Path) -> list[Row]:
     """
     arms = columns(scale.n_inclusion_arms)
     settled = replace(arms, pulls=arms.pulls + LearnerSettings().min_pulls)
-    return [
-        _inclusion(arms, scale, "some under-explored"),
-        _inclusion(settled, scale, "none under-explored"),
-    ]
+    return [_inclusion(arms, scale, "some under-explored"), _inclusion(settled, scale, "none under-explored")]
 
 
 def _inclusion(arms: ArmColumns, scale: Scale, which: str) -> Row:

@@ -54,11 +54,7 @@ def bare_page(script: Path) -> Iterator[str]:
 
 @contextmanager
 def _serving(
-    arguments: Sequence[str],
-    port: int,
-    environment: dict[str, str],
-    *,
-    folder: Path = ROOT,
+    arguments: Sequence[str], port: int, environment: dict[str, str], *, folder: Path = ROOT
 ) -> Iterator[str]:
     server = subprocess.Popen(
         [sys.executable, *arguments],

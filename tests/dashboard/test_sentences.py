@@ -235,10 +235,7 @@ NOT_OFFERED = Chance(
 @pytest.mark.parametrize(
     ("seen", "note"),
     [
-        (
-            Inclusion(arms={}, n_runs=0, of="none"),
-            "There is no run yet, so every arm counts as a candidate.",
-        ),
+        (Inclusion(arms={}, n_runs=0, of="none"), "There is no run yet, so every arm counts as a candidate."),
         (Inclusion(arms={}, n_runs=1, of="latest"), "The latest run did not offer it."),
         (
             Inclusion(arms={}, n_runs=25, of="chosen"),

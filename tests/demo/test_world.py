@@ -7,16 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.demo.world import (
-    BUDGET_TOKENS,
-    DAYS,
-    DRIFT_MS,
-    END_MS,
-    START_MS,
-    at_day,
-    planted,
-    truth,
-)
+from core.demo.world import BUDGET_TOKENS, DAYS, DRIFT_MS, END_MS, START_MS, at_day, planted, truth
 from core.records.times import iso
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

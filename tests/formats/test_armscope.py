@@ -225,13 +225,7 @@ reset_lines = st.builds(
     revision=maybe(counts),
     undone=st.booleans(),
 )
-arm_lines = st.builds(
-    ArmLine,
-    key=keys,
-    label=maybe(words),
-    token_cost=maybe(counts),
-    prior=maybe(priors),
-)
+arm_lines = st.builds(ArmLine, key=keys, label=maybe(words), token_cost=maybe(counts), prior=maybe(priors))
 note_lines = st.builds(
     NoteLine,
     id=names,

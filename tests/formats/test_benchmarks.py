@@ -206,11 +206,6 @@ def test_units_of_benchmarks(tmp_path: Path) -> None:
     path = put(tmp_path, tau(TALK))
     assert [
         open_sources([path], unit=unit).sources[0].unit for unit in (None, "prompt", "turn", "episode")
-    ] == [
-        "episode",
-        "turn",
-        "turn",
-        "episode",
-    ]
+    ] == ["episode", "turn", "turn", "episode"]
     with pytest.raises(InvalidInput, match="format must be one of"):
         open_sources([path], format="csv")

@@ -128,8 +128,7 @@ def test_a_list_without_a_readable_name_names_nothing(tmp_path: Path, wrong: Jso
 NAMES = ("Bash", "Read", "far", "near")
 _steps = st.lists(
     st.one_of(
-        st.just(("prompt", "")),
-        st.tuples(st.sampled_from(["call", "add", "remove"]), st.sampled_from(NAMES)),
+        st.just(("prompt", "")), st.tuples(st.sampled_from(["call", "add", "remove"]), st.sampled_from(NAMES))
     ),
     max_size=14,
 )

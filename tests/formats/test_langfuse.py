@@ -193,25 +193,9 @@ CALLS: dict[str, list[Json]] = {
         reply(output={"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [FUNCTION]}})
     ],
     "a response": [reply(output={"output": [RESPONSE]})],
-    "content": [
-        reply(
-            output={
-                "role": "assistant",
-                "content": [USE],
-            }
-        )
-    ],
+    "content": [reply(output={"role": "assistant", "content": [USE]})],
     "a content of calls": [reply(output=[{"role": "assistant", "content": [FUNCTION]}])],
-    "parts": [
-        reply(
-            output={
-                "content": {
-                    "role": "model",
-                    "parts": [DECLARED],
-                }
-            }
-        )
-    ],
+    "parts": [reply(output={"content": {"role": "model", "parts": [DECLARED]}})],
 }
 
 
@@ -242,10 +226,7 @@ def test_spans_inside_each_other_are_one_call_and_beside_each_other_two(tmp_path
     assert names(read_one(tmp_path, step("s1", sent=kind), step("s1", sent=kind))) == ["search"]
     assert names(
         read_one(tmp_path, step("s1", sent=kind), step("s2", "s1", sent={"gen_ai.tool.name": "book"}))
-    ) == [
-        "search",
-        "book",
-    ]
+    ) == ["search", "book"]
 
 
 def test_phases_and_repeated_ids_of_a_call_are_one_call(tmp_path: Path) -> None:

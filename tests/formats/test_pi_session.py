@@ -65,9 +65,7 @@ def report(**meta: object) -> bytes:
     prompt = {
         "workspaceDir": "/home/a/work",
         "systemPrompt": {"chars": 900},
-        "tools": {
-            "entries": [{"name": "read", "schemaChars": 5, "summaryChars": 90}, {"name": "message"}],
-        },
+        "tools": {"entries": [{"name": "read", "schemaChars": 5, "summaryChars": 90}, {"name": "message"}]},
         "skills": {"entries": [{"name": "pdf", "blockChars": 8}]},
         "injectedWorkspaceFiles": [
             {

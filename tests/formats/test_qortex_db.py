@@ -195,9 +195,7 @@ def test_a_schema_that_would_run_something_is_refused(tmp_path: Path, statement:
 
 def test_a_trigger_is_never_run(tmp_path: Path) -> None:
     path = made(
-        tmp_path,
-        TABLE,
-        "CREATE TRIGGER t AFTER INSERT ON arm_states BEGIN DELETE FROM arm_states; END",
+        tmp_path, TABLE, "CREATE TRIGGER t AFTER INSERT ON arm_states BEGIN DELETE FROM arm_states; END"
     )
     assert read(path) == []
 

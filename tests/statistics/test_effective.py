@@ -45,10 +45,7 @@ def test_independent_runs_are_judged_as_often_as_before(n_sessions: int, size: i
         assert n_judged >= 0.95
 
 
-@given(
-    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=40),
-    seed=st.integers(0, 99),
-)
+@given(sizes=st.lists(st.integers(1, 12), min_size=1, max_size=40), seed=st.integers(0, 99))
 def test_effective_pulls_lie_between_sessions_and_pulls(sizes: list[int], seed: int) -> None:
     """Equal sessions are worth at least one pull each; none is worth more than its runs."""
     rng = np.random.default_rng(seed)

@@ -7,13 +7,7 @@ import pytest
 
 from core.columns import UNKNOWN, ArmColumns, DayCounts
 from core.records.learner import LearnerSettings
-from core.statistics.overview import (
-    AttentionKind,
-    FigureName,
-    KeyFigure,
-    Overview,
-    overview,
-)
+from core.statistics.overview import AttentionKind, FigureName, KeyFigure, Overview, overview
 from core.statistics.savings import savings
 from core.statistics.summary import summarise
 from tests.arms import arms
@@ -148,8 +142,7 @@ def test_few_pulls_lower_what_is_asked_of_an_arm(counts: list[tuple[int, int]], 
 def test_arms_still_included_but_long_unobserved_are_stale() -> None:
     end = HOUR * 3_600_000
     columns = many(
-        [(30, 0)] * 4,
-        last_at_ms=[end - 15 * MS_A_DAY, end - 16 * MS_A_DAY, end - 13 * MS_A_DAY, UNKNOWN],
+        [(30, 0)] * 4, last_at_ms=[end - 15 * MS_A_DAY, end - 16 * MS_A_DAY, end - 13 * MS_A_DAY, UNKNOWN]
     )
     page = seen([Counted(hour=HOUR, run_class="imported")], columns)
     stale = next(item for item in page.attention if item.kind == "stale_arms")

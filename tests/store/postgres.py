@@ -47,10 +47,7 @@ def address(options: Sequence[str] = _OPTIONS) -> Iterator[str]:
     if named:
         yield named
         return
-    with (
-        TemporaryDirectory(prefix="armscope-postgres-") as folder,
-        _server(Path(folder), options) as started,
-    ):
+    with TemporaryDirectory(prefix="armscope-postgres-") as folder, _server(Path(folder), options) as started:
         yield started
 
 

@@ -171,12 +171,7 @@ def test_back_from_the_second_page_is_the_first(context: Context) -> None:
         second = run_page(snapshot, RunFilter(), View(), cursor=first.onward, limit=20)
         at = second.rows[0]
         back = run_page(
-            snapshot,
-            RunFilter(),
-            View(),
-            cursor=Cursor(at.at_ms, at.run_no),
-            direction="newer",
-            limit=20,
+            snapshot, RunFilter(), View(), cursor=Cursor(at.at_ms, at.run_no), direction="newer", limit=20
         )
     assert back.rows == first.rows
     assert back.onward is None

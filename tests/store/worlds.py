@@ -81,10 +81,7 @@ def repair_some(context: Context, folder: Path) -> None:
 
 def tell_twice(context: Context, folder: Path) -> None:
     """A reward, a reset and a note that two imports tell, and such that an import told that is undone."""
-    lines = [
-        *_ledger_lines("told", undone=False),
-        *_ledger_lines("taken back", undone=True),
-    ]
+    lines = [*_ledger_lines("told", undone=False), *_ledger_lines("taken back", undone=True)]
     for name in ("told", "again"):
         import_files(context, [lines_file(folder / f"{name}.jsonl", run_line(f"apart {name}"), *lines)])
     wrong = lines_file(folder / "wrong.jsonl", run_line("apart"), *_ledger_lines("wrong", undone=True))

@@ -55,10 +55,7 @@ def test_each_unit_draws_its_own_path() -> None:
 
 def test_a_loss_keeps_zero_and_itself_in_the_frame() -> None:
     found = saved(selected=12_000)
-    for drawn in (
-        savings_time(found.over_time, LIGHT),
-        tokens_time(found.tokens, found.over_time, LIGHT),
-    ):
+    for drawn in (savings_time(found.over_time, LIGHT), tokens_time(found.tokens, found.over_time, LIGHT)):
         low, high = drawn.figure.to_dict()["layout"]["yaxis"]["range"]
         assert low < float(line(drawn)[-1]) < 0 <= high
         ticks = drawn.figure.to_dict()["layout"]["yaxis"]["tickvals"]

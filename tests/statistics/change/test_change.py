@@ -198,10 +198,7 @@ def hours(*arms_of: tuple[list[int], list[int]]) -> ArmHours:
     n, good = (np.concatenate([np.array(part[at]) for part in arms_of]) * MICRO for at in (0, 1))
     order = np.argsort(hour, kind="stable")
     return ArmHours(
-        arm=place[order],
-        hour=hour[order],
-        success_micro=good[order],
-        failure_micro=(n - good)[order],
+        arm=place[order], hour=hour[order], success_micro=good[order], failure_micro=(n - good)[order]
     )
 
 

@@ -111,10 +111,7 @@ def days_of(world: World) -> RecentDays:
     recent = world.day >= world.plan.n_days - WINDOW_DAYS
     place, day, n, good = _summed(world.arm[recent], world.day[recent], world.used[recent])
     return RecentDays(
-        arm=place,
-        day=FIRST_DAY + day,
-        success_micro=good * MICRO,
-        failure_micro=(n - good) * MICRO,
+        arm=place, day=FIRST_DAY + day, success_micro=good * MICRO, failure_micro=(n - good) * MICRO
     )
 
 

@@ -12,16 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.demo.environments import (
-    PATTERNS,
-    WIDE,
-    WRONG,
-    World,
-    approaching,
-    encouraging,
-    ending,
-    episodes,
-)
+from core.demo.environments import PATTERNS, WIDE, WRONG, World, approaching, encouraging, ending, episodes
 from core.records.episode import FINDING_KINDS, Episode, Pattern, Scale, Step
 from core.statistics.rewards.lint import findings_in, lint
 from core.statistics.rewards.paid import bootstrap_share, columns_of
