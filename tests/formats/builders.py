@@ -25,14 +25,13 @@ def put(folder: Path, content: bytes, name: str = "data") -> Path:
 
 
 def read(
-    path: Path,
-    *,
+    *paths: Path,
     format: str | None = None,
     unit: Unit | None = None,
     tools_file: Path | None = None,
     limits: Limits | None = None,
 ) -> list[Entry]:
-    with open_sources([path], format=format, unit=unit, tools_file=tools_file, limits=limits) as opened:
+    with open_sources(paths, format=format, unit=unit, tools_file=tools_file, limits=limits) as opened:
         return [entry for source in opened.sources for entry in source.entries()]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
-from core.formats import Entry, Remark, Skipped, open_sources, recognise
+from core.formats import Remark, Skipped, open_sources, recognise
 from core.records.run import Run
 from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
@@ -117,11 +117,6 @@ CHILD = session(
 GRANDCHILD = session(3, ("assistant", [say("x")], {"tokens": tokens(7, 1, thought=2)}), parent=2)
 
 
-def opened_of(*paths: Path) -> list[Entry]:
-    with open_sources(paths) as opened:
-        return [entry for source in opened.sources for entry in source.entries()]
-
-
 def facts(found: list[Run]) -> list[object]:
     """All of the runs but the white space of arguments."""
     return [
@@ -136,7 +131,7 @@ def of_documents(folder: Path, *sessions: Json) -> list[Run]:
         put(folder, json.dumps(one, indent=None if n % 2 else 2).encode(), f"{n}.json")
         for n, one in enumerate(sessions)
     ]
-    return runs(opened_of(*paths))
+    return runs(read(*paths))
 
 
 def test_a_message_of_the_user_is_a_run(tmp_path: Path) -> None:
@@ -170,7 +165,7 @@ def test_the_database_and_the_documents_give_the_same_runs(tmp_path: Path) -> No
     bill = {(row.owner, row.tokens) for row in wanted[0].bill}
     assert bill == {("agent", 141), ("sub-agent", 990 + 10)}
     others = [
-        runs(opened_of(database(tmp_path, MAIN, CHILD, GRANDCHILD))),
+        runs(read(database(tmp_path, MAIN, CHILD, GRANDCHILD))),
         of_documents(tmp_path, GRANDCHILD, CHILD, MAIN),
         runs(read(put(tmp_path, lines([MAIN, CHILD, GRANDCHILD]), "joined"))),
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
-from core.formats import Entry, Limits, open_sources, recognise
+from core.formats import Limits, recognise
 from core.formats.otlp import read_spans, run_of
 from tests.flows.world import context_at
 from tests.formats.builders import lines, names, put, read, rejected, runs
@@ -19,11 +19,6 @@ from tests.formats.test_otlp import TRACE, as_json, called, reply, request, span
 
 OTHER = "1af7651916cd43dd8448eb211c80319d"
 SPANS = [span(1), reply(2, 1), called(3, 1, "search"), called(4, 1, "read")]
-
-
-def opened_of(*paths: Path) -> list[Entry]:
-    with open_sources(paths) as opened:
-        return [entry for source in opened.sources for entry in source.entries()]
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -45,8 +40,8 @@ def test_a_trace_may_lie_on_many_lines_and_in_many_files_in_any_order(tmp_path: 
         folder.mkdir()
         for place, one in enumerate(order):
             put(folder, as_json(one), f"{place}.jsonl")
-        assert runs(opened_of(folder)) == [wanted]
-        assert runs(opened_of(*sorted(folder.iterdir()), folder / "0.jsonl")) == [wanted]
+        assert runs(read(folder)) == [wanted]
+        assert runs(read(*sorted(folder.iterdir()), folder / "0.jsonl")) == [wanted]
 
 
 def test_a_trace_without_a_model_or_a_tool_is_refused_and_counted(tmp_path: Path) -> None:
