@@ -34,6 +34,7 @@ from core.flows.learn import record
 from core.flows.members import add_member
 from core.flows.tokens import create_token
 from core.secrecy import secrets_in
+from tests.bench.servers import free_port
 from tests.conftest import ROOT
 from tests.flows.world import context_at, run_of
 
@@ -74,7 +75,7 @@ def started(folder: Path, line: Sequence[str], environment: Mapping[str, str]) -
     secret = create_token(context, "prometheus", ("read",)).secret
     add_member(context, "https://id.example.com", "7", "mara", role="operator")
     context.store.close()
-    port = _free_port()
+    port = free_port()
     outer = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
     here = {"HOME": str(folder), "ARMSCOPE_DATABASE": str(folder / "armscope.db"), "ARMSCOPE_PORT": str(port)}
     with (folder / "log").open("wb") as log:
@@ -91,11 +92,6 @@ def started(folder: Path, line: Sequence[str], environment: Mapping[str, str]) -
     finally:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def _answers(port: int) -> bool:
@@ -343,7 +339,7 @@ def test_the_image_builds_and_serves_in_a_root_of_its_own(on_disk: Path) -> None
     auth.write_text(AUTH.format(secret="s" * 48))
     os.chown(auth, int(user), -1)
     auth.chmod(0o400)
-    environment = {**variables, "ARMSCOPE_AUTH": str(auth), "ARMSCOPE_PORT": str(_free_port())}
+    environment = {**variables, "ARMSCOPE_AUTH": str(auth), "ARMSCOPE_PORT": str(free_port())}
     as_user = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"]
     program = [*as_user, *json.loads(values["ENTRYPOINT"])]
     member = [

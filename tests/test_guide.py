@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from core import __version__, guide
 from core.errors import NotFound
 from core.formats import FORMATS
 from core.records.learner import LearnerSettings
+from tests.bench.servers import free_port
 from tests.conftest import ROOT
 from tests.engine import Cluster
 from tests.guide import rewritten, tables
@@ -285,11 +285,6 @@ def assert_shows(shown: list[str], printed: str) -> None:
     """Check that lines are among those that were printed, in their order."""
     lines = iter(printed.splitlines())
     assert [one for one in shown if one not in lines] == [], printed
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 RUN = [

@@ -16,7 +16,6 @@ import logging
 import os
 import resource
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from core import Client, LearnerProtocol, open_learner
+from tests.bench.servers import free_port
 from tests.conftest import ROOT
 from tests.doors.front import Front, Mode
 from tests.doors.http.test_served import server as serving
@@ -137,8 +137,7 @@ def _until_sent(learner: LearnerProtocol) -> None:
 @contextmanager
 def _front(folder: Path) -> Iterator[Front]:
     """A front before a server in a process of its own, as an agent has it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with serving(folder, port):
         front = Front(f"http://127.0.0.1:{port}")
         yield front
