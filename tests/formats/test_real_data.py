@@ -13,11 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from core.detect import detect
-from core.episodes import sums_of, totals_of
 from core.formats import Outside, Rejected, open_sources, recognise
 from core.formats.armscope import write
 from core.guard import guard
-from core.records.episode import Episode, Scale
+from core.records.episode import Episode
 from core.records.evidence import Evidence, Verdict
 from core.records.run import Run, Unit
 from tests.formats.builders import put, read, runs
@@ -88,7 +87,9 @@ def expected_rows(data: Path, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "unit"), CASES)
-def test_each_run_equals_what_was_computed(shared_data: Path, name: str, unit: Unit) -> None:
+def test_each_run_equals_what_was_computed_and_has_an_identity_free_of_paths(
+    shared_data: Path, name: str, unit: Unit
+) -> None:
     """Counts and beliefs are compared where the folders are imported (`tests.flows.test_import_laws`)."""
     found = read_folder(shared_data / name, unit)
     wanted = expected(shared_data, table_of(name, unit))
@@ -109,14 +110,18 @@ def test_each_run_equals_what_was_computed(shared_data: Path, name: str, unit: U
         assert run.reward == reward_of(row["reward"])
         if name != "tau-bench":  # there only the file's name tells the model
             assert run.model == row["model"]
+    uids = [run.uid for run, _, _ in found.judged]
+    assert len(set(uids)) == len(uids)
+    assert all(
+        uid.startswith(f"{run.format}/{unit}/") for uid, (run, _, _) in zip(uids, found.judged, strict=True)
+    )
+    files = {path.name.split(".")[0] for path in (shared_data / name).iterdir()}
+    sessions = {run.session for run, _, _ in found.judged}
+    assert not [uid for uid in uids for file in files - sessions if file in uid]
 
 
-@pytest.mark.parametrize(
-    ("name", "n", "mean", "successes"), [("tau-bench", 100, 0.43, 43), ("tau2-results", 140, 0.671429, 94)]
-)
-def test_what_was_paid_is_an_episode_whatever_a_run_is(
-    shared_data: Path, name: str, n: int, mean: float, successes: int
-) -> None:
+@pytest.mark.parametrize("name", ["tau-bench", "tau2-results"])
+def test_what_was_paid_is_an_episode_whatever_a_run_is(shared_data: Path, name: str) -> None:
     """Every record once, its reward on its last step; by turn and by episode the same, but for the runs in it."""
     by_episode = read_folder(shared_data / name, "episode")
     by_turn = read_folder(shared_data / name, "turn")
@@ -130,11 +135,6 @@ def test_what_was_paid_is_an_episode_whatever_a_run_is(
         assert [step.name for step in one.steps[:-1]] == [call.name for call in run.calls]
         assert {step.reward for step in one.steps[:-1]} <= {None}
         assert len(one.steps) == evidence.n_calls + 1
-    sums = [sums_of(totals_of(one.steps), Scale()) for one in by_episode.episodes]
-    assert len(sums) == n
-    assert sum(one.successes for one in sums) == successes
-    assert round(float(sum(one.reward_sum for one in sums)) / n, 6) == mean
-    assert mean == pytest.approx(expected(shared_data, f"{name}.episode")["reward_mean"], abs=1e-6)
 
 
 def rounded(duration_ms: float | None) -> int | None:
@@ -160,19 +160,6 @@ def usage_of(run: Run) -> dict[str, int] | None:
         "cacheWrite": usage.cache_write,
     }
     return {name: tokens for name, tokens in parts.items() if tokens}
-
-
-@pytest.mark.parametrize(("name", "unit"), CASES)
-def test_identities_are_unique_and_free_of_paths(shared_data: Path, name: str, unit: Unit) -> None:
-    found = read_folder(shared_data / name, unit)
-    uids = [run.uid for run, _, _ in found.judged]
-    assert len(set(uids)) == len(uids)
-    assert all(
-        uid.startswith(f"{run.format}/{unit}/") for uid, (run, _, _) in zip(uids, found.judged, strict=True)
-    )
-    files = {path.name.split(".")[0] for path in (shared_data / name).iterdir()}
-    sessions = {run.session for run, _, _ in found.judged}
-    assert not [uid for uid in uids for file in files - sessions if file in uid]
 
 
 def test_greetings_are_outside_and_runs_of_a_record_share_their_inventory(shared_data: Path) -> None:
