@@ -6,7 +6,6 @@ import os
 import pty
 import subprocess
 import sys
-from math import ceil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +18,7 @@ from core.installed.answer import machine_inventory
 from core.installed.prune import WAYS, Prune, Wish, pruned
 from core.installed.settings_file import make, records, take_back, undone, values_of
 from tests.doors.test_cli import Shell, document, error, shell
-from tests.test_inventory import DAY_MS, NOW_MS, PlannedSession, put, write_session, write_skill
+from tests.test_inventory import DAY_MS, NOW_MS, PlannedSession, put, quarter, write_session, write_skill
 from tests.test_settings_files import Settings, write_file
 
 __all__ = ["shell"]
@@ -82,10 +81,6 @@ class Home:
         now_ms = NOW_MS + days * DAY_MS
         earlier = records(self.path.parent / "edits")
         return pruned(self.path, machine_inventory(self.path, now_ms), wishes, now_ms, earlier)
-
-
-def quarter(text: str) -> int:
-    return ceil(len(text) / 4)
 
 
 @pytest.mark.parametrize(

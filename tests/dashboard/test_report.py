@@ -54,7 +54,7 @@ class Reader(HTMLParser):
         return [value for _, attrs in self.elements for key, value in attrs.items() if key == name and value]
 
 
-def test_it_says_what_the_pages_say(tmp_path: Path) -> None:
+def test_it_says_what_the_pages_say_and_its_first_page_has_the_months_bill(tmp_path: Path) -> None:
     context = world(tmp_path / "a.db", keys(12), 120)
     read = Reader(rendered(report(gather(context, View()))))
     saved, seen = queries.savings(context), queries.overview(context)
@@ -63,9 +63,20 @@ def test_it_says_what_the_pages_say(tmp_path: Path) -> None:
     for one in queries.posteriors(context):
         assert one.arm in read.text
         assert wording.interval(one.interval.lower, one.interval.upper, 3) in read.text
+    facts = gather(context, View())
+    made = report(facts)
+    assert len(made.lines) == 4, "and the title"
+    assert facts.months is not None
+    document = rendered(made).decode()
+    first = document[document.index('class="first"') : document.index("<section>")]
+    assert first.count("<svg ") == 2
+    assert first.count("<table>") == 1
+    assert "The month&#x27;s bill" in first
+    for cells in sentences.months_table(facts.months).values():
+        assert all(cell in first for cell in cells)
 
 
-def test_every_section_names_its_question(tmp_path: Path) -> None:
+def test_every_section_names_its_question_and_every_colour_has_two_values(tmp_path: Path) -> None:
     read = Reader(rendered(report(gather(world(tmp_path / "a.db", keys(6), 60), View()))))
     known = {value for value in read.values("id") if value.startswith("query-")}
     asked = [value.removeprefix("#") for value in read.values("href")]
@@ -73,6 +84,15 @@ def test_every_section_names_its_question(tmp_path: Path) -> None:
     assert set(asked) <= known
     n_sections = sum(tag == "section" for tag, _ in read.elements)
     assert len(asked) >= n_sections - 1, "all but the list of the questions itself"
+    document = rendered(report(gather(world(tmp_path / "a.db", keys(6), 60), View()))).decode()
+    light, dark = (
+        {*re.findall(r"--\d+", values)} for values in re.findall(r":root {([^}]*)}", document, re.DOTALL)
+    )
+    assert light == dark == {f"--{at}" for at in range(len(light))}
+    assert {*re.findall(r"var\((--\d+)\)", document)} <= light
+    assert not re.search(r'="(#|rgba?\(\d)', document.replace('href="#', "")), (
+        "a colour that no theme changes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,33 +170,6 @@ def test_each_figure_has_a_name_an_alternative_text_and_a_table(tmp_path: Path) 
     figures = [attrs for tag, attrs in read.elements if tag == "details" and attrs.get("class") == "figure"]
     n_first = 1  # its table is the bill
     assert len(figures) == len(drawn) // 2 - n_first == 7
-
-
-def test_the_first_page_has_five_lines_a_picture_and_the_months_bill(tmp_path: Path) -> None:
-    context = world(tmp_path / "a.db", keys(12), 120)
-    facts = gather(context, View())
-    made = report(facts)
-    assert len(made.lines) == 4, "and the title"
-    assert facts.months is not None
-    document = rendered(made).decode()
-    first = document[document.index('class="first"') : document.index("<section>")]
-    assert first.count("<svg ") == 2
-    assert first.count("<table>") == 1
-    assert "The month&#x27;s bill" in first
-    for cells in sentences.months_table(facts.months).values():
-        assert all(cell in first for cell in cells)
-
-
-def test_light_and_dark_have_a_value_for_each_colour(tmp_path: Path) -> None:
-    document = rendered(report(gather(world(tmp_path / "a.db", keys(6), 60), View()))).decode()
-    light, dark = (
-        {*re.findall(r"--\d+", values)} for values in re.findall(r":root {([^}]*)}", document, re.DOTALL)
-    )
-    assert light == dark == {f"--{at}" for at in range(len(light))}
-    assert {*re.findall(r"var\((--\d+)\)", document)} <= light
-    assert not re.search(r'="(#|rgba?\(\d)', document.replace('href="#', "")), (
-        "a colour that no theme changes"
-    )
 
 
 def test_the_report_of_the_demo_can_be_mailed(tmp_path: Path) -> None:

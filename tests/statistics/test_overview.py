@@ -113,7 +113,7 @@ def test_savings_of_a_week_come_from_that_week_alone() -> None:
     assert saved.week_before == pytest.approx(100 * (1 - 1_003 / 4_000))
 
 
-def test_best_and_worst_arms_share_none() -> None:
+def test_best_and_worst_arms_share_none_and_sections_are_not_ranked() -> None:
     page = seen([], many([(good, 30 - good) for good in range(0, 31, 2)]))
     assert page.ranked_min_pulls == 20
     assert [arm.rank for arm in page.top] == [1, 2, 3, 4, 5]
@@ -122,9 +122,6 @@ def test_best_and_worst_arms_share_none() -> None:
     assert [arm.key for arm in few.top] == ["tool:other:t00", "tool:other:t02"]
     assert [arm.key for arm in few.bottom] == ["tool:other:t01"]
     assert (few.n_rankable, few.bottom[0].token_cost, few.bottom[0].band) == (3, None, "high")
-
-
-def test_sections_are_not_ranked_because_they_are_always_used() -> None:
     columns = arms(["section:system:Safety", "tool:fs:Read"], successes=[30, 10], failures=[0, 20])
     page = seen([], columns)
     assert [arm.key for arm in (*page.top, *page.bottom)] == ["tool:fs:Read"]

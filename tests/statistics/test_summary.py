@@ -72,15 +72,12 @@ def test_a_reset_moves_the_band_though_the_posterior_stays() -> None:
     assert summarise(carried, earlier=summarise(columns)).band.tolist() == [3]
 
 
-def test_rank_is_by_mean_and_ties_by_id() -> None:
+def test_rank_is_by_mean_whatever_the_weight_and_ties_by_id() -> None:
+    """A third, from 1 of 3 and from 0.1 of 0.3: sums of binary fractions would differ in the last digit."""
     columns = arms(
         [f"tool:other:t{place}" for place in range(5)], successes=[0, 2, 5, 2, 0], failures=[1, 0, 0, 0, 1]
     )
     assert summarise(columns).rank.tolist() == [4, 2, 1, 3, 5]
-
-
-def test_equal_shares_tie_whatever_their_weight() -> None:
-    """A third, from 1 of 3 and from 0.1 of 0.3: sums of binary fractions would differ in the last digit."""
     light = arms(
         ["tool:other:a", "tool:other:b"], successes=[0.0, 0.1], failures=[0.0, 0.2], prior=(0.1, 0.2)
     )

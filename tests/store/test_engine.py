@@ -28,7 +28,7 @@ def add_learner(link: Connection, name: str) -> None:
     link.run("INSERT INTO learner (name, origin, created_at_ms, settings) VALUES (?, 'o', 0, '{}')", [name])
 
 
-def test_each_reader_has_a_moment_of_its_own(database: Database) -> None:
+def test_each_reader_has_a_moment_of_its_own_and_can_change_nothing(database: Database) -> None:
     with database.reading() as before:
         assert before.rows(N_LEARNERS) == [(0,)]
         database.write(partial(add_learner, name="one"))
@@ -37,6 +37,8 @@ def test_each_reader_has_a_moment_of_its_own(database: Database) -> None:
         assert before.rows(N_LEARNERS) == [(0,)]
     with database.reading() as link:
         assert link.rows(N_LEARNERS) == [(1,)]
+    with pytest.raises(Exception, match="read-only"), database.reading() as link:
+        add_learner(link, "one")
 
 
 def test_many_read_at_once_and_again(database: Database) -> None:
@@ -66,11 +68,6 @@ def test_rows_left_unread_do_not_hold_the_moment(database: Database) -> None:
     database.write(partial(add_learner, name="three"))
     with database.reading() as link:
         assert link.rows(N_LEARNERS) == [(3,)]
-
-
-def test_a_reader_can_change_nothing(database: Database) -> None:
-    with pytest.raises(Exception, match="read-only"), database.reading() as link:
-        add_learner(link, "one")
 
 
 def test_a_database_knows_whether_it_was_written(database: Database) -> None:

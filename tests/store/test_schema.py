@@ -128,15 +128,12 @@ def test_the_database_itself_refuses_what_is_no_number(fresh: Path, value: float
     driver.close()
 
 
-def test_an_empty_file_is_as_good_as_none(tmp_path: Path) -> None:
+def test_an_empty_file_is_as_good_as_none_and_folders_on_the_way_are_made(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()
     context = context_at(path)
     record(context, run_of("r"))
     assert queries.status(context).runs == 1
-
-
-def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a" / "b" / "c.db")
     assert queries.status(context).runs == 0
 
