@@ -38,31 +38,8 @@ _WARM: Final = 20
 _N_LAYERS: Final = 12
 _FACTS: Final = ("evaluation", "credit", "observation", "audit")
 _CACHES: Final = ("layer_quality", "model_history", "posterior", "arm_hour", "arm_day")
-_WORDS: Final = [
-    "the",
-    "agent",
-    "was",
-    "asked",
-    "to",
-    "look",
-    "for",
-    "what",
-    "a",
-    "service",
-    "said",
-    "when",
-    "it",
-    "failed",
-    "and",
-    "found",
-    "that",
-    "it",
-    "had",
-    "been",
-    "out",
-    "of",
-    "room",
-]
+_SAID: Final = "the agent was asked to look for what a service said when it failed"
+_WORDS: Final = f"{_SAID} and found that it had been out of room".split()
 
 
 def one_evaluation(scale: Scale, folder: Path) -> list[Row]:
