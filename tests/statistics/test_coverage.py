@@ -20,20 +20,16 @@ from typing import Final, NamedTuple
 import numpy as np
 import pytest
 
-from core.columns import ArmColumns, CandidateSets, Floats
+from core.columns import Floats
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record, record_all
 from core.flows.select import select
 from core.flows.settings import change
-from core.policy import select as select_arms
 from core.records.arm import Arm, ArmType
-from core.records.learner import LearnerSettings, Priors
+from core.records.learner import Priors
 from core.records.run import Call, Inventory, Run
-from core.statistics.inclusion import inclusion_chances
-from tests.arms import arms
 from tests.flows.world import context_at
-from tests.statistics.luck import LEAST_PROB, prob_of_luck
 from tests.statistics.savings_worlds import (
     WAYS,
     Estimates,
@@ -327,68 +323,3 @@ def not_reached(found: Measured, but: Callable[[Measured, Way], bool] = lambda *
     if max(found.null_proven, false_proof(found)) > 0.05:
         missed.append(f"falsely proven {max(found.null_proven, false_proof(found)):.3f}")
     return missed
-
-
-# Chance of inclusion, against the selector that really selects
-
-_N_ARMS: Final = 40
-
-
-def inclusion_off(settings: LearnerSettings, offered: CandidateSets, n_runs: int) -> Floats:
-    """How many standard errors each arm's chance is from the share of real selections that had it in.
-
-    Runs offer the sets in turn, as often as ``offered`` says. Arms whose fate is no matter of chance are left out:
-    what is certain must be so to the last run.
-    """
-    columns = _forty_arms()
-    counted = np.zeros((2, _N_ARMS))
-    turns = np.repeat(np.arange(len(offered.n_runs)), offered.n_runs)
-    sets = [columns.where(np.isin(np.arange(_N_ARMS), places)) for places in offered.places]
-    for seed in range(n_runs):
-        turn = int(turns[seed % len(turns)])
-        chosen = select_arms(sets[turn], settings, seed=seed).included
-        counted[0, [columns.places[key] for key in chosen]] += 1
-        counted[1, offered.places[turn]] += 1
-    found = inclusion_chances(columns, settings, seed=0, candidates=offered)
-    n_in, n_offered = counted[:, found.offered > 0]
-    chance, error = found.chance[found.offered > 0], found.standard_error[found.offered > 0]
-    smoothed = (n_in + 0.5) / (n_offered + 1)
-    off = (chance - n_in / n_offered) / np.hypot(error, np.sqrt(smoothed * (1 - smoothed) / n_offered))
-    assert (chance[error == 0] * n_offered[error == 0] == n_in[error == 0]).all()
-    return np.asarray(off[error > 0])
-
-
-def _forty_arms() -> ArmColumns:
-    chance = np.random.default_rng(7)
-    pulls = chance.integers(0, 60, _N_ARMS)
-    good = chance.binomial(pulls, chance.random(_N_ARMS))
-    return arms(
-        [f"tool:other:t{place:02d}" for place in range(_N_ARMS)],
-        successes=good.tolist(),
-        failures=(pulls - good).tolist(),
-        costs=chance.integers(50, 900, _N_ARMS).tolist(),
-    )
-
-
-SELECTING: Final = (
-    LearnerSettings(baseline_rate=0.1, budget_tokens=6_000, seed_arms=("tool:other:t03",)),
-    LearnerSettings(baseline_rate=0.3, budget_tokens=4_000, k=12, min_pulls=3, seed_arms=()),
-)
-OFFERED: Final = (
-    CandidateSets.everything(_N_ARMS),
-    CandidateSets(  # most, few, and some that are nowhere else; four arms are never offered
-        places=(np.arange(0, 30), np.arange(20, 34), np.arange(1, 36, 2)), n_runs=(17, 6, 2), of="chosen"
-    ),
-)
-"""Candidate sets of the runs."""
-
-
-@pytest.mark.parametrize("offered", OFFERED)
-@pytest.mark.parametrize("settings", SELECTING)
-def test_chances_of_inclusion_are_those_of_the_real_selector(
-    settings: LearnerSettings, offered: CandidateSets
-) -> None:
-    """The largest of all arms' errors is none that luck gives less than one correct world in a hundred."""
-    off = inclusion_off(settings, offered, 1_500)
-    assert (np.abs(off) > 3).sum() <= 1
-    assert prob_of_luck(off) >= LEAST_PROB

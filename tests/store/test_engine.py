@@ -81,15 +81,6 @@ def test_a_database_knows_whether_it_was_written(database: Database) -> None:
     assert seen == [False, True]
 
 
-def test_columns_are_the_rows_turned(database: Database) -> None:
-    for name in ("one", "two", "three"):
-        database.write(partial(add_learner, name=name))
-    with database.reading() as link:
-        sql = "SELECT learner_id, name FROM learner WHERE learner_id > ? ORDER BY learner_id"
-        assert link.columns(sql, [0]) == [list(column) for column in zip(*link.rows(sql, [0]), strict=True)]
-        assert link.columns(sql, [9]) == [[], []]
-
-
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 128, 200])
 def test_any_number_of_rows_is_inserted_once(database: Database, n: int) -> None:
     def work(link: Connection) -> list[Row]:
