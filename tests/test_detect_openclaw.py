@@ -10,22 +10,15 @@ from core.detect import detect
 from core.detect.openclaw import PREFIX_UNITS, SHORT_UNITS
 from core.guard import guard
 from core.observe import observe, reward_of_flag
-from core.records.arm import Arm, file_key, skill_key, tool_key
+from core.records.arm import Arm, file_key, tool_key
 from core.records.evidence import EXCERPT_CHARS
-from core.records.run import Call, Inventory, Run
-
-
-def run_with(*arms: Arm, calls: tuple[Call, ...] = (), texts: tuple[str, ...] = ()) -> Run:
-    return Run(uid="r", inventory=Inventory(kind="declared", arms=arms), calls=calls, texts=texts)
+from core.records.run import Call
+from tests.test_detect import run_with, skill
 
 
 def sees(arm: Arm, *texts: str, metadata: str = "") -> bool:
     calls = (Call(name="x", metadata=metadata),) if metadata else ()
     return detect(run_with(arm, texts=texts, calls=calls), "openclaw").referenced == (True,)
-
-
-def skill(name: str) -> Arm:
-    return Arm(key=skill_key(name))
 
 
 def memory(content: str) -> Arm:
