@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from core.columns import ArmColumns, Bools, CandidateSets, Floats, Ints
+from core.columns import ArmColumns, Bools
 from core.demo import END_MS, LEARNER, N_RUNS, Played, play, truth
 from core.demo.answers import DRAFT, UNKNOWN_LAYER
 from core.demo.environments import DESK, ENVIRONMENTS, N_EPISODES, PATTERNS, WRONG, episodes
@@ -30,7 +30,6 @@ from core.demo.world import (
 )
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.queries.chances import simulated
 from core.flows.queues import queues
 from core.flows.review import view_item
 from core.flows.rubrics import rubrics
@@ -42,12 +41,9 @@ from core.records.evaluation import BLOCKERS
 from core.records.evaluation_page import EvaluationFilter
 from core.records.training import TRAINING_FORMATS, TrainingFormat
 from core.records.view import View
-from core.statistics.inclusion import Chances
 from core.statistics.rewards import lint, paid, pattern
-from core.store import reads
 from core.store.environments import environment_no_of
 from core.store.episodes import read_episodes
-from core.store.reads.candidates import LATEST_RUNS
 from core.store.store import Store
 
 SEED = 7
@@ -233,72 +229,6 @@ def test_arms_stand_in_every_band_some_are_stale_and_some_left_out(world: World)
     assert "section:system:Time and place" in attention["under_explored"].arms
     chances = queries.inclusion(world.context).chances
     assert sum(chance < 0.5 for chance in chances.values()) >= 15
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """A run that armscope chose for: places of the arms it offered, and which of them went in."""
-
-    is_baseline: bool
-    offered: Ints
-    included: Bools
-
-
-def last_chosen(context: Context, columns: ArmColumns) -> list[Chosen]:
-    """The runs whose candidates stand for those of the next."""
-    rows = [one for one in queries.runs(context, 100) if one.run_class in {"baseline", "selected"}]
-    found = []
-    for row in rows[:LATEST_RUNS]:
-        arms = queries.run(context, str(row.run_no)).arms
-        found.append(
-            Chosen(
-                is_baseline=row.run_class == "baseline",
-                offered=np.array([columns.places[arm.arm] for arm in arms]),
-                included=np.array([arm.in_prompt for arm in arms], dtype=np.bool_),
-            )
-        )
-    return found
-
-
-def predicted(chances: Chances, runs: list[Chosen]) -> Floats:
-    """Share of the offered arms that was to go into each run, the coin being known."""
-    return np.array(
-        [(chances.baseline if run.is_baseline else chances.selected)[run.offered].mean() for run in runs]
-    )
-
-
-def test_chances_of_inclusion_are_what_the_last_runs_saw(world: World) -> None:
-    """The mean chance of the arms offered in the last 25 chosen runs is the share of them that went in.
-
-    The tolerance is three standard errors of the mean difference of those runs; with every arm that ever was as a
-    candidate, the difference is several times as large as that.
-    """
-    columns = queries.belief(world.context).columns
-    runs = last_chosen(world.context, columns)
-    with world.context.reading() as snapshot:
-        settings, candidates = snapshot.settings, reads.candidates(snapshot, columns)
-    went_in = np.array([run.included.mean() for run in runs])
-    off = went_in - predicted(simulated(columns, settings, candidates), runs)
-    error = float(off.std(ddof=1)) / math.sqrt(len(off))
-    assert len(off) == LATEST_RUNS
-    assert abs(off.mean()) <= 3 * error < 0.05
-    everything = CandidateSets.everything(len(columns))
-    off = went_in - predicted(simulated(columns, settings, everything), runs)
-    assert off.mean() > 6 * error
-
-
-def test_a_tool_that_is_always_in_is_not_said_to_be_rarely_in(world: World) -> None:
-    """When all arms that ever were competed, its chance was said to be about a quarter."""
-    columns = queries.belief(world.context).columns
-    arm = "tool:web:web_search"
-    place, chance = columns.places[arm], queries.inclusion(world.context).chances[arm]
-    was_in = [
-        run.included[run.offered == place].item()
-        for run in last_chosen(world.context, columns)
-        if place in run.offered
-    ]
-    assert abs(chance - np.mean(was_in)) <= 3 * math.sqrt(chance * (1 - chance) / len(was_in))
-    assert chance > 0.9
 
 
 def test_three_raters_judge_late_and_one_reward_is_undone(world: World) -> None:
