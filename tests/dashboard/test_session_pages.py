@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
-from core.errors import NotFound
 from core.flows import queries
 from core.flows.learn import record
 from core.records.arm import Arm
@@ -61,8 +59,6 @@ def test_a_session_has_its_runs_in_order_and_a_view_chooses_among_them(
     context = context_at(database)
     assert [one.n_runs for one in queries.sessions_in(context, View(until_ms=NOON_MS + 60_000))] == [1]
     assert queries.sessions_in(context, View(models=("small",))) == ()
-    with pytest.raises(NotFound, match="There is no session 'chat-9'"):
-        queries.session(context, "chat-9")
 
 
 def test_a_session_in_the_place_of_a_run_is_named(open_page: Open, database: Path) -> None:
