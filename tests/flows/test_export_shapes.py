@@ -23,12 +23,8 @@ from core.flows.learn import record
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.formats.openclaw_shape import (
-    Metrics,
     Observed,
-    Stored,
-    as_json,
     observations_as_csv,
-    posteriors_as_csv,
 )
 from core.records.cells import defused
 from core.records.ledger_lines import RewardContext
@@ -201,27 +197,3 @@ def test_cells_come_back_as_they_were(made: list[tuple[str, str | None, float]])
     assert [(one["armId"], one["reason"], float(one["reward"])) for one in found] == [
         (defused(arm), defused(reason), value) for arm, reason, value in made
     ]
-
-
-def test_texts_are_written_as_openclaw_writes_them(shared_data: Path) -> None:
-    vectors = json.loads((shared_data.parent / "vectors" / "openclaw_export.json").read_bytes())["vectors"]
-    assert len(vectors) == 12
-    for vector in vectors:
-        told = vector["input"]
-        stored = [
-            Stored(
-                arm_id=key,
-                alpha=one["alpha"],
-                beta=one["beta"],
-                mean=one["mean"],
-                pulls=one["pulls"],
-                last_updated=one["last_updated"],
-            )
-            for key, one in told["posteriors"].items()
-        ]
-        written = (
-            "".join(posteriors_as_csv(stored)).removesuffix("\n")
-            if told["format"] == "csv"
-            else "".join(as_json(Metrics(**told["metrics"]), stored))
-        )
-        assert written == vector["output"], vector["id"]
