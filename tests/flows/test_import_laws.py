@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -319,25 +319,31 @@ def test_real_runs_through_our_own_lines(shared_data: Path, tmp_path: Path) -> N
 
 # Answers on the real files
 
-CASES: list[tuple[str, Unit]] = [
-    ("tau-bench", "episode"),
-    ("tau-bench", "turn"),
-    ("tau2-sft-openai", "episode"),
-    ("tau2-sft-openai", "turn"),
-    ("claude-code", "prompt"),
-]
+TABLES = (
+    *("tau-bench.episode", "tau-bench.turn", "tau2-sft-openai.episode", "tau2-sft-openai.turn"),
+    *(
+        "claude-code.prompt",
+        "tau2-results.episode",
+        "tau2-results.turn",
+        "gemini-cli.prompt",
+        "inspect-ai.sample",
+    ),
+)
+"""Folders of real files with their units."""
 
 
-@pytest.mark.parametrize(("name", "unit"), CASES)
-def test_counts_and_posteriors_equal_what_was_computed(
-    shared_data: Path, tmp_path: Path, name: str, unit: Unit
-) -> None:
-    wanted = json.loads((shared_data / "EXPECTED" / f"{name}.{unit}.json").read_bytes())
-    tools = shared_data / name / "airline-tools.json"
+@pytest.mark.parametrize("table", TABLES)
+def test_counts_and_posteriors_equal_what_was_computed(shared_data: Path, tmp_path: Path, table: str) -> None:
+    wanted = json.loads((shared_data / "EXPECTED" / f"{table}.json").read_bytes())
+    name, _, unit = table.replace("sample", "episode").rpartition(".")
+    tools = next((shared_data / name).glob("*tools*.json"), None)
     context = context_at(tmp_path / "a.db")
-    answer = import_files(
-        context, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None
-    )
+    nothing = seen(context)
+
+    def imported() -> ImportAnswer:
+        return import_files(context, [shared_data / name], unit=cast("Unit", unit), tools_file=tools)
+
+    answer = imported()
     assert (answer.runs, answer.observed, answer.skipped, answer.empty) == (
         wanted["runs"],
         wanted["observed"],
@@ -359,7 +365,15 @@ def test_counts_and_posteriors_equal_what_was_computed(
     status = queries.status(context)
     assert (status.runs, status.observed, status.empty) == (answer.runs, answer.observed, answer.empty)
     assert sum(status.skipped.values()) == answer.skipped
-    assert queries.verify(context).clean
+    assert answer.not_offered == 0
+    once, again = seen(context), imported()
+    assert (again.duplicates, again.updated) == (again.runs, 0)
+    assert again.id is None, "what changes nothing is no act"
+    assert seen(context) == once
+    undo(context, answer.id)
+    assert seen(context) == nothing
+    redo(context, answer.id)
+    assert seen(context) == once
 
 
 @pytest.mark.parametrize("name", ["tau-bench", "tau2-sft-openai"])

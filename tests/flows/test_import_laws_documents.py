@@ -14,11 +14,9 @@ import msgspec
 import pytest
 
 from core.errors import UnreadableSource
-from core.flows import queries
 from core.flows.importing import import_files
-from core.flows.undo import redo, undo
 from core.records.run import Unit
-from tests.flows.test_import_laws import Growing, check, of_kind, seen
+from tests.flows.test_import_laws import Growing, check, of_kind
 from tests.flows.world import context_at
 from tests.formats import test_gemini_cli as gemini
 from tests.formats import test_inspect_log as inspect
@@ -110,54 +108,6 @@ def test_real_sources(shared_data: Path, kind: str, tmp_path: Path, *, every: bo
             assert kind == "langfuse-"  # one trace can't be told, however long it is
         else:
             check(growing, tmp_path)
-
-
-CASES: list[tuple[str, str, Unit]] = [
-    ("tau2-results", "tau2-results.episode", "episode"),
-    ("tau2-results", "tau2-results.turn", "turn"),
-    ("gemini-cli", "gemini-cli.prompt", "prompt"),
-    ("inspect-ai", "inspect-ai.sample", "episode"),
-]
-
-
-@pytest.mark.parametrize(("name", "table", "unit"), CASES)
-def test_counts_and_posteriors_equal_what_was_computed(
-    shared_data: Path, tmp_path: Path, name: str, table: str, unit: Unit
-) -> None:
-    wanted = json.loads((shared_data / "EXPECTED" / f"{table}.json").read_bytes())
-    tools = shared_data / name / "tools-by-domain.json"
-    context = context_at(tmp_path / "a.db")
-    nothing = seen(context)
-    answer = import_files(
-        context, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None
-    )
-    assert (answer.runs, answer.observed, answer.skipped, answer.empty) == (
-        wanted["runs"],
-        wanted["observed"],
-        wanted["skipped_conversational"],
-        wanted["empty_dropped"],
-    )
-    assert (answer.duplicates, answer.updated, answer.rejected_count, answer.not_offered) == (0, 0, 0, 0)
-    stored = {
-        one.arm: [one.alpha, one.beta, one.pulls, one.inclusions]
-        for one in queries.posteriors(context)
-        if one.inclusions
-    }
-    assert stored == {
-        arm["arm"]: [arm["alpha"], arm["beta"], arm["included"], arm["offered_runs"]]
-        for arm in wanted["arms"].values()
-    }
-    once = seen(context)
-    again = import_files(
-        context, [shared_data / name], unit=unit, tools_file=tools if tools.exists() else None
-    )
-    assert (again.duplicates, again.updated) == (again.runs, 0)
-    assert again.id is None, "what changes nothing is no act"
-    assert seen(context) == once
-    undo(context, answer.id)
-    assert seen(context) == nothing
-    redo(context, answer.id)
-    assert seen(context) == once
 
 
 def test_results_that_are_here_by_turn_are_refused_by_episode(shared_data: Path, tmp_path: Path) -> None:
