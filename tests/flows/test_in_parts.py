@@ -116,13 +116,12 @@ class InParts(Machine):
         super().teardown()
 
 
-def test_whatever_is_done_between_the_parts() -> None:
-    run_machine(InParts, 25, 25, derandomize=True)
-
-
-@pytest.mark.long
-def test_whatever_is_done_between_the_parts_at_length() -> None:
-    run_machine(InParts, 1_000, 50)
+@pytest.mark.parametrize(
+    ("examples", "n_steps", "derandomize"),
+    [(25, 25, True), pytest.param(1_000, 50, False, marks=pytest.mark.long)],
+)
+def test_whatever_is_done_between_the_parts(examples: int, n_steps: int, derandomize: bool) -> None:
+    run_machine(InParts, examples, n_steps, derandomize=derandomize)
 
 
 # As if told at once
@@ -216,27 +215,19 @@ def test_what_grows_and_is_undone_is_the_same_in_parts(growing: Growing, tmp_pat
         twins.check()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1_000, 1_500))]
+)
 def test_what_is_done_meanwhile_comes_before(seed: int, tmp_path: Path) -> None:
-    _meanwhile(seed, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(1_000, 1_500))
-def test_what_is_done_meanwhile_comes_before_at_length(seed: int, tmp_path: Path) -> None:
-    _meanwhile(seed, tmp_path)
-
-
-def _meanwhile(seed: int, folder: Path) -> None:
-    (folder / "other").mkdir()
+    (tmp_path / "other").mkdir()
     random = Random(seed)
-    other = History(folder / "other", seed)
+    other = History(tmp_path / "other", seed)
     other.play(25)
     change(other.context, "meta_tools", ["message", "a"])
-    twins = Twins(folder)
+    twins = Twins(tmp_path)
     for length in (10, 25):
         other.play(length)
-        file = folder / f"{length}.jsonl"
+        file = tmp_path / f"{length}.jsonl"
         export_file(other.context, file)
         for act in [_act(random) for _ in range(3)]:
             twins.do(act)
