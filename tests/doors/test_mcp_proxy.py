@@ -32,6 +32,7 @@ from core.doors.protocol import LearnerProtocol
 from core.doors.python import LateLearner
 from core.errors import InvalidSetting, StoreBusy
 from core.settings import Settings
+from tests.bench.servers import free_port
 from tests.conftest import ROOT
 from tests.doors.front import Front
 from tests.doors.http.test_served import served
@@ -39,10 +40,16 @@ from tests.doors.test_cli import Shell, shell
 from tests.flows.world import context_at
 
 __all__ = ["shell"]
+pytestmark = pytest.mark.anyio
 Document = dict[str, Any]
 RAW = ROOT / "tests" / "doors" / "raw_mcp.py"
 NAMES = ["say", "wait", "ask", "die", "only_a", "other_a"]
 PATIENCE_S = 60
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 def raw(name: str) -> ServerOptions:
@@ -138,76 +145,64 @@ async def proxied(
         os.close(writing)
 
 
-def test_what_a_proxy_does_not_know_passes_as_it_is(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a") as peer:
-            begun = await peer.begin()
-            assert begun["x-envelope"] == "a"
-            assert begun["result"]["capabilities"]["x"] == {"a": True}
-            peer.send(id="é", method="unknown/any", params={"x": 1.50, "big": 2**70})
-            line = await peer.line()
-            assert b'"id": "\\u00e9"' in line, "byte by byte, with its spaces and escapes"
-            assert json.loads(line)["result"]["got"]["params"] == {"x": 1.5, "big": 2**70}
-            missing = await peer.ask("nothing/known")
-            assert missing["error"] == {"code": -32601, "message": "Method not found"}
-            peer.send(method="notifications/y", params={"z": [1]})
-            assert json.loads(await peer.line())["params"]["got"]["params"] == {"z": [1]}
-            await peer.tools()
-            unknown = await peer.call("nothing")
-            assert unknown["error"]["data"] == {"x": 1}
-
-    asyncio.run(work())
+async def test_what_a_proxy_does_not_know_passes_as_it_is(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "a") as peer:
+        begun = await peer.begin()
+        assert begun["x-envelope"] == "a"
+        assert begun["result"]["capabilities"]["x"] == {"a": True}
+        peer.send(id="é", method="unknown/any", params={"x": 1.50, "big": 2**70})
+        line = await peer.line()
+        assert b'"id": "\\u00e9"' in line, "byte by byte, with its spaces and escapes"
+        assert json.loads(line)["result"]["got"]["params"] == {"x": 1.5, "big": 2**70}
+        missing = await peer.ask("nothing/known")
+        assert missing["error"] == {"code": -32601, "message": "Method not found"}
+        peer.send(method="notifications/y", params={"z": [1]})
+        assert json.loads(await peer.line())["params"]["got"]["params"] == {"z": [1]}
+        await peer.tools()
+        unknown = await peer.call("nothing")
+        assert unknown["error"]["data"] == {"x": 1}
 
 
-def test_a_list_has_all_pages_and_its_unknown_members(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a") as peer:
-            await peer.begin()
-            answer = await peer.ask("tools/list")
-            assert answer["x-envelope"] == "a"
-            assert answer["result"]["_meta"] == {"x": 1}
-            assert "nextCursor" not in answer["result"]
-            tools = answer["result"]["tools"]
-            assert [tool["name"] for tool in tools] == NAMES
-            assert tools[4]["x-unknown"] == {"é": [1000.0]}
-
-    asyncio.run(work())
+async def test_a_list_has_all_pages_and_its_unknown_members(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "a") as peer:
+        await peer.begin()
+        answer = await peer.ask("tools/list")
+        assert answer["x-envelope"] == "a"
+        assert answer["result"]["_meta"] == {"x": 1}
+        assert "nextCursor" not in answer["result"]
+        tools = answer["result"]["tools"]
+        assert [tool["name"] for tool in tools] == NAMES
+        assert tools[4]["x-unknown"] == {"é": [1000.0]}
 
 
-def test_odd_tools_are_listed_as_they_are(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "odd") as peer:
-            await peer.begin()
-            tools = (await peer.ask("tools/list"))["result"]["tools"]
-            assert [one["name"] for one in tools[:4]] == NAMES[:4]
-            odd = [5, None, {}, {"name": ""}, {"name": 7}, {"name": "x" * 600}, {"name": "a\x07"}]
-            assert tools[6:13] == odd
-            assert tools[13] == tools[14] == tools[0]
-            assert "result" in await peer.call("say")
-            os.write(peer.writing, b"no JSON\n[]\n5\n" + b"[" * 10_000 + b"\n")
-            for length in (8, 3, 2, 10_001):
-                assert await peer.line() == f"no message: {length}\n".encode()
-            assert "result" in await peer.call("say")
-
-    asyncio.run(work())
+async def test_odd_tools_are_listed_as_they_are(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "odd") as peer:
+        await peer.begin()
+        tools = (await peer.ask("tools/list"))["result"]["tools"]
+        assert [one["name"] for one in tools[:4]] == NAMES[:4]
+        odd = [5, None, {}, {"name": ""}, {"name": 7}, {"name": "x" * 600}, {"name": "a\x07"}]
+        assert tools[6:13] == odd
+        assert tools[13] == tools[14] == tools[0]
+        assert "result" in await peer.call("say")
+        os.write(peer.writing, b"no JSON\n[]\n5\n" + b"[" * 10_000 + b"\n")
+        for length in (8, 3, 2, 10_001):
+            assert await peer.line() == f"no message: {length}\n".encode()
+        assert "result" in await peer.call("say")
     with open_learner(tmp_path / "a.db") as learner:
         (row,) = learner.runs()
         assert learner.why(row.uid).facts.n_calls == 2
         assert learner.verify().clean
 
 
-def test_a_server_may_have_no_tool_or_know_no_tools(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "none") as peer:
-            await peer.begin()
-            assert await peer.tools() == []
-        async with proxied(late(tmp_path / "a.db"), "none", "a") as peer:
-            assert (await peer.ask("prompts/list"))["error"]["code"] == -32601
-            assert (await peer.ask("tools/list"))["error"]["code"] == -32601, "before the handshake"
-            await peer.begin()
-            assert await peer.tools() == NAMES
-
-    asyncio.run(work())
+async def test_a_server_may_have_no_tool_or_know_no_tools(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "none") as peer:
+        await peer.begin()
+        assert await peer.tools() == []
+    async with proxied(late(tmp_path / "a.db"), "none", "a") as peer:
+        assert (await peer.ask("prompts/list"))["error"]["code"] == -32601
+        assert (await peer.ask("tools/list"))["error"]["code"] == -32601, "before the handshake"
+        await peer.begin()
+        assert await peer.tools() == NAMES
 
 
 def chooses(database: Path, n_tools: int, category: str = "a") -> None:
@@ -220,23 +215,19 @@ def chooses(database: Path, n_tools: int, category: str = "a") -> None:
             learner.change(name, value)
 
 
-def test_a_session_is_a_run_of_the_chosen_tools(tmp_path: Path) -> None:
+async def test_a_session_is_a_run_of_the_chosen_tools(tmp_path: Path) -> None:
     """A call of a hidden tool is answered, and the tool counts as one of the prompt from then on."""
     chooses(tmp_path / "a.db", 2)
     hidden: list[str] = []
-
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
-            await peer.begin()
-            shown = await peer.tools()
-            assert len(shown) == 2
-            assert "say" in shown, "it was always used"
-            assert await peer.tools() == shown, "as long as the session lasts"
-            hidden.extend(name for name in NAMES if name not in {*shown, "die", "ask", "wait"})
-            assert json.loads((await peer.call("say"))["result"]["content"][0]["text"]) == ["a", {}]
-            assert (await peer.call(hidden[0], fail=True))["result"]["isError"] is True
-
-    asyncio.run(work())
+    async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
+        await peer.begin()
+        shown = await peer.tools()
+        assert len(shown) == 2
+        assert "say" in shown, "it was always used"
+        assert await peer.tools() == shown, "as long as the session lasts"
+        hidden.extend(name for name in NAMES if name not in {*shown, "die", "ask", "wait"})
+        assert json.loads((await peer.call("say"))["result"]["content"][0]["text"]) == ["a", {}]
+        assert (await peer.call(hidden[0], fail=True))["result"]["isError"] is True
     with open_learner(tmp_path / "a.db") as learner:
         row = learner.runs()[0]
         story = learner.why(row.uid)
@@ -249,20 +240,16 @@ def test_a_session_is_a_run_of_the_chosen_tools(tmp_path: Path) -> None:
         assert learner.verify().clean
 
 
-def test_turns_that_a_client_names_are_runs(tmp_path: Path) -> None:
+async def test_turns_that_a_client_names_are_runs(tmp_path: Path) -> None:
     codex = {"x-codex-turn-metadata": {"turn_id": "2", "model": "gpt-x"}}
-
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
-            await peer.begin()
-            await peer.tools()
-            for meta, name in (({"armscope/turn": "1"}, "say"), (codex, "only_a"), (codex, "say")):
-                await peer.call(name, meta)
-            started = [peer.call("wait", {"armscope/turn": "3"}, seconds=0.2)]
-            peer.send(id="w", method="tools/call", params={"name": "say", "_meta": {"armscope/turn": "4"}})
-            await asyncio.gather(*started)
-
-    asyncio.run(work())
+    async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
+        await peer.begin()
+        await peer.tools()
+        for meta, name in (({"armscope/turn": "1"}, "say"), (codex, "only_a"), (codex, "say")):
+            await peer.call(name, meta)
+        started = [peer.call("wait", {"armscope/turn": "3"}, seconds=0.2)]
+        peer.send(id="w", method="tools/call", params={"name": "say", "_meta": {"armscope/turn": "4"}})
+        await asyncio.gather(*started)
     with open_learner(tmp_path / "a.db") as learner:
         runs = learner.runs()
         called = [sorted(one.arm for one in learner.why(row.uid).arms if one.referenced) for row in runs]
@@ -273,48 +260,40 @@ def test_turns_that_a_client_names_are_runs(tmp_path: Path) -> None:
         assert learner.verify().clean
 
 
-def test_twenty_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a") as peer:
-            await peer.begin()
-            for number in range(20):
-                arguments = {"seconds": (20 - number) / 100, "number": number, "text": "x" * 100_000}
-                peer.send(
-                    id=f"c{number}", method="tools/call", params={"name": "wait", "arguments": arguments}
-                )
-                if number == 10:
-                    peer.send(id="list", method="tools/list")
-            answers: dict[object, Document] = {}
-            while len(answers) < 21:
-                message = json.loads(await peer.line())
-                answers[message["id"]] = message
-            for number in range(20):
-                _, arguments = json.loads(answers[f"c{number}"]["result"]["content"][0]["text"])
-                assert arguments["number"] == number
-            assert len(answers["list"]["result"]["tools"]) == len(NAMES)
-
-    asyncio.run(work())
+async def test_twenty_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "a") as peer:
+        await peer.begin()
+        for number in range(20):
+            arguments = {"seconds": (20 - number) / 100, "number": number, "text": "x" * 100_000}
+            peer.send(id=f"c{number}", method="tools/call", params={"name": "wait", "arguments": arguments})
+            if number == 10:
+                peer.send(id="list", method="tools/list")
+        answers: dict[object, Document] = {}
+        while len(answers) < 21:
+            message = json.loads(await peer.line())
+            answers[message["id"]] = message
+        for number in range(20):
+            _, arguments = json.loads(answers[f"c{number}"]["result"]["content"][0]["text"])
+            assert arguments["number"] == number
+        assert len(answers["list"]["result"]["tools"]) == len(NAMES)
     with open_learner(tmp_path / "a.db") as learner:
         (row,) = learner.runs()
         assert learner.why(row.uid).facts.n_calls == 20
         assert learner.verify().clean
 
 
-def test_what_a_client_cancels_is_no_longer_waited_for(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a") as peer:
-            await peer.begin()
-            await peer.tools()
-            peer.send(id=70, method="tools/call", params={"name": "wait", "arguments": {"seconds": 0.2}})
-            peer.send(method="notifications/cancelled", params={"requestId": 70})
-            peer.send(id=71, method="tools/list")
-            peer.send(method="notifications/cancelled", params={"requestId": 71})
-            assert "result" in await peer.call("say")
-            assert json.loads((await peer.answer(70))["result"]["content"][0]["text"])[0] == "a"
-            assert 71 not in [one.get("id") for one in peer.others]
-            assert await peer.tools() == NAMES
-
-    asyncio.run(work())
+async def test_what_a_client_cancels_is_no_longer_waited_for(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "a") as peer:
+        await peer.begin()
+        await peer.tools()
+        peer.send(id=70, method="tools/call", params={"name": "wait", "arguments": {"seconds": 0.2}})
+        peer.send(method="notifications/cancelled", params={"requestId": 70})
+        peer.send(id=71, method="tools/list")
+        peer.send(method="notifications/cancelled", params={"requestId": 71})
+        assert "result" in await peer.call("say")
+        assert json.loads((await peer.answer(70))["result"]["content"][0]["text"])[0] == "a"
+        assert 71 not in [one.get("id") for one in peer.others]
+        assert await peer.tools() == NAMES
     with open_learner(tmp_path / "a.db") as learner:
         (row,) = learner.runs()
         assert (row.status, learner.why(row.uid).facts.n_calls) == ("completed", 2)
@@ -350,7 +329,7 @@ AWAY: dict[str, Callable[[Path], LearnerProtocol]] = {
 
 
 @pytest.mark.parametrize("away", AWAY)
-def test_without_a_learner_all_tools_are_there_in_time(
+async def test_without_a_learner_all_tools_are_there_in_time(
     away: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second for the first selection, nothing for later ones; the calls are answered as ever."""
@@ -361,15 +340,11 @@ def test_without_a_learner_all_tools_are_there_in_time(
     (tmp_path / "nowhere").write_text("a file, and no folder")
     lock = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     lock.execute("BEGIN EXCLUSIVE" if away == "locked" else "SELECT 1")
-
-    async def work() -> None:
-        async with proxied(lambda: AWAY[away](tmp_path), "a", is_named=True) as peer:
-            await peer.begin()
-            assert await peer.tools() == NAMES
-            assert "result" in await peer.call("say")
-            assert await peer.tools() == NAMES
-
-    asyncio.run(work())
+    async with proxied(lambda: AWAY[away](tmp_path), "a", is_named=True) as peer:
+        await peer.begin()
+        assert await peer.tools() == NAMES
+        assert "result" in await peer.call("say")
+        assert await peer.tools() == NAMES
     lock.close()
     if away == "locked":  # then it is sent later, and counts as a fallback
         with open_learner(tmp_path / "a.db") as learner:
@@ -384,15 +359,15 @@ def test_without_a_learner_all_tools_are_there_in_time(
             assert learner.verify().clean
 
 
-def test_a_learner_that_comes_back_chooses_the_next_list(
+async def test_a_learner_that_comes_back_chooses_the_next_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a server, which is away at first: the run is the one that was selected, and is recorded there."""
     monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
     chooses(tmp_path / "a.db", 2)
     context = context_at(tmp_path / "a.db")
-
-    async def work(front: Front) -> None:
+    with served(context) as url, closing(Front(url)) as front:
+        front.be("refused")
         async with proxied(lambda: Client(front.url), "a", is_named=True) as peer:
             await peer.begin()
             assert await peer.tools() == NAMES
@@ -402,10 +377,6 @@ def test_a_learner_that_comes_back_chooses_the_next_list(
                 assert time.monotonic() < deadline_s
                 await asyncio.sleep(0.05)
             await peer.call("say")
-
-    with served(context) as url, closing(Front(url)) as front:
-        front.be("refused")
-        asyncio.run(work(front))
     context.store.close()
     with open_learner(tmp_path / "a.db") as learner:
         row = max(learner.runs(), key=lambda one: one.run_no)
@@ -416,18 +387,15 @@ def test_a_learner_that_comes_back_chooses_the_next_list(
 # Servers
 
 
-def test_a_server_that_dies_ends_the_proxy_and_answers_what_waits(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a") as peer:
-            await peer.begin()
-            await peer.tools()
-            peer.send(id="w", method="tools/call", params={"name": "wait", "arguments": {"seconds": 60}})
-            died = await peer.call("die")
-            assert "server a has ended" in died["error"]["message"]
-            (waited,) = [one for one in peer.others if one.get("id") == "w"]
-            assert waited["error"]["code"] == -32000
-
-    asyncio.run(work())
+async def test_a_server_that_dies_ends_the_proxy_and_answers_what_waits(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "a") as peer:
+        await peer.begin()
+        await peer.tools()
+        peer.send(id="w", method="tools/call", params={"name": "wait", "arguments": {"seconds": 60}})
+        died = await peer.call("die")
+        assert "server a has ended" in died["error"]["message"]
+        (waited,) = [one for one in peer.others if one.get("id") == "w"]
+        assert waited["error"]["code"] == -32000
     with open_learner(tmp_path / "a.db") as learner:
         (row,) = learner.runs()
         assert (row.outcome, row.status) == ("observed", "error")
@@ -457,34 +425,30 @@ for line in sys.stdin:
 """
 
 
-def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
+async def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
     """It prints text, promises in wrong types, floods, and answers and cancels the requests of another server."""
     liar = ServerOptions(command=sys.executable, args=("-ISc", LIAR))
-
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a", liar=liar) as peer:
-            begun = (await peer.begin())["result"]
-            assert begun["capabilities"]["tools"] == {"listChanged": True}
-            assert begun["instructions"] == "Use a."
-            assert set(NAMES) <= {*await peer.tools(), "other_a"}
-            peer.send(id=50, method="tools/call", params={"name": "ask", "arguments": {}})
-            while (asked := json.loads(await peer.line())).get("method") != "sampling/createMessage":
-                assert "id" not in asked
-            peer.send(method="notifications/poke")
-            unknown = 0
-            while unknown < 2_000:
-                message = json.loads(await peer.line())
-                assert message["method"] in {"notifications/unknown", "notifications/x"}, "nothing forged"
-                unknown += message["method"] == "notifications/unknown"
-            assert json.loads((await peer.call("say", x=1))["result"]["content"][0]["text"]) == [
-                "a",
-                {"x": 1},
-            ]
-            peer.send(id=asked["id"], result={"for": "a"})
-            assert (await peer.answer(50))["result"]["came"] == {"for": "a"}
-            assert [one for one in peer.others if "forged" in str(one) or "cancel" in str(one)] == []
-
-    asyncio.run(work())
+    async with proxied(late(tmp_path / "a.db"), "a", liar=liar) as peer:
+        begun = (await peer.begin())["result"]
+        assert begun["capabilities"]["tools"] == {"listChanged": True}
+        assert begun["instructions"] == "Use a."
+        assert set(NAMES) <= {*await peer.tools(), "other_a"}
+        peer.send(id=50, method="tools/call", params={"name": "ask", "arguments": {}})
+        while (asked := json.loads(await peer.line())).get("method") != "sampling/createMessage":
+            assert "id" not in asked
+        peer.send(method="notifications/poke")
+        unknown = 0
+        while unknown < 2_000:
+            message = json.loads(await peer.line())
+            assert message["method"] in {"notifications/unknown", "notifications/x"}, "nothing forged"
+            unknown += message["method"] == "notifications/unknown"
+        assert json.loads((await peer.call("say", x=1))["result"]["content"][0]["text"]) == [
+            "a",
+            {"x": 1},
+        ]
+        peer.send(id=asked["id"], result={"for": "a"})
+        assert (await peer.answer(50))["result"]["came"] == {"for": "a"}
+        assert [one for one in peer.others if "forged" in str(one) or "cancel" in str(one)] == []
 
 
 CUTTER = r"""
@@ -504,78 +468,67 @@ for line in sys.stdin:
 """
 
 
-def test_half_a_character_stops_neither_lists_nor_calls(tmp_path: Path) -> None:
+async def test_half_a_character_stops_neither_lists_nor_calls(tmp_path: Path) -> None:
     cutter = ServerOptions(command=sys.executable, args=("-ISc", CUTTER))
-
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a", cutter=cutter) as peer:
-            await peer.begin()
-            assert "cut" in await peer.tools()
-            answer = await peer.call("cut", x="\ud83d")
-            assert answer["result"]["content"][0]["text"] == "\ufffd 😀 \ufffd"
-            assert "result" in await peer.call("say", x=1)
-
-    asyncio.run(work())
+    async with proxied(late(tmp_path / "a.db"), "a", cutter=cutter) as peer:
+        await peer.begin()
+        assert "cut" in await peer.tools()
+        answer = await peer.call("cut", x="\ud83d")
+        assert answer["result"]["content"][0]["text"] == "\ufffd 😀 \ufffd"
+        assert "result" in await peer.call("say", x=1)
 
 
-def test_a_tool_whose_new_name_is_another_tools_own_gets_a_third(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "only", "say", is_named=True) as peer:
-            await peer.begin()
-            tools = await peer.tools()
-            assert len(tools) == len(set(tools))
-            for name, of in {"only_say_": "only", "say_say": "say"}.items():
-                assert name in tools
-                assert json.loads((await peer.call(name, x=1))["result"]["content"][0]["text"])[0] == of
-
-    asyncio.run(work())
+async def test_a_tool_whose_new_name_is_another_tools_own_gets_a_third(tmp_path: Path) -> None:
+    async with proxied(late(tmp_path / "a.db"), "only", "say", is_named=True) as peer:
+        await peer.begin()
+        tools = await peer.tools()
+        assert len(tools) == len(set(tools))
+        for name, of in {"only_say_": "only", "say_say": "say"}.items():
+            assert name in tools
+            assert json.loads((await peer.call(name, x=1))["result"]["content"][0]["text"])[0] == of
 
 
-def test_several_servers_are_one(tmp_path: Path) -> None:
+async def test_several_servers_are_one(tmp_path: Path) -> None:
     """Tools with one name get that of their server before it; requests of servers get numbers of their own."""
-
-    async def work() -> None:
-        async with proxied(late(tmp_path / "a.db"), "a", "b", "c.d", is_named=True) as peer:
-            assert (await peer.ask("server/discover"))["error"]["code"] == -32601
-            begun = (await peer.begin())["result"]
-            assert begun["capabilities"]["x"] == {"a": True, "b": True, "c.d": True}
-            assert begun["instructions"].split("\n\n") == ["Use a.", "Use b.", "Use c.d."]
-            assert begun["serverInfo"]["name"] == "armscope"
-            tools = await peer.tools()
-            assert {"a_say", "b_say", "c_d_say", "only_a", "only_b", "only_c.d"} < set(tools)
-            assert len(tools) == len(set(tools)) == 18
-            for name, of in {"a_say": "a", "b_say": "b", "c_d_say": "c.d", "only_b": "b"}.items():
-                assert json.loads((await peer.call(name, x=1))["result"]["content"][0]["text"]) == [
-                    of,
-                    {"x": 1},
-                ]
-            assert "Unknown tool" in (await peer.call("say_what"))["error"]["message"]
-            assert [one["uri"] for one in (await peer.ask("resources/list"))["result"]["resources"]] == [
-                "x://a",
-                "x://b",
-                "x://c.d",
+    async with proxied(late(tmp_path / "a.db"), "a", "b", "c.d", is_named=True) as peer:
+        assert (await peer.ask("server/discover"))["error"]["code"] == -32601
+        begun = (await peer.begin())["result"]
+        assert begun["capabilities"]["x"] == {"a": True, "b": True, "c.d": True}
+        assert begun["instructions"].split("\n\n") == ["Use a.", "Use b.", "Use c.d."]
+        assert begun["serverInfo"]["name"] == "armscope"
+        tools = await peer.tools()
+        assert {"a_say", "b_say", "c_d_say", "only_a", "only_b", "only_c.d"} < set(tools)
+        assert len(tools) == len(set(tools)) == 18
+        for name, of in {"a_say": "a", "b_say": "b", "c_d_say": "c.d", "only_b": "b"}.items():
+            assert json.loads((await peer.call(name, x=1))["result"]["content"][0]["text"]) == [
+                of,
+                {"x": 1},
             ]
-            assert (await peer.ask("unknown/b"))["result"]["big"] == 2**70
-            assert (await peer.ask("nothing/known"))["error"]["code"] == -32601
-            asked: dict[str, Document] = {}
-            for number, name in enumerate(("a_ask", "b_ask"), 900):
-                peer.send(id=number, method="tools/call", params={"name": name, "arguments": {}})
-            while len(asked) < 2:
-                message = json.loads(await peer.line())
-                asked[message["params"]["of"]] = message
-            assert asked["a"]["id"] != asked["b"]["id"]
-            peer.send(id=asked["b"]["id"], result={"for": "b"})
-            assert (await peer.answer(901))["result"]["came"] == {"for": "b"}
-            peer.send(id=asked["a"]["id"], result={"for": "a"})
-            assert (await peer.answer(900))["result"]["came"] == {"for": "a"}
-            died = await peer.call("b_die")
-            assert "server b has ended" in died["error"]["message"]
-            left = await peer.tools()
-            assert {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"} in peer.others
-            assert {"say", "only_b"} & set(left) == set()
-            assert {"a_say", "only_a"} < set(left)
-
-    asyncio.run(work())
+        assert "Unknown tool" in (await peer.call("say_what"))["error"]["message"]
+        assert [one["uri"] for one in (await peer.ask("resources/list"))["result"]["resources"]] == [
+            "x://a",
+            "x://b",
+            "x://c.d",
+        ]
+        assert (await peer.ask("unknown/b"))["result"]["big"] == 2**70
+        assert (await peer.ask("nothing/known"))["error"]["code"] == -32601
+        asked: dict[str, Document] = {}
+        for number, name in enumerate(("a_ask", "b_ask"), 900):
+            peer.send(id=number, method="tools/call", params={"name": name, "arguments": {}})
+        while len(asked) < 2:
+            message = json.loads(await peer.line())
+            asked[message["params"]["of"]] = message
+        assert asked["a"]["id"] != asked["b"]["id"]
+        peer.send(id=asked["b"]["id"], result={"for": "b"})
+        assert (await peer.answer(901))["result"]["came"] == {"for": "b"}
+        peer.send(id=asked["a"]["id"], result={"for": "a"})
+        assert (await peer.answer(900))["result"]["came"] == {"for": "a"}
+        died = await peer.call("b_die")
+        assert "server b has ended" in died["error"]["message"]
+        left = await peer.tools()
+        assert {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"} in peer.others
+        assert {"say", "only_b"} & set(left) == set()
+        assert {"a_say", "only_a"} < set(left)
     with open_learner(tmp_path / "a.db") as learner:
         arms = {one.arm for row in learner.runs() for one in learner.why(row.uid).arms if one.referenced}
         assert arms == {
@@ -711,8 +664,7 @@ def test_the_sdk_sees_no_difference(mode: str, tmp_path: Path) -> None:
 @contextmanager
 def over_http(name: str, log: Path) -> Iterator[str]:
     """The planted server at an address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     arguments = [sys.executable, *PLANTED, name, str(port)]
     with (
         log.open("w") as errors,
