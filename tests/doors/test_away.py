@@ -50,6 +50,7 @@ from core.errors import (
     TimedOut,
     Unidentified,
 )
+from core.flows import queries
 from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.tokens import create_token
@@ -485,29 +486,24 @@ def test_a_run_that_waits_keeps_its_arms_by_name(front: Front, tmp_path: Path) -
         assert client.verify().clean
 
 
-def test_a_later_process_sends_what_waits(tmp_path: Path) -> None:
+def test_a_later_process_sends_what_waits(front: Front, tmp_path: Path) -> None:
     """The first one was killed; the next one sends in the background."""
-    context = context_at(tmp_path / "a.db")
-    with served(context) as url:
-        front = Front(url)
-        front.be("refused")
-        killed = (
-            "import os, sys\nfrom core import Client\nclient = Client(sys.argv[1])\n"
-            "for n in range(5):\n    with client.run(['tool:web:search'], uid=f'r{n}') as run:\n"
-            "        run.called('search')\nos.kill(os.getpid(), 9)"
-        )
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "ARMSCOPE_SPOOL": str(tmp_path)}
-        done = subprocess.run([sys.executable, "-c", killed, front.url], env=environment, check=False)
-        assert done.returncode == -signal.SIGKILL
-        front.be("passing")
-        with Client(front.url, spool=tmp_path) as client:
-            assert client.status().spool.waiting == 5
-            request(client, "after")
-            until(lambda: client.status().spool.waiting == 0)
-            assert client.status().runs == 6
-            assert client.verify().clean
-        front.close()
-    context.store.close()
+    front.be("refused")
+    killed = (
+        "import os, sys\nfrom core import Client\nclient = Client(sys.argv[1])\n"
+        "for n in range(5):\n    with client.run(['tool:web:search'], uid=f'r{n}') as run:\n"
+        "        run.called('search')\nos.kill(os.getpid(), 9)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ARMSCOPE_SPOOL": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", killed, front.url], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    front.be("passing")
+    with Client(front.url, spool=tmp_path) as client:
+        assert client.status().spool.waiting == 5
+        request(client, "after")
+        until(lambda: client.status().spool.waiting == 0)
+        assert client.status().runs == 6
+        assert client.verify().clean
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -588,54 +584,46 @@ def test_erase_names_the_spools_of_clients_on_this_machine(
         erase(context, session="another")
 
 
-def test_the_command_lists_and_sends(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_lists_and_sends(
+    shell: Shell, front: Front, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
-    context = context_at(tmp_path / "a.db")
-    with served(context) as url:
-        front = Front(url)
-        front.be("refused")
-        with Client(front.url) as client:
-            for number in range(3):
-                assert request(client, f"r{number}").outcome == "spooled"
-        (row,) = document(shell("spool", "--json"))
-        assert (row["address"], row["counts"]) == (front.url, {"waiting": 3, "rejected": 0, "dropped": 0})
-        assert error(shell("spool", "send", "--server", front.url, "--json"), 1, "unreachable")
-        front.be("passing")
-        sent = document(shell("spool", "send", "--server", front.url, "--json"))
-        assert (sent["sent"], sent["left"]["waiting"]) == (3, 0)
-        front.close()
-    with closing(Learner(context)) as learner:
-        assert learner.status().runs == 3
+    front.be("refused")
+    with Client(front.url) as client:
+        for number in range(3):
+            assert request(client, f"r{number}").outcome == "spooled"
+    (row,) = document(shell("spool", "--json"))
+    assert (row["address"], row["counts"]) == (front.url, {"waiting": 3, "rejected": 0, "dropped": 0})
+    assert error(shell("spool", "send", "--server", front.url, "--json"), 1, "unreachable")
+    front.be("passing")
+    sent = document(shell("spool", "send", "--server", front.url, "--json"))
+    assert (sent["sent"], sent["left"]["waiting"]) == (3, 0)
+    assert queries.status(context).runs == 3
 
 
 def test_the_command_sends_for_every_learner_of_an_address(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, front: Front, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARMSCOPE_SPOOL", str(tmp_path / "spool"))
-    context = context_at(tmp_path / "a.db")
-    with served(context) as url:
-        front = Front(url)
-        front.be("refused")
-        for learner, number in (("support", 3), ("sales", 2)):
-            with Client(front.url, learner=learner, **QUICK) as client:
-                for n in range(number):
-                    assert request(client, f"r{n}").outcome == "spooled"
-        front.be("passing")
-        only = document(shell("spool", "send", "--server", front.url, "--learner", "sales", "--json"))
-        assert (only["sent"], only["left"]["waiting"]) == (2, 0)
-        shell("spool", "send", "--server", front.url, "--learner", "never")
-        shell("spool", "send", "--server", "http://127.0.0.1:1")
-        every = document(shell("spool", "send", "--server", f"{front.url}/", "--json"))
-        assert (every["sent"], every["left"]["waiting"]) == (3, 0)
-        assert [row["learner"] for row in document(shell("spool", "--json"))] == ["sales", "support"]
-        front.close()
+    front.be("refused")
+    for learner, number in (("support", 3), ("sales", 2)):
+        with Client(front.url, learner=learner, **QUICK) as client:
+            for n in range(number):
+                assert request(client, f"r{n}").outcome == "spooled"
+    front.be("passing")
+    only = document(shell("spool", "send", "--server", front.url, "--learner", "sales", "--json"))
+    assert (only["sent"], only["left"]["waiting"]) == (2, 0)
+    shell("spool", "send", "--server", front.url, "--learner", "never")
+    shell("spool", "send", "--server", "http://127.0.0.1:1")
+    every = document(shell("spool", "send", "--server", f"{front.url}/", "--json"))
+    assert (every["sent"], every["left"]["waiting"]) == (3, 0)
+    assert [row["learner"] for row in document(shell("spool", "--json"))] == ["sales", "support"]
     for name in ("support", "sales"):
         body = b'{"run":{"uid":"late","inventory":{"kind":"declared","arms":[{"key":"tool:a:a"}]}},"ended_now":true}'
         Spool.of_database(context.store.location, name).add("late", body, now_ms=0)
     here = document(shell("--database", str(tmp_path / "a.db"), "spool", "send", "--json"))
     assert (here["sent"], here["left"]["rejected"]) == (2, 0)
-    assert [Learner(context.of(name)).status().runs for name in ("support", "sales")] == [4, 3]
-    context.store.close()
+    assert [queries.status(context.of(name)).runs for name in ("support", "sales")] == [4, 3]
 
 
 def test_rejected_runs_are_counted_by_reason_and_cleared(
