@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,20 @@ from tests.formats.test_pi_session import Session, call
 __all__ = ["filled", "shell"]
 
 PI = Session().prompt().reply(call("read")).prompt().reply(call("bash"))
+
+
+def pausing(patch: pytest.MonkeyPatch, *steps: Callable[[], object]) -> list[float]:
+    """Let the next step happen in each pause, and Ctrl+C in the one after the last; the pauses."""
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > len(steps):
+            raise KeyboardInterrupt
+        steps[len(pauses) - 1]()
+
+    patch.setattr(time, "sleep", pause)
+    return pauses
 
 
 @pytest.fixture
@@ -73,26 +88,15 @@ def test_watching_says_a_document_a_line_until_it_is_stopped(
 ) -> None:
     path = home / "s.jsonl"
     path.write_bytes(PI.bytes(3))
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 2:
-            raise KeyboardInterrupt
-        path.write_bytes(PI.bytes())
-
-    monkeypatch.setattr(time, "sleep", nap)
+    pauses = pausing(monkeypatch, lambda: path.write_bytes(PI.bytes()))
     code, out, err = shell("import", home, "--watch", "--every", "0.5", "--json")
-    assert (code, err, naps) == (0, "", [0.5, 0.5])
+    assert (code, err, pauses) == (0, "", [0.5, 0.5])
     first, second = [json.loads(line) for line in out.splitlines()]
     assert (first["runs"], second["runs"], second["id"]) == (1, 2, first["id"])
 
 
 def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nap(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", nap)
+    pausing(monkeypatch)
     code, out, _ = shell("import", home, "--watch")
     assert code == 0
     (stored,) = document(shell("inventory", "--stored", "--json"))["machines"]
@@ -114,12 +118,7 @@ def test_watching_goes_on_after_a_machine_that_can_not_be_read(
     def fault(_: str) -> None:
         raise MemoryError
 
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 2:
-            raise KeyboardInterrupt
+    def grow() -> None:
         put(home, PI.bytes(), "s.jsonl")
         monkeypatch.setattr(tomllib, "loads", loads)
 
@@ -128,11 +127,11 @@ def test_watching_goes_on_after_a_machine_that_can_not_be_read(
     (tmp_path / ".codex" / "config.toml").write_text("a = 1")
     loads = tomllib.loads
     monkeypatch.setattr(tomllib, "loads", fault)
-    monkeypatch.setattr(time, "sleep", nap)
+    pauses = pausing(monkeypatch, grow)
     code, out, err = shell("import", home, "--watch", *(["--json"] if as_json else []))
     problem = "The skills and tools on this machine could not be read: MemoryError."
     (stored,) = document(shell("inventory", "--stored", "--json"))["machines"]
-    assert (code, len(naps), stored["inventory"]["sessions"]) == (0, 2, 1)
+    assert (code, len(pauses), stored["inventory"]["sessions"]) == (0, 2, 1)
     if as_json:
         said = [json.loads(line) for line in out.splitlines()]
         assert [one.get("runs") or one["error"] for one in said] == [1, problem, 2]
@@ -159,10 +158,7 @@ def test_an_import_names_a_machine_that_can_not_be_read(
 def test_watching_an_empty_folder_says_so(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nap(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", nap)
+    pausing(monkeypatch)
     (tmp_path / "empty").mkdir()
     code, out, _ = shell("import", tmp_path / "empty", "--watch")
     assert code == 0
@@ -175,15 +171,7 @@ def test_watching_an_empty_folder_says_so(
 def test_watching_says_ledger_lines_once(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = b'{"kind": "note", "id": "n1", "arm": "tool:other:a", "text": "slow"}\n'
     path = put(home, b'{"armscope": 1, "kind": "learner", "name": "x"}\n' + note, "own.jsonl")
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 2:
-            raise KeyboardInterrupt
-        path.write_bytes(path.read_bytes() + note)
-
-    monkeypatch.setattr(time, "sleep", nap)
+    pausing(monkeypatch, lambda: path.write_bytes(path.read_bytes() + note))
     out = shell("import", path, "--watch")[1]
     assert out.splitlines()[1:-2] == ["import-1: 0 new runs, 0 grown, 1 note"]
 
