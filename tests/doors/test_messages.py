@@ -182,9 +182,9 @@ def learner(tmp_path: Path) -> Learner:
 
 
 @pytest.mark.parametrize("shape", ANSWERS)
-def test_an_answer_is_read_the_same_in_every_shape(shape: str) -> None:
-    run = a_run()
-    run.from_messages(ANSWERS[shape])
+def test_an_answer_is_read_the_same_in_every_shape_and_counts_once(shape: str) -> None:
+    run, answer = a_run(), ANSWERS[shape]
+    run.from_messages(answer)
     assert [(call.name, json.loads(call.metadata)) for call in run.calls] == [("search", ARGUMENTS)]
     assert run.texts == ["Let me see."]
     (row,) = run.spent
@@ -197,13 +197,7 @@ def test_an_answer_is_read_the_same_in_every_shape(shape: str) -> None:
     assert row.model == "large-2026-01-31"
     assert run.usage is not None
     assert run.usage.tokens == 137
-
-
-@pytest.mark.parametrize("shape", ANSWERS)
-def test_an_answer_counts_once(shape: str) -> None:
-    """Also where it comes alone and then in the list of messages."""
-    run, answer = a_run(), ANSWERS[shape]
-    run.from_messages(answer)
+    # It counts once, also where it comes alone and then in the list of messages.
     run.from_messages([answer])
     run.from_messages([{"role": "user", "content": "And dogs?"}, answer])
     assert (len(run.calls), len(run.texts), len(run.spent)) == (1, 1, 1)
@@ -319,15 +313,12 @@ def test_counts_are_disjoint(usage: dict[str, Any], row: Spent) -> None:
         assert named.tokens == (row.tokens + row.total or None)
 
 
-@pytest.mark.parametrize("usage", [{}, {"tokens": 3}, object(), "5", 7, {"input_tokens": -1}])
-def test_a_usage_without_tokens_is_refused(usage: object) -> None:
-    with pytest.raises(InvalidInput):
-        a_run().used(usage)
-
-
 @pytest.mark.parametrize("usage", [{}, {"tokens": 3}, object(), "5", 7])
-def test_a_message_without_tokens_is_read(usage: object) -> None:
+def test_a_usage_without_tokens_is_refused_and_a_message_without_them_read(usage: object) -> None:
     run = a_run()
+    for wrong in (usage, {"input_tokens": -1}):
+        with pytest.raises(InvalidInput):
+            run.used(wrong)
     run.from_messages({"role": "assistant", "content": "Hi", "usage": usage})
     assert (run.texts, run.usage) == (["Hi"], None)
 
