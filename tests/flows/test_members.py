@@ -34,7 +34,7 @@ from core.flows.members import (
     set_role,
     sign_out_member,
 )
-from core.flows.tokens import create_token, tokens
+from core.flows.tokens import create_token, revoke_token, tokens
 from core.permissions import Action, may, may_give
 from core.records.actor import PERSON_ROLES, Actor, Grant, Role
 from core.records.member import INVITED_MS, MemberAnswer, Session, session_of
@@ -335,6 +335,8 @@ def test_only_who_governs_all_learners_gives_anything(context: Context, role: Ro
             lambda one: add_member(one, ID, "u-1", "kim"),
             lambda one: invite_member(one, ID, "kim@example.com"),
             lambda one: create_token(one, "ci", ("read",), learners=["default"]),
+            lambda one: revoke_token(one, "token-1"),
+            tokens,
             members,
             audit,
         ):

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import Conflict, Denied, InvalidInput, InvalidSetting, NotFound, Unidentified
+from core.errors import Conflict, InvalidInput, InvalidSetting, NotFound, Unidentified
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.identity import actor_of_token
 from core.flows.tokens import create_token, revoke_token, tokens
 from core.flows.undo import redo
-from core.records.actor import Actor, Grant
 from core.records.times import DAY_MS, HOUR_MS
 from tests.engine import kept_in
 from tests.flows.world import START_MS
@@ -132,22 +131,6 @@ def test_what_no_token_can_be_is_refused_and_nothing_made(context: Context) -> N
     revoke_token(context, "ci")
     with pytest.raises(Conflict, match="must be new"):
         create_token(context, "ci", ("read",))
-
-
-def test_only_an_operator_of_all_learners_may(context: Context) -> None:
-    here = Grant(role="operator", learner="default")
-    for actor in (
-        Actor(name="jo", role="reviewer"),
-        Actor(name="jo", role=None, grants=(here,)),
-        Actor(name="token:x", role=None, grants=(Grant(role="operate"),), token=1),
-    ):
-        for act in (
-            lambda one: create_token(one, "ci", ("read",)),
-            tokens,
-            lambda one: revoke_token(one, "token-1"),
-        ):
-            with pytest.raises(Denied):
-                act(replace(context, actor=actor))
 
 
 def test_the_hidden_learner_is_in_no_list_and_no_name_leads_there(context: Context) -> None:
