@@ -103,9 +103,8 @@ def test_twice_is_once_and_a_longer_telling_takes_the_place_of_a_shorter(tmp_pat
     assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
 
 
-def test_whatever_is_told_and_taken_back_leaves_what_the_others_say(tmp_path: Path) -> None:
+def test_whatever_is_told_and_taken_back_leaves_what_the_others_say(context: Context, tmp_path: Path) -> None:
     """Random tellings, undos and redos, beside a plain model: of those that stand the longest is what stands."""
-    context = context_at(tmp_path / "a.db")
     rng = random.Random(8)
     acts: dict[str, Episode] = {}
     standing: dict[str, bool] = {}
@@ -148,8 +147,7 @@ def test_the_order_of_two_files_does_not_matter(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(context: Context, tmp_path: Path) -> None:
     tens = Episode(
         uid="tens",
         environment="sums",
@@ -180,8 +178,7 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(tmp_path: Path) 
     }
 
 
-def test_a_declared_scale_counts_again_and_its_undo_counts_back(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_declared_scale_counts_again_and_its_undo_counts_back(context: Context, tmp_path: Path) -> None:
     told(context, file_of(tmp_path, "a.jsonl", LONG, OTHER))
     before = days(context)
     assert [sums.successes for sums in before.values()].count(1) == 1
@@ -197,8 +194,7 @@ def test_a_declared_scale_counts_again_and_its_undo_counts_back(tmp_path: Path) 
     assert days(context) == before
 
 
-def test_an_export_brings_all_of_it_into_another_learner(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_export_brings_all_of_it_into_another_learner(context: Context, tmp_path: Path) -> None:
     run = run_of("r", at_ms=START_MS, calls=["a"])
     linked = replace(LONG, runs=("r", "unknown"))
     scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(lo=-1, base="final", gamma=0.5))
@@ -225,8 +221,7 @@ def test_a_run_that_comes_later_is_linked_when_the_episode_is_told_again(tmp_pat
     assert held(context)["sums/1"].runs == (), "that run stands no more"
 
 
-def test_recorded_directly_it_may_go_on_and_not_be_another(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_recorded_directly_it_may_go_on_and_not_be_another(context: Context) -> None:
 
     def record(line: Episode) -> list[str]:
         return list(context.write("ingest", lambda txn: tell_episodes(txn, [line]), create=True))
@@ -321,8 +316,7 @@ def test_step_by_step_is_all_at_once(said: list[tuple[str, float | None, bool]],
         context.store.close()
 
 
-def test_a_step_is_not_another_and_leaves_none_out(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_step_is_not_another_and_leaves_none_out(context: Context, tmp_path: Path) -> None:
     for wrong in ({}, {"environment": "sums", "number": 1}):
         with pytest.raises(InvalidInput, match="first step"):
             record_step(context, "e", reward=0.1, **wrong)  # type: ignore[arg-type]
@@ -343,8 +337,7 @@ def test_a_step_is_not_another_and_leaves_none_out(tmp_path: Path) -> None:
     assert clean(context)
 
 
-def test_steps_come_from_several_threads_and_none_is_lost(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_steps_come_from_several_threads_and_none_is_lost(context: Context) -> None:
     record_step(context, "e", environment="sums", reward=0.1)
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: record_step(context, "e", reward=0.1), range(19)))
@@ -353,8 +346,7 @@ def test_steps_come_from_several_threads_and_none_is_lost(tmp_path: Path) -> Non
     assert clean(context)
 
 
-def test_an_environment_is_seen_by_the_scale_in_force(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_environment_is_seen_by_the_scale_in_force(context: Context, tmp_path: Path) -> None:
     assert queries.episodes(context) == ()
     told(context, file_of(tmp_path, "a.jsonl", LONG, OTHER, replace(OTHER, uid="x", environment="unpaid")))
     sums, unpaid = queries.episodes(context)
@@ -429,8 +421,7 @@ def told_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "a.db"
 
 
-def test_a_hundred_thousand_steps_are_one_episode(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_hundred_thousand_steps_are_one_episode(context: Context, tmp_path: Path) -> None:
     steps = tuple(Step(number=number, name="s", reward=0.1) for number in range(100_000))
     long = Episode(uid="long", environment="sums", steps=steps)
     assert totals_of(steps).total == 10_000
@@ -439,7 +430,7 @@ def test_a_hundred_thousand_steps_are_one_episode(tmp_path: Path) -> None:
     assert [sums.reward_sum for sums in days(context).values()] == [Decimal(10_000)]
 
 
-def test_what_is_no_episode_is_a_rejected_line_and_loses_nothing(tmp_path: Path) -> None:
+def test_what_is_no_episode_is_a_rejected_line_and_loses_nothing(context: Context, tmp_path: Path) -> None:
     file = tmp_path / "bad.jsonl"
     bad = [
         '{"kind":"episode","uid":"a","environment":"s","steps":[{"number":0,"reward":"1.0"}]}',
@@ -451,7 +442,6 @@ def test_what_is_no_episode_is_a_rejected_line_and_loses_nothing(tmp_path: Path)
     ]
     good = b"".join(write([LONG])).decode()
     file.write_text("\n".join([*bad[:3], good.strip(), *bad[3:]]) + "\n")
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [file])
     assert answer.rejected_count == len(bad)
     assert [one.line for one in answer.rejected] == [1, 2, 3, 5, 6, 7]
@@ -509,9 +499,8 @@ def test_by_turn_and_by_episode_it_is_the_same_episode(tmp_path: Path) -> None:
     assert held(context) == {found[1].uid: found[1]}
 
 
-def test_an_episode_names_those_beside_it_and_a_run_its_episodes(tmp_path: Path) -> None:
+def test_an_episode_names_those_beside_it_and_a_run_its_episodes(context: Context, tmp_path: Path) -> None:
     """In the order of time within its environment; those of unknown time come before all others."""
-    context = context_at(tmp_path / "a.db")
     context.write("ingest", lambda txn: None, create=True)
     times = {"late": START_MS + 2, "unknown": None, "early": START_MS, "also unknown": None, "same": START_MS}
     told_all = [replace(OTHER, uid=uid, at_ms=at_ms) for uid, at_ms in times.items()]

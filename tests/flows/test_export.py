@@ -102,8 +102,7 @@ def test_an_own_export_read_back_changes_nothing(tmp_path: Path) -> None:
     ) == before
 
 
-def test_what_was_undone_comes_undone_and_can_be_redone(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_was_undone_comes_undone_and_can_be_redone(context: Context, tmp_path: Path) -> None:
     record(context, run_of("r"))
     undo(context, reward(context, "tool:other:a", 0.0).id)
     undo(context, reset(context).id)
@@ -115,8 +114,7 @@ def test_what_was_undone_comes_undone_and_can_be_redone(tmp_path: Path) -> None:
     assert beliefs(other) == beliefs(context)
 
 
-def test_hostile_ids_are_data(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_hostile_ids_are_data(context: Context, tmp_path: Path) -> None:
     arms = tuple(Arm(key=key, label=key, token_cost=place) for place, key in enumerate(HOSTILE))
     run = Run(
         uid="'; DROP TABLE run; --",
@@ -137,8 +135,7 @@ def test_hostile_ids_are_data(tmp_path: Path) -> None:
     assert queries.frame(other).models == ("<img src=x onerror=alert(1)>",)
 
 
-def test_priors_costs_labels_and_selections_come_back(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_priors_costs_labels_and_selections_come_back(context: Context, tmp_path: Path) -> None:
     change(context, "baseline_rate", 0.25)
     change(context, "priors", {"file": {"alpha_micro": 2_500_000, "beta_micro": 1_000_000}})
     own = Prior(alpha_micro=123_456, beta_micro=7)
@@ -182,8 +179,7 @@ def _version(context: Context) -> list[object]:
     return [version.columns, outcomes, sorted((keys[row[0]], *row[1:]) for row in version.decisions)]
 
 
-def test_every_exported_reward_says_in_what_context_it_was_given(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_every_exported_reward_says_in_what_context_it_was_given(context: Context, tmp_path: Path) -> None:
     record(context, run_of("r"))
     reward(context, "tool:other:a", 0.25, reason="half", run="r")
     reward(context, "tool:other:a", 0.5)
@@ -195,8 +191,7 @@ def test_every_exported_reward_says_in_what_context_it_was_given(tmp_path: Path)
     ]
 
 
-def test_an_export_never_writes_over_anything(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_export_never_writes_over_anything(context: Context, tmp_path: Path) -> None:
     record(context, run_of("r"))
     taken = tmp_path / "taken"
     taken.write_text("mine", encoding="utf-8")

@@ -297,8 +297,7 @@ def of_kind(sources: Iterator[Growing], kind: str, *, every: bool) -> list[Growi
     return [growing for growing in sources if growing.name.startswith(kind)][:: 1 if every else 3]
 
 
-def test_real_runs_through_our_own_lines(shared_data: Path, tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_real_runs_through_our_own_lines(shared_data: Path, context: Context, tmp_path: Path) -> None:
     import_files(
         context,
         [shared_data / "tau-bench"],
@@ -378,9 +377,8 @@ def test_counts_and_posteriors_equal_what_was_computed(shared_data: Path, tmp_pa
 
 @pytest.mark.parametrize("name", ["tau-bench", "tau2-sft-openai"])
 def test_a_source_that_is_here_in_another_unit_is_refused(
-    shared_data: Path, tmp_path: Path, name: str
+    shared_data: Path, context: Context, name: str
 ) -> None:
-    context = context_at(tmp_path / "a.db")
     first = import_files(context, [shared_data / name], unit="turn")
     before = seen(context)
     with pytest.raises(UnreadableSource, match=r"by turn.*would count twice"):
@@ -405,7 +403,7 @@ def test_a_tools_file_in_a_folder_is_named_and_not_read(shared_data: Path, tmp_p
 # Other ways to tell
 
 
-def test_growth_within_one_import_is_growth(tmp_path: Path) -> None:
+def test_growth_within_one_import_is_growth(context: Context, tmp_path: Path) -> None:
     session = (
         Session().prompt("go").reply(use("Read", "t1"), id="m1").result().reply(use("Bash", "t2"), id="m2")
     )
@@ -413,7 +411,6 @@ def test_growth_within_one_import_is_growth(tmp_path: Path) -> None:
     folder.mkdir()
     for n_lines in (4, 2):
         (folder / f"{9 - n_lines}").write_bytes(session.bytes(n_lines))
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [folder])
     assert (answer.files, answer.runs, answer.duplicates, answer.updated) == (2, 2, 1, 0)
     other = context_at(tmp_path / "b.db")
@@ -429,10 +426,9 @@ def test_the_same_file_named_twice_or_linked_is_read_once(tmp_path: Path) -> Non
     assert (answer.files, answer.runs) == (1, 1)
 
 
-def test_a_passive_import_records_and_moves_nothing(tmp_path: Path) -> None:
+def test_a_passive_import_records_and_moves_nothing(context: Context, tmp_path: Path) -> None:
     file = tmp_path / "runs"
     file.write_bytes(lines([{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]}]))
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [file], phase="passive")
     assert (answer.observed, answer.skipped) == (0, 1)
     (one,) = queries.posteriors(context)
@@ -441,8 +437,7 @@ def test_a_passive_import_records_and_moves_nothing(tmp_path: Path) -> None:
     assert queries.verify(context).clean
 
 
-def test_an_import_of_several_formats_is_one_act(shared_data: Path, tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_import_of_several_formats_is_one_act(shared_data: Path, context: Context) -> None:
     before = seen(context)
     answer = import_files(context, [shared_data / "claude-code", shared_data / "tau2-sft-openai"])
     assert answer.format == "claude-code, openai-chat"
@@ -451,8 +446,7 @@ def test_an_import_of_several_formats_is_one_act(shared_data: Path, tmp_path: Pa
     assert seen(context) == before
 
 
-def test_cost_and_label_are_what_those_who_stand_said_last(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_cost_and_label_are_what_those_who_stand_said_last(context: Context, tmp_path: Path) -> None:
 
     def tell(name: str, **words: object) -> str | None:
         run = {"kind": "run", "uid": name, "arms": [{"key": A, "token_cost": 1}], "calls": ["a"]}
@@ -478,8 +472,7 @@ def test_cost_and_label_are_what_those_who_stand_said_last(tmp_path: Path) -> No
     assert described(context) == {A: (5, "A")}
 
 
-def test_what_a_direct_run_says_again_is_not_written_again(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_a_direct_run_says_again_is_not_written_again(context: Context, tmp_path: Path) -> None:
 
     def say(uid: str, cost: int) -> list[tuple[int, str, int]]:
         priced = Inventory(kind="declared", arms=(Arm(key=A, token_cost=cost),))
@@ -499,8 +492,7 @@ def test_what_a_direct_run_says_again_is_not_written_again(tmp_path: Path) -> No
     assert described(context) == {A: (6, None)}
 
 
-def test_settings_come_and_go_with_the_import_that_made_the_learner(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_settings_come_and_go_with_the_import_that_made_the_learner(context: Context, tmp_path: Path) -> None:
     change(context, "min_pulls", 9)
     change(context, "priors", {"tool": {"alpha_micro": 7_000_000, "beta_micro": 1_000_000}})
     growing_lines = [
@@ -524,8 +516,7 @@ def test_settings_come_and_go_with_the_import_that_made_the_learner(tmp_path: Pa
         assert queries.verify(other).clean
 
 
-def test_what_changes_nothing_is_no_act(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_changes_nothing_is_no_act(context: Context, tmp_path: Path) -> None:
     for number in range(2):
         record(context, run_of(f"r{number}"))
     change(context, "min_pulls", 9)
@@ -561,13 +552,12 @@ def test_what_changes_nothing_is_no_act(tmp_path: Path) -> None:
     assert import_files(there, [tmp_path / "all"]).id == "import-8", "what was undone is news again"
 
 
-def test_calls_that_match_no_arm_are_named_most_frequent_first(tmp_path: Path) -> None:
+def test_calls_that_match_no_arm_are_named_most_frequent_first(context: Context, tmp_path: Path) -> None:
     def run(uid: str, *calls: str) -> dict[str, object]:
         return {"kind": "run", "uid": uid, "arms": ["tool:github:create_issue"], "calls": list(calls)}
 
     told = [run("r1", "b", "a"), run("r2", "a", "a"), run("r3", "github/create_issue"), run("r4", "c")]
     (tmp_path / "runs").write_bytes(lines(told))
-    context = context_at(tmp_path / "a.db")
     answer = import_files(context, [tmp_path / "runs"])
     assert answer.not_offered == 4
     assert [(one.tool, one.runs) for one in answer.not_offered_calls] == [("a", 2), ("b", 1), ("c", 1)]
@@ -604,8 +594,7 @@ def test_files_that_were_not_read_are_counted_by_reason_and_ending(tmp_path: Pat
     assert [line for line in answer.unread[0].next_step.split() if line.startswith("claude-code")]
 
 
-def test_what_a_person_chose_here_is_not_overruled_by_a_file(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_a_person_chose_here_is_not_overruled_by_a_file(context: Context, tmp_path: Path) -> None:
     change(context, "min_pulls", 9)
     export_file(context, tmp_path / "all")
     (tmp_path / "all").write_bytes(

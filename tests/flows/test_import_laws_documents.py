@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from core.errors import UnreadableSource
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.records.run import Unit
 from tests.flows.test_import_laws import Growing, check, of_kind
@@ -110,9 +111,8 @@ def test_real_sources(shared_data: Path, kind: str, tmp_path: Path, *, every: bo
             check(growing, tmp_path)
 
 
-def test_results_that_are_here_by_turn_are_refused_by_episode(shared_data: Path, tmp_path: Path) -> None:
+def test_results_that_are_here_by_turn_are_refused_by_episode(shared_data: Path, context: Context) -> None:
     """Those of an agent without a user have no turns, so they come by episode only."""
-    context = context_at(tmp_path / "a.db")
     import_files(context, [shared_data / "tau2-results"], unit="turn")
     answer = import_files(context, [shared_data / "tau2-results"], unit="episode")
     assert (answer.runs, answer.rejected_count) == (40, 100)

@@ -121,9 +121,8 @@ def test_what_could_not_be_read_is_said_in_words(verifiers: tuple[Context, Impor
     [("tau-bench", 100, 0.43, 43), ("tau2-results", 140, 94 / 140, 94)],
 )
 def test_averages_and_successes_of_whole_folders(
-    shared_data: Path, tmp_path: Path, *, unit: Unit, folder: str, n: int, average: float, successes: int
+    shared_data: Path, context: Context, *, unit: Unit, folder: str, n: int, average: float, successes: int
 ) -> None:
-    context = context_at(tmp_path / "a.db")
     import_files(context, [shared_data / folder], unit=unit)
     rows = queries.episodes(context)
     assert sum(one.n for one in rows) == n

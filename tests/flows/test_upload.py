@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput, UnreadableSource
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.undo import undo
 from core.flows.upload import ReceivedFile, import_uploaded
@@ -35,8 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "temporary"
 
 
-def test_it_is_the_same_import_whatever_the_name(tmp_path: Path, folder: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_it_is_the_same_import_whatever_the_name(context: Context, tmp_path: Path, folder: Path) -> None:
     (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
     import_files(context, [tmp_path / "runs.jsonl"])
     again = import_uploaded(context, [dropped("other", gzip.compress(lines([RUN])))], at_most_bytes=ROOM)
@@ -44,8 +44,7 @@ def test_it_is_the_same_import_whatever_the_name(tmp_path: Path, folder: Path) -
     assert list(folder.iterdir()) == []
 
 
-def test_several_are_one_act_and_the_unreadable_are_named(tmp_path: Path, folder: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_several_are_one_act_and_the_unreadable_are_named(context: Context, folder: Path) -> None:
     files = [dropped("same.jsonl", lines([RUN | {"uid": f"r{number}"}])) for number in range(3)]
     answer = import_uploaded(context, [*files, dropped("notes.txt", b"milk")], at_most_bytes=ROOM)
     assert (answer.runs, answer.files) == (3, 3)
@@ -54,8 +53,7 @@ def test_several_are_one_act_and_the_unreadable_are_named(tmp_path: Path, folder
     assert queries.frame(context).n_runs == 0
 
 
-def test_a_report_finds_its_session_by_name(tmp_path: Path, folder: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_report_finds_its_session_by_name(context: Context, folder: Path) -> None:
     answer = import_uploaded(
         context,
         [
@@ -69,8 +67,7 @@ def test_a_report_finds_its_session_by_name(tmp_path: Path, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"milk", b'{"kind": "run"}\n'])
-def test_nothing_is_recorded_and_nothing_stays(tmp_path: Path, folder: Path, content: bytes) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_nothing_is_recorded_and_nothing_stays(context: Context, folder: Path, content: bytes) -> None:
     with pytest.raises(UnreadableSource) as problem:
         import_uploaded(context, [dropped("bad.jsonl", content)], at_most_bytes=ROOM)
     assert str(folder) not in str(problem.value)
@@ -78,8 +75,7 @@ def test_nothing_is_recorded_and_nothing_stays(tmp_path: Path, folder: Path, con
     assert queries.imports(context) == ()
 
 
-def test_too_much_is_refused_before_it_is_read(tmp_path: Path, folder: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_too_much_is_refused_before_it_is_read(context: Context, folder: Path) -> None:
     content = BytesIO(lines([RUN]))
     with pytest.raises(InvalidInput, match="MB together or less"):
         import_uploaded(
@@ -107,8 +103,7 @@ def test_any_name_is_only_told(tmp_path_factory: pytest.TempPathFactory, name: s
 @pytest.mark.parametrize(
     "name", ["../../up.jsonl", "/etc/passwd", "a/b/c", "..", ".", "", "con\0nul", "x" * 5_000, "\ud800.jsonl"]
 )
-def test_hostile_names_lead_nowhere(tmp_path: Path, folder: Path, name: str) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_hostile_names_lead_nowhere(context: Context, tmp_path: Path, folder: Path, name: str) -> None:
     before = sorted(tmp_path.rglob("*"))
     assert import_uploaded(context, [dropped(name, lines([RUN]))], at_most_bytes=ROOM).runs == 1
     assert [
@@ -116,8 +111,7 @@ def test_hostile_names_lead_nowhere(tmp_path: Path, folder: Path, name: str) -> 
     ] == []
 
 
-def test_tools_come_as_a_file_too(tmp_path: Path, folder: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_tools_come_as_a_file_too(context: Context, folder: Path) -> None:
     chat = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}
     tools = b'[{"type": "function", "function": {"name": "look_up", "parameters": {}}}]'
     answer = import_uploaded(

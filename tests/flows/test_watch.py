@@ -11,6 +11,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.undo import undo
 from core.flows.watch import discover_sessions, has_news, watch
@@ -117,8 +118,7 @@ def test_what_grows_is_imported_as_one_act(tmp_path: Path) -> None:
     assert seen(context) == before
 
 
-def test_a_report_that_comes_later_is_joined(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_report_that_comes_later_is_joined(context: Context, tmp_path: Path) -> None:
     path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
     steps: list[Step] = [lambda: builders.put(tmp_path, report(), "s.openclaw.txt")]
     first, second = told(watch(context, [path.parent], pausing(steps)))
@@ -128,8 +128,7 @@ def test_a_report_that_comes_later_is_joined(tmp_path: Path) -> None:
     assert {one.type for one in queries.posteriors(context) if one.inclusions} == {"tool", "skill", "file"}
 
 
-def test_what_was_undone_in_the_meantime_stays_undone(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_was_undone_in_the_meantime_stays_undone(context: Context, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
     builders.put(folder, PI.bytes(), "s.jsonl")
@@ -143,8 +142,7 @@ def test_what_was_undone_in_the_meantime_stays_undone(tmp_path: Path) -> None:
     assert queries.verify(context).clean
 
 
-def test_foreign_and_broken_files_hold_nothing_back(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_foreign_and_broken_files_hold_nothing_back(context: Context, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
     builders.put(folder, b"notes", "notes.txt")
@@ -158,8 +156,7 @@ def test_foreign_and_broken_files_hold_nothing_back(tmp_path: Path) -> None:
     assert len(answers) == 1
 
 
-def test_nothing_new_is_no_news(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_nothing_new_is_no_news(context: Context, tmp_path: Path) -> None:
     path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
     news, none = told(watch(context, [path], pausing([lambda: path.write_bytes(PI.bytes() + b"\n")])))
     assert isinstance(news, ImportAnswer)
@@ -167,8 +164,7 @@ def test_nothing_new_is_no_news(tmp_path: Path) -> None:
     assert (has_news(news), has_news(none)) == (True, False)
 
 
-def test_repeated_ledger_lines_are_no_news(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_repeated_ledger_lines_are_no_news(context: Context, tmp_path: Path) -> None:
     path = builders.put(tmp_path, lines([RUN, NOTE]), "own.jsonl")
     steps: list[Step] = [
         lambda: path.write_bytes(lines([RUN, NOTE]) + b"\n"),
@@ -180,8 +176,7 @@ def test_repeated_ledger_lines_are_no_news(tmp_path: Path) -> None:
     assert [has_news(one) for one in found] == [True, False, True]
 
 
-def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(context: Context, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
     path = builders.put(folder, lines([RUN, NOTE]) + b"{\n", "own.jsonl")
@@ -221,7 +216,6 @@ def test_answers_of_one_import_add_up(tmp_path: Path) -> None:
     assert both.after(first).rejected_count == 202, "fifty of them are kept nowhere"
 
 
-def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_path_that_is_not_there_is_refused(context: Context, tmp_path: Path) -> None:
     with pytest.raises(UnreadableSource, match="must exist"):
         next(watch(context, [tmp_path / "nope"], nothing))
