@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 APP = Path(__file__).resolve().parents[2] / "dashboard" / "app.py"
 
@@ -61,6 +62,14 @@ def check(page: AppTest) -> None:
     """Neither the page nor one of its panels failed."""
     assert not page.exception
     assert not [text for text in texts(page) if "could not be shown" in text]
+
+
+def at(page: AppTest, name: str) -> AppTest:
+    """The page at an address, be it in the navigation or not."""
+    page._page_hash = calc_hash(name)
+    page.run()
+    check(page)
+    return page
 
 
 def unfold(page: AppTest, key: str) -> AppTest:

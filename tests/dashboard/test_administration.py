@@ -13,7 +13,6 @@ from typing import Final
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
 from core.doors.cli import main
 from core.errors import Unidentified
@@ -32,7 +31,7 @@ from dashboard.sentences import audit as sentences
 from dashboard.widgets import people
 from dashboard.widgets import tokens as widgets
 from tests.conftest import ROOT
-from tests.dashboard.conftest import Open, check, texts
+from tests.dashboard.conftest import Open, at, check, texts
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
 
 ISSUER: Final = "https://id.example.com"
@@ -68,14 +67,6 @@ def by_name(context: Context, name: str) -> MemberRow:
 def said(page: AppTest) -> str:
     """All that is said, as it reads."""
     return " ".join(texts(page)).replace("\\", "").replace("\u2060", "")
-
-
-def at(page: AppTest, name: str) -> AppTest:
-    """The page at an address, be it in the navigation or not."""
-    page._page_hash = calc_hash(name)
-    page.run()
-    check(page)
-    return page
 
 
 # Who sees them

@@ -15,7 +15,8 @@ from core.records.episode import Episode, Part, Step
 from core.store.episodes import tell_episodes
 from dashboard.figures.episode import MAX_COLUMNS, columns_of, episode
 from dashboard.figures.theme import LIGHT
-from tests.dashboard.conftest import Open, check, heads, texts
+from tests.dashboard.conftest import Open, check, heads
+from tests.dashboard.test_episodes_pages import said, title
 from tests.dashboard.worlds import NOON_MS, context_at, keys, world
 
 JUNK = "<script>alert(1)</script>"
@@ -43,14 +44,6 @@ def one(uid: str = "sums/1", rewards: tuple[float | None, ...] = MIXED, **more: 
     return Episode(uid=uid, environment="sums", at_ms=NOON_MS, steps=steps_of(rewards), **more)  # type: ignore[arg-type]
 
 
-def said(page: AppTest) -> str:
-    return " ".join(texts(page)).replace("\\", "")
-
-
-def title_of(page: AppTest) -> str:
-    return str(page.title[0].value).replace("\\", "")
-
-
 def steps_shown(page: AppTest) -> list[dict[str, str]]:
     (table,) = [frame.value for frame in page.dataframe if "so far" in frame.value]
     return [{str(head): str(cell) for head, cell in row.items()} for row in table.to_dict("records")]
@@ -72,10 +65,10 @@ def test_it_is_told_in_a_sentence_a_picture_and_a_table(open_page: Open, databas
         ),
     )
     page = open_page("episode", episode="sums/1")
-    title = title_of(page)
-    assert title.startswith("Episode sums/1 reached ")
-    assert "1.10 in 8 steps" in title
-    assert title.endswith(" and finished; three steps sent no reward, which is not a zero.")
+    sentence = title(page)
+    assert sentence.startswith("Episode sums/1 reached ")
+    assert "1.10 in 8 steps" in sentence
+    assert sentence.endswith(" and finished; three steps sent no reward, which is not a zero.")
     assert [metric.value for metric in page.metric][:2] == ["1.10", "1.00"]
     (chart,) = page.get("plotly_chart")
     assert (
@@ -104,9 +97,9 @@ def test_it_is_told_in_a_sentence_a_picture_and_a_table(open_page: Open, databas
 def test_where_nothing_was_paid_there_is_no_total(open_page: Open, database: Path) -> None:
     told(database, Episode(uid="e", environment="sums", steps=steps_of((None, None), finished=False)))
     page = open_page("episode", episode="e")
-    assert "was paid " in title_of(page)
-    assert "nothing in 2 steps" in title_of(page)
-    assert "has not finished; no reward is not a zero." in title_of(page)
+    assert "was paid " in title(page)
+    assert "nothing in 2 steps" in title(page)
+    assert "has not finished; no reward is not a zero." in title(page)
     assert page.metric[0].value == "none"
     assert {row["so far"] for row in steps_shown(page)} == {"–"}
     assert "without any reward" in said(page)
@@ -115,7 +108,7 @@ def test_where_nothing_was_paid_there_is_no_total(open_page: Open, database: Pat
 def test_an_episode_without_steps_says_so(open_page: Open, database: Path) -> None:
     told(database, Episode(uid="e", environment="sums"))
     page = open_page("episode", episode="e")
-    assert title_of(page) == "Episode e has no step that counts."
+    assert title(page) == "Episode e has no step that counts."
     assert "No step was recorded." in said(page)
 
 

@@ -9,7 +9,6 @@ from typing import Final, get_args
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
 from core.flows import queries
 from core.flows.audit import denials
@@ -28,7 +27,7 @@ from core.records.times import HOUR_MS
 from dashboard.pages import PAGES
 from dashboard.reading import Reading, opened, still
 from dashboard.widgets import people
-from tests.dashboard.conftest import APP, check, texts, unfold
+from tests.dashboard.conftest import APP, at, check, texts, unfold
 from tests.dashboard.signed_in import ISSUER, ORIGIN, auth_file, claims, let_in
 from tests.dashboard.worlds import keys, runs, world
 
@@ -50,14 +49,6 @@ def coming(user: dict[str, object] | None, **query: str) -> AppTest:
     page.user = user or {}
     for name, value in query.items():
         page.query_params[name] = value
-    page.run()
-    check(page)
-    return page
-
-
-def at(page: AppTest, name: str) -> AppTest:
-    """The page at an address, be it in the navigation or not."""
-    page._page_hash = calc_hash(name)
     page.run()
     check(page)
     return page

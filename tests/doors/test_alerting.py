@@ -27,13 +27,14 @@ from core.flows.traces import take_spans, traces
 from core.flows.webhooks import add_webhook
 from core.records.alert import LEASE_MS, Alarm
 from tests.conftest import ROOT
-from tests.doors.test_webhook import SECRET, failing, receiving, well
+from tests.doors.test_webhook import SECRET, failing, receiving, secret, well
 from tests.engine import kept_in
 from tests.flows.reviewers import Desk, desk_at
 from tests.flows.test_traces import sent
 from tests.flows.world import START_MS
 from tests.formats.test_otlp import AGENT
 
+__all__ = ["secret"]
 N = 8
 ALARMS = [Alarm(learner="default", kind="poisoned", object=f"type-{number}", count=3) for number in range(N)]
 PROCESSES = """
@@ -53,11 +54,6 @@ alarms = [Alarm(learner="default", kind="poisoned", object=f"type-{k}", count=3)
 done = look_and_send(context, lambda one: alarms)
 os.write(1, f"{len(done.raised)} {len(done.sent)}\\n".encode())  # at once: both write into one pipe
 """
-
-
-@pytest.fixture(autouse=True)
-def secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARMSCOPE_WEBHOOK_SECRET", SECRET)
 
 
 @pytest.fixture

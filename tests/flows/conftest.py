@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ def context(tmp_path: Path) -> Context:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(tmp_path: Path) -> Iterator[Desk]:
     """Reviewers of runs that are recorded."""
-    return desk_at(tmp_path / "a.db")
+    made = desk_at(tmp_path / "a.db")
+    with closing(made.context.store):
+        yield made

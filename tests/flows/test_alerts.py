@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -42,13 +41,6 @@ from tests.flows.world import START_MS, context_at
 URL = "https://hooks.example/services/T0/secret-path"
 POISON = Alarm(learner="default", kind="poisoned", object="tool", count=3, ids=("tool:fs:Read",))
 SILENT = Alarm(learner="default", kind="silent", count=9)
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = desk_at(tmp_path / "a.db")
-    with closing(made.context.store):
-        yield made
 
 
 def finding(*alarms: Alarm) -> FindAlarms:

@@ -39,7 +39,7 @@ from core.records.episode_credit import CREDIT_RULES, CreditLine, CreditRule, Cr
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Inventory, Run
 from tests.flows.machines import LearnerMachine, run_machine
-from tests.flows.test_episodes import file_of
+from tests.flows.test_episodes import clean, file_of
 from tests.flows.world import START_MS, context_at, run_of
 
 MICRO: Final = 1_000_000
@@ -49,10 +49,6 @@ Beliefs = Mapping[str, tuple[float, float]]
 
 def beliefs(context: Context) -> Beliefs:
     return {one.arm: (one.alpha, one.beta) for one in queries.posteriors(context)}
-
-
-def clean(context: Context) -> bool:
-    return queries.verify(context).clean
 
 
 def paid(*steps: tuple[str, float | None], uid: str = "e", runs: Sequence[str] = ("r",)) -> Episode:

@@ -23,7 +23,7 @@ from core.records.episode import Episode
 from core.store import rollouts as store
 from core.store.episodes import find_episode
 from tests.flows.events import EVERY, PLAYED, START, UPDATE, Event, message
-from tests.flows.test_episodes import held
+from tests.flows.test_episodes import clean, held
 from tests.flows.world import START_MS, context_at
 from tests.formats.builders import lines, put
 
@@ -42,10 +42,6 @@ def without_digests(one: Episode) -> Episode:
     """As exports have it, where no texts are kept."""
     nothing = dict.fromkeys(("args_digest", "meta_digest", "asked", "answered"))
     return structs.replace(one, steps=tuple(structs.replace(step, **nothing) for step in one.steps))
-
-
-def clean(context: Context) -> bool:
-    return queries.verify(context).clean
 
 
 @given(data=st.data())

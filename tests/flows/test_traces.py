@@ -21,25 +21,12 @@ from core.formats.otlp import RequestSpans, read_spans
 from core.records.arm import Arm
 from core.records.offer import Report
 from core.store.traces import LIFETIME_MS, LISTED_MS, MAX_SPANS, MAX_STORED_BYTES, Packed, keep_spans
-from tests.flows.world import HOUR_MS, START_MS, context_at
+from tests.flows.test_holds import Clock, clock
+from tests.flows.world import HOUR_MS, context_at
 from tests.formats.test_otlp import AGENT, TRACE, Json, as_json, called, reply, span
 
+__all__ = ["clock"]
 OTHER = "f" * 32
-
-
-class Clock:
-    """Stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now_ms = START_MS
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
