@@ -22,87 +22,30 @@ from core.doors.verbs import VERBS
 from core.store.schema import HEAD
 from dashboard import commands
 from tests.conftest import ROOT
+from tests.doors.test_verbs import PYTHON, line_of
 from tests.flows.world import empty_database
 from tests.formats.builders import lines
 
-OF_OTHER_COMMANDS = {
-    "create_learner",
-    "export_bundle",
-    "export_training",
-    "change",
-    "reward_batch",
-    "reward_run",
-    "episode",
-    "episode_list",
-    "lint",
-    "compare_sides",
-    "preview_declare",
-    "declare",
-    "credit_episode",
-    "queues",
-    "add_queue",
-    "next_item",
-    "browsers",
-    "confirm_browser",
-    "rubrics",
-    "add_rubric",
-    "carried",
-    "members",
-    "add_member",
-    "invite_member",
-    "set_role",
-    "remove_member",
-    "sign_out_member",
-    "tokens",
-    "create_token",
-    "denials",
-    "revoke_token",
-    "alerts",
-    "add_webhook",
-    "remove_webhook",
-    "senders",
-    "add_sender",
-    "remove_sender",
-}
-"""Verbs that are an option or a word of a command: `learners --create`, `export --manifest`, `settings set`,
-`reward --file`, `reward --all`, `queue add`, `rubric list`, `member role`, `token create`, `alert add`.
-"""
-
-NO_COMMANDS = {"record", "record_step", "mark_incomplete", "redo"}
-"""Verbs of programs: a person imports runs, and undoes an undo."""
-
 NO_VERBS = {
-    "alert",
-    "api",
-    "browser",
-    "channel",
-    "chat",
-    "copy",
-    "demo",
-    "doctor",
-    "help",
-    "hook",
-    "inventory",
-    "ledger",
-    "mcp",
-    "mcp-proxy",
-    "member",
-    "prune",
-    "queue",
-    "report",
-    "restore",
-    "rubric",
-    "spool",
-    "savings",
-    "serve",
-    "token",
-    "upgrade",
-    "with",
-    "config",
+    *(
+        "api",
+        "chat",
+        "copy",
+        "demo",
+        "doctor",
+        "help",
+        "hook",
+        "ledger",
+        "mcp",
+        "mcp-proxy",
+        "prune",
+        "report",
+    ),
+    *("restore", "spool", "savings", "serve", "upgrade", "with", "config"),
 }
 """Commands of a dashboard, of the file beneath a context, of several verbs, or of a report."""
 
-COMMANDS = {one.name for one in VERBS} - OF_OTHER_COMMANDS - NO_COMMANDS | NO_VERBS
+COMMANDS = {line_of(one)[0] for one in VERBS if one.name not in PYTHON} | NO_VERBS
 
 A = "tool:other:a"
 RUN = {
@@ -197,22 +140,9 @@ def test_guidance_is_said_line_by_line(filled: Shell, tmp_path: Path) -> None:
     assert "\\n" not in said
 
 
-def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path: Path) -> None:
-    assert [run["uid"] for run in document(filled("runs", "--json"))] == ["r2", "r1"]
-    assert [arm["arm"] for arm in document(filled("arms", "--json"))] == [A, "tool:other:b"]
-    assert document(filled("settings", "--json"))["baseline_rate"] == 0.1
-    assert document(filled("settings", "set", "baseline_rate", "0.2", "--json"))["id"] == "setting-1"
-    verified = document(filled("verify", "--json"))
-    assert verified.pop("heads") == {"default": document(filled("status", "--json"))["head"]}
-    assert verified == {
-        "ok": True,
-        "learners": ["default"],
-        "differences_count": 0,
-        "servers": [],
-        "differences": [],
-        "replayed": 0,
-        "not_replayed": 0,
-    }
+def test_a_copy_is_read_a_schema_upgraded_and_an_export_written_to_standard_output(
+    filled: Shell, tmp_path: Path
+) -> None:
     assert document(filled("backup", tmp_path / "copy.db", "--json"))["size_bytes"] > 0
     assert document(filled("--database", tmp_path / "copy.db", "status", "--json"))["runs"] == 2
     assert document(filled("upgrade", "--json"))["after"] == HEAD
@@ -223,6 +153,7 @@ def test_runs_arms_settings_verify_backup_upgrade_export(filled: Shell, tmp_path
 
 def test_backups_and_exports_name_the_head_on_a_line_of_its_own(filled: Shell, tmp_path: Path) -> None:
     head = document(filled("status", "--json"))["head"]
+    assert document(filled("verify", "--json"))["heads"] == {"default": head}
     for asked in (("backup", tmp_path / "copy.db"), ("export", tmp_path / "out.jsonl"), ("verify",)):
         _, out, _ = filled(*asked)
         assert [line for line in out.splitlines() if line.endswith(f": {head}")], out
@@ -293,6 +224,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "words for a number": (("reward", A, "good"), 2, "usage"),
     "unknown outcome": (("reward", A, "--outcome", "fine"), 2, "usage"),
     "unknown run": (("reward", A, "1", "--run", "nope"), 1, "unknown_run"),
+    "why of an unknown run": (("run", "nope"), 1, "unknown_run"),
     "correction of nothing": (("reward", A, "1", "--correct"), 1, "invalid_input"),
     "correction of a skipped run": (("reward", A, "1", "--run", "r2", "--correct"), 1, "not_applicable"),
     "long reason": (("reward", A, "1", "--reason", "x" * 3000), 1, "invalid_input"),
@@ -315,6 +247,8 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "note on an unknown arm": (("note", "tool:x:nope", "hm"), 1, "unknown_arm"),
     "note of nothing": (("note", A, "  "), 1, "invalid_input"),
     "reset without asking": (("reset",), 2, "usage"),
+    "erase without asking": (("erase", "--run", "r1"), 2, "usage"),
+    "compact without asking": (("compact", "--keep-days", "9"), 2, "usage"),
     "reset of an unknown type": (("reset", "--type", "tools", "--yes"), 2, "usage"),
     "reset of an unknown arm": (("reset", "--arm", "tool:x:nope", "--yes"), 1, "unknown_arm"),
     "reset of nothing": (("reset", "--type", "skill", "--yes"), 1, "not_applicable"),
@@ -362,6 +296,7 @@ def test_bad_input_is_a_clear_error_and_changes_nothing(filled: Shell, tmp_path:
     answer = error(filled(*arguments, "--json"), code, kind)
     assert answer["error"].isprintable()
     assert len(answer["error"]) < 1_000
+    assert "--yes" in answer["error"] or not what.endswith("without asking")
     assert (filled("status", "--json"), sorted(tmp_path.rglob("*"))) == before
     assert document(filled("verify", "--json"))["ok"]
     if what != "export to two places":
@@ -420,18 +355,13 @@ def _leaves(name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_and_every_option_is_explained(name: str) -> None:
+def test_every_command_and_every_option_is_explained_in_short_sentences(name: str) -> None:
     assert _commands()[name].help
     for command in _leaves(name):
         assert command.help
         silent = [item.name for item in command.params if not getattr(item, "help", None)]
         assert set(silent) <= {"help"}
         assert "--json" in {option for item in command.params for option in item.opts}
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_has_short_sentences(name: str) -> None:
-    for command in _leaves(name):
         texts = [command.help, *(getattr(item, "help", None) or "" for item in command.params)]
         sentences = [part for text in texts for part in re.split(r"(?<=[.;:])\s+|\n\n", text)]
         assert max(len(sentence.split()) for sentence in sentences) <= 25

@@ -23,19 +23,6 @@ def old(filled: Shell, tmp_path: Path) -> Shell:
     return filled
 
 
-def test_without_a_terminal_it_says_to_add_yes(old: Shell) -> None:
-    refused = error(old("compact", "--keep-days", "9", "--json"), 2, "usage")
-    assert "--yes" in refused["error"]
-    assert len(document(old("runs", "--json"))) == 3
-
-
-def test_without_days_it_names_the_next_step(old: Shell) -> None:
-    refused = error(old("compact", "--yes", "--json"), 1, "invalid_input")
-    assert "--keep-days 365" in refused["next"]
-    document(old("settings", "set", "keep_runs_days", "365", "--json"))
-    assert document(old("compact", "--yes", "--json"))["runs"] == 1
-
-
 def test_on_a_terminal_it_shows_what_is_lost_and_asks(old: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     code, out, _ = old("compact", "--keep-days", "365")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doors.test_cli import A, Shell, document, error, filled, shell
+from tests.doors.test_cli import A, Shell, document, filled, shell
 
 __all__ = ["filled", "shell"]
 
@@ -30,12 +30,6 @@ def written(filled: Shell) -> Shell:
     return filled
 
 
-def test_without_a_terminal_it_says_to_add_yes(written: Shell) -> None:
-    refused = error(written("erase", "--run", "r1", "--json"), 2, "usage")
-    assert "--yes" in refused["error"]
-    assert b"PLANTED" in bytes_of(written)
-
-
 def test_with_yes_it_says_what_it_did_and_what_it_can_not_reach(written: Shell) -> None:
     found = document(written("erase", "--run", "r1", "--yes", "--json"))
     assert found["places"] == {"audit.detail": 1, "observation.reason": 1}
@@ -54,19 +48,6 @@ def test_on_a_terminal_it_shows_how_much_and_asks(written: Shell, monkeypatch: p
     code, out, _ = written("erase", "--run", "r1")
     assert (code, "2 texts erased" in out, "Not reached: backups made before" in out) == (0, True, True)
     assert b"PLANTED" not in bytes_of(written)
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "kind"),
-    [
-        (("erase", "--yes"), 1, "invalid_input"),
-        (("erase", "--run", "r1", "--session", "s", "--yes"), 1, "invalid_input"),
-        (("erase", "--run", "nobody's", "--yes"), 1, "unknown_run"),
-        (("erase", "--rater", "nobody", "--yes"), 1, "not_found"),
-    ],
-)
-def test_what_it_can_not_do_is_an_error(written: Shell, line: tuple[str, ...], code: int, kind: str) -> None:
-    error(written(*line, "--json"), code, kind)
 
 
 def bytes_of(here: Shell) -> bytes:

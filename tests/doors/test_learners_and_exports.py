@@ -10,20 +10,10 @@ import urllib3
 from core import Client, Learner
 from tests.doors.examples import example_world
 from tests.doors.http.test_served import served
-from tests.doors.test_cli import Shell, document, error, filled, shell
+from tests.doors.test_cli import Shell, error, filled, shell
 from tests.flows.world import context_at
 
 __all__ = ["filled", "shell"]
-
-
-def test_learners_are_listed_and_made(filled: Shell) -> None:
-    assert [one["name"] for one in document(filled("learners", "--json"))] == ["default"]
-    made = document(filled("learners", "--create", "support", "--json"))
-    assert [(one["name"], one["runs"]) for one in made] == [("support", 0)]
-    assert [one["name"] for one in document(filled("learners", "--json"))] == ["default", "support"]
-    error(filled("learners", "--create", "support", "--json"), 1, "conflict")
-    error(filled("learners", "--create", "a\nb", "--json"), 1, "invalid_setting")
-    assert "support" in filled("learners")[1]
 
 
 def test_a_manifest_needs_a_file(filled: Shell, tmp_path: Path) -> None:
