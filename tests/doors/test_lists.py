@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, cast
-from urllib.parse import urlencode
 
 import pytest
 
@@ -63,15 +62,7 @@ def doors(context: Context) -> Iterator[dict[str, Listed]]:
 
     def over_http(query: Query) -> list[str]:
         fields = {outside(name): value for name, value in query.items()}
-        at, uids = f"/api/v1/learners/{LEARNER}/runs?limit=100&", []
-        cursor: dict[str, str] = {}
-        while True:
-            answer = asking.get(at + urlencode(fields | cursor, doseq=True))
-            assert answer.status == 200, answer.document
-            uids += [one["uid"] for one in answer.document["items"]]
-            if answer.document["next"] is None:
-                return uids
-            cursor = {"cursor": answer.document["next"]}
+        return [one["uid"] for one in asking.items(f"/api/v1/learners/{LEARNER}/runs", 100, fields)]
 
     def over_mcp(query: Query) -> list[str]:
         fields = {outside(name): value for name, value in query.items()}
@@ -247,17 +238,8 @@ def test_other_lists_take_their_filters_over_http_and_go_on_from_a_mark(judged: 
     asking = Asking(app=Api(service, api.ROUTES, listener=Listener(local=MARA)))
     for query in ({}, chosen, {"since": "0"}, {**chosen, "since": "0"}):
         expected = [getattr(row, key) for row in cast("Any", listed(judged, query))]
-        keys: list[object] = []
-        cursor: dict[str, str] = {}
-        while True:
-            fields = urlencode({"limit": 2, **query, **cursor})
-            answer = asking.get(f"/api/v1/learners/default/{name}?{fields}")
-            assert answer.status == 200, answer.document
-            keys += [one[key] for one in answer.document["items"]]
-            if answer.document["next"] is None:
-                break
-            cursor = {"cursor": answer.document["next"]}
-        assert keys == expected, query
+        items = asking.items(f"/api/v1/learners/default/{name}", 2, query)
+        assert [one[key] for one in items] == expected, query
         assert expected
     unknown = asking.get(f"/api/v1/learners/default/{name}?modle=large")
     assert (unknown.status, "since" in unknown.document["error"]) == (400, True)

@@ -9,8 +9,9 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.types import ASGIApp, Message
 
@@ -47,6 +48,19 @@ class Asking:
 
     def get(self, path: str, **headers: str) -> Answered:
         return self.ask("GET", path, headers=_named(headers))
+
+    def items(self, path: str, limit: int, query: Mapping[str, Any] = MappingProxyType({})) -> list[Any]:
+        """All items of a list, asked for page by page."""
+        items: list[Any] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = self.get(f"{path}?{urlencode({**query, 'limit': limit, **cursor}, doseq=True)}")
+            assert page.status == 200, page.document
+            items += page.document["items"]
+            if page.document["next"] is None:
+                return items
+            assert len(page.document["items"]) == limit
+            cursor = {"cursor": page.document["next"]}
 
     def post(self, path: str, document: object, **headers: str) -> Answered:
         body = document if isinstance(document, bytes) else json.dumps(document).encode()

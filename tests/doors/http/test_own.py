@@ -10,16 +10,13 @@ from typing import Any, get_type_hints
 from urllib.parse import quote
 
 import msgspec
-import orjson
 import pytest
 
 from core.doors.http import own
 from core.doors.verbs import VERBS, verb
 from core.flows import learn, queries
 from core.flows.context import Context
-from core.flows.select import select
 from core.records.actor import Actor
-from core.records.arm import Arm
 from core.store.schema import HEAD
 from tests.doors.examples import ARM, RUN, SESSION
 from tests.doors.http.asking import Asking
@@ -131,16 +128,8 @@ def test_pages_of_a_list_are_the_whole_list(name: str, context: Context, asking:
     learn.record_all(context, [msgspec.structs.replace(run, session=f"s{n}") for n, run in enumerate(made)])
     whole = asking.get(f"{AT}/{name}?limit=1000").document
     assert whole["next"] is None
-    found, cursor = [], ""
-    while True:
-        page = asking.get(f"{AT}/{name}?limit=2{cursor}").document
-        found += page["items"]
-        if page["next"] is None:
-            break
-        assert len(page["items"]) == 2
-        cursor = f"&cursor={page['next']}"
-    assert found == whole["items"]
-    assert len(found) > 2
+    assert asking.items(f"{AT}/{name}", 2) == whole["items"]
+    assert len(whole["items"]) > 2
 
 
 @pytest.mark.parametrize("name", ["traces", "rollouts", "runs"])
@@ -308,32 +297,12 @@ def test_a_setting_is_put_by_its_name(context: Context, asking: Asking) -> None:
     found = asking.ask("PUT", f"{AT}/settings/k", [b'{"value": 3}'], kind)
     assert (found.status, found.document["value"], found.document["before"]) == (200, 3, 0)
     assert asking.get(f"{AT}/settings").document["k"] == 3
+    found = asking.ask("PUT", f"{AT}/settings/seed_arms", [b'{"value": []}'], kind)
+    assert (found.status, found.document["value"]) == (200, [])
     assert asking.ask("PUT", f"{AT}/settings/k", [b'{"value": 3, "name": "x"}'], kind).status == 400
     assert asking.ask("PUT", f"{AT}/settings/nothing", [b'{"value": 3}'], kind).document["code"] == (
         "invalid_setting"
     )
-
-
-def test_an_excluded_arm_is_in_no_selection(context: Context, asking: Asking) -> None:
-    kind = {"content-type": "application/json"}
-    body = [orjson.dumps({"value": [ARM, "tool:other:unknown"]})]
-    found = asking.ask("PUT", f"{AT}/settings/seed_arms", [b'{"value": []}'], kind)
-    assert found.status == 200
-    found = asking.ask("PUT", f"{AT}/settings/excluded_arms", body, kind)
-    assert (found.status, found.document["value"]) == (200, [ARM, "tool:other:unknown"])
-    arms = [{"key": ARM}, {"key": "tool:other:kept"}]
-    chosen = asking.post(f"{AT}/select", {"arms": arms}).document
-    assert [(one["arm"], one["included"], one["reason"]) for one in chosen["decisions"]][-1] == (
-        ARM,
-        False,
-        "excluded",
-    )
-    refused = asking.ask("PUT", f"{AT}/settings/seed_arms", [orjson.dumps({"value": [ARM]})], kind)
-    assert (refused.status, refused.document["code"]) == (400, "invalid_setting")
-    assert f"got '{ARM}' in both" in refused.document["error"]
-    asking.post(f"{AT}/undo", {"act_id": found.document["id"]})
-    assert ARM in [one["arm"] for one in asking.post(f"{AT}/select", {"arms": arms}).document["decisions"]]
-    assert ARM in select(context, [Arm(key=ARM)]).included
 
 
 def test_a_credit_is_shown_before_it_is_given(context: Context, asking: Asking) -> None:
