@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from core.records.parameters import EXPORT_FORMATS
 from core.records.token import NewToken
 from core.records.view import View
 from dashboard.report import gather, rendered, report
+from tests.bench.servers import free_port
 from tests.doors.http.test_served import server
 from tests.flows.world import context_at
 
@@ -78,8 +78,7 @@ def made(folder: Path) -> list[NewToken]:
 @pytest.fixture(scope="module")
 def asked(folder: Path, made: list[NewToken]) -> tuple[list[bytes], list[bytes]]:
     """What everybody was answered, and apart from that what a reader of figures was."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     board, bot, _ = (one.secret for one in made)
     with server(folder, port):
         everybody, reader = (Asker(f"http://127.0.0.1:{port}") for _ in range(2))

@@ -23,6 +23,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 from prometheus_client.samples import Sample
 
+from core import Learner
 from core.doors.alerting import Watch
 from core.doors.http import metrics
 from core.doors.http.app import Api
@@ -43,7 +44,7 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.actor import Actor, Grant
 from core.records.arm import Arm
-from core.records.run import RUN_CLASSES, Call, Inventory, Run, RunClass
+from core.records.run import RUN_CLASSES, Inventory, RunClass
 from core.spool import Spool
 from core.store.engine import sqlite
 from tests.doors.http.asking import Asking
@@ -144,18 +145,7 @@ def test_budgets_are_counted_from_the_first_look_on(context: Context, asking: As
     def choose(uid: str, budget: int) -> None:
         arms = [Arm(key="tool:web:search", token_cost=90), Arm(key="tool:x:dear", token_cost=700)]
         chosen = select(context, arms, budget_tokens=budget)
-        kept = tuple(arm for arm in arms if arm.key in chosen.included)
-        record(
-            context,
-            Run(
-                uid=uid,
-                inventory=Inventory(kind="declared", arms=kept),
-                excluded=tuple(arm.key for arm in arms if arm not in kept),
-                selection=chosen,
-                calls=(Call(name="search"),),
-                run_class=chosen.run_class,
-            ),
-        )
+        Learner(context).record(uid, selection=chosen, calls=["search"])
 
     choose("before", 1_000)
     assert value(told(asking), f"{name}_count") == 0

@@ -26,11 +26,10 @@ from core.doors.http.serving import doors
 from core.doors.service import Service
 from core.errors import (
     InvalidInput,
-    NotFound,
-    UnreadableSource,
 )
 from core.flows.audit import denials
 from core.flows.context import Context
+from tests.bench.servers import free_port, wait_for
 from tests.doors.examples import ARM, example_world
 from tests.engine import kept_in
 from tests.flows.training_worlds import judged
@@ -87,12 +86,6 @@ def test_files_go_over_the_wire_as_they_are(tmp_path: Path) -> None:
             theirs = client.import_files(*paths, tools_file=tools)
             assert (theirs.id, theirs.runs, theirs.duplicates) == (ours.id, ours.runs, ours.duplicates)
         assert client.status().runs == learner.status().runs
-        with pytest.raises(UnreadableSource):
-            client.import_files(tmp_path / "none.jsonl")
-        with pytest.raises(UnreadableSource):
-            client.import_files(tools)
-        with pytest.raises(InvalidInput, match="format"):
-            client.import_files(one, format="pickle")
         theirs_made = client.export_training(tmp_path / "theirs.jsonl", "reward_jsonl", raters=("mara",))
         ours_made = learner.export_training(tmp_path / "ours.jsonl", "reward_jsonl", raters=("mara",))
         assert theirs_made.rows == ours_made.rows > 0
@@ -115,8 +108,6 @@ def test_files_go_over_the_wire_as_they_are(tmp_path: Path) -> None:
         assert copy.status().runs == client.status().runs
         copy.close()
         assert client.erase(rater="mara").texts == learner.erase(rater="mara").texts
-        with pytest.raises(NotFound):
-            client.erase(rater="nobody")
     learner.close()
     context.store.close()
 
@@ -158,27 +149,12 @@ COMMAND = (sys.executable, "-c", "from core.doors.cli import main; main()")
 def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """``armscope api`` below a path, as a process, once it answers."""
     with (folder / "api.log").open("ab") as log:
-        line = [
-            *COMMAND,
-            "--database",
-            str(folder / "a.db"),
-            "--learner",
-            "agents",
-            "api",
-            "--port",
-            str(port),
-            "--base-path",
-            BELOW,
-        ]
+        line = [*COMMAND, "--database", str(folder / "a.db"), "--learner", "agents", "api"]
+        line += ["--port", str(port), "--base-path", BELOW]
         variables = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
         process = subprocess.Popen(line, stdout=log, stderr=log, env=variables)
     try:
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end and process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        wait_for(f"http://127.0.0.1:{port}/livez")
         yield process
     finally:
         process.kill()
@@ -186,8 +162,7 @@ def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_what_was_answered_is_there_once_though_the_server_is_killed(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     answered: dict[str, int] = {}
     is_killed = threading.Event()
 
