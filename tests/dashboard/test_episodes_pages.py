@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
 from core.demo.environments import ENVIRONMENTS, episodes
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.queries.environments import paid_wrong
 from core.flows.settings import change
 from core.records.actor import Actor
 from core.records.episode import Episode, Scale, Step
@@ -412,26 +410,6 @@ def test_the_overview_names_a_reward_that_looks_hacked_and_success_that_fell(
     assert sorted(led) == ["environment=shell", "environment=sums"]
     told = {(one.kind, one.object) for one in queries.alarms(context)}
     assert {("reward_hacked", "shell"), ("success_fell", "sums")} <= told
-
-
-def test_what_the_overview_asks_for_is_what_the_pages_of_environments_say(database: Path) -> None:
-    planted = [one for world in ENVIRONMENTS.values() for one in episodes(world, 30, 5)]
-    timed = [replace(one, at_ms=NOON_MS + place) for place, one in enumerate(planted)]
-    falling = [attempt(number, wins=number < 60) for number in range(120)]
-    context = tell(database, *timed, *falling, *(hacked(number) for number in range(20)))
-    with context.reading() as snapshot:
-        found = paid_wrong(snapshot)
-    pages = [queries.environment(context, name) for name in sorted({*ENVIRONMENTS, "shell", "sums"})]
-    seen = {
-        page.summary.environment: one.seen
-        for page in pages
-        for one in page.design.findings
-        if one.kind == "hacking"
-    }
-    assert {one.environment: one.evidence for one in found if one.after is None} == seen
-    assert {"shell", "shell/scavenger"} <= {*seen}
-    down = {page.summary.environment for page in pages if page.progress.way == "falls"}
-    assert {"sums"} <= {one.environment for one in found if one.after is not None} <= down
 
 
 def test_steady_environments_need_no_look(open_page: Open, database: Path) -> None:

@@ -28,11 +28,6 @@ def many(database: Path, n: int) -> None:
     change(context.of("agent 001"), "phase", "passive")
 
 
-def test_no_learner_gets_the_command(open_page: Open) -> None:
-    page = open_page("fleet")
-    assert page.title[0].value == "Nothing is recorded yet."
-
-
 def test_one_learner(open_page: Open, database: Path) -> None:
     world(database, keys(5), 12)
     page = open_page("fleet")

@@ -13,7 +13,6 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.learners import create_learner, learners
-from core.records.actor import Actor
 from dashboard.reading import meant_learner
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import context_at, keys, runs, world
@@ -84,15 +83,6 @@ def test_names_are_checked_and_taken_once(database: Path) -> None:
         create_learner(context, "  ")
     assert [(one.name, one.runs) for one in learners(context)] == [("default", 2), ("new", 0)]
     assert queries.changes(context.of("new"))[0].detail == {"learner": "new"}
-
-
-def test_a_viewer_is_not_offered_a_new_one(
-    open_page: Open, database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world(database, keys(3), 2)
-    monkeypatch.setattr("core.settings.local_operator", lambda: Actor(name="vi", role="viewer"))
-    page = open_page()
-    assert "create learner" not in {button.key for button in page.button}
 
 
 def test_an_empty_page_leads_to_the_data_page(open_page: Open) -> None:

@@ -194,7 +194,7 @@ def test_an_unknown_environment_is_asked_back(world: Context) -> None:
             ask()
 
 
-def test_models_are_compared_on_the_tasks_of_both(tmp_path: Path) -> None:
+def test_models_are_compared_on_the_tasks_of_both(context: Context, tmp_path: Path) -> None:
     dice = np.random.default_rng(3)
     told = [
         Episode(
@@ -211,7 +211,6 @@ def test_models_are_compared_on_the_tasks_of_both(tmp_path: Path) -> None:
         )
         for task in tasks
     ]
-    context = context_at(tmp_path / "a.db")
     import_files(context, [file_of(tmp_path, "quiz.jsonl", *told)])
     found = queries.compare(context, "quiz", models=["a", "b"])
     (pair,) = found.pairs
@@ -254,8 +253,7 @@ def test_totals_off_the_usual_scale_are_no_success_until_one_is_declared(tmp_pat
     assert seen.success.rate == 0.5
 
 
-def test_runs_that_were_paid_and_have_no_episode_are_counted(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_runs_that_were_paid_and_have_no_episode_are_counted(context: Context, tmp_path: Path) -> None:
     paid, linked = (
         replace(run_of(uid, at_ms=START_MS, calls=["a"]), reward=1.0) for uid in ("paid", "linked")
     )
@@ -265,17 +263,26 @@ def test_runs_that_were_paid_and_have_no_episode_are_counted(tmp_path: Path) -> 
     assert (found.n, found.formats, found.command) == (1, ("armscope",), "armscope import SOURCE")
 
 
-def test_every_hacked_reward_needs_a_look_and_no_other(tmp_path: Path) -> None:
-    """What the database counts leaves out no environment in which the steps would show hacking."""
+def test_every_hacked_reward_and_fall_needs_a_look_and_no_other(context: Context, tmp_path: Path) -> None:
+    """The counts of the database leave out no environment in which the steps would show hacking."""
     planted = [
         replace(one, uid=f"{world.name}/{one.uid}", environment=world.name)
         for world in (*FAULTS, *GOOD)
         for one in world.episodes(40, 3)
     ]
-    context = context_at(tmp_path / "a.db")
+    planted += [
+        Episode(
+            uid=f"falling/{n}",
+            environment="falling",
+            at_ms=START_MS + 360 * n * MINUTE_MS,
+            steps=(Step(number=0, reward=float(n < 60), finished=True),),
+        )
+        for n in range(120)
+    ]
     import_files(context, [file_of(tmp_path, "planted.jsonl", *planted)])
     with context.reading() as snapshot:
-        found = {one.environment for one in paid_wrong(snapshot) if one.after is None}
+        wrong = paid_wrong(snapshot)
+    found = {one.environment: one.evidence for one in wrong if one.after is None}
     designs = queries.lint(context)
     for world in (*FAULTS, *GOOD):
         (design,) = (one for one in designs if one.environment == world.name)
@@ -283,6 +290,11 @@ def test_every_hacked_reward_needs_a_look_and_no_other(tmp_path: Path) -> None:
         assert [(one.kind, one.certainty) for one in design.findings] == [
             (one.kind, one.certainty) for one in expected
         ], world.name
-    assert found == {one.environment for one in designs for each in one.findings if each.kind == "hacking"}
-    assert found >= {world.name for world in FAULTS if world.kind == "hacking"}
-    assert found.isdisjoint({world.name for world in GOOD})
+    assert found == {
+        one.environment: each.seen for one in designs for each in one.findings if each.kind == "hacking"
+    }
+    assert found.keys() >= {world.name for world in FAULTS if world.kind == "hacking"}
+    assert found.keys().isdisjoint({world.name for world in GOOD})
+    fell = [one.environment for one in wrong if one.after is not None]
+    assert "falling" in fell
+    assert {queries.environment(context, name).progress.way for name in fell} == {"falls"}
