@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -89,8 +90,13 @@ def draft(context: Context) -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return planted_world(tmp_path)
+def context(tmp_path: Path) -> Iterator[Context]:
+    """A world whose sums equal its facts afterwards, whatever was erased."""
+    made = planted_world(tmp_path)
+    yield made
+    made.store.close()
+    with closing(context_at(tmp_path / "a.db").store) as store:
+        assert queries.verify(replace(made, store=store)).differences == ()
 
 
 def planted_world(folder: Path) -> Context:
@@ -173,7 +179,6 @@ def test_a_run_goes_out_of_every_place_and_every_number_stays(context: Context) 
     }
     assert WORD.encode() not in bytes_of(context)
     assert numbers(context) == before
-    assert queries.verify(context).differences == ()
     newest = queries.changes(context, 1)[0]
     assert (newest.action, newest.act, newest.detail["of"]) == ("erase", None, "run")
     with closing(context.store):
@@ -190,7 +195,6 @@ def test_a_session_and_an_execution_go_likewise(context: Context, way: str) -> N
         erase(context, execution=execution_uid("request-9"))
     assert WORD.encode() not in bytes_of(context)
     assert numbers(context) == before
-    assert queries.verify(context).differences == ()
 
 
 def test_an_execution_of_no_run_of_its_own_goes_alone(context: Context) -> None:
@@ -199,7 +203,6 @@ def test_an_execution_of_no_run_of_its_own_goes_alone(context: Context) -> None:
     assert said("of an execution").encode() not in held
     assert said("choice").encode() not in held
     assert said("reply 1").encode() in held, "the run's own texts are not the execution's"
-    assert queries.verify(context).differences == ()
 
 
 def test_a_session_keeps_its_runs_together(context: Context) -> None:
@@ -223,7 +226,6 @@ def test_a_session_that_has_a_number_can_go_whole(context: Context) -> None:
     record(context, run("request-15"))
     assert {queries.run(context, f"request-{uid}").facts.session for uid in (9, 14, 15)} == {drawn}
     assert WORD.encode() not in bytes_of(context)
-    assert queries.verify(context).differences == ()
 
 
 def test_no_import_brings_it_back(context: Context, tmp_path: Path) -> None:
@@ -240,14 +242,12 @@ def test_no_import_brings_it_back(context: Context, tmp_path: Path) -> None:
     record(context, run(rank=2))  # and who tells more of it
     assert WORD.encode() not in bytes_of(context)
     assert queries.run(context, "request-9").facts.n_calls == 3
-    assert queries.verify(context).differences == ()
 
 
 def test_undoing_what_told_it_brings_nothing_back(context: Context) -> None:
     erase(context, run="request-9")
     redo(context, undo(context, "import-1").undone)
     assert WORD.encode() not in bytes_of(context)
-    assert queries.verify(context).differences == ()
 
 
 def test_what_is_told_of_an_erased_session_later_comes_without_texts(context: Context) -> None:
@@ -255,7 +255,6 @@ def test_what_is_told_of_an_erased_session_later_comes_without_texts(context: Co
     record(context, run("request-13"))
     assert WORD.encode() not in bytes_of(context)
     assert queries.run(context, "request-13").facts.n_calls == 1
-    assert queries.verify(context).differences == ()
 
 
 def test_a_person_becomes_a_number_everywhere(context: Context, tmp_path: Path) -> None:
@@ -266,7 +265,6 @@ def test_a_person_becomes_a_number_everywhere(context: Context, tmp_path: Path) 
     held = bytes_of(context).replace(b"Perditas", b"")
     assert PERSON.encode() not in held
     assert numbers(context) == before
-    assert queries.verify(context).differences == ()
     drawn = queries.changes(context, 1)[0].actor
     assert drawn.startswith("rater-")
     assert queries.notes(context, ARM)[0].text == f"{drawn} said so, Perditas didn't"
@@ -297,7 +295,6 @@ def test_whoever_reads_meanwhile_is_waited_for(context: Context) -> None:
         assert snapshot.exists
         assert not file_database(context.store).scour(wait_s=0)
     assert file_database(context.store).scour(wait_s=0)
-    assert queries.verify(context).differences == ()
 
 
 @pytest.mark.parametrize("named", [{"run": "request-9"}, {"session": SESSION}, {"rater": PERSON}])
@@ -307,7 +304,6 @@ def test_again_it_does_no_harm(context: Context, named: dict[str, str]) -> None:
     again = erase(context, **named)
     assert "run" not in named or again.places == {}
     assert numbers(context) == before
-    assert queries.verify(context).differences == ()
 
 
 @pytest.mark.of_file
