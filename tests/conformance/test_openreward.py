@@ -16,7 +16,7 @@ from core.flows.importing import import_files
 from core.formats import Remark, RolloutEvents, open_sources, recognise
 from core.formats.openreward import Rollouts
 from core.formats.strict import Flaw
-from core.records.episode import Episode, Step
+from core.records.episode import Episode
 from tests.conftest import VECTORS
 from tests.flows.test_episodes import held
 from tests.flows.world import START_MS, context_at
@@ -204,20 +204,6 @@ def test_what_comes_after_the_end_is_refused() -> None:
     )
     assert [step.refused for step in one.steps] == [False, True]
     assert totals_of(one.steps).total == 1
-
-
-@pytest.mark.parametrize(
-    ("reward", "step"),
-    [
-        ("1.0", Step(number=0, note="not_a_number")),
-        (True, Step(number=0, note="not_a_number")),
-        (None, Step(number=0)),
-        (0, Step(number=0, reward=0.0)),
-    ],
-)
-def test_what_is_no_reward_is_none(reward: object, step: Step) -> None:
-    (found,) = episode_of([START, message(0, "tool_result", reward=reward)]).steps
-    assert (found.reward, found.note) == (step.reward, step.note)
 
 
 def test_what_contradicts_is_a_conflict_and_loses_nothing(tmp_path: Path) -> None:

@@ -208,19 +208,23 @@ def test_what_contradicts_or_is_none_is_named_and_keeps_nothing_else_back(contex
 
 
 @pytest.mark.parametrize(
-    ("reward", "note"),
+    ("sent", "reward", "note"),
     [
-        (float("nan"), "nan"),
-        (float("inf"), "infinite"),
-        ("1.0", "not_a_number"),
-        (True, "not_a_number"),
-        (10**400, "infinite"),
+        (float("nan"), None, "nan"),
+        (float("inf"), None, "infinite"),
+        ("1.0", None, "not_a_number"),
+        (True, None, "not_a_number"),
+        (10**400, None, "infinite"),
+        (None, None, None),
+        (0, 0.0, None),
     ],
 )
-def test_what_is_no_reward_is_none(context: Context, reward: object, note: str) -> None:
-    take_events(context, [START, message(0, reward=reward), message(1, reward=0.5)])
+def test_what_is_no_reward_is_none(
+    context: Context, sent: object, reward: float | None, note: str | None
+) -> None:
+    take_events(context, [START, message(0, reward=sent), message(1, reward=0.5)])
     (one,) = held(context).values()
-    assert [(step.reward, step.note) for step in one.steps] == [(None, note), (0.5, None)]
+    assert [(step.reward, step.note) for step in one.steps] == [(reward, note), (0.5, None)]
 
 
 def test_hostile_names_are_names(context: Context) -> None:
