@@ -10,7 +10,7 @@ import urllib3
 from core import Client, Learner
 from tests.doors.examples import example_world
 from tests.doors.http.test_served import served
-from tests.doors.test_cli import Shell, error, filled, shell
+from tests.doors.test_cli import Shell, filled, shell
 from tests.flows.world import context_at
 
 __all__ = ["filled", "shell"]
@@ -20,9 +20,6 @@ def test_a_manifest_needs_a_file(filled: Shell, tmp_path: Path) -> None:
     code, _out, err = filled("export", "-", "--manifest")
     assert code == 1
     assert "must be a file" in err
-    (tmp_path / "taken.zip").write_bytes(b"mine")
-    error(filled("export", tmp_path / "taken.zip", "--manifest", "--json"), 1, "invalid_input")
-    assert (tmp_path / "taken.zip").read_bytes() == b"mine"
 
 
 def test_the_words_name_each_hash(filled: Shell, tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, MutableMapping
-from pathlib import Path
+from collections.abc import MutableMapping
 from typing import Any
 
 import httpx2
@@ -21,15 +20,11 @@ from core.errors import Denied
 from core.flows import queries
 from core.permissions import authorise
 from core.records.actor import Actor, Grant
-from tests.conformance.qortex_calls import OPERATOR, desk_at
+from tests.conformance.qortex_calls import OPERATOR
+from tests.doors.http.test_qortex import service
 
+__all__ = ["service"]
 ARM = "tool:other:a"
-
-
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with desk_at(tmp_path) as made:
-        yield made
 
 
 class App:
