@@ -59,18 +59,7 @@ plain = st.one_of(
     st.binary(max_size=3),
     st.text(st.characters(exclude_categories=()), max_size=5),
     st.sampled_from(
-        [
-            "",
-            " ",
-            "\0",
-            "\ud83d",
-            "x" * 5_000,
-            "search",
-            "tool:web:fetch",
-            "tool:fs:Read",
-            -1,
-            10**12,
-        ]
+        ["", " ", "\0", "\ud83d", "x" * 5_000, "search", "tool:web:fetch", "tool:fs:Read", -1, 10**12]
     ),
     st.builds(Broken),
     st.builds(object),
@@ -80,45 +69,16 @@ plain = st.one_of(
 )
 names = st.sampled_from(
     [
-        *(
-            "role",
-            "type",
-            "content",
-            "tool_calls",
-            "function",
-            "id",
-            "call_id",
-            "output",
-            "kind",
-            "parts",
-            "text",
-        ),
-        *(
-            "choices",
-            "message",
-            "name",
-            "arguments",
-            "input",
-            "usage",
-            "usage_metadata",
-            "model",
-            "part_kind",
-        ),
-        *("input_tokens", "output_tokens", "total_tokens", "prompt_tokens_details", "cached_tokens"),
-        *("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens", "tool_name", "args"),
+        *("role", "type", "content", "tool_calls", "function", "id", "call_id", "output", "kind", "parts"),
+        *("text", "choices", "message", "name", "arguments", "input", "usage", "usage_metadata", "model"),
+        *("part_kind", "input_tokens", "output_tokens", "total_tokens", "prompt_tokens_details"),
+        *("cached_tokens", "cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"),
+        *("tool_name", "args"),
     ]
 )
 words = st.sampled_from(
     [
-        "assistant",
-        "user",
-        "tool",
-        "ai",
-        "tool_use",
-        "tool_result",
-        "text",
-        "x_call",
-        "x_call_output",
+        *("assistant", "user", "tool", "ai", "tool_use", "tool_result", "text", "x_call", "x_call_output"),
         "response",
     ]
 )

@@ -38,7 +38,6 @@ from tests.formats.builders import Session, lines, reply, text, tool, trajectory
 from tests.store.worlds import part_line
 
 A = "tool:other:a"
-GONE = {"run": "gone"}
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,10 @@ def tau_bench(records: list[Any]) -> bytes:
     return json.dumps(records).encode()
 
 
+def reward_line(uid: str, observation: str, arm: str = A, **more: object) -> dict[str, object]:
+    return {"kind": "reward", "id": uid, "arm": arm, "observation": observation, **more}
+
+
 def synthetic() -> Iterator[Growing]:
     records = [
         trajectory([user("hi"), reply("ok", "find"), user("go"), reply("done", *"book"[:n])], task=n)
@@ -138,42 +141,14 @@ def synthetic() -> Iterator[Growing]:
             "token_cost": 9,
             "prior": {"alpha_micro": 5, "beta_micro": 7},
         },
-        {
-            "kind": "reward",
-            "id": "x1",
-            "arm": "tool:other:a",
-            "observation": "feedback",
-            "reward": 0.25,
-            "at_ms": START_MS,
-        },
+        reward_line("x1", "feedback", reward=0.25, at_ms=START_MS),
         {"kind": "reset", "id": "x2", "arms": ["tool:other:a"], "target": "prior"},
-        {
-            "kind": "reward",
-            "id": "x3",
-            "arm": "tool:other:a",
-            "observation": "correction",
-            "reward": 0.5,
-            "context": {"run": "r1"},
-            "at_ms": START_MS + 5,
-        },
-        {
-            "kind": "reward",
-            "id": "x4",
-            "arm": "file:workspace:n",
-            "observation": "carried",
-            "success_micro": 2_500_000,
-            "failure_micro": 500_000,
-            "pulls": 3,
-            "at_ms": START_MS + 9,
-        },
-        {
-            "kind": "reward",
-            "id": "x5",
-            "arm": "tool:other:a",
-            "observation": "feedback",
-            "reward": 0,
-            "undone": True,
-        },
+        reward_line("x3", "correction", reward=0.5, context={"run": "r1"}, at_ms=START_MS + 5),
+        reward_line(
+            *("x4", "carried", "file:workspace:n"),
+            **{"success_micro": 2_500_000, "failure_micro": 500_000, "pulls": 3, "at_ms": START_MS + 9},
+        ),
+        reward_line("x5", "feedback", reward=0, undone=True),
         {"kind": "reset", "id": "x6", "arms": ["skill:b:main"], "undone": True},
         part_line("x7", "tool:other:a", 700_000),
         part_line("x8", "tool:other:a", 400_000, run="r1"),
@@ -622,14 +597,7 @@ def test_what_a_person_chose_here_is_not_overruled_by_a_file(context: Context, t
         lines(
             [
                 {"armscope": 1, "kind": "learner", "name": "x"},
-                {
-                    "kind": "reward",
-                    "id": "1",
-                    "arm": A,
-                    "observation": "feedback",
-                    "reward": 1,
-                    "context": GONE,
-                },
+                reward_line("1", "feedback", reward=1, context={"run": "gone"}),
             ]
         ),
     ],
