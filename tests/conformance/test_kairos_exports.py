@@ -197,9 +197,7 @@ _PREFERRED: Final = (
         lambda case: _chosen_by(case) == rules.RECOMPUTED,
     ),
     Deviation(
-        rules.CASELESS,
-        "A layer was named in two ways.",
-        lambda case: _chosen_by(case) == rules.CASELESS,
+        rules.CASELESS, "A layer was named in two ways.", lambda case: _chosen_by(case) == rules.CASELESS
     ),
 )
 

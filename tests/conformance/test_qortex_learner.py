@@ -40,14 +40,8 @@ State = dict[str, float]
 Answer = Any  # whatever JSON can hold
 
 RULES: Final = {
-    "contexts": (
-        rules.ONE_POSTERIOR,
-        "A reward given with a context would go where nobody reads.",
-    ),
-    "decay": (
-        rules.ANY_ORDER,
-        "A posterior that decays depends on when each fact came.",
-    ),
+    "contexts": (rules.ONE_POSTERIOR, "A reward given with a context would go where nobody reads."),
+    "decay": (rules.ANY_ORDER, "A posterior that decays depends on when each fact came."),
     "credit": (
         rules.OBSERVED_ONLY,
         "Parameters are moved by observations only, never by a difference that may be negative.",
@@ -58,15 +52,9 @@ RULES: Final = {
     ),
     "zero": (rules.NUMBER_FIRST, "qortex takes a reward of 0 for a missing one."),
     "neither": (rules.ACCEPTED, "qortex takes silence for a rejection."),
-    "outcome": (
-        rules.OUTCOMES,
-        "Another word is refused, where qortex takes it for a rejection.",
-    ),
+    "outcome": (rules.OUTCOMES, "Another word is refused, where qortex takes it for a rejection."),
     "unknown": (rules.KNOWN_ARMS, "So is a reset of one; qortex counts 0."),
-    "nothing": (
-        rules.NO_SILENT_RESET,
-        "A reset with no arm in scope is refused; qortex answers 0.",
-    ),
+    "nothing": (rules.NO_SILENT_RESET, "A reset with no arm in scope is refused; qortex answers 0."),
     "kept": (
         rules.NOTHING_DELETED,
         "An arm that was reset stays listed, at Beta(1,1) and zero pulls; qortex forgets it.",

@@ -146,10 +146,7 @@ def _as_qortex(asked: Asked, n_draws: int, rng: np.random.Generator) -> dict[str
     draws = rng.beta(asked.alpha[rest], asked.beta[rest], size=(n_draws - n_baseline, len(rest)))
     baseline, selected = (
         _packed(
-            asked,
-            np.hstack((np.tile(ahead, (len(order), 1)), rest[order])),
-            k=asked.k,
-            n_ahead=len(ahead),
+            asked, np.hstack((np.tile(ahead, (len(order), 1)), rest[order])), k=asked.k, n_ahead=len(ahead)
         )
         for order in (_shuffled(len(rest), n_baseline, rng), np.argsort(-draws, axis=1))
     )

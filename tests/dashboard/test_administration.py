@@ -285,10 +285,7 @@ def making_button(page: AppTest) -> str:
 
 
 def test_a_new_secret_is_shown_once_and_is_then_nowhere(
-    open_page: Open,
-    database: Path,
-    quick: Callable[[], None],
-    caplog: pytest.LogCaptureFixture,
+    open_page: Open, database: Path, quick: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     context = context_at(database)
     caplog.set_level(logging.DEBUG)
@@ -439,18 +436,10 @@ def test_older_rows_are_a_page_on_and_none_is_left_out(open_page: Open, database
 
 @pytest.mark.parametrize(
     ("of", "options"),
-    [
-        ("acts", ["--action", "undo"]),
-        ("installation", ["--installation"]),
-        ("refused", ["--denials"]),
-    ],
+    [("acts", ["--action", "undo"]), ("installation", ["--installation"]), ("refused", ["--denials"])],
 )
 def test_the_files_are_those_that_the_command_line_writes(
-    open_page: Open,
-    database: Path,
-    request: pytest.FixtureRequest,
-    of: str,
-    options: list[str],
+    open_page: Open, database: Path, request: pytest.FixtureRequest, of: str, options: list[str]
 ) -> None:
     context = world(database, HOSTILE, 5)
     for number in range(3):

@@ -257,11 +257,7 @@ def test_what_becomes_a_row_can_be_narrowed(open_page: Open, database: Path) -> 
     page.button(key="make training").click().run()
     check(page)
     assert any("No training file was made" in text for text in texts(page))
-    asked = {
-        "training": "Pairs",
-        "training_pairing": "Same layer",
-        "training_raters": ["mara", "<b>x</b>"],
-    }
+    asked = {"training": "Pairs", "training_pairing": "Same layer", "training_raters": ["mara", "<b>x</b>"]}
     page = open_page("data", **asked, training_secrets="true", training_layers=layer_uid(1))
     assert page.button_group(key="training_pairing").value == "layer"
     assert page.multiselect(key="training_raters").value == ["mara", "<b>x</b>"]

@@ -343,8 +343,7 @@ def test_models_are_compared_on_the_same_tasks(open_page: Open, database: Path) 
 def test_models_without_a_difference_are_named_or_counted(open_page: Open, database: Path) -> None:
     wins = {"a": (0, 2), "b": (1, 3), "c": (0, 1), "d": (2, 3)}
     context = tell(
-        database,
-        *(attempt(n, wins=n % 4 in wins[name], model=name) for name in wins for n in range(20)),
+        database, *(attempt(n, wins=n % 4 in wins[name], model=name) for name in wins for n in range(20))
     )
     page = open_page("environment", environment="sums", compared=["a", "b"])
     (line,) = contest(queries.compare(context, "sums", models=["a", "b"]))

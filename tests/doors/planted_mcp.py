@@ -10,11 +10,7 @@ import os
 import sys
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import (
-    CreateMessageRequestParams,
-    SamplingMessage,
-    TextContent,
-)
+from mcp_types import CreateMessageRequestParams, SamplingMessage, TextContent
 
 NAME = sys.argv[1] if len(sys.argv) > 1 else "planted"
 server = MCPServer(NAME, instructions=f"Use {NAME} well.")

@@ -207,9 +207,7 @@ def test_a_trace_without_a_root_becomes_a_run_though_nobody_sends_more(desk: Des
     assert [row.state for row in traces(desk.context)] == ["rootless"]
 
 
-def test_what_holds_is_found_anew_only_where_something_was_recorded_or_time_has_passed(
-    desk: Desk,
-) -> None:
+def test_what_holds_is_found_anew_only_where_something_was_recorded_or_time_has_passed(desk: Desk) -> None:
     """A queue that becomes overdue by the clock alone is found within ten minutes."""
     found = Alarms()
     add_queue(desk.context, "W", due_days=1)

@@ -386,8 +386,7 @@ def test_retries_leave_the_random_numbers_of_the_agent_alone() -> None:
 
 
 ARMS = st.dictionaries(
-    st.sampled_from([*DEFAULT_SEEDS, *(f"skill:s{number}:main" for number in range(20))]),
-    st.integers(0, 300),
+    st.sampled_from([*DEFAULT_SEEDS, *(f"skill:s{number}:main" for number in range(20))]), st.integers(0, 300)
 )
 
 
@@ -743,10 +742,7 @@ def test_an_endless_answer_ends(coding: str, tmp_path: Path) -> None:
         ends.put(n_mib)
 
     with receiving(answered) as (port, _):
-        with (
-            Client(f"http://127.0.0.1:{port}", spool=tmp_path, **QUICK) as client,
-            client.run(TOOLS) as run,
-        ):
+        with Client(f"http://127.0.0.1:{port}", spool=tmp_path, **QUICK) as client, client.run(TOOLS) as run:
             assert run.selection.run_class == "fallback"
         assert ends.get(timeout=20) < 100
 

@@ -125,10 +125,7 @@ def test_settings_are_said_as_they_are_set(filled: Shell) -> None:
     said = filled("settings", "set", "meta_tools", '["message", "say"]')[1]
     assert said.startswith('meta_tools: ["message"] -> ["message","say"].')
     code, _, problem = filled("settings", "set", "phase", "Passive")
-    assert (code, problem.splitlines()[0]) == (
-        1,
-        "error: phase must be active or passive, got 'Passive'.",
-    )
+    assert (code, problem.splitlines()[0]) == (1, "error: phase must be active or passive, got 'Passive'.")
     problem = filled("settings", "set", "priors", '{"tool": 5}')[2]
     assert "priors.tool must be" in problem
 

@@ -26,11 +26,7 @@ def old(filled: Shell, tmp_path: Path) -> Shell:
 def test_on_a_terminal_it_shows_what_is_lost_and_asks(old: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     code, out, _ = old("compact", "--keep-days", "365")
-    assert (code, "imports that can't" in out, "this can't be undone" in out) == (
-        1,
-        True,
-        True,
-    )
+    assert (code, "imports that can't" in out, "this can't be undone" in out) == (1, True, True)
     assert len(document(old("runs", "--json"))) == 3
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     code, out, _ = old("compact", "--keep-days", "365")
@@ -39,12 +35,7 @@ def test_on_a_terminal_it_shows_what_is_lost_and_asks(old: Shell, monkeypatch: p
 
 
 def test_what_lists_and_compares_runs_names_those_that_are_gone(old: Shell) -> None:
-    listing = (
-        ("runs",),
-        ("sessions",),
-        ("compare", "--a", "run=r1", "--b", "run=r2"),
-        ("status",),
-    )
+    listing = (("runs",), ("sessions",), ("compare", "--a", "run=r1", "--b", "run=r2"), ("status",))
     for line in listing:
         assert "compact deleted" not in old(*line)[1]
     answer = document(old("compact", "--keep-days", "365", "--shrink", "--yes", "--json"))

@@ -442,10 +442,7 @@ async def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
             message = json.loads(await peer.line())
             assert message["method"] in {"notifications/unknown", "notifications/x"}, "nothing forged"
             unknown += message["method"] == "notifications/unknown"
-        assert json.loads((await peer.call("say", x=1))["result"]["content"][0]["text"]) == [
-            "a",
-            {"x": 1},
-        ]
+        assert json.loads((await peer.call("say", x=1))["result"]["content"][0]["text"]) == ["a", {"x": 1}]
         peer.send(id=asked["id"], result={"for": "a"})
         assert (await peer.answer(50))["result"]["came"] == {"for": "a"}
         assert [one for one in peer.others if "forged" in str(one) or "cancel" in str(one)] == []
@@ -500,10 +497,7 @@ async def test_several_servers_are_one(tmp_path: Path) -> None:
         assert {"a_say", "b_say", "c_d_say", "only_a", "only_b", "only_c.d"} < set(tools)
         assert len(tools) == len(set(tools)) == 18
         for name, of in {"a_say": "a", "b_say": "b", "c_d_say": "c.d", "only_b": "b"}.items():
-            assert json.loads((await peer.call(name, x=1))["result"]["content"][0]["text"]) == [
-                of,
-                {"x": 1},
-            ]
+            assert json.loads((await peer.call(name, x=1))["result"]["content"][0]["text"]) == [of, {"x": 1}]
         assert "Unknown tool" in (await peer.call("say_what"))["error"]["message"]
         assert [one["uri"] for one in (await peer.ask("resources/list"))["result"]["resources"]] == [
             "x://a",

@@ -50,17 +50,8 @@ RESPONSE = {
     "model": "large-2026-01-31",
     "output": [
         {"type": "reasoning", "summary": []},
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "Let me see."}],
-        },
-        {
-            "type": "function_call",
-            "call_id": "1",
-            "name": "search",
-            "arguments": json.dumps(ARGUMENTS),
-        },
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me see."}]},
+        {"type": "function_call", "call_id": "1", "name": "search", "arguments": json.dumps(ARGUMENTS)},
     ],
     "usage": {
         "input_tokens": 130,

@@ -84,7 +84,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "lint": ["episodes", "lint", "sums"],
     "compare": ["episodes", "compare", "sums", "--models", "large", "small"],
     "preview_declare": [
-        *("episodes", "declare", "sums", "--scale", "0", "2", "--threshold", "1.5", "--preview"),
+        *("episodes", "declare", "sums", "--scale", "0", "2", "--threshold", "1.5", "--preview")
     ],
     "declare": ["episodes", "declare", "sums", "--scale", "0", "2", "--threshold", "1.5"],
     "credit_episode": ["episodes", "credit", "sums/1", "--rule", "equal", "--yes"],

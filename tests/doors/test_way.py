@@ -98,13 +98,7 @@ def way_of(context: Context, journey: str) -> Way:
                 at_desk(context),
                 MARA,
                 "reward",
-                {
-                    "uri": LAYER,
-                    "outcome": "success",
-                    "score": 0.9,
-                    "rater": "mara",
-                    "rubric_version": "v1",
-                },
+                {"uri": LAYER, "outcome": "success", "score": 0.9, "rater": "mara", "rubric_version": "v1"},
             ).document
             is not None
         ),

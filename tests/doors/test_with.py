@@ -151,8 +151,7 @@ def test_skills_in_use_stay_before_those_that_no_session_loads(world: World) -> 
         loaded = (skill_key("beta" if number % 2 else "gamma"),)
         inventory = Inventory(kind="declared", arms=(), named=arms)
         record(
-            context,
-            Run(uid=f"r{number}", inventory=inventory, loaded=loaded, calls=(Call(name="Skill"),)),
+            context, Run(uid=f"r{number}", inventory=inventory, loaded=loaded, calls=(Call(name="Skill"),))
         )
     before = posteriors(context)
     change(context, "k", 12)

@@ -59,7 +59,7 @@ def test_a_sender_is_one_member_until_somebody_takes_it_back(context: Context) -
     assert [one.member for one in senders(context)] == ["ann"], "with the member go the senders"
     entries = audit(context, installation=True).entries
     assert [one.action for one in entries if one.action.startswith("sender")] == [
-        *("sender_add", "sender_remove", "sender_add", "sender_add", "sender_add"),
+        *("sender_add", "sender_remove", "sender_add", "sender_add", "sender_add")
     ]
     assert "U2" not in repr(entries), "whoever is called so elsewhere stands in no audit"
 

@@ -14,13 +14,7 @@ from typing import Final
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    MultipleResults,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import Bundle, MultipleResults, invariant, multiple, rule
 
 from core.errors import InvalidInput, NotApplicable, NotFound
 from core.flows import queries

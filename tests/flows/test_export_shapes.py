@@ -22,10 +22,7 @@ from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.reward import reward
 from core.flows.undo import undo
-from core.formats.openclaw_shape import (
-    Observed,
-    observations_as_csv,
-)
+from core.formats.openclaw_shape import Observed, observations_as_csv
 from core.records.cells import defused
 from core.records.ledger_lines import RewardContext
 from tests.flows.world import context_at, run_of

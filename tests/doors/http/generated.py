@@ -74,10 +74,7 @@ def generate(
 
     @seed(SEED)
     @settings(
-        max_examples=n_cases,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
+        max_examples=n_cases, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case: Asked) -> None:

@@ -169,10 +169,7 @@ def test_programs_notice_no_difference(command: tuple[str, ...], context: Contex
         # An undo through one is one, and a revoked token is none at both.
         assert [
             answer["undone"] for _, answer, _ in client.both("POST", f"{AT}/undo", {"act_id": "reward-1"})
-        ] == [
-            "reward-1",
-            "reward-1",
-        ]
+        ] == ["reward-1", "reward-1"]
         token = create_token(context, "short", ("read",))
         other = Behind(int(client.url.rpartition(":")[2]), token.secret)
         assert [status for status, _, _ in other.both("GET", f"{AT}/status")] == [200, 200]

@@ -18,11 +18,7 @@ from tests.conformance.environments import alone, python_with
 from tests.doors.examples import ARM
 from tests.doors.http.test_served import served
 
-PACKAGES: Final = (
-    "openapi-python-client==0.29.1",
-    "openapi-spec-validator==0.9.0",
-    "mypy==2.4.1",
-)
+PACKAGES: Final = ("openapi-python-client==0.29.1", "openapi-spec-validator==0.9.0", "mypy==2.4.1")
 _PATIENCE_S: Final = 600
 _CONFIG: Final = (
     guide.path_of("http").read_text("utf-8").partition("config.yml`:\n\n```\n")[2].partition("```")[0]

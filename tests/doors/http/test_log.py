@@ -246,12 +246,7 @@ def _full(*, is_waited_for: bool) -> int:
 
 @pytest.mark.parametrize(
     "descriptor",
-    [
-        lambda: None,
-        _closed,
-        lambda: _full(is_waited_for=True),
-        lambda: _full(is_waited_for=False),
-    ],
+    [lambda: None, _closed, lambda: _full(is_waited_for=True), lambda: _full(is_waited_for=False)],
     ids=["none", "closed", "full", "full without waiting"],
 )
 def test_a_log_that_takes_nothing_stops_no_request(

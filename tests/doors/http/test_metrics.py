@@ -171,10 +171,7 @@ def test_the_arms_with_most_pulls_have_labels_and_the_others_are_counted(
     create_learner(context, "sales")
     many = Inventory(kind="declared", arms=tuple(Arm(key=f"tool:many:{n:03}") for n in range(600)))
     record(other, run_of("all", inventory=many, calls=["000"]))
-    record_all(
-        other,
-        [run_of(f"r{n}", inventory=replace_arms(many, n), calls=["000"]) for n in range(5)],
-    )
+    record_all(other, [run_of(f"r{n}", inventory=replace_arms(many, n), calls=["000"]) for n in range(5)])
     families = told(asking)
     labelled = [
         (sample.labels["learner"], sample.labels["arm_id"])

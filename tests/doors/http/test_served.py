@@ -24,9 +24,7 @@ from core import Client, Learner, open_learner
 from core.client import Unreachable
 from core.doors.http.serving import doors
 from core.doors.service import Service
-from core.errors import (
-    InvalidInput,
-)
+from core.errors import InvalidInput
 from core.flows.audit import denials
 from core.flows.context import Context
 from tests.bench.servers import free_port, wait_for
@@ -91,11 +89,7 @@ def test_files_go_over_the_wire_as_they_are(tmp_path: Path) -> None:
         assert theirs_made.rows == ours_made.rows > 0
         assert (tmp_path / "theirs.jsonl").read_bytes() == (tmp_path / "ours.jsonl").read_bytes()
         manifests = [
-            {
-                **json.loads((tmp_path / f"{name}.jsonl.manifest.json").read_text()),
-                "made_at": "",
-                "file": "",
-            }
+            {**json.loads((tmp_path / f"{name}.jsonl.manifest.json").read_text()), "made_at": "", "file": ""}
             for name in ("ours", "theirs")
         ]
         assert manifests[0] == manifests[1]
