@@ -116,11 +116,6 @@ def test_reward(filled: Shell) -> None:
     assert document(filled("reward", "skill:new:main", "--create", "--json"))["pulls"] == 1
 
 
-def test_what_was_rounded_is_said(filled: Shell) -> None:
-    assert "(feedback, rounded to millionths)" in filled("reward", A, "0.123456789")[1]
-    assert "rewarded 0.25 (feedback);" in filled("reward", A, "0.25")[1]
-
-
 def test_settings_are_said_as_they_are_set(filled: Shell) -> None:
     said = filled("settings", "set", "meta_tools", '["message", "say"]')[1]
     assert said.startswith('meta_tools: ["message"] -> ["message","say"].')
@@ -460,6 +455,8 @@ def test_a_summary_starts_without_the_slow_part_of_scipy(filled: Shell, tmp_path
 
 def test_what_a_person_reads_names_the_way_back(filled: Shell, tmp_path: Path) -> None:
     assert "armscope undo reward-1" in filled("reward", A, "1")[1]
+    assert "(feedback, rounded to millionths)" in filled("reward", A, "0.123456789")[1]
+    assert "rewarded 0.25 (feedback);" in filled("reward", A, "0.25")[1]
     assert "armscope undo reset-1" in filled("reset", "--yes")[1]
     assert "armscope undo undo-1" in filled("undo", "reward-1")[1]
     assert "armscope undo setting-1" in filled("settings", "set", "k", "3")[1]
@@ -538,16 +535,21 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
         assert b"Exception ignored" not in problem
 
 
-@pytest.mark.parametrize(("value", "shown"), [("1.0000001", "got 1.0000001"), ("-0.0000001", "got -1e-07")])
-def test_a_reward_that_is_just_outside_is_shown_as_it_was_given(
-    filled: Shell, value: str, shown: str
+WRONG_NUMBERS: list[tuple[list[str], int, str, str]] = [
+    (["--", "1.0000001"], 1, "invalid_reward", "got 1.0000001"),
+    (["--", "-0.0000001"], 1, "invalid_reward", "got -1e-07"),
+    *(([value], 2, "usage", f"got {value!r}") for value in ("1_0", "0_1", "abc", "")),
+    *(([value], 2, "usage", f"can't be negative, got {value}") for value in ("-1", "-.5", "-0.1")),
+]
+
+
+@pytest.mark.parametrize(("value", "code", "kind", "shown"), WRONG_NUMBERS)
+def test_a_number_that_is_no_reward_is_shown_as_it_was_given(
+    filled: Shell, value: list[str], code: int, kind: str, shown: str
 ) -> None:
-    assert shown in error(filled("reward", A, "--json", "--", value), 1, "invalid_reward")["error"]
-
-
-@pytest.mark.parametrize("value", ["1_0", "0_1", "abc", ""])
-def test_what_is_no_number_to_people_is_none_here(filled: Shell, value: str) -> None:
-    assert f"got {value!r}" in error(filled("reward", A, value, "--json"), 2, "usage")["error"]
+    answer = error(filled("reward", A, "--json", *value), code, kind)["error"]
+    assert shown in answer
+    assert "No such option" not in answer
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])

@@ -1,4 +1,4 @@
-"""Rewards on the command line: a table or a whole run as one act; a bad line is named, and then nothing is done."""
+"""Rewards and queues on the command line: what is read of files and options; a bad line makes nothing."""
 
 from __future__ import annotations
 
@@ -90,9 +90,25 @@ def test_what_does_not_go_together_is_a_wrong_command_line(filled: Shell, line: 
     assert found["error"]
 
 
-@pytest.mark.parametrize("value", ["-1", "-.5", "-0.1"])
-def test_a_negative_reward_is_named_as_a_value(filled: Shell, value: str) -> None:
-    code, _, err = filled("reward", A, value)
-    assert code == 2
-    assert f"can't be negative, got {value}" in err
-    assert "No such option" not in err
+# Queues
+
+
+def test_known_answers_come_by_option_and_from_a_file(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "known.txt"
+    file.write_text(f"\nr2, {A}, failure\n", encoding="utf-8")
+    line = ["queue", "add", "Checked", "--source", "filter", "--about", "arm"]
+    made = document(filled(*line, "--control", "r1, success", "--controls", str(file), "--json"))
+    assert made["n_controls"] == 2
+    (row,) = document(filled("queue", "list", "--json"))
+    assert row["progress"]["total"] == made["n_items"], "nothing tells how many of the items are checks"
+    assert "and 1 with a known answer" in "".join(filled(*line, "--control", "r1, success")[1:])
+
+
+def test_a_known_answer_that_cannot_be_read_makes_no_queue(filled: Shell, tmp_path: Path) -> None:
+    line = ["queue", "add", "Checked", "--source", "filter", "--json"]
+    for wrong in (["--control", "r1, Success"], ["--controls", str(tmp_path / "none.txt")]):
+        assert document(filled(*line, *wrong), code=1)["code"] == "invalid_input"
+    assert document(filled(*line, "--control", "r9, success"), code=1)["code"] == "unknown_run"
+    never = [*line, "--control", "r1, success", "--repeats", "0"]
+    assert document(filled(*never), code=1)["code"] == "invalid_input"
+    assert document(filled("queue", "list", "--json")) == []

@@ -88,25 +88,6 @@ def test_a_reward_is_given_and_taken_back(come: Come, changing: Served) -> None:
     visit.until(lambda: changing.posteriors() == before)
 
 
-def test_a_type_is_reset_by_a_typed_phrase(come: Come, changing: Served) -> None:
-    before = changing.posteriors()
-    visit = come(changing).open("reset")
-    typist = Typist(visit)
-    typist.tab_to("Type", tag="input")
-    typist.press("ArrowDown", "Enter")
-    expect(visit.title()).to_contain_text("Reset 1 skill")
-    typist.tab_to("Reason", tag="input")
-    typist.press("ArrowDown", "Enter")
-    typist.tab_to("Type", tag="input")
-    typist.type("reset 1 arm")
-    typist.tab_to("Reset 1 arm")
-    typist.press("Enter")
-    visit.until(lambda: changing.posteriors()["skill:review:main"] == (1.0, 1.0, 0))
-    typist.tab_to("Keys", back=True)
-    typist.press("u")
-    visit.until(lambda: changing.posteriors() == before)
-
-
 def test_two_spans_are_chosen_and_compared(come: Come, served: Served) -> None:
     visit = come(served).open("compare", compare_by="Spans")
     typist = Typist(visit)
