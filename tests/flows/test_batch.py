@@ -156,10 +156,15 @@ def test_numbers_of_a_file_are_those_that_are_named(context: Context) -> None:
     assert list(refused.value.lines) == [9]
 
 
-@pytest.mark.parametrize("n_lines", [0, MAX_BATCH + 1])
-def test_a_batch_that_is_empty_or_too_long_is_refused(context: Context, n_lines: int) -> None:
-    with pytest.raises(InvalidInput, match="10,000"):
-        reward_batch(context, [BatchLine(arm=A, value=1.0)] * n_lines)
+def test_a_batch_that_is_empty_or_too_long_and_a_key_without_room_for_lines_are_refused(
+    context: Context,
+) -> None:
+    for n_lines in (0, MAX_BATCH + 1):
+        with pytest.raises(InvalidInput, match="10,000"):
+            reward_batch(context, [BatchLine(arm=A, value=1.0)] * n_lines)
+    reward_batch(context, TABLE, key="k" * 194)
+    with pytest.raises(InvalidInput, match="194"):
+        reward_batch(context, TABLE, key="k" * 195)
 
 
 def test_ten_thousand_are_one_act_and_one_undo(context: Context) -> None:
@@ -215,26 +220,6 @@ def test_only_referenced_arms_are_rewarded_beside_what_was_observed(context: Con
     assert {one.arm: one for one in queries.posteriors(context)}[A].alpha == after[A].alpha
 
 
-def test_sixty_thumbs_move_the_used_arm_alone(context: Context) -> None:
-    """The others stay as they are, bit for bit."""
-    for number in range(60):
-        record(context, run_of(f"seen-{number}"))
-    before = {one.arm: one for one in queries.posteriors(context)}
-    ups = [reward_run(context, f"seen-{number}", 1.0).id for number in range(60)]
-    up = {one.arm: one for one in queries.posteriors(context)}
-    assert up[A].mean > before[A].mean
-    for act in ups:
-        undo(context, str(act))
-    for number in range(60):
-        reward_run(context, f"seen-{number}", outcome="rejected")
-    down = {one.arm: one for one in queries.posteriors(context)}
-    assert down[A].mean < before[A].mean
-    assert (up[A].alpha - before[A].alpha, down[A].beta - before[A].beta) == (60.0, 60.0)
-    for arm in (B, C):
-        assert up[arm] == down[arm] == before[arm]
-    assert queries.verify(context).clean
-
-
 def test_a_correction_of_a_run_replaces_what_was_observed(context: Context) -> None:
     before = {one.arm: one for one in queries.posteriors(context)}
     answer = reward_run(context, "run-1", 0.0, correct=True)
@@ -266,14 +251,11 @@ def test_by_step_the_called_tools_are_rewarded(context: Context) -> None:
     assert {one.arm for one in reward_run(context, "both", 1.0).rewards} == {A, "skill:review:main"}
 
 
-def test_a_rule_that_is_unknown_is_refused(context: Context) -> None:
-    with pytest.raises(InvalidInput, match="referenced, equal, step"):
-        reward_run(context, "run-1", 1.0, rule="all")  # type: ignore[arg-type]
-
-
-def test_a_run_that_is_not_there_or_empty_is_refused(context: Context) -> None:
+def test_a_run_that_is_not_there_or_empty_and_an_unknown_rule_are_refused(context: Context) -> None:
     record(context, run_of("bare", arms=()))
     before = everything(context)
+    with pytest.raises(InvalidInput, match="referenced, equal, step"):
+        reward_run(context, "run-1", 1.0, rule="all")  # type: ignore[arg-type]
     with pytest.raises(UnknownRun):
         reward_run(context, "nowhere", 1.0)
     with pytest.raises(NotApplicable):
@@ -348,12 +330,6 @@ def test_a_key_stands_for_one_batch(context: Context, other: Sequence[BatchLine]
     assert everything(context) == before
 
 
-def test_a_key_must_leave_room_for_the_lines(context: Context) -> None:
-    reward_batch(context, TABLE, key="k" * 194)
-    with pytest.raises(InvalidInput, match="194"):
-        reward_batch(context, TABLE, key="k" * 195)
-
-
 def test_keys_travel_and_the_batch_counts_once_elsewhere_too(context: Context, tmp_path: Path) -> None:
     first = reward_batch(context, TABLE, key="k")
     export_file(context, tmp_path / "all.jsonl")
@@ -364,6 +340,8 @@ def test_keys_travel_and_the_batch_counts_once_elsewhere_too(context: Context, t
     assert beliefs(other) == before == beliefs(context)
     export_file(other, tmp_path / "again.jsonl")
     assert b"rewards-" not in (tmp_path / "again.jsonl").read_bytes()
+    with pytest.raises(UnknownAct, match="rewards-1"):
+        undo(other, "rewards-1")  # imported rewards are no batch
 
 
 # Taking back
@@ -401,11 +379,6 @@ def test_one_id_takes_all_of_it_back_and_forth(context: Context) -> None:
     assert beliefs(context) == before
 
 
-def test_any_of_its_rewards_names_the_batch(context: Context) -> None:
-    answer = reward_batch(context, TABLE)
-    assert undo(context, "rewards-3").undone == answer.id
-
-
 def test_a_reward_of_it_can_be_taken_back_alone_first(context: Context) -> None:
     answer = reward_batch(context, TABLE)
     given = beliefs(context)
@@ -422,6 +395,7 @@ def test_taking_back_is_foretold(context: Context) -> None:
     before = everything(context)
     preview = queries.preview_undo(context, answer.id)
     assert everything(context) == before
+    assert undo(context, "rewards-3").undone == answer.id, "any of its rewards names the batch"
     assert preview.n_pulls[0] - preview.n_pulls[1] == 3
     assert {arm.key for arm in preview.moved} == {A, B}
 
@@ -445,12 +419,3 @@ def test_an_id_that_names_no_batch_is_refused(context: Context, act: str) -> Non
     reward(context, A, 1.0)
     with pytest.raises(UnknownAct):
         undo(context, act)
-
-
-def test_what_an_import_told_is_no_batch(context: Context, tmp_path: Path) -> None:
-    reward_batch(context, TABLE)
-    export_file(context, tmp_path / "all.jsonl")
-    other = context_at(tmp_path / "b.db")
-    import_files(other, [tmp_path / "all.jsonl"])
-    with pytest.raises(UnknownAct, match="rewards-1"):
-        undo(other, "rewards-1")

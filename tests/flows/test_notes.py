@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.errors import ArmscopeError, Conflict, InvalidInput, UnknownArm
+from core.errors import ArmscopeError, Conflict, InvalidInput
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_file
@@ -86,13 +86,6 @@ def test_a_note_says_something_and_not_too_much(context: Context, text: str) -> 
     with pytest.raises(InvalidInput, match=r"1 to 2,000 characters"):
         note(context, A, text)
     assert said(context) == []
-
-
-def test_a_note_about_nobody_is_refused_with_near_matches(context: Context) -> None:
-    with pytest.raises(UnknownArm, match="Did you mean tool:other:a"):
-        note(context, "tool:othr:a", "hm")
-    with pytest.raises(InvalidInput):
-        note(context, A, "hm", key="")
 
 
 def told(context: Context) -> list[Note]:

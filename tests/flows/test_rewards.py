@@ -82,16 +82,15 @@ def test_a_reward_is_one_more_pull(context: Context, value: float) -> None:
     )
 
 
-def test_neither_number_nor_outcome_is_accepted_and_a_number_wins(context: Context) -> None:
+def test_a_value_is_rounded_and_goes_before_an_outcome(context: Context) -> None:
     assert reward(context, A).reward == 1
     assert reward(context, A, outcome="partial").reward == 0.5
     assert reward(context, A, 0.0, outcome="accepted").reward == 0
-
-
-def test_a_finer_reward_is_rounded_and_says_so(context: Context) -> None:
     answer = reward(context, A, 1 / 3)
     assert (answer.reward, answer.rounded) == (0.333333, True)
     assert not reward(context, A, 0.333333).rounded
+    assert reward(context, A, 1, key="k") == reward(context, A, 1.0, key="k")
+    assert reward(context, A, 0, key="z") == reward(context, A, -0.0, key="z")
 
 
 @pytest.mark.parametrize("value", [1.7, -0.1, math.nan, math.inf, True])
@@ -100,21 +99,10 @@ def test_a_reward_outside_changes_nothing(context: Context, value: float) -> Non
     with pytest.raises(InvalidReward) as refused:
         reward(context, A, value)
     assert refused.value.next_step
-    assert everything(context) == before
-
-
-def test_an_unknown_outcome_is_refused(context: Context) -> None:
     typo: Any = "acepted"
     with pytest.raises(InvalidReward, match="accepted, partial, rejected"):
         reward(context, A, outcome=typo)
-
-
-def test_a_reason_and_a_key_have_a_length(context: Context) -> None:
-    wrongs: list[dict[str, Any]] = [{"reason": "x" * 2_001}, {"key": "x" * 201}, {"key": ""}]
-    for wrong in wrongs:
-        with pytest.raises(InvalidInput, match="characters"):
-            reward(context, A, 1.0, **wrong)
-    assert reward(context, A, 1.0, reason="x" * 2_000, key="x" * 200).id == "reward-1"
+    assert everything(context) == before
 
 
 def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(context: Context) -> None:
@@ -135,6 +123,8 @@ def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(context: C
     ]
     assert {said(verb) for verb in reasons} == {"A reason must have at most 2,000 characters, got 2,001."}
     assert {said(verb) for verb in keys} == {"An idempotency key must have 1 to 200 characters, got 0."}
+    assert "got 201" in said(lambda: reward(context, A, 1.0, key="x" * 201))
+    assert reward(context, A, 1.0, reason="x" * 2_000, key="x" * 200).id == "reward-1"
 
 
 def said(verb: Callable[[], object]) -> str:
@@ -214,14 +204,11 @@ def test_a_learner_nobody_recorded_under_is_named(context: Context) -> None:
 # About a run
 
 
-@pytest.mark.parametrize("name", ["run-1", "1", "#1"])
-def test_a_run_is_named_by_uid_or_number(context: Context, name: str) -> None:
-    assert reward(context, A, 0.5, run=name).run == name
-    (row,) = queries.rewards(context)
-    assert (row.run, row.run_no) == ("run-1", 1)
-
-
-def test_a_uid_of_digits_goes_before_a_number(context: Context) -> None:
+def test_a_run_is_named_by_uid_or_number_and_a_uid_of_digits_goes_first(context: Context) -> None:
+    for name in ("run-1", "1", "#1"):
+        assert reward(context, A, 0.5, run=name).run == name
+        row = queries.rewards(context)[0]
+        assert (row.run, row.run_no) == ("run-1", 1)
     record(context, run_of("1"))
     reward(context, A, 0.5, run="1")
     assert queries.rewards(context)[0].run_no == 3
@@ -351,11 +338,6 @@ def test_a_key_is_answered_as_the_first_time_whatever_happened_since(context: Co
     assert reward(context, A, 0.25, reason="x", key="form-1") == first
     assert belief(context) == before
     assert len(queries.rewards(context)) == 2
-
-
-def test_one_and_one_point_zero_are_the_same_content(context: Context) -> None:
-    assert reward(context, A, 1, key="k") == reward(context, A, 1.0, key="k")
-    assert reward(context, A, 0, key="z") == reward(context, A, -0.0, key="z")
 
 
 @pytest.mark.parametrize(
