@@ -65,11 +65,28 @@ def check(page: AppTest) -> None:
 
 
 def at(page: AppTest, name: str) -> AppTest:
-    """The page at an address, be it in the navigation or not."""
+    """Return the page at an address, be it in the navigation or not."""
     page._page_hash = calc_hash(name)
     page.run()
     check(page)
     return page
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    """Press the button with this label, or the first whose label begins so."""
+    exact = [button for button in page.button if button.label == label]
+    next(button for button in (*exact, *page.button) if button.label.startswith(label)).click().run()
+    check(page)
+    return page
+
+
+def labels(page: AppTest) -> list[str]:
+    return [button.label for button in page.button]
+
+
+def is_said(page: AppTest, words: str) -> bool:
+    """Return whether a text on the page has these words, escaped or not."""
+    return any(words.replace("\\", "") in text.replace("\\", "") for text in texts(page))
 
 
 def unfold(page: AppTest, key: str) -> AppTest:

@@ -14,35 +14,29 @@ from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.reward import reward
 from core.flows.undo import undo
-from core.records.arm import Arm
 from core.records.batch import MAX_BATCH, BatchLine
-from core.records.run import Call, Inventory, Run
+from core.records.run import Run
 from dashboard import actions, wording
 from dashboard.widgets.run import judging
-from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
-from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys
+from tests.dashboard.conftest import Open, check, heads, is_said, is_text_only, labels, press
+from tests.dashboard.worlds import (
+    EDIT,
+    HOSTILE,
+    NOON_MS,
+    READ,
+    REVIEW,
+    context_at,
+    inventory,
+    judged_and_talk,
+    keys,
+)
 
-READ, EDIT, REVIEW = "tool:fs:Read", "tool:fs:Edit", "skill:review:main"
 TABLE = "A table"
-
-
-def inventory(*arms: str) -> Inventory:
-    return Inventory(kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in arms))
 
 
 @pytest.fixture
 def context(database: Path) -> Iterator[Context]:
-    """A run whose three arms were judged, and after it one that was only talk."""
-    context = context_at(database)
-    three = inventory(READ, EDIT, REVIEW)
-    read = (Call(name="Read"), Call(name="Read"))
-    record_all(
-        context,
-        [
-            Run(uid="judged", inventory=three, ended_at_ms=NOON_MS, calls=read),
-            Run(uid="talk", inventory=three, ended_at_ms=NOON_MS + 1),
-        ],
-    )
+    context = judged_and_talk(database)
     yield context
     context.store.close()
 
@@ -52,24 +46,9 @@ def judge(page: AppTest, arm: str, outcome: str | None, run: int = 1) -> AppTest
     return page.run()
 
 
-def press(page: AppTest, label: str) -> AppTest:
-    next(button for button in page.button if button.label == label).click()
-    page.run()
-    check(page)
-    return page
-
-
 def later(page: AppTest) -> None:
     """So much later that a click is no second half of a double click."""
     page.session_state[actions._LAST_TAKEN] = ("", 0.0)
-
-
-def labels(page: AppTest) -> list[str]:
-    return [button.label for button in page.button]
-
-
-def is_said(page: AppTest, words: str) -> bool:
-    return any(words in text for text in texts(page))
 
 
 def given(context: Context) -> list[tuple[str, str, float, bool]]:

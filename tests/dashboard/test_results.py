@@ -1,4 +1,4 @@
-"""Results of acts as states at their controls."""
+"""Results of acts as states at their controls; rewards and resets through their pages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.note import note
+from core.flows.reset import reset
+from core.records.reset import REASONS
 from dashboard.widgets.reset import ARM_PX
 from dashboard.widgets.tables import arm_name
 from tests.dashboard.conftest import Open, check, texts, unfold
@@ -45,6 +47,8 @@ def test_a_refusal_is_shown_in_full_at_its_control_until_the_next_act(
     page.button(key="add webhook").click().run()
     (done,) = lines(page)
     assert "receives alerts from now on" in done
+    page.switch_page("app_pages/savings.py").run()
+    assert not lines(page), "it does not follow to another page"
 
 
 def test_a_long_name_fits_its_column_of_the_reset() -> None:
@@ -53,32 +57,7 @@ def test_a_long_name_fits_its_column_of_the_reset() -> None:
     assert 6.6 * len(name) + 16 <= ARM_PX, "px of a character, and the room at its sides"
 
 
-def test_a_reset_is_done_at_its_form_with_its_undo(open_page: Open, context: Context) -> None:
-    before = queries.posteriors(context)
-    page = open_page("reset", scope="Named arms", reset_arm=[ARM])
-    assert page.title[0].value.startswith("Reset ")
-    page.selectbox(key="reset reason").set_value("A bug gave wrong rewards for a while").run()
-    page.text_input(key="reset typed").set_value("reset 1 arm").run()
-    page.button(key="do reset").click().run()
-    check(page)
-    assert any("1 arm reset" in line for line in lines(page))
-    assert "The reset is done" in page.title[0].value
-    assert queries.posteriors(context) != before
-    page.button(key="undo result reset-1").click().run()
-    assert queries.posteriors(context) == before
-    assert any("Undone" in line for line in lines(page))
-    assert "The reset is undone" in page.title[0].value
-
-
-def test_a_result_does_not_follow_to_another_page(open_page: Open, context: Context) -> None:
-    page = open_page("alerts")
-    page.button(key="add webhook").click().run()
-    assert lines(page)
-    page.switch_page("app_pages/savings.py").run()
-    assert not lines(page)
-
-
-def test_a_refused_learner_is_read_at_its_button_and_above_the_page_once_that_is_closed(
+def test_a_refused_learner_is_read_at_its_button_and_above_the_page_and_a_new_one_at_its_button(
     open_page: Open, context: Context
 ) -> None:
     page = unfold(open_page(), "learner popover")
@@ -93,10 +72,7 @@ def test_a_refused_learner_is_read_at_its_button_and_above_the_page_once_that_is
     page.run()
     assert lines(page) == [line]
     assert page.title[0].value
-
-
-def test_a_new_learner_is_named_at_its_button(open_page: Open, context: Context) -> None:
-    page = unfold(open_page(), "learner popover")
+    page = unfold(page, "learner popover")
     page.text_input(key="new learner").set_value("second").run()
     page.button(key="create learner").click().run()
     check(page)
@@ -127,3 +103,53 @@ def test_a_reward_is_done_at_its_button_with_undo_and_next_step(open_page: Open,
     page.button(key="undo result reward-1").click().run()
     assert queries.rewards(context)[0].undone
     assert any("Undone" in one for one in lines(page))
+
+
+@pytest.mark.parametrize("query", [{}, {"scope": "Named arms", "reset_arm": ["tool:fs:t0", "tool:fs:t5"]}])
+def test_a_reset_needs_its_phrase_and_a_reason_and_offers_its_undo(
+    open_page: Open, database: Path, query: dict[str, str | list[str]]
+) -> None:
+    context = world(database, keys(10), 20)
+    before = queries.posteriors(context)
+    page = open_page("reset", **query)
+    assert page.title[0].value.startswith("Reset ")
+    button = page.button(key="do reset")
+    assert button.label == "Reset 2 arms"
+    assert button.disabled
+    page.text_input(key="reset typed").set_value("reset 2 ar").run()
+    assert page.button(key="do reset").disabled
+    page.text_input(key="reset typed").set_value("reset 2 arms").run()
+    assert page.button(key="do reset").disabled
+    assert any("Choose a reason above" in text for text in texts(page))
+    page.selectbox(key="reset reason").set_value(REASONS[1]).run()
+    assert not any("Choose a reason above" in text for text in texts(page))
+    page.button(key="do reset").click().run()
+    check(page)
+    assert [(one.n_arms, one.reason) for one in queries.resets(context)] == [(2, REASONS[1])]
+    assert page.text_input(key="reset typed").value == ""
+    assert any("2 arms reset" in line for line in lines(page))
+    assert "The reset is done" in page.title[0].value
+    assert queries.posteriors(context) != before
+    page.button(key="undo result reset-1").click().run()
+    assert queries.posteriors(context) == before
+    assert queries.resets(context)[0].undone
+    assert any("Undone" in line for line in lines(page))
+    assert "The reset is undone" in page.title[0].value
+
+
+def test_the_preview_is_what_the_reset_does(open_page: Open, database: Path) -> None:
+    context = world(database, keys(10), 20)
+    page = open_page("reset", scope="All arms", target="Each arm’s prior")
+    shown = page.dataframe[0].value
+    reset(context, target="prior")
+    after = queries.belief(context).summary
+    assert [round(value, 6) for value in shown["after"]] == [round(float(value), 6) for value in after.mean]
+    assert set(queries.belief(context).columns.pulls) == {0}
+
+
+def test_named_arms_start_without_a_preview(open_page: Open, database: Path) -> None:
+    world(database, keys(5), 10)
+    page = open_page("reset", scope="Named arms")
+    assert page.title[0].value.startswith("Choose the arms")
+    page = open_page("reset", scope="Named arms", reset_arm=[ARM])
+    assert page.button(key="do reset").label == "Reset 1 arm"

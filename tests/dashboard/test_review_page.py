@@ -20,59 +20,42 @@ from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, progress, queues
-from core.flows.review import draft, keep_draft, next_item, skip, submit
+from core.flows.review import draft, keep_draft, next_item, skip
 from core.flows.settings import change
 from core.records.actor import Actor, Role
-from core.records.arm import Arm
 from core.records.review import Draft, QueueAsks
-from core.records.run import Call, Inventory, Run
+from core.records.run import Call, Run
 from dashboard import reading
 from dashboard.cache import Cache
 from dashboard.pages import PAGES
-from tests.dashboard.conftest import Open, check, heads, is_text_only, texts
-from tests.dashboard.worlds import NOON_MS, context_at
+from tests.dashboard.conftest import Open, heads, is_said, is_text_only, labels, press, texts
+from tests.dashboard.worlds import EDIT, NOON_MS, READ, context_at, inventory
+from tests.flows.training_worlds import execution_line
+from tests.store.worlds import lines_file
 
 QUEUE = "queue-1"
-LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
-READ, EDIT = "tool:fs:Read", "tool:fs:Edit"
 MARKUP = "<script>alert(1)</script> **b** :red[x] $\\alpha$"
-
-
-def runs(n_runs: int = 5, arms: tuple[str, ...] = (READ, EDIT)) -> list[Run]:
-    offered = Inventory(kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in arms))
-    return [
-        Run(
-            uid=f"r{number}",
-            inventory=offered,
-            ended_at_ms=NOON_MS + number * 60_000,
-            calls=(Call(name="Read"),),
-        )
-        for number in range(n_runs)
-    ]
 
 
 @pytest.fixture
 def context(database: Path) -> Iterator[Context]:
     """Five runs that nobody has judged."""
     context = context_at(database)
-    record_all(context, runs())
+    offered, calls = inventory(READ, EDIT), (Call(name="Read"),)
+    times = [NOON_MS + number * 60_000 for number in range(5)]
+    record_all(
+        context,
+        [
+            Run(uid=f"r{number}", inventory=offered, ended_at_ms=at_ms, calls=calls)
+            for number, at_ms in enumerate(times)
+        ],
+    )
     yield context
     context.store.close()
 
 
 def other(context: Context, name: str = "kim") -> Context:
     return replace(context, actor=Actor(name=name, role="reviewer"))
-
-
-def labels(page: AppTest) -> list[str]:
-    return [button.label for button in page.button]
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    next(button for button in page.button if button.label.startswith(label)).click()
-    page.run()
-    check(page)
-    return page
 
 
 def level(page: AppTest, place: int) -> AppTest:
@@ -85,10 +68,6 @@ def write(page: AppTest, words: str) -> AppTest:
     """Write feedback; the browser has it kept after a pause."""
     next(area for area in page.text_area).set_value(words)
     return press(page, "Show the effect")
-
-
-def says(page: AppTest, words: str) -> bool:
-    return any(words in text.replace("\\", "") for text in texts(page))
 
 
 def item_of(page: AppTest) -> str:
@@ -113,13 +92,21 @@ def test_a_level_and_submit_judge_an_item_and_bring_the_next(open_page: Open, co
     page = open_page("review")
     assert "0 of 5" in page.title[0].value
     assert item_of(page) == "1"
+    assert is_said(page, "keep_texts"), "without texts it names how to keep them"
+    press(page, "Submit and next")
+    assert is_said(page, "Choose a level first")
+    assert judged(context) == []
     level(page, 3)
-    assert says(page, "**Fine-tuning:** blocked, the queue names no rubric")
+    assert is_said(page, "**Fine-tuning:** blocked, the queue names no rubric")
     assert judged(context) == []
     press(page, "Submit and next")
     assert judged(context) == [("run:r0", "success", 0.7)]
     assert item_of(page) == "2"
     assert "1 of 5" in page.title[0].value
+    said = [text.replace("\\", "") for text in texts(page)]
+    (result,) = [place for place, text in enumerate(said) if "**Item 1** judged" in text]
+    assert result > max(place for place, text in enumerate(said) if "Item 2 " in text), "below the form"
+    assert not page.toast
     assert "Undo evaluation" in labels(page)
     press(page, "Undo evaluation")
     assert progress(context, QUEUE).done == 0
@@ -134,18 +121,7 @@ def test_the_title_counts_one_s_own_and_levels_show_no_score(open_page: Open, co
     page = press(level(page, 3), "Submit and next")
     assert page.title[0].value.endswith("by you, 4 left.")
     assert "1 of 5" in page.title[0].value
-    assert says(page, "0 of 5 done")
-
-
-def test_the_result_of_an_item_is_below_the_form_of_the_next(open_page: Open, context: Context) -> None:
-    add_queue(context, "first")
-    page = press(level(open_page("review"), 3), "Submit and next")
-    said = [text.replace("\\", "") for text in texts(page)]
-    (result,) = [place for place, text in enumerate(said) if "**Item 1** judged" in text]
-    assert result > max(place for place, text in enumerate(said) if "Item 2 " in text)
-    assert not page.toast
-    press(page, "Undo")
-    assert progress(context, QUEUE).done == 0
+    assert is_said(page, "0 of 5 done")
 
 
 def test_a_score_by_hand_replaces_the_level(open_page: Open, context: Context) -> None:
@@ -156,14 +132,7 @@ def test_a_score_by_hand_replaces_the_level(open_page: Open, context: Context) -
     next(one for one in page.number_input if (one.key or "").startswith("review score ")).set_value(0.9).run()
     press(page, "Submit and next")
     assert judged(context) == [("run:r0", "failure", 0.9)]
-    assert says(page, "judged: failure, 90% sure")
-
-
-def test_nothing_chosen_is_answered_and_nothing_recorded(open_page: Open, context: Context) -> None:
-    add_queue(context, "first")
-    page = press(open_page("review"), "Submit and next")
-    assert says(page, "Choose a level first")
-    assert judged(context) == []
+    assert is_said(page, "judged: failure, 90% sure")
 
 
 def test_what_is_begun_outlives_a_reload_and_the_menu(open_page: Open, context: Context) -> None:
@@ -187,7 +156,7 @@ def test_an_item_of_somebody_else_is_not_given(open_page: Open, context: Context
     assert next_item(other(context), QUEUE).item is not None
     page = open_page("review", queue=QUEUE, item="1")
     assert item_of(page) == "2"
-    assert says(page, "1 held by others (kim: item 1 until")
+    assert is_said(page, "1 held by others (kim: item 1 until")
 
 
 def test_who_was_quicker_is_told_before_it_is_sent(open_page: Open, context: Context) -> None:
@@ -195,10 +164,10 @@ def test_who_was_quicker_is_told_before_it_is_sent(open_page: Open, context: Con
     page = level(open_page("review"), 4)
     evaluate(other(context), "r0", "failure", score=0.9)
     write(page, "half an answer")
-    assert says(page, "kim has judged this meanwhile: it needs no more")
+    assert is_said(page, "kim has judged this meanwhile: it needs no more")
     press(page, "Submit and next")
-    assert says(page, "Not sent:")
-    assert says(page, "kim")
+    assert is_said(page, "Not sent:")
+    assert is_said(page, "kim")
     assert len(judged(context)) == 1
     press(page, "Send all the same")
     assert judged(context)[1:] == [("run:r0", "success", 1.0)]
@@ -216,7 +185,7 @@ def test_a_hold_that_ran_out_is_told_however_fast_somebody_types(
         for pause in range(pauses):
             write(page, "half" + " and half" * pause)
         press(page, "Submit and next")
-        assert says(page, "Your hold had run out; the item was still free")
+        assert is_said(page, "Your hold had run out; the item was still free")
 
 
 def test_skipped_items_are_offered_again(open_page: Open, context: Context) -> None:
@@ -239,14 +208,6 @@ def test_what_cannot_be_judged_is_set_aside_with_a_reason(open_page: Open, conte
     assert progress(context, QUEUE).set_aside == 1
     assert "are done" in page.title[0].value
     assert is_text_only(page)
-
-
-def test_a_done_queue_says_so(open_page: Open, context: Context) -> None:
-    add_queue(context, "first", QueueAsks(limit=1))
-    given = next_item(context, QUEUE)
-    assert given.item is not None
-    submit(context, QUEUE, 1, level=1, seen=given.item.seen)
-    assert "All " in open_page("review").title[0].value
 
 
 def test_a_reviewer_sees_no_queues_to_make(
@@ -288,7 +249,7 @@ def test_a_queue_is_counted_before_it_is_made(open_page: Open, context: Context)
     page.selectbox(key="new queue source").set_value("runs").run()
     page.text_area(key="new queue runs").set_value("r3\n2").run()
     press(page, "Count them")
-    assert says(page, "**2 items**")
+    assert is_said(page, "**2 items**")
     assert queues(context) == ()
     press(page, "Make the queue of 2")
     assert [row.progress.total for row in queues(context)] == [2]
@@ -306,10 +267,6 @@ def test_many_are_judged_as_one_act_and_taken_back(open_page: Open, context: Con
     assert all(row.state == "undone" for row in queries.evaluations(context))
 
 
-def test_no_pair_says_what_a_pair_is(open_page: Open, context: Context) -> None:
-    assert open_page("review", review_as="Pairs").title[0].value == "No pair is left for you."
-
-
 def test_a_draft_on_an_item_that_is_gone_waits(open_page: Open, context: Context) -> None:
     add_queue(context, "first")
     me = next_item(context, QUEUE)
@@ -320,7 +277,7 @@ def test_a_draft_on_an_item_that_is_gone_waits(open_page: Open, context: Context
     assert next_item(kim, QUEUE).item is not None
     page = open_page("review", queue=QUEUE, item="1")
     assert [area.value for area in page.text_area] == ["mine"]
-    assert says(page, "What you typed is kept.")
+    assert is_said(page, "What you typed is kept.")
 
 
 def test_known_answers_are_checked_before_a_queue_is_made(open_page: Open, context: Context) -> None:
@@ -330,7 +287,7 @@ def test_known_answers_are_checked_before_a_queue_is_made(open_page: Open, conte
     page.text_area(key="new queue controls").set_value("r3, right").run()
     press(page, "Count them")
     press(page, "Make the queue of 5")
-    assert says(page, "A known answer must be")
+    assert is_said(page, "A known answer must be")
     page.text_area(key="new queue controls").set_value("r3, failure").run()
     press(page, "Make the queue of 5")
     (made,) = queues(context)
@@ -340,53 +297,28 @@ def test_known_answers_are_checked_before_a_queue_is_made(open_page: Open, conte
 def answered(context: Context, folder: Path, *answers: str) -> None:
     """Executions of one layer that answered the same instruction, their texts kept."""
     change(context, "keep_texts", True)
-    lines = [
-        {
-            "kind": "execution",
-            "uid": f"{number:08}-1111-4222-8333-444444444444",
-            "at_ms": NOON_MS,
-            "pairs": [
-                {
-                    "layer": LAYER,
-                    "index": 1,
-                    "instruction": json.dumps({"activation_query": MARKUP, "limits": {"tokens": 20}}),
-                    "response": json.dumps({"raw_solution": answer}),
-                }
-            ],
-        }
-        for number, answer in enumerate(answers, 1)
-    ]
-    file = folder / "answered.jsonl"
-    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    import_files(context, [file])
+    lines = [execution_line(number) for number in range(len(answers))]
+    question = json.dumps({"activation_query": MARKUP, "limits": {"tokens": 20}})
+    for line, answer in zip(lines, answers, strict=True):
+        line["pairs"][0] |= {"instruction": question, "response": json.dumps({"raw_solution": answer})}
+    import_files(context, [lines_file(folder / "answered.jsonl", *lines)])
 
 
-def test_long_answers_are_folded_and_none_is_markup(
+def test_long_answers_and_values_for_programs_are_folded_and_none_is_markup(
     open_page: Open, context: Context, tmp_path: Path
 ) -> None:
     answered(context, tmp_path, "\n".join(f"line {number} <b>" for number in range(90)))
-    add_queue(context, "answers", QueueAsks(about="layer"))
-    page = open_page("review")
-    assert is_text_only(page)
-    assert any("line 39" in text.value and "line 40" not in text.value for text in page.text)
-    press(page, "Show all 90 lines")
-    assert any("line 89" in text.value for text in page.text)
-    assert not says(page, "is not kept")
-
-
-def test_values_for_programs_are_folded(open_page: Open, context: Context, tmp_path: Path) -> None:
-    answered(context, tmp_path, "All 42 tests pass.")
     add_queue(context, "answers", QueueAsks(about="layer"))
     page = open_page("review")
     (raw,) = [one for one in page.expander if one.label == "Raw values"]
     assert not raw.proto.expanded
     assert [one.value for one in raw.text] == ['{"tokens": 20}']
     assert [one.value for one in page.text].count('{"tokens": 20}') == 1
-
-
-def test_without_texts_it_says_how_to_keep_them(open_page: Open, context: Context) -> None:
-    add_queue(context, "first")
-    assert says(open_page("review"), "keep_texts")
+    assert is_text_only(page)
+    assert any("line 39" in text.value and "line 40" not in text.value for text in page.text)
+    press(page, "Show all 90 lines")
+    assert any("line 89" in text.value for text in page.text)
+    assert not is_said(page, "is not kept")
 
 
 def test_a_model_s_judgement_is_shown_after_one_s_own(open_page: Open, context: Context) -> None:
@@ -395,16 +327,16 @@ def test_a_model_s_judgement_is_shown_after_one_s_own(open_page: Open, context: 
     page = open_page("review")
     assert item_of(page) == "1"
     level(page, 4)
-    assert not says(page, "failure 0.9")
+    assert not is_said(page, "failure 0.9")
     press(page, "Submit and next")
-    assert says(page, "says failure, 90% sure, other than you, 1.9 apart on the scale from −1 to 1.")
+    assert is_said(page, "says failure, 90% sure, other than you, 1.9 apart on the scale from −1 to 1.")
     assert is_text_only(page)
 
 
 def test_of_two_answers_one_is_preferred(open_page: Open, context: Context, tmp_path: Path) -> None:
     answered(context, tmp_path, "short", "long <script>")
     page = open_page("review", review_as="Pairs")
-    assert says(page, "1 pair left")
+    assert is_said(page, "1 pair left")
     assert is_text_only(page)
     press(page, "Equal")
     assert page.title[0].value == "No pair is left for you."
@@ -420,9 +352,9 @@ def test_runs_that_are_filtered_are_sent_to_a_new_queue(
     sent = parse_qs(link.proto.query_string)
     page = open_page("review", **sent)
     assert page.selectbox(key="new queue source").value == "filter"
-    assert says(page, "Read in the prompt, completed**")
+    assert is_said(page, "Read in the prompt, completed**")
     press(page, "Count them")
-    assert says(page, "**5 items**")
+    assert is_said(page, "**5 items**")
     page.selectbox(key="new queue source").set_value("low").run()
     assert page.selectbox(key="new queue source").value == "low", "the fields are filled in once"
     press(page, "All runs")
@@ -430,7 +362,7 @@ def test_runs_that_are_filtered_are_sent_to_a_new_queue(
 
     sent["review_runs"] = [sent["review_runs"][0].replace("completed", "aborted")]
     page = press(open_page("review", **sent), "Count them")
-    assert says(page, "**0 items**")
+    assert is_said(page, "**0 items**")
     for unread in ("{", '{"arm":1}', '{"classes":["<b>"]}'):
         page = open_page("review", review_as="Queues", review_runs=unread)
         assert page.selectbox(key="new queue source").value == "unjudged"

@@ -9,36 +9,25 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record_all
+from core.flows.learn import record
 from core.flows.reward import reward
 from core.flows.undo import undo
-from core.records.arm import Arm
-from core.records.run import Call, Inventory, Run
+from core.records.run import Call, Run
 from dashboard.widgets.picker import AT_ONCE, options_of
-from tests.dashboard.conftest import Open, check, heads, texts
-from tests.dashboard.worlds import NOON_MS, context_at
+from tests.dashboard.conftest import Open, check, heads, is_said, press, texts
+from tests.dashboard.worlds import EDIT, NOON_MS, READ, REVIEW, inventory, judged_and_talk
 
-READ, EDIT, REVIEW = "tool:fs:Read", "tool:fs:Edit", "skill:review:main"
 ELSEWHERE = "tool:web:search"
 
 
 @pytest.fixture
 def context(database: Path) -> Context:
-    """Two runs: one whose three arms were judged, and one that was only talk; and one run with another arm."""
-    context = context_at(database)
-    three = Inventory(
-        kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in (READ, EDIT, REVIEW))
+    """Three runs: of three judged arms, without a call, and of another arm."""
+    context = judged_and_talk(database)
+    other = Run(
+        uid="other", inventory=inventory(ELSEWHERE), ended_at_ms=NOON_MS + 2, calls=(Call(name="Read"),)
     )
-    other = Inventory(kind="declared", arms=(Arm(key=ELSEWHERE, token_cost=100),))
-    read = (Call(name="Read"), Call(name="Read"))
-    record_all(
-        context,
-        [
-            Run(uid="judged", inventory=three, ended_at_ms=NOON_MS, calls=read),
-            Run(uid="talk", inventory=three, ended_at_ms=NOON_MS + 1),
-            Run(uid="other", inventory=other, ended_at_ms=NOON_MS + 2, calls=read),
-        ],
-    )
+    record(context, other)
     return context
 
 
@@ -62,10 +51,6 @@ def send(page: AppTest, outcome: str | None = "accepted") -> AppTest:
     if outcome is not None:
         page.button_group(key="reward_outcome").set_value(outcome).run()
     return next(button for button in page.button if button.label == "Send reward").click().run()
-
-
-def is_said(page: AppTest, words: str) -> bool:
-    return any(words in text for text in texts(page))
 
 
 # What it offers
@@ -227,10 +212,6 @@ def test_who_was_quicker_is_named_before_it_is_sent_and_replaced_after(
 
 
 # A run as a whole
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    return next(button for button in page.button if button.label == label).click().run()
 
 
 def test_a_run_is_rewarded_once_in_its_referenced_arms(open_page: Open, context: Context) -> None:

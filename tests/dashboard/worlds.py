@@ -72,6 +72,23 @@ def runs(
     ]
 
 
+READ, EDIT, REVIEW = "tool:fs:Read", "tool:fs:Edit", "skill:review:main"
+
+
+def inventory(*arms: str) -> Inventory:
+    """Return arms of 100 tokens each."""
+    return Inventory(kind="declared", arms=tuple(Arm(key=key, token_cost=100) for key in arms))
+
+
+def judged_and_talk(path: Path) -> Context:
+    """A run in which three arms were observed, and after it a run without a call."""
+    context = context_at(path)
+    three, read = inventory(READ, EDIT, REVIEW), Call(name="Read")
+    judged = Run(uid="judged", inventory=three, ended_at_ms=NOON_MS, calls=(read, read))
+    record_all(context, [judged, Run(uid="talk", inventory=three, ended_at_ms=NOON_MS + 1)])
+    return context
+
+
 def world(path: Path, arms: tuple[str, ...], n_runs: int) -> Context:
     """A learner that has seen these arms in so many runs."""
     context = context_at(path)
