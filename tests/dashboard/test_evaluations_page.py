@@ -108,8 +108,8 @@ def test_long_feedback_is_cut_in_its_cell_and_whole_behind_the_button(
     assert any(one.value == said for one in page.text)
 
 
-def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:
-    judged(database, ["mara"])
+def test_one_rater_is_no_agreement_and_a_row_taken_back_stays(open_page: Open, database: Path) -> None:
+    context = judged(database, ["mara"])
     page = open_page("evaluations")
     assert "40 evaluations" in title(page)
     assert "agreement is not known" in title(page)
@@ -124,6 +124,11 @@ def test_one_rater_is_no_agreement(open_page: Open, database: Path) -> None:
     (fold,) = [one for one in page.expander if one.label.startswith("Layers: ")]
     assert not fold.proto.expanded
     assert heads(unfold(page, "layers fold"))[5:] == ["Layers by quality", "Layers without a description"]
+    undo(context, "evaluation-40")
+    page = open_page("evaluations", past="true")
+    table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
+    assert (table["not in training because"][0], table["act"][0]) == ("undone", "Redo")
+    assert table["act"][1] == "Undo"
 
 
 def test_where_nothing_varies_agreement_is_undefined(open_page: Open, database: Path) -> None:
@@ -162,7 +167,7 @@ def test_in_a_narrow_window_no_line_runs_through_a_name_or_a_number(database: Pa
     assert {layout["xaxis"]["ticktext"][0], layout["xaxis"]["ticktext"][-1]} >= {"1"}
 
 
-def test_a_blocker_leads_to_the_rows_that_it_holds_back(open_page: Open, database: Path) -> None:
+def test_a_blocker_and_an_address_choose_the_rows(open_page: Open, database: Path) -> None:
     context = judged(database, ["mara", "kim"])
     evaluate(context, "run-3", "success", rater="no rubric")
     page = open_page("evaluations")
@@ -170,23 +175,10 @@ def test_a_blocker_leads_to_the_rows_that_it_holds_back(open_page: Open, databas
     check(page)
     table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
     assert table["by"].tolist() == ["no rubric"]
-
-
-def test_filters_stand_in_the_address(open_page: Open, database: Path) -> None:
-    judged(database, ["mara", "kim"])
     page = open_page("evaluations", judged_by="kim", judged_as="failure")
     table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
     assert set(table["by"]) == {"kim"}
     assert set(table["outcome"]) == {"failure"}
-
-
-def test_a_row_is_taken_back_and_stays_as_undone(open_page: Open, database: Path) -> None:
-    context = judged(database, ["mara"])
-    undo(context, "evaluation-40")
-    page = open_page("evaluations", past="true")
-    table = next(frame.value for frame in page.dataframe if "not in training because" in frame.value)
-    assert (table["not in training because"][0], table["act"][0]) == ("undone", "Redo")
-    assert table["act"][1] == "Undo"
 
 
 @pytest.mark.parametrize("role", ["viewer", "reviewer", "operator"])

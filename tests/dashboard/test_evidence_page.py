@@ -170,9 +170,13 @@ def see(page: AppTest, taken: str) -> int:
     return [str(link.proto.label) for link in page.get("page_link")].count(f"See {wording.literal(taken)}")
 
 
-def test_without_a_time_it_is_the_one_that_the_overview_names(open_page: Open, database: Path) -> None:
+def test_without_a_time_the_overview_names_it_and_too_few_make_no_claim(
+    open_page: Open, database: Path
+) -> None:
     sick(database)
     assert "120 of 120 observations" in open_page("evidence", evidence_arm=FILES).title[0].value
+    title = shown(open_page, since_ms=NOON_MS - HOUR_MS).title[0].value
+    assert title.startswith("There are too few")
 
 
 @pytest.mark.parametrize("arms", [(), ("tool:other:missing",), ("tool:fs:Read",)])
@@ -184,12 +188,6 @@ def test_an_address_without_a_change_says_what_to_do(
     assert not page.exception
     assert not page.get("plotly_chart")
     assert any("Overview" in str(link.proto.label) for link in page.get("page_link"))
-
-
-def test_too_few_observations_make_no_claim(open_page: Open, database: Path) -> None:
-    sick(database)
-    title = shown(open_page, since_ms=NOON_MS - HOUR_MS).title[0].value
-    assert title.startswith("There are too few")
 
 
 def test_nothing_recorded_and_hostile_names(open_page: Open, database: Path) -> None:

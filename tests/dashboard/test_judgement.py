@@ -134,7 +134,7 @@ def many(**counts: int) -> list[Judgement]:
     ]
 
 
-def test_a_few_arms_are_named_and_what_needs_a_look_comes_first() -> None:
+def test_a_few_arms_are_named_by_what_needs_a_look_and_many_are_counted() -> None:
     assert said(sentences.posteriors(many(worth=2, drifting=1, open=5))) == (
         "drifting0 is drifting; worth0 and worth1 earn their place; 5 of 8 are undecided."
     )
@@ -142,9 +142,6 @@ def test_a_few_arms_are_named_and_what_needs_a_look_comes_first() -> None:
     assert said(sentences.posteriors(many(poisoned=3))) == (
         "poisoned0, poisoned1 and poisoned2 look poisoned."
     )
-
-
-def test_many_arms_are_counted_and_none_is_picked_for_being_the_best() -> None:
     assert said(sentences.posteriors(many(worth=2, not_worth=12, drifting=1, too_early=9_000, seed=6))) == (
         "Of 9,021 arms 2 earn their place, 12 do not, 1 needs a look."
     )
