@@ -154,14 +154,16 @@ def test_a_cost_nobody_knows_stays_unknown(tmp_path: Path) -> None:
         assert queries.belief(learner.context).columns.token_cost.tolist() == [UNKNOWN, 120]
 
 
-def test_a_run_sent_again_later_is_the_same_run(tmp_path: Path) -> None:
+def test_a_run_sent_again_later_is_the_same_run_and_other_content_a_conflict(tmp_path: Path) -> None:
     moments = iter((5_000, 6_000, 7_000))
     with open_learner(tmp_path / "a.db", clock=lambda: next(moments)) as learner:
         assert learner.record("r", arms=[READ], calls=["Read"]).told == "new"
         assert learner.record("r", arms=[READ], calls=["Read"]).told == "duplicate"
         assert learner.status().last_run == "1970-01-01T00:00:05.000Z"
-        with pytest.raises(Conflict):
+        with pytest.raises(Conflict) as refused:
             learner.record("r", arms=[READ], calls=["Write"])
+        assert "rank" not in refused.value.next_step
+        assert "uuid" in refused.value.next_step, "it names what helps here"
 
 
 def test_a_reward_of_a_file_is_about_the_run_of_that_uid_and_no_other(tmp_path: Path) -> None:
@@ -195,11 +197,6 @@ def test_a_view_of_the_past_knows_nothing_of_what_came_after(tmp_path: Path) -> 
         learner.record("r2", arms=[SEARCH, READ], calls=["Read"], ended_at=start + 40 * day)
         assert queries.overview(learner.context, then).attention == before
         assert "stale_arms" not in {item.kind for item in before}
-
-
-def test_a_learner_nobody_knows_has_nothing_to_choose_from(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db", "nope") as learner, pytest.raises(UnknownLearner):
-        learner.select()
 
 
 def test_whatever_may_be_recorded_can_be_exported_and_imported(tmp_path: Path) -> None:

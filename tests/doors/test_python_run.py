@@ -26,7 +26,6 @@ from core import (
 from core.errors import (
     ArmscopeError,
     Closed,
-    Conflict,
     InvalidArm,
     InvalidInput,
 )
@@ -253,12 +252,14 @@ def test_a_chosen_arm_may_be_there_by_name_and_one_left_out_may_not(tmp_path: Pa
         assert learner.verify().clean
 
 
-def test_every_run_has_a_uid_of_its_own(tmp_path: Path) -> None:
+def test_every_run_has_a_uid_and_may_offer_every_known_arm(tmp_path: Path) -> None:
     with open_learner(tmp_path / "a.db") as learner:
         for _ in range(2):
             with learner.run([OPENAI]) as run:
                 run.called("search")
         assert learner.status().runs == 2
+        with learner.run() as run:
+            assert (run.arms, run.tools) == (("tool:web:search",), [])
 
 
 def fail(learner: Learner, problem: type[BaseException]) -> None:
@@ -275,13 +276,6 @@ def test_a_run_that_fails_is_recorded_as_failed_and_still_fails(
         with pytest.raises(problem):
             fail(learner, problem)
         assert learner.why("r").facts.status == status
-
-
-def test_every_known_arm_may_be_on_offer(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as learner:
-        learner.record("first", arms=["tool:fs:Read"], calls=["Read"])
-        with learner.run() as run:
-            assert (run.arms, run.tools) == (("tool:fs:Read",), [])
 
 
 def test_a_run_is_used_once_and_in_a_block(tmp_path: Path) -> None:
@@ -386,15 +380,6 @@ def test_closed_means_closed(tmp_path: Path) -> None:
         with pytest.raises(Closed, match="is closed") as told:
             verb()
         assert told.value.code == "closed"
-
-
-def test_the_same_uid_with_other_content_names_what_helps_here(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as learner:
-        learner.record("r", arms=["tool:fs:Read"], calls=["Read"])
-        with pytest.raises(Conflict) as told:
-            learner.record("r", arms=["tool:fs:Read"])
-    assert "rank" not in told.value.next_step
-    assert "uuid" in told.value.next_step
 
 
 # A selection on its way

@@ -384,6 +384,7 @@ class Full:
         ((1, 2, 3, 4), [2.0]),
         ((3,), [0.0, 1.0]),
         ((3, 4), [0.0, 1.0]),
+        ((1, 2, 3, 4, 5, 6), []),
     ],
 )
 def test_what_cannot_be_written_is_handed_on_and_said(
@@ -398,12 +399,6 @@ def test_what_cannot_be_written_is_handed_on_and_said(
     assert told == [0.0, 1.0, 2.0]
     assert (rewards(learner), episode(learner).status) == (kept, "incomplete")
     assert "The disk is full" in caplog.text
-
-
-def test_an_episode_of_which_nothing_could_be_written_is_there(learner: Learner) -> None:
-    with record_episodes(Session(Output(reward=1.0)), Full(learner, 1, 2)) as session:
-        assert session.call_tool("look").reward == 1.0
-    assert (rewards(learner), episode(learner).status) == ([], "incomplete")
 
 
 def test_whoever_wants_it_is_stopped(learner: Learner) -> None:

@@ -88,14 +88,6 @@ def test_a_batch_is_what_its_rewards_are_one_by_one(context: Context, tmp_path: 
     assert queries.rewards(context, limit=99)[2].reason == "=1+1"
 
 
-def test_a_kind_that_is_said_is_not_decided(context: Context) -> None:
-    answer = reward_batch(context, [BatchLine(arm=A, value=0.0, run="run-1", kind="feedback")])
-    assert answer.rewards[0].kind == "feedback"
-    with pytest.raises(InvalidBatch) as refused:
-        reward_batch(context, [BatchLine(arm=A, value=0.0, run="talk", kind="correction")])
-    assert isinstance(refused.value.lines[1], NotApplicable)
-
-
 def test_a_preview_says_what_the_act_then_does(context: Context) -> None:
     reset(context, arms=[B])
     before = everything(context)
@@ -146,14 +138,6 @@ def test_one_bad_line_keeps_the_others_out_and_every_one_is_named(context: Conte
     assert isinstance(told, list)
     assert [one["line"] for one in told] == sorted(codes)
     assert queries.preview_batch(context, lines).bad.keys() == codes.keys()
-
-
-def test_numbers_of_a_file_are_those_that_are_named(context: Context) -> None:
-    with pytest.raises(InvalidBatch) as refused:
-        reward_batch(
-            context, [BatchLine(arm=A, value=1.0, line=4), BatchLine(arm="tool:x:y", value=1, line=9)]
-        )
-    assert list(refused.value.lines) == [9]
 
 
 def test_a_batch_that_is_empty_or_too_long_and_a_key_without_room_for_lines_are_refused(

@@ -50,7 +50,7 @@ def exported(context: Context, folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_json_has_openclaws_metrics_and_posteriors(context: Context, tmp_path: Path) -> None:
+def test_json_has_openclaws_metrics_posteriors_and_traces(context: Context, tmp_path: Path) -> None:
     found = exported(context, tmp_path)
     assert list(found) == ["metrics", "posteriors", "traces", "observations", "writtenBy"]
     beliefs = {one.arm: one for one in queries.posteriors(context)}
@@ -65,10 +65,7 @@ def test_json_has_openclaws_metrics_and_posteriors(context: Context, tmp_path: P
     assert found["metrics"]["accuracy"] == pytest.approx(
         found["metrics"]["total_reward"] / found["metrics"]["total_pulls"]
     )
-
-
-def test_json_has_traces_in_the_documented_fields(context: Context, tmp_path: Path) -> None:
-    first, second, third = exported(context, tmp_path)["traces"]
+    first, second, third = found["traces"]
     assert (first["traceId"], first["isBaseline"], first["model"]) == ("r1", True, "m")
     assert first["arms"][0] == {
         "armId": "tool:other:a",
@@ -86,7 +83,9 @@ def test_json_has_traces_in_the_documented_fields(context: Context, tmp_path: Pa
     assert third["isBaseline"] is False
 
 
-def test_every_observation_says_whether_it_is_lagged(context: Context, tmp_path: Path) -> None:
+def test_observations_say_whether_they_are_lagged_and_come_to_the_posteriors(
+    context: Context, tmp_path: Path
+) -> None:
     observations = exported(context, tmp_path)["observations"]
     assert all(set(one["context"]) == {"lagged", "reason", "by", "run"} for one in observations)
     assert Counter(one["kind"] for one in observations) == {
@@ -99,10 +98,6 @@ def test_every_observation_says_whether_it_is_lagged(context: Context, tmp_path:
     assert all(one["context"]["lagged"] for one in observations if one["kind"] != "automatic")
     (correction,) = [one for one in observations if one["kind"] == "correction"]
     assert correction["context"] == {"lagged": True, "reason": "it helped", "by": "mara", "run": "r3"}
-
-
-def test_the_observations_come_to_the_posteriors(context: Context, tmp_path: Path) -> None:
-    observations = exported(context, tmp_path)["observations"]
     for one in queries.posteriors(context):
         own = [seen for seen in observations if seen["armId"] == one.arm]
         assert one.alpha == pytest.approx(one.prior.alpha + sum(s["reward"] * s["weight"] for s in own))
@@ -138,12 +133,17 @@ def test_csv_is_two_tables(context: Context, tmp_path: Path) -> None:
     assert feedback["reason"] == "'=cmd|' /C calc'!A0"
 
 
-def test_no_file_is_left_where_one_of_two_names_is_taken(context: Context, tmp_path: Path) -> None:
+def test_an_export_writes_over_nothing_and_leaves_no_half(context: Context, tmp_path: Path) -> None:
     (tmp_path / "out.observations.csv").write_text("mine")
     with pytest.raises(InvalidInput, match="must not exist yet"):
         export_file(context, tmp_path / "out.csv", "csv")
     assert not (tmp_path / "out.csv").exists()
     assert (tmp_path / "out.observations.csv").read_text() == "mine"
+    with pytest.raises(InvalidInput, match="must not exist yet"):
+        export_file(context, tmp_path / "out.observations.csv")
+    assert (tmp_path / "out.observations.csv").read_text() == "mine"
+    with pytest.raises(InvalidInput, match="can't be written"):
+        export_file(context, tmp_path / "no" / "such" / "folder")
 
 
 def test_standard_output_takes_the_posteriors(context: Context) -> None:
