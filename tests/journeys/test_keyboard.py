@@ -66,28 +66,6 @@ def test_a_filter_is_changed(come: Come, served: Served) -> None:
     expect(visit.page.get_by_label("Arm types")).to_have_count(0)
 
 
-def test_a_reward_is_given_and_taken_back(come: Come, changing: Served) -> None:
-    before = changing.posteriors()
-    visit = come(changing).open("rewards")
-    typist = Typist(visit)
-    visit.until(lambda: typist.stop().name == "Arm")
-    typist.type("Bash")
-    typist.press("Enter")  # and on to the outcome
-    expect(visit.page.get_by_role("radio", name="Accepted")).to_be_focused()
-    typist.press("3")
-    expect(visit.page.get_by_role("radio", name="Rejected")).to_be_checked()
-    typist.tab_to("Why", tag="textarea")
-    typist.type("broke the build, 2 times")  # digits are text while a field has the focus
-    typist.press("Control+Enter")
-    alpha, beta, pulls = before[_BASH]
-    visit.toasted("rewarded 0")
-    assert changing.posteriors() == {**before, _BASH: (alpha, beta + 1, pulls + 1)}
-
-    typist.tab_to("Mine")  # letters are text while a field has the focus
-    typist.press("u")
-    visit.until(lambda: changing.posteriors() == before)
-
-
 def test_two_spans_are_chosen_and_compared(come: Come, served: Served) -> None:
     visit = come(served).open("compare", compare_by="Spans")
     typist = Typist(visit)

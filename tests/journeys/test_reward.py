@@ -14,6 +14,7 @@ from core import open_learner
 from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
 from tests.journeys.server import Believed, Served, fields, mean_of, serving
+from tests.journeys.typist import Typist
 from tests.journeys.visit import Visit, plotted_means
 from tests.journeys.world import ARMS, run_lines
 
@@ -34,27 +35,41 @@ def _beliefs(listed: object) -> list[dict[str, object]]:
 def test_a_reward_moves_the_plotted_posterior_and_its_undo_moves_it_back(
     come: Come, changing: Served
 ) -> None:
+    """It is given and taken back without a mouse, then by the buttons in its row."""
     before, said = changing.posteriors(), changing.armscope("posteriors")
     visit = come(changing).open("posteriors")
     plotted, shown = visit.plotted(), visit.rows()
     assert plotted_means(plotted) == falling(before)
 
-    visit.go("rewards")
-    choose(visit, _BASH, "Rejected")
+    visit.open("rewards")
+    typist = Typist(visit)
+    visit.until(lambda: typist.stop().name == "Arm")
+    typist.type("Bash")
+    typist.press("Enter")  # and on to the outcome
+    expect(visit.page.get_by_role("radio", name="Accepted")).to_be_focused()
+    typist.press("3")
+    expect(visit.page.get_by_role("radio", name="Rejected")).to_be_checked()
     visit.until(lambda: preview(visit).get("mean") == ["0.43", "0.42", "−0.010"])
     assert preview(visit)["confidence"] == ["●●●○ high, 40 pulls", "●●●○ high, 41 pulls", "+1 pull"]
     assert changing.posteriors() == before  # a preview writes nothing
-    visit.page.get_by_role("textbox", name="Why").fill("broke the build")
-    send(visit).click()
+    typist.tab_to("Why", tag="textarea")
+    typist.type("broke the build, 2 times")  # digits are text while a field has the focus
+    typist.press("Control+Enter")
     visit.toasted("rewarded 0; its mean is now 0.42.")
     visit.until(lambda: visit.tables().count() == 1)
     sent = visit.rows()[0]
-    assert (sent["arm"], sent["reward"], sent["why"]) == ("exec:Bash", "× 0.0", "broke the build")
-
-    visit.go("posteriors")
+    assert (sent["arm"], sent["reward"], sent["why"]) == ("exec:Bash", "× 0.0", "broke the build, 2 times")
     after = changing.posteriors()
     alpha, beta, pulls = before[_BASH]
     assert after == {**before, _BASH: (alpha, beta + 1, pulls + 1)}
+    typist.tab_to("Mine")  # letters are text while a field has the focus
+    typist.press("u")
+    visit.until(lambda: changing.posteriors() == before)
+
+    visit.until(lambda: visit.rows()[0]["take back"] == "Redo")
+    visit.press_in_row(0, 0)
+    visit.until(lambda: changing.posteriors() == after)
+    visit.go("posteriors")
     visit.until(lambda: visit.plotted() != plotted)
     assert plotted_means(visit.plotted()) == falling(after)
     (row,) = [new for old, new in zip(shown, visit.rows(), strict=True) if old != new]
@@ -174,17 +189,6 @@ def test_a_half_filled_form_survives_reload_menu_and_back(come: Come, changing: 
     assert "half" not in visit.page.url
     visit.page.get_by_role("button", name="Discard").click()
     expect(why).to_have_value("")
-
-
-def choose(visit: Visit, arm: str, outcome: str) -> None:
-    """Pick an arm by typing a part of its id, and an outcome."""
-    picker = visit.page.get_by_role("combobox", name="Arm")
-    picker.click()
-    picker.fill(arm)
-    picker.press("Enter")
-    visit.page.get_by_role("radio", name=outcome).click()
-    expect(visit.page.get_by_role("radio", name=outcome)).to_be_checked()
-    visit.settle()
 
 
 def send(visit: Visit) -> Locator:
