@@ -32,11 +32,13 @@ from core.records.arm import Arm
 from core.records.batch import MAX_BATCH, RUN_REWARD_RULES, BatchLine, RunRewardRule
 from core.records.reward import RewardOrder
 from core.records.run import Call, Inventory, Run
+from tests.flows.test_rewards import A, B, C, context, everything
 from tests.flows.world import context_at, run_of
+
+__all__ = ["context"]
 
 GOLDEN = -6590339906000085899
 """Digest of one correction, as the version before rules computed it."""
-A, B, C = (f"tool:other:{name}" for name in "abc")
 TABLE = (
     BatchLine(arm=A, value=0.0, run="run-1"),
     BatchLine(arm=B, outcome="partial", run="talk", reason="=1+1"),
@@ -45,24 +47,9 @@ TABLE = (
 )
 
 
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    """One observed run, in which a was used, b and c were not; and one that was skipped."""
-    context = context_at(tmp_path / "a.db")
-    record(context, run_of("run-1"))
-    record(context, run_of("talk", calls=()))
-    return context
-
-
 def beliefs(context: Context) -> list[tuple[str, float, float, int]]:
     assert queries.verify(context).clean
     return [(one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(context)]
-
-
-def everything(context: Context) -> bytes:
-    return msgspec.json.encode(
-        (queries.posteriors(context), queries.rewards(context, limit=99), queries.changes(context, 99))
-    )
 
 
 def acting(context: Context, name: str, role: str = "reviewer") -> Context:
