@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
 from core.demo.environments import ENVIRONMENTS, episodes
@@ -168,9 +169,7 @@ def test_nothing_paid_is_no_rate(open_page: Open, database: Path) -> None:
 def test_broken_episodes_are_none_with_a_reward(open_page: Open, database: Path) -> None:
     broken = [replace(one, uid=f"broken {one.uid}", broken=True) for one in sums(4)]
     tell(database, *sums(8), *broken)
-    assert "A pattern needs 10 episodes with a reward on; there are 8." in said(
-        open_page("environment", environment="sums")
-    )
+    assert "there are 8." in said(open_page("environment", environment="sums"))
 
 
 def test_one_episode_alone(open_page: Open, database: Path) -> None:
