@@ -28,8 +28,10 @@ from tests.bench import (
     judgements,
     numbers,
     pages,
+    searching,
     served,
     settled,
+    starts,
     whole,
     writers,
 )
@@ -58,6 +60,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "coverage": claims.coverage,
     "holds": holds.prompts,
     "data": pages.data,
+    "search": searching.searches,
     "fleet": fleet.data,
     "engines": engines.side_by_side,
     "growth": growth.grown,
@@ -65,6 +68,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "reruns": served.reruns,
     "crowd": served.crowd,
     "settled": settled.settled,
+    "agent-starts": starts.agent_starts,
     "import-memory": whole.import_memory,
     "dashboard-memory": whole.dashboard_memory,
 }

@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share"]
+Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share", "ms"]
 
 _LIBRARIES: Final = ("numpy", "scipy", "sqlalchemy", "msgspec", "orjson", "streamlit", "plotly")
 
