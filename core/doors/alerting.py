@@ -19,7 +19,7 @@ from core.errors import ArmscopeError
 from core.flows import alerts, queries, webhooks
 from core.flows.context import Context
 from core.flows.rollouts import settle_all_rollouts
-from core.flows.traces import settle_everywhere
+from core.flows.traces import settle_all_traces
 from core.records.actor import Actor
 from core.records.alert import Alarm, Message, SendResult
 from core.records.times import MINUTE_MS
@@ -117,7 +117,7 @@ class Watch:
         while not self._stopped.wait(self._every_s):
             try:
                 context = replace(self._opened(), actor=_ACTOR)
-                settle_everywhere(context)
+                settle_all_traces(context)
                 settle_all_rollouts(context)
                 look_and_send(context, self._alarms)
                 self._logged = ""

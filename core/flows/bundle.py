@@ -22,7 +22,7 @@ from core.flows.new_file import new_file
 from core.flows.steps import ProgressCallback
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.records.answers import ExportAnswer
-from core.records.parameters import ExportFormat
+from core.records.parameters import ChosenExportFormat, ExportFormat
 from core.records.times import iso
 from core.store.reads import totals
 from core.store.schema import HEAD
@@ -84,12 +84,7 @@ class BundleAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def export_bundle(
     context: Context,
     target: Annotated[Path, Meta(description="A new file.")],
-    format: Annotated[
-        ExportFormat,
-        Meta(
-            description="jsonl: armscope's own lines; parquet: the same as a table; json, csv: OpenClaw's shape."
-        ),
-    ] = "jsonl",
+    format: ChosenExportFormat = "jsonl",
     *,
     progress: ProgressCallback | None = None,
 ) -> BundleAnswer:

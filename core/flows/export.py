@@ -40,7 +40,7 @@ from core.formats.parquet import write_parquet
 from core.records.answers import ExportAnswer
 from core.records.arm import MICRO
 from core.records.ledger_lines import LearnerLine, LedgerLine, RewardLine, RunLine, line_without_texts
-from core.records.parameters import ExportFormat
+from core.records.parameters import ChosenExportFormat, ExportFormat
 from core.records.times import iso
 from core.store.compacted import all_compacted
 from core.store.episodes import episode_lines
@@ -56,12 +56,7 @@ from core.store.transaction import Snapshot
 def export_file(
     context: Context,
     target: Annotated[Path, Meta(description="A new file.")],
-    format: Annotated[
-        ExportFormat,
-        Meta(
-            description="jsonl: armscope's own lines; parquet: the same as a table; json, csv: OpenClaw's shape."
-        ),
-    ] = "jsonl",
+    format: ChosenExportFormat = "jsonl",
     *,
     progress: ProgressCallback | None = None,
 ) -> ExportAnswer:

@@ -1,9 +1,11 @@
-"""Names of arms and learners, for completion; they need no statistics."""
+"""Names of arms and learners; they need no statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
+from core.errors import StoreError
 from core.flows.context import Context
 from core.permissions import authorise, may
 from core.records.actor import Actor
@@ -25,6 +27,16 @@ def learner_names(context: Context) -> tuple[str, ...]:
     if not actor.grants:
         authorise(actor, "read", None)
     return readable(actor, fleet.names(context.store))
+
+
+def settle_learners(context: Context, settle: Callable[[Context], object]) -> None:
+    """Settle what was sent to each learner. One with a store error is settled next time."""
+    authorise(context.actor, "ingest", None)
+    with context.store.reading(context.learner) as snapshot:
+        names = reads.learners(snapshot)
+    for name in names:
+        with suppress(StoreError):
+            settle(context.of(name))
 
 
 def readable(actor: Actor, names: Iterable[str]) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from core.errors import InvalidInput, StoreError
+from core.errors import InvalidInput
 from core.flows.context import Context
+from core.flows.names import settle_learners
 from core.formats.openreward import Rollouts, check_known, event_of, later
 from core.formats.strict import Flaw
-from core.permissions import authorise
 from core.records.episode import Episode
 from core.records.limits import keepable
 from core.records.rollout import (
@@ -33,7 +33,6 @@ from core.records.rollout import (
 )
 from core.records.times import iso
 from core.store.episodes import keyed, retell_episodes
-from core.store.reads import learners
 from core.store.rollouts import (
     StoredRollout,
     drop_rollout_texts,
@@ -263,14 +262,7 @@ def settle_rollouts(context: Context) -> int:
 
 def settle_all_rollouts(context: Context) -> None:
     """Settle the rollouts of every learner. Learners with a store error are settled next time."""
-    authorise(context.actor, "ingest", None)
-    with context.store.reading(context.learner) as snapshot:
-        names = learners(snapshot)
-    for name in names:
-        try:
-            settle_rollouts(context.of(name))
-        except StoreError:
-            continue
+    settle_learners(context, settle_rollouts)
 
 
 def rollouts(context: Context) -> list[RolloutRow]:

@@ -11,17 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from core.errors import StoreError
 from core.flows.context import Context
 from core.flows.learn import judge
+from core.flows.names import settle_learners
 from core.formats.otlp import RequestSpans, TracedSpan, run_or_reason, unpacked
-from core.permissions import authorise
 from core.records.counts import number_of
 from core.records.rollout import Settled, SpansTaken, TraceRow, TraceState
 from core.records.run import Run
 from core.records.times import HOUR_MS, iso
 from core.store.offers import reported_sessions
-from core.store.reads import learners
 from core.store.runs import add_runs
 from core.store.traces import (
     MAX_SPANS,
@@ -130,16 +128,9 @@ def _record(txn: Transaction, results: Sequence[_TraceRun]) -> int:
     return len(batch)
 
 
-def settle_everywhere(context: Context) -> None:
+def settle_all_traces(context: Context) -> None:
     """Settle the traces of every learner. Learners with a store error are settled next time."""
-    authorise(context.actor, "ingest", None)
-    with context.store.reading(context.learner) as snapshot:
-        names = learners(snapshot)
-    for name in names:
-        try:
-            settle_traces(context.of(name))
-        except StoreError:
-            continue
+    settle_learners(context, settle_traces)
 
 
 def traces(context: Context) -> list[TraceRow]:

@@ -22,6 +22,12 @@ MemberName: TypeAlias = Annotated[str, Meta(description="The member's id or name
 
 ExportFormat = Literal["jsonl", "json", "csv", "parquet"]
 """armscope's own lines; JSON and CSV in the shape of OpenClaw's export; the lines as a table."""
+ChosenExportFormat: TypeAlias = Annotated[
+    ExportFormat,
+    Meta(
+        description="jsonl: armscope's own lines; parquet: the same as a table; json, csv: OpenClaw's shape."
+    ),
+]
 EXPORT_FORMATS: Final[tuple[ExportFormat, ...]] = get_args(ExportFormat)
 Compared = Literal["reward", "success"]
 """Quantity by which models are compared."""

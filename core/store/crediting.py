@@ -24,27 +24,10 @@ from core.store.caches import CHUNK, apply, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
 from core.store.rollup import Rollup, hour_of
+from core.store.tables import OBSERVATION_COLUMNS
 from core.store.transaction import Facts, Transaction
 
-_COLUMNS: Final = (
-    "observation_no",
-    "uid",
-    "kind",
-    "arm_no",
-    "run_no",
-    "success_micro",
-    "failure_micro",
-    "pulls",
-    "actor",
-    "reason",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "evaluation_no",
-    "undone",
-    "changed",
-)
+_COLUMNS: Final = (*OBSERVATION_COLUMNS[:-2], "evaluation_no", *OBSERVATION_COLUMNS[-2:])
 CreditKey = tuple[int, int]
 """Evaluation and arm, by number."""
 

@@ -22,27 +22,10 @@ from core.records.reward import not_in_prompt
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
+from core.store.tables import OBSERVATION_COLUMNS
 from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 
-_COLUMNS: Final = (
-    "observation_no",
-    "uid",
-    "kind",
-    "arm_no",
-    "run_no",
-    "success_micro",
-    "failure_micro",
-    "pulls",
-    "actor",
-    "reason",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "episode_credit_no",
-    "undone",
-    "changed",
-)
+_COLUMNS: Final = (*OBSERVATION_COLUMNS[:-2], "episode_credit_no", *OBSERVATION_COLUMNS[-2:])
 RunArm = tuple[int, int]
 """A run, and an arm in its prompt, by number."""
 

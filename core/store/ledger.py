@@ -30,28 +30,10 @@ from core.store.provenance import imported_reports
 from core.store.reads import Correction, arm_row, outcome_of, run_of_uid, standing_corrections
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, hour_of
-from core.store.tables import leaving_out
+from core.store.tables import OBSERVATION_COLUMNS, leaving_out
 from core.store.transaction import Snapshot, Transaction
 
 _AFTER_EVERY_TEXT: Final = "\U0010ffff"
-_ROW: Final = (
-    "observation_no",
-    "uid",
-    "kind",
-    "arm_no",
-    "run_no",
-    "success_micro",
-    "failure_micro",
-    "pulls",
-    "actor",
-    "reason",
-    "at_ms",
-    "import_no",
-    "revision",
-    "standing",
-    "undone",
-    "changed",
-)
 
 
 class Entry(NamedTuple):
@@ -102,7 +84,7 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     first = txn.number("observation", len(entries))
     numbers = range(first, first + len(entries))
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
-    txn.connection.insert("observation", _ROW, txn.learner_id, chain.from_iterable(rows))
+    txn.connection.insert("observation", OBSERVATION_COLUMNS, txn.learner_id, chain.from_iterable(rows))
     apply(txn, rollup)
     if any(entry.flags & RETRACTED and entry.kind == "correction" for entry in entries):
         refresh_last(txn, {entry.arm_no for entry in entries})  # an earlier one may have been the newest

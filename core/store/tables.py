@@ -1398,6 +1398,13 @@ def beyond(after: Key, key: Key) -> Key:
     return key
 
 
+OBSERVATION_COLUMNS: Final = (
+    *("observation_no", "uid", "kind", "arm_no", "run_no", "success_micro", "failure_micro", "pulls"),
+    *("actor", "reason", "at_ms", "import_no", "revision", "standing", "undone", "changed"),
+)
+"""Columns of an observation as the ledger writes it."""
+
+
 def leaving_out(column: str, hidden: Collection[int]) -> tuple[str, list[int]]:
     """SQL that leaves evaluations out by the column of their numbers, and its values; nothing where none is hidden.
 

@@ -210,6 +210,10 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "launch.import_ended": ("ingest", launch.import_ended),
     "names.arm_ids": ("read", lambda context, _: names.arm_ids(context)),
     "learners.fleet_version": ("read", lambda context, _: fleet_version(context)),
+    "names.settle_learners": (
+        "ingest",
+        lambda context, _: names.settle_learners(context, rollouts.settle_rollouts),
+    ),
     "names.learner_names": ("read", lambda context, _: names.learner_names(context)),
     "maintenance.database_facts": ("read", lambda context, _: maintenance.database_facts(context)),
     "members.restore_member": ("members", restored),
@@ -301,7 +305,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.variants": ("read", lambda context, _: queries.variants(context, "sums")),
     "queries.task_difficulty": ("read", lambda context, _: queries.task_difficulty(context, "sums")),
     "traces.settle_traces": ("ingest", lambda context, _: traces.settle_traces(context)),
-    "traces.settle_everywhere": ("ingest", lambda context, _: traces.settle_everywhere(context)),
+    "traces.settle_all_traces": ("ingest", lambda context, _: traces.settle_all_traces(context)),
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""

@@ -16,7 +16,7 @@ from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.offers import offer, report
-from core.flows.traces import settle_everywhere, settle_traces, take_spans, traces
+from core.flows.traces import settle_all_traces, settle_traces, take_spans, traces
 from core.formats.otlp import RequestSpans, read_spans
 from core.records.arm import Arm
 from core.records.offer import Report
@@ -100,7 +100,7 @@ def _parts(dice: random.Random, spans: Sequence[Json]) -> list[list[Json]]:
 def test_without_a_root_it_is_a_run_after_an_hour(context: Context, clock: Clock) -> None:
     take_spans(context, sent(*AGENT[1:]))
     clock.now_ms += HOUR_MS - 1
-    settle_everywhere(context)
+    settle_all_traces(context)
     assert queries.status(context).runs == 0
     clock.now_ms += 1
     said = take_spans(context, sent({**span(9), "traceId": OTHER}))
@@ -135,19 +135,19 @@ def test_what_can_t_be_read_is_listed_with_its_reason(context: Context) -> None:
 def test_spans_go_after_a_day_and_the_list_after_a_week(context: Context, clock: Clock) -> None:
     take_spans(context, sent(*AGENT, {**reply(2, 1), "traceId": OTHER}))
     clock.now_ms += HOUR_MS
-    settle_everywhere(context)
+    settle_all_traces(context)
     assert n_spans(context) == 4
     clock.now_ms += LIFETIME_MS
-    settle_everywhere(context)
+    settle_all_traces(context)
     assert (n_spans(context), [row.trace for row in traces(context)]) == (0, [OTHER])
     take_spans(context, sent(AGENT[1]))
     clock.now_ms += HOUR_MS
-    settle_everywhere(context)
+    settle_all_traces(context)
     story = queries.run(context, f"otlp/prompt/{TRACE}")
     assert len(story.arms) == 2, "what is told shorter, once the rest is gone, changes nothing"
     clock.now_ms += LISTED_MS
-    settle_everywhere(context)
-    settle_everywhere(context)
+    settle_all_traces(context)
+    settle_all_traces(context)
     assert traces(context) == []
 
 

@@ -82,7 +82,7 @@ from core.flows.rubrics import add_rubric, rubrics
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.tokens import create_token
-from core.flows.traces import settle_everywhere, take_spans, traces
+from core.flows.traces import settle_all_traces, take_spans, traces
 from core.flows.training import export_training
 from core.flows.undo import redo, undo
 from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
@@ -890,14 +890,14 @@ def trace(folder: Path) -> None:
     made = replace(context_at(folder / "traces.db"), clock=count(START_MS, 2 * HOUR_MS).__next__)
     take_spans(made, sent(*AGENT[1:]))
     take_spans(made, sent(AGENT[0], reply(2, 1, trace=OTHER), reply(2, 1, trace="e" * 32, session__id="s-9")))
-    settle_everywhere(made)
+    settle_all_traces(made)
     traces(made)
     made.write("ingest", lambda txn: keep_spans(txn, packed(span(3, 1, trace=OTHER)), at_most_bytes=1_000))
     erase(made, run=f"otlp/prompt/{TRACE}")
     erase(made, session="s-9")
     late = replace(made, clock=lambda: START_MS + 30 * 24 * HOUR_MS)
-    settle_everywhere(late)
-    settle_everywhere(late)
+    settle_all_traces(late)
+    settle_all_traces(late)
     made.store.close()
 
 
