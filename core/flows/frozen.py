@@ -116,8 +116,11 @@ class FrozenItem(NamedTuple):
 def frozen(snapshot: Snapshot, asks: QueueAsks, *, blind: bool = False) -> list[FrozenItem]:
     """Return the present items of a query in order. With ``blind``, reasons reveal no judgements of others."""
     candidates = _filtered(reviewable(snapshot, asks), asks)
-    if asks.order == "oldest":  # the order of the candidates
-        oldest = list(islice(candidates, asks.limit))
+    if asks.order == "oldest":
+        # Only named runs come in another order.
+        oldest = (
+            _first(candidates, asks.limit, _age) if asks.source == "runs" else islice(candidates, asks.limit)
+        )
         return [FrozenItem(one.about, _reason(one, asks, blind=blind)) for one in sorted(oldest, key=_age)]
     return _ordered(snapshot, candidates, asks, blind=blind)
 

@@ -32,12 +32,14 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.judging import EvaluationOrder
-from core.records.review import Control, Draft, QueueAsks
+from core.records.review import About, Control, Draft, QueueAsks
 from core.records.rubric import LEVELS, Criterion, Level, Rubric
 from core.records.run import Inventory, Run
 from core.records.view import RunFilter, View
 from tests.engine import named
 from tests.flows.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty
+from tests.flows.training_worlds import executed as imported_executions
+from tests.flows.training_worlds import execution_line, execution_uid, layer_line
 from tests.flows.world import START_MS, run_of
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
@@ -122,6 +124,21 @@ def test_executions_and_their_layers_are_judged_as_such(desk: Desk, tmp_path: Pa
     assert asked(desk.context, QueueAsks(source="filter", about="layer")) == 2
     with pytest.raises(InvalidInput, match="none of the source unjudged"):
         add_queue(desk.context, "V", layers)
+
+
+@pytest.mark.parametrize("about", ["execution", "layer"])
+def test_the_oldest_executions_come_first_however_they_were_imported(tmp_path: Path, about: About) -> None:
+    lines = (execution_line(9), execution_line(2), execution_line(5))
+    context = imported_executions(tmp_path, layer_line(1), *lines)
+    items = uris(context, QueueAsks(about=about, limit=2))
+    assert [execution_uid(number) in one for number, one in zip((2, 5), items, strict=True)] == [True, True]
+
+
+def test_the_oldest_of_named_runs_come_first(desk: Desk) -> None:
+    assert uris(desk.context, QueueAsks(source="runs", runs=("r9", "r2", "r5"), limit=2)) == [
+        "run:r2",
+        "run:r5",
+    ]
 
 
 def test_an_execution_that_came_to_be_a_runs_is_still_the_item_it_was(desk: Desk, tmp_path: Path) -> None:

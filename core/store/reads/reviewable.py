@@ -33,14 +33,16 @@ LOOKED_AT_MOST: Final = 20_000
 _CHUNK: Final = 500
 _MOST_TEXTS: Final = 20
 _CORRECTIONS: Final = 10_000
+_EVER: Final = 1 << 62
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A subject of review, by its numbers (0 = none).
 
-    ``score`` is its lowest score from 0 to 1, None without any. ``n_people`` have judged it. ``minority`` is the
-    share of its judgements, models included, that differ from most, from 0 to a half. ``type`` and ``place`` belong
-    to an arm: ``place`` is where the detector saw it ('none' = not at all, '' = unknown).
+    ``score`` is the mean of its judgements, where a failure counts 0, or its reward if that is lower. It is from 0 to
+    1, None without either. ``n_people`` have judged it. ``minority`` is the share of its judgements, models included,
+    that differ from most, from 0 to a half. ``type`` and ``where`` belong to an arm: ``where`` is the place in which
+    the detector saw it ('none' = not at all, '' = unknown).
     """
 
     layer_no: int
@@ -78,7 +80,7 @@ _RATERS: Final = (  # who is named by nothing is one person
 
 
 def reviewable(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
-    """Return the subjects that a queue asks for, oldest or newest first, as its order is.
+    """Return the subjects that a queue asks for: oldest or newest first, or runs as they are named.
 
     The caller applies every source but ``runs``, and the order. Raises `UnknownRun` for a named run that does not
     exist.
@@ -157,7 +159,7 @@ def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
     of_runs = None
     if asks.source == "runs" or (asks.wanted, asks.view) != (RunFilter(), View()):
         of_runs = dict(_runs(snapshot, asks))
-    way = "ASC" if asks.order == "oldest" else "DESC"
+    way, unknown = ("ASC", _EVER) if asks.order == "oldest" else ("DESC", -1)
     layer, pairs, within = "0", "", ""
     if asks.about == "layer":
         layer, within = "p.layer_no", ", p.layer_no"
@@ -166,7 +168,7 @@ def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
         f"SELECT {layer}, x.execution_no, x.run_no, coalesce(x.at_ms, r.at_ms) FROM execution x{pairs}"
         " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
         f" WHERE x.learner_id = ? AND x.{ACTIVE} AND coalesce(r.standing, 1) = 1"
-        f" ORDER BY x.execution_no {way}{within}",
+        f" ORDER BY coalesce(x.at_ms, r.at_ms, {unknown}) {way}, x.execution_no {way}{within}",
         [snapshot.learner_id],
     )
     matches = [row for row in islice(rows, LOOKED_AT_MOST) if of_runs is None or row[2] in of_runs]
