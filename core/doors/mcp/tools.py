@@ -116,16 +116,16 @@ def _acting(tool: AgentTool, actor: Actor, allowed: frozenset[str] | None) -> Ac
 
 
 def _checked(tool: AgentTool, arguments: Arguments) -> Arguments:
-    """Return the arguments if the tool has all of them; its handler checks their values."""
+    """Return the arguments; raise for a name that the tool does not take. Its handler checks the values."""
     if tool.schema.get("additionalProperties") is False:
         unknown = sorted(arguments.keys() - tool.schema["properties"].keys())
         if unknown:
             names = ", ".join(tool.schema["properties"])
-            raise InvalidEvaluation(
-                f"{tool.name} takes {names}, got {', '.join(map(shown, unknown))} too.",
-                next_step="Leave out what it does not take; nothing was done.",
-                fields=tuple(unknown),
-            )
+            problem = f"{tool.name} takes {names}, got {', '.join(map(shown, unknown))} too."
+            next_step = "Leave out what it does not take; nothing was done."
+            if tool.refuse is _kairos_refusal:
+                raise InvalidEvaluation(problem, next_step=next_step, fields=tuple(unknown))
+            raise InvalidInput(problem, next_step=next_step)
     return arguments
 
 
