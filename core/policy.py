@@ -5,7 +5,7 @@ stored, so the same columns, settings and seed give the same selection, bit for 
 streams are fixed within a version). The packing itself, on arrays, is `pack`; records for the door are made
 from its result by `_selection_of`, because at 10,000 arms they cost more than the decision.
 
-- The coin is the first number drawn, at any rate. The passive phase draws nothing: everything goes in.
+- The coin is the first number drawn, whatever the baseline rate. The passive phase draws nothing: everything goes in.
 - Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
 - Selected: one draw per arm from its posterior; the order is `core.packing.order_selected`.
 - An unknown cost counts as 0 tokens.

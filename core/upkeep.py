@@ -1,6 +1,6 @@
-"""Upkeep: when a database was last backed up and verified, kept beside the spool of this machine.
+"""Upkeep: when a database was last backed up and verified, kept in the folder of this machine's spools.
 
-A copy says nothing about its database, and a check must change nothing in it. So the times are a small file of the
+A backup leaves no trace in its database, and a check must change nothing in it. So the times are a small file of the
 user. A failure to write it is no failure of the backup.
 """
 

@@ -558,7 +558,7 @@ BUDGETS = {
     "core/detect": 630,
     "core/doors": 20_015,
     "core/explained": 615,
-    "core/flows": 16_055,
+    "core/flows": 16_060,
     "core/formats": 13_275,
     "core/guide": 390,
     "core/installed": 4_320,
@@ -566,12 +566,12 @@ BUDGETS = {
     "core/posterior": 605,
     "core/records": 9_950,
     "core/statistics": 11_795,
-    "core/store": 30_130,
+    "core/store": 30_135,
     "dashboard": 4_745,
     "dashboard/app_pages": 1_545,
     "dashboard/figures": 5_495,
     "dashboard/report": 750,
-    "dashboard/sentences": 5_940,
+    "dashboard/sentences": 5_945,
     "dashboard/widgets": 13_725,
 }
 """Lines of Python per room. A step that needs more raises the budget in its commit, and says what for."""

@@ -339,7 +339,7 @@ class Link(NamedTuple):
 _LINK: Final = Struct(f"<qqqq{SUM_BYTES}s{HEAD_BYTES}s")
 """The fields of `Link` as a learner's row holds them."""
 _MOST_HELD: Final = 8
-"""Latest links that a learner's row holds: each act changes it anyway, and a table would cost a further page."""
+"""With this many links in a learner's row, all move to the table. Each act changes the row anyway."""
 
 
 def held_links(stored: bytes | None) -> Iterator[Link]:
@@ -384,7 +384,10 @@ STATE: Final = ("chain_key", "chain_sum", "chain_head", "chain_held", "staged_su
 
 
 class Chain:
-    """The chain of one learner during one write. Where an import stages, facts count once it settles."""
+    """The chain of one learner during one write. Where an import stages, facts count once it settles.
+
+    `core.store.watched.Watched` calls `add` and `change` for the statements of a write.
+    """
 
     def __init__(self, state: State, learner: str, *, is_staging: bool = False) -> None:
         self.key = state.key or token_bytes(KEY_BYTES)
@@ -393,7 +396,7 @@ class Chain:
         self.staged = 0 if state.staged is None else unpacked(state.staged)
         self._held = state.held or b""
         self.due: list[Link] = []
-        """Links to insert into the table now; the learner's row holds the latest."""
+        """Links to insert into the table now; the learner's row holds those since."""
         self._learner = learner
         self._is_staging = is_staging
         self._together = JointDigests(self.key)
@@ -415,13 +418,13 @@ class Chain:
             self.move(sum_of(self.key, table, single))
 
     def change(self, table: str, before: Iterable[Row], after: Iterable[Row]) -> None:
-        """Exchange rows, as they were, for what became of them."""
+        """Subtract rows as they were, and add them as they are now."""
         old, new = (set(facts_of(table, rows, self._learner)) for rows in (before, after))
         assert not any(has_joint_digest(table, fact) for fact in old ^ new)  # noqa: S101 - only erasing changes those
         self.move(sum_of(self.key, table, new - old) - sum_of(self.key, table, old - new))
 
     def move(self, by: int) -> None:
-        """Change the sum."""
+        """Change the sum, or the sum of what an import stages."""
         if self._is_staging:
             self.staged = (self.staged + by) % _MODULUS
         else:

@@ -318,7 +318,7 @@ class _Waiter:
         threading.Thread(target=self._wait, name="armscope-waits-for-lock", daemon=True).start()
 
     def waited(self, timeout_s: float) -> bool:
-        """Return whether both files were locked in time."""
+        """Return whether the lock was obtained in time."""
         self._requests.put(True)
         try:
             problem = self._answered.get(timeout=timeout_s)

@@ -21,7 +21,7 @@ _SELECT: Final = (
 
 
 class MemberMatch(NamedTuple):
-    """A member, and since when their sessions have to be."""
+    """A member, and the time from which their sessions are valid."""
 
     member_no: int
     member: MemberRow
@@ -70,7 +70,7 @@ def clear_roles(txn: Transaction, member_no: int) -> None:
 def settle_member(
     txn: Transaction, member_no: int, *, subject: str, email: str, invited_until_ms: int
 ) -> None:
-    """Set a member as present, or invited until a time (0 = not), at any earlier state."""
+    """Set a member as present, or invited until a time (0 = not), from any earlier state."""
     txn.connection.run(
         "UPDATE member SET subject = ?, email = ?, invited_until_ms = ?, removed_ms = 0"
         " WHERE learner_id = ? AND member_no = ?",
@@ -117,7 +117,7 @@ def member_by_number(facts: Facts, member_no: int) -> MemberMatch | None:
 
 
 def invitation(facts: Facts, issuer: str, email: str) -> MemberMatch | None:
-    """Return the latest open or expired invitation for an e-mail address."""
+    """Return the latest invitation of an e-mail address that nobody took: open, expired or removed."""
     return _one(facts, "issuer = ? AND email = ? AND subject = ''", [issuer, email])
 
 

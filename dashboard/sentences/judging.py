@@ -152,7 +152,7 @@ def parting_claim(first: PartingGrader, n: int) -> tuple[Markdown, Markdown]:
 def no_outliers(report: AgreementReport) -> Words:
     """Return the sentence where no rater is an outlier, as Markdown."""
     if report.n_items == 0:
-        return Words("Outlier raters show once two people have judged the same items.")
+        return Words("Outlier raters show once two raters have judged the same items.")
     return Words("No rater is known to differ from the others on the same items.")
 
 
@@ -167,7 +167,10 @@ def ready(watch: BiasWatch) -> Words:
 
 
 def blockers(watch: BiasWatch) -> dict[Blocker, tuple[int, int]]:
-    """By blocker, those that hold anything back: how many evaluations, and how many of these nothing else does."""
+    """Return, by blocker, how many evaluations it holds back, and how many of these no other blocker does.
+
+    The second number is for fine-tuning where a blocker holds back both uses.
+    """
     readiness = watch.readiness
     counted = {
         one.name: (one.n, one.n_alone) for one in (*readiness.preference_blockers, *readiness.sft_blockers)

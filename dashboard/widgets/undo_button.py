@@ -1,7 +1,7 @@
 """The button "Undo" or "Redo" of an act: one rule for all pages, the same as that of the flows.
 
 A reviewer may undo their own acts, and may redo an act that they themselves undid. A person with the permission
-``undo`` may do both with every act.
+``undo`` may do both with every act. Reviewers see Redo only for the latest 1,000 changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files over HTTP: uploads of transcripts, training rows, backups, and erasing.
+"""Files over HTTP: uploads of transcripts, training rows, backups, erasing and compaction.
 
-Bodies and answers have any length, and are held in files while they are sent. A body or answer of two parts (tools
-and transcripts, manifest and rows) states the length of the first in bytes.
+An upload has at most 1 GiB, and is held in a file beyond 1 MiB. Answers of any length are sent from files. A body or
+answer of two parts (tools and transcripts, manifest and rows) states the length of the first in bytes.
 """
 
 from __future__ import annotations

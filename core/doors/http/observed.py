@@ -1,4 +1,4 @@
-"""Observation of requests: each has an id, a line in the log and a count, whichever application answers it.
+"""Observation of requests: each has an id and a log line, and each HTTP request is counted.
 
 The id is the caller's ``X-Request-Id``, else the trace of its ``traceparent``, else drawn. The line has the route's
 template instead of the path, and the name of a learner only if it is known to exist.
@@ -71,7 +71,7 @@ def _is_secret(text: str) -> bool:
 class Observed:
     """ASGI application that logs and counts each request of another one.
 
-    ``template`` returns the route of a path that no door answers. Its lines are logged at the level of a warning for
+    ``template`` returns the route of a path that no door answers. Log lines have the level of a warning for
     a refused request, of an error for a failed one, and of ``debug`` for a route in ``quiet``.
     """
 

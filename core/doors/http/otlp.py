@@ -47,7 +47,7 @@ def _traces(context: Context, call: HttpCall) -> HttpAnswer:
 
 
 class _Body:
-    """Body that grows up to the limit; large bodies wait for a free slot."""
+    """Body that grows up to the limit. A large body is refused with 429 if no slot is free."""
 
     def __init__(self) -> None:
         self._held = bytearray()

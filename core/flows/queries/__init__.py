@@ -1,4 +1,7 @@
-"""Queries: each opens one snapshot, computes its statistics and returns a frozen result; none writes."""
+"""Queries: each returns a frozen result, computed from a snapshot.
+
+Previews run a write that is rolled back, so other writers wait meanwhile. `verify` notes its time in a file.
+"""
 
 from core.flows.queries.arm import (
     ArmInRun,

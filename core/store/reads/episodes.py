@@ -42,7 +42,6 @@ LINE_STEPS: Final = 500
 _EVER: Final = 1 << 60
 Fits = tuple[str, list[Any]]
 """SQL conditions of a filter, with their values."""
-_ANY: Final[Fits] = ("", [])
 _COLUMNS: Final = (
     "SELECT environment_no, split, task, variant, model, coalesce(at_ms, -1), finished, total, final FROM episode"
     f" WHERE learner_id = ? AND {ACTIVE}"
@@ -289,7 +288,8 @@ def changed_episodes(
 ) -> tuple[EpisodeRow, ...]:
     """Return the episodes that changed after a position, in the order of their changes.
 
-    Of the episodes that were listed once, undone ones and those that no longer pass the filter are returned, too.
+    The caller has refused a filter by outcome, and an unknown environment. Of the episodes that were listed once,
+    undone ones and those that no longer pass the filter are returned, too.
     """
     names, declared = environment_names(snapshot), declared_scales(snapshot)
     fits, values = _fits(episode_filter, Scale())
