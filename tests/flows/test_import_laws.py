@@ -91,14 +91,6 @@ def tau_bench(records: list[Any]) -> bytes:
     return json.dumps(records).encode()
 
 
-CARRIED_SUMS: dict[str, Any] = {
-    "success_micro": 2_500_000,
-    "failure_micro": 500_000,
-    "pulls": 3,
-    "at_ms": START_MS + 9,
-}
-
-
 def reward_line(uid: str, observation: str, arm: str = A, **more: object) -> dict[str, object]:
     return {"kind": "reward", "id": uid, "arm": arm, "observation": observation, **more}
 
@@ -152,7 +144,8 @@ def synthetic() -> Iterator[Growing]:
         reward_line("x1", "feedback", reward=0.25, at_ms=START_MS),
         {"kind": "reset", "id": "x2", "arms": ["tool:other:a"], "target": "prior"},
         reward_line("x3", "correction", reward=0.5, context={"run": "r1"}, at_ms=START_MS + 5),
-        reward_line("x4", "carried", "file:workspace:n", **CARRIED_SUMS),
+        reward_line("x4", "carried", arm="file:workspace:n", at_ms=START_MS + 9)
+        | {"success_micro": 2_500_000, "failure_micro": 500_000, "pulls": 3},
         reward_line("x5", "feedback", reward=0, undone=True),
         {"kind": "reset", "id": "x6", "arms": ["skill:b:main"], "undone": True},
         part_line("x7", "tool:other:a", 700_000),
