@@ -51,12 +51,6 @@ READING = (
 """Commands that need something to be there."""
 
 
-def two_learners(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
-    for name in ("support", "sales"):
-        document(shell("--learner", name, "import", tmp_path / "runs.jsonl", "--json"))
-
-
 # Version and help
 
 
@@ -222,7 +216,9 @@ def test_the_only_learner_is_the_one_that_is_meant(tmp_path: Path, shell: Shell)
 
 
 def test_several_learners_are_named_and_none_is_guessed(shell: Shell, tmp_path: Path) -> None:
-    two_learners(shell, tmp_path)
+    (tmp_path / "runs.jsonl").write_bytes(lines([RUN]))
+    for name in ("support", "sales"):
+        document(shell("--learner", name, "import", tmp_path / "runs.jsonl", "--json"))
     for command in (("status",), ("posteriors",), ("reward", A, "1"), ("import", tmp_path / "runs.jsonl")):
         refused = error(shell(*command, "--json"), 1, "unknown_learner")
         assert "'sales', 'support'" in refused["error"]
@@ -230,14 +226,13 @@ def test_several_learners_are_named_and_none_is_guessed(shell: Shell, tmp_path: 
     assert {"sales", "support"} <= set(shell("learners")[1].split())
     assert document(shell("verify", "--json"))["learners"] == ["sales", "support"]
     assert document(shell("backup", tmp_path / "copy.db", "--json"))["size_bytes"] > 0
+    asked = document(shell("doctor", "--json"))
+    assert [one["name"] for one in asked["learners"]] == ["sales", "support"]
+    assert {one["learner"] for one in asked["imports"]} == {"sales", "support"}
+    out = shell("reward", A, "1", "--learner", "sales")[1]
+    assert out.splitlines()[-1].endswith("armscope --learner sales undo reward-1"), "it names the same data"
     document(shell("learners", "--create", "default", "--json"))
     assert document(shell("status", "--json"))["learner"] == "default"
-
-
-def test_the_way_back_names_the_same_data(shell: Shell, tmp_path: Path) -> None:
-    two_learners(shell, tmp_path)
-    out = shell("reward", A, "1", "--learner", "sales")[1]
-    assert out.splitlines()[-1].endswith("armscope --learner sales undo reward-1")
 
 
 @pytest.mark.long  # it builds the whole demo, as the use of the installed wheel does in each CI
@@ -559,10 +554,3 @@ def test_the_doctor_answers_whatever_is_wrong(
     assert (got, err, found["problem"]["code"], found["schema"]) == (1, "", code, None)
     assert found["problem"]["next"] in shell("doctor", "--database", path)[1]
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_several_learners_are_no_riddle_to_the_doctor(shell: Shell, tmp_path: Path) -> None:
-    two_learners(shell, tmp_path)
-    found = document(shell("doctor", "--json"))
-    assert [one["name"] for one in found["learners"]] == ["sales", "support"]
-    assert {one["learner"] for one in found["imports"]} == {"sales", "support"}
