@@ -23,12 +23,10 @@ JUNK = "<script>alert(1)</script>"
 MIXED = (0.0, 0.05, None, 0.1, None, None, -0.05, 1.0)
 
 
-def steps_of(
-    rewards: tuple[float | None, ...], *, finished: bool = True, name: str = "look"
-) -> tuple[Step, ...]:
+def steps_of(rewards: tuple[float | None, ...], *, finished: bool = True) -> tuple[Step, ...]:
     last = len(rewards) - 1
     return tuple(
-        Step(number=number, name=name, reward=reward, finished=finished and number == last, at_ms=NOON_MS)
+        Step(number=number, name="look", reward=reward, finished=finished and number == last, at_ms=NOON_MS)
         for number, reward in enumerate(rewards)
     )
 

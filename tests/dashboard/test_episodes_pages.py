@@ -31,13 +31,11 @@ from tests.dashboard.worlds import NOON_MS, keys, world
 JUNK = "<script>alert(1)</script>"
 
 
-def attempt(
-    number: int, *, environment: str = "sums", wins: bool, model: str = "large", task: str | None = None
-) -> Episode:
+def attempt(number: int, *, wins: bool, model: str = "large", task: str | None = None) -> Episode:
     """Four steps, the last of which pays 1 or 0."""
     return Episode(
-        uid=f"{environment}/{model}/{number}",
-        environment=environment,
+        uid=f"sums/{model}/{number}",
+        environment="sums",
         model=model,
         at_ms=NOON_MS + number * DAY_MS // 4,
         task=f"task {number % 20}" if task is None else task,
@@ -55,8 +53,8 @@ def hacked(number: int) -> Episode:
     return Episode(uid=f"shell/{number}", environment="shell", at_ms=NOON_MS + number, steps=steps)
 
 
-def tell(path: Path, *episodes: Episode, n_runs: int = 2) -> Context:
-    context = world(path, keys(3), n_runs)
+def tell(path: Path, *episodes: Episode) -> Context:
+    context = world(path, keys(3), 2)
     context.write("ingest", lambda txn: tell_episodes(txn, episodes))
     return context
 

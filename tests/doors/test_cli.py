@@ -476,12 +476,11 @@ def test_an_empty_database_says_what_comes_next(shell: Shell) -> None:
 # As a program
 
 
-def program(*arguments: str | Path, cwd: Path, input: str | None = None) -> subprocess.CompletedProcess[str]:
+def program(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=cwd,
-        input=input,
         capture_output=True,
         text=True,
         timeout=300,

@@ -205,10 +205,10 @@ async def test_a_server_may_have_no_tool_or_know_no_tools(tmp_path: Path) -> Non
         assert await peer.tools() == NAMES
 
 
-def chooses(database: Path, n_tools: int, category: str = "a") -> None:
+def chooses(database: Path, n_tools: int) -> None:
     """A learner that knows the tools, and includes ``n_tools`` of them."""
     with open_learner(database) as learner:
-        arms = [f"tool:{category}:{name}" for name in NAMES]
+        arms = [f"tool:a:{name}" for name in NAMES]
         for number in range(8):
             learner.record(f"earlier-{number}", arms=arms, calls=["say"])
         for name, value in {"k": n_tools, "baseline_rate": 0.0, "min_pulls": 0}.items():

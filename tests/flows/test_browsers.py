@@ -32,9 +32,9 @@ from tests.flows.world import context_at
 KIM, LEE = "kim 3f2a91", "lee 99aa00"
 
 
-def here(context: Context, browser: str, person: str = "ann") -> Context:
+def here(context: Context, browser: str) -> Context:
     """A page of a browser, as the dashboard opens it."""
-    own = replace(context, actor=Actor(name=person, browser=browser))
+    own = replace(context, actor=Actor(name="ann", browser=browser))
     return replace(own, actor=actor_of_browser(own, own.actor))
 
 

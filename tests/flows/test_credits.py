@@ -62,8 +62,8 @@ def told(folder: Path, *lines: LedgerLine | Run) -> Context:
     return context
 
 
-def weights(context: Context, rule: CreditRule, uid: str = "e") -> dict[tuple[str, str], int]:
-    found = credit_episode(context, uid, rule)
+def weights(context: Context, rule: CreditRule) -> dict[tuple[str, str], int]:
+    found = credit_episode(context, "e", rule)
     assert clean(context)
     return {(share.run, share.arm): share.weight_micro for share in found.shares}
 

@@ -55,7 +55,7 @@ class Log:
 
 
 @contextmanager
-def logged(form: LogFormat = "json", level: int = logging.DEBUG) -> Iterator[Log]:
+def logged(form: LogFormat = "json") -> Iterator[Log]:
     """What the program logs meanwhile; all of it is there afterwards."""
     log = Log()
     reader = threading.Thread(target=log.read)
@@ -63,7 +63,7 @@ def logged(form: LogFormat = "json", level: int = logging.DEBUG) -> Iterator[Log
     writer, ours = LogWriter(log.ends[1], form=form), logging.getLogger("armscope")
     before = ours.level
     ours.addHandler(writer)
-    ours.setLevel(level)
+    ours.setLevel(logging.DEBUG)
     try:
         yield log
     finally:

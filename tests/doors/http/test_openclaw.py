@@ -56,26 +56,18 @@ def service(tmp_path: Path) -> Iterator[Service]:
     context.store.close()
 
 
-def asked(
-    service: Service, path: str, *, actor: Actor = MARA, body: bytes | None = None, **query: str
-) -> Any:  # noqa: ANN401
-    answer = sent(service, path, query, actor=actor, body=body)
+def asked(service: Service, path: str, *, body: bytes | None = None, **query: str) -> Any:  # noqa: ANN401
+    answer = sent(service, path, query, body=body)
     assert answer.status == 200, answer
     return json.loads(answer.body)
 
 
 def sent(
-    service: Service,
-    path: str,
-    query: Mapping[str, str] = MappingProxyType({}),
-    *,
-    actor: Actor = MARA,
-    body: bytes | None = None,
+    service: Service, path: str, query: Mapping[str, str] = MappingProxyType({}), *, body: bytes | None = None
 ) -> HttpAnswer:
     method = "GET" if body is None else "POST"
-    return openclaw.handle(
-        service, actor, HttpCall(method, openclaw.PREFIX + path, query, JSON_SENT, body or b"")
-    )
+    call = HttpCall(method, openclaw.PREFIX + path, query, JSON_SENT, body or b"")
+    return openclaw.handle(service, MARA, call)
 
 
 def test_a_learner_that_is_awaited_has_nothing_yet_and_is_not_made_by_being_asked(service: Service) -> None:
@@ -188,8 +180,8 @@ def test_a_path_of_means_ends_where_the_arm_is_now(service: Service, window: str
     assert read == sorted(read)  # it was used in every run
 
 
-def openclaw_reward(service: Service, body: object, actor: Actor = MARA) -> Any:  # noqa: ANN401
-    return asked(service, "/reward", actor=actor, body=json.dumps(body).encode())
+def openclaw_reward(service: Service, body: object) -> Any:  # noqa: ANN401
+    return asked(service, "/reward", body=json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
@@ -240,9 +232,6 @@ def test_a_reset_has_both_shapes_and_arms_stay_listed(service: Service) -> None:
     assert asked(service, "/reset", body=b"")["reset_count"] == 2
     states = asked(service, "/posteriors")
     assert [(arm["alpha"], arm["beta"], arm["pulls"]) for arm in states] == [(1, 1, 0)] * 2
-
-
-READS = ("/summary", "/metrics", "/config", "/posteriors", "/traces", "/timeseries")
 
 
 def test_the_prefix_alone_is_nobodys(service: Service) -> None:

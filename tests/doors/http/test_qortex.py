@@ -42,8 +42,8 @@ def ask(service: Service, path: str, body: object = None, *, actor: Actor = OPER
     return orjson.loads(answer.body)
 
 
-def observed(service: Service, arm: str, reward: float, learner: str = "o") -> Any:  # noqa: ANN401
-    return ask(service, "/observe", {"learner": learner, "arm_id": arm, "reward": reward})
+def observed(service: Service, arm: str, reward: float) -> Any:  # noqa: ANN401
+    return ask(service, "/observe", {"learner": "o", "arm_id": arm, "reward": reward})
 
 
 def test_health_is_anybodys(service: Service) -> None:

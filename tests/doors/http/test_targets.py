@@ -17,8 +17,6 @@ from core.records.arm import Arm
 from tests.doors.examples import ARM
 from tests.flows.world import context_at
 
-OPERATOR = Actor(name="mara", role="operator")
-
 
 @pytest.mark.parametrize(
     ("there", "meant"),
