@@ -238,7 +238,7 @@ def test_a_rollout_that_never_started_is_listed_and_an_unknown_event_counted(tmp
     assert (answer.id, ["'nobody' has not started" in one for one in answer.notes]) == (None, [True])
 
 
-def test_an_update_may_come_before_its_start(tmp_path: Path) -> None:
+def test_an_update_may_come_before_its_start() -> None:
     update = {
         "eventId": "r",
         "timestamp": START_MS,

@@ -345,7 +345,7 @@ def run_program(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_one_program_runs_on_a_file_and_on_a_server(worlds: Worlds, tmp_path: Path) -> None:
+def test_one_program_runs_on_a_file_and_on_a_server(tmp_path: Path) -> None:
     """With the types of `LearnerProtocol`: `program.py` is among the files that mypy checks."""
     of_file = run_program(tmp_path, "-m", PROGRAM, "new.db")
     context = context_at(tmp_path / "served.db")
@@ -354,7 +354,7 @@ def test_one_program_runs_on_a_file_and_on_a_server(worlds: Worlds, tmp_path: Pa
     context.store.close()
 
 
-def test_a_client_imports_neither_numpy_nor_scipy_nor_sqlalchemy(worlds: Worlds, tmp_path: Path) -> None:
+def test_a_client_imports_neither_numpy_nor_scipy_nor_sqlalchemy(tmp_path: Path) -> None:
     context = context_at(tmp_path / "served.db")
     code = (
         "import sys\nfrom core import Client\nwith Client(sys.argv[1]) as client:\n"

@@ -58,9 +58,7 @@ def test_without_a_terminal_it_lists_and_names_the_command(shell: Shell, home: P
     assert document(shell("status", "--json"))["runs"] == 0
 
 
-def test_on_a_terminal_it_asks(
-    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_terminal_it_asks(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     assert shell("import")[0] == 1
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))

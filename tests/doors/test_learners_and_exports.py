@@ -16,7 +16,7 @@ from tests.flows.world import context_at
 __all__ = ["filled", "shell"]
 
 
-def test_a_manifest_needs_a_file(filled: Shell, tmp_path: Path) -> None:
+def test_a_manifest_needs_a_file(filled: Shell) -> None:
     code, _out, err = filled("export", "-", "--manifest")
     assert code == 1
     assert "must be a file" in err

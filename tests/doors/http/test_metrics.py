@@ -165,7 +165,7 @@ def test_budgets_are_counted_from_the_first_look_on(context: Context, asking: As
 
 
 def test_the_arms_with_most_pulls_have_labels_and_the_others_are_counted(
-    context: Context, asking: Asking, monkeypatch: pytest.MonkeyPatch
+    context: Context, asking: Asking
 ) -> None:
     other = context.of("sales")
     create_learner(context, "sales")
