@@ -53,6 +53,13 @@ def told(found: Iterator[ImportAnswer | UnreadableSource]) -> list[ImportAnswer 
     return answers
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder of sessions."""
+    (tmp_path / "sessions").mkdir()
+    return tmp_path / "sessions"
+
+
 def nothing() -> None:
     """A pause in which nothing changes."""
 
@@ -89,9 +96,7 @@ def test_an_empty_home_has_none(tmp_path: Path) -> None:
 # --- watching ---------------------------------------------------------------------------------------------
 
 
-def test_what_grows_is_imported_as_one_act(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
+def test_what_grows_is_imported_as_one_act(folder: Path, tmp_path: Path) -> None:
     context, direct = context_at(tmp_path / "a.db"), context_at(tmp_path / "b.db")
     before = seen(context)
     whole = PI.bytes()
@@ -128,9 +133,7 @@ def test_a_report_that_comes_later_is_joined(context: Context, tmp_path: Path) -
     assert {one.type for one in queries.posteriors(context) if one.inclusions} == {"tool", "skill", "file"}
 
 
-def test_what_was_undone_in_the_meantime_stays_undone(context: Context, tmp_path: Path) -> None:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
+def test_what_was_undone_in_the_meantime_stays_undone(context: Context, folder: Path) -> None:
     builders.put(folder, PI.bytes(), "s.jsonl")
     steps: list[Step] = [
         lambda: undo(context, "import-1"),
@@ -142,9 +145,7 @@ def test_what_was_undone_in_the_meantime_stays_undone(context: Context, tmp_path
     assert queries.verify(context).clean
 
 
-def test_foreign_and_broken_files_hold_nothing_back(context: Context, tmp_path: Path) -> None:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
+def test_foreign_and_broken_files_hold_nothing_back(context: Context, folder: Path) -> None:
     builders.put(folder, b"notes", "notes.txt")
     builders.put(folder, b"", "empty.jsonl")
     builders.put(folder, b"SQLite format 3\0 arm_states", "broken.db")
@@ -176,9 +177,7 @@ def test_repeated_ledger_lines_are_no_news(context: Context, tmp_path: Path) -> 
     assert [has_news(one) for one in found] == [True, False, True]
 
 
-def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(context: Context, tmp_path: Path) -> None:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
+def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(context: Context, folder: Path) -> None:
     path = builders.put(folder, lines([RUN, NOTE]) + b"{\n", "own.jsonl")
     steps: list[Step] = [
         lambda: builders.put(folder, PI.bytes(), "s.jsonl"),
@@ -203,9 +202,7 @@ def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(context: Context
     assert [(entry.action, entry.act) for entry in queries.changes(context)] == [("import", "import-1")]
 
 
-def test_answers_of_one_import_add_up(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
+def test_answers_of_one_import_add_up(folder: Path, tmp_path: Path) -> None:
     builders.put(folder, lines([RUN]) + b"{\n" * 150, "many.jsonl")
     first = import_files(context_at(tmp_path / "a.db"), [folder])
     builders.put(folder, lines([{**RUN, "calls": []}]) + b"{\n" * 2, "few.jsonl")
