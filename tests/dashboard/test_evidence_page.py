@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import explained
@@ -36,7 +35,9 @@ def pulls(context: Context) -> dict[str, int]:
     return {one.arm: one.pulls for one in queries.posteriors(context)}
 
 
-def test_the_finding_has_its_counts_and_a_picture(open_page: Open, database: Path) -> None:
+def test_the_finding_has_its_counts_and_a_picture_and_too_few_make_no_claim(
+    open_page: Open, database: Path
+) -> None:
     sick(database)
     page = shown(open_page)
     title = page.title[0].value
@@ -44,6 +45,9 @@ def test_the_finding_has_its_counts_and_a_picture(open_page: Open, database: Pat
     assert "2 files" in title
     (chart,) = page.get("plotly_chart")
     assert "0 of 60 since" in chart.proto.alt
+    assert "120 of 120 observations" in open_page("evidence", evidence_arm=FILES).title[0].value
+    title = shown(open_page, since_ms=NOON_MS - HOUR_MS).title[0].value
+    assert title.startswith("There are too few")
 
 
 def test_the_counts_are_those_of_the_runs(database: Path) -> None:
@@ -170,27 +174,16 @@ def see(page: AppTest, taken: str) -> int:
     return [str(link.proto.label) for link in page.get("page_link")].count(f"See {wording.literal(taken)}")
 
 
-def test_without_a_time_the_overview_names_it_and_too_few_make_no_claim(
-    open_page: Open, database: Path
-) -> None:
+def test_an_address_without_a_change_says_what_to_do(open_page: Open, database: Path) -> None:
     sick(database)
-    assert "120 of 120 observations" in open_page("evidence", evidence_arm=FILES).title[0].value
-    title = shown(open_page, since_ms=NOON_MS - HOUR_MS).title[0].value
-    assert title.startswith("There are too few")
+    for arms in ((), ("tool:other:missing",), ("tool:fs:Read",)):
+        page = open_page("evidence", evidence_arm=arms)
+        assert not page.exception
+        assert not page.get("plotly_chart"), arms
+        assert any("Overview" in str(link.proto.label) for link in page.get("page_link")), arms
 
 
-@pytest.mark.parametrize("arms", [(), ("tool:other:missing",), ("tool:fs:Read",)])
-def test_an_address_without_a_change_says_what_to_do(
-    open_page: Open, database: Path, arms: tuple[str, ...]
-) -> None:
-    sick(database)
-    page = open_page("evidence", evidence_arm=arms)
-    assert not page.exception
-    assert not page.get("plotly_chart")
-    assert any("Overview" in str(link.proto.label) for link in page.get("page_link"))
-
-
-def test_nothing_recorded_and_hostile_names(open_page: Open, database: Path) -> None:
+def test_nothing_recorded_and_one_run_fail_nowhere(open_page: Open, database: Path) -> None:
     assert not open_page("evidence").exception
     world(database, FILES, 1)
     assert not shown(open_page).exception
