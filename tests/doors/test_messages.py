@@ -162,8 +162,8 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-def a_run() -> RunUnderWay[str]:
-    return RunUnderWay[str](None, uid="r", begin=lambda _: None, end=lambda *_: (None, "recorded"))  # type: ignore[arg-type,return-value]
+def a_run(**options: Any) -> RunUnderWay[str]:  # noqa: ANN401 - any option of a run
+    return RunUnderWay[str](None, uid="r", begin=lambda _: None, end=lambda *_: (None, "recorded"), **options)  # type: ignore[arg-type,return-value]
 
 
 @pytest.fixture
@@ -250,8 +250,11 @@ MEMBERS = [
     )
 )
 def test_other_messages_are_passed_over(value: object) -> None:
-    """The block that reads them is an agent's: nothing may raise there."""
-    a_run().from_messages(value)
+    """The block that reads them is an agent's: only a bad count raises, and only on request."""
+    refused: list[Exception] = []
+    run = a_run(ignore=lambda _, problem: refused.append(problem))
+    run.from_messages(value)
+    assert all(isinstance(problem, InvalidInput) for problem in refused)
 
 
 # Usage
