@@ -149,7 +149,7 @@ def _runs_until(compared: Compared, baseline_rate: float, prob: float, target_po
     def is_enough(n_more: int) -> bool:
         growth = (compared.n + n_more * np.array([1.0, selected_each])) / compared.n
         grown = compared.grown(growth)
-        half = float(scipy.special.stdtrit(grown.freedom, (1 + prob) / 2)) * math.sqrt(grown.log_error)
+        half = float(scipy.special.stdtrit(grown.freedom, (1 + prob) / 2)) * math.sqrt(grown.log_variance)
         return bool(100 * math.exp(compared.log_ratio) * math.sinh(min(half, 700.0)) <= target_points)
 
     if not is_enough(_MOST_RUNS):

@@ -80,7 +80,7 @@ def _alike(sessions: SessionSums | None, weight: Floats) -> Floats:
         return np.ones(2)
     result = session_design(sessions, weight, is_log=False)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.fmax(result.error / result.apart, 1.0)
+        return np.fmax(result.variance / result.apart, 1.0)
 
 
 def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0.95) -> int | None:

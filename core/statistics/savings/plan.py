@@ -104,7 +104,7 @@ def proof_need(
     compared = runs.capped(runs.is_randomised).compared()
     if compared.has_interval:
         least = float(np.minimum(compared.n_sessions, compared.n).min())
-        times = max(float(compared.log_error) / error, MIN_FOR_PROOF / least, 1.0)
+        times = max(float(compared.log_variance) / error, MIN_FOR_PROOF / least, 1.0)
         more = [(times - 1) * n for n in (float(compared.n_sessions[BASELINE]), float(compared.n.sum()))]
     elif variation is None:
         return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing="few_runs")

@@ -48,18 +48,18 @@ never fitted to the data, or the interval would be valid no more."""
 class Compared:
     """Two groups at the same mix of strata; NaN where it cannot be computed.
 
-    ``mean``, ``error`` (its squared standard error) and ``df`` (of each group's mean) have a last axis of length 2,
-    as have ``n`` and ``n_sessions``, the runs that take part and the sessions they come from. ``shared`` is how the
-    means vary together. ``is_measured``: each stratum that takes part has enough sessions for a variance.
-    ``weight`` is that of each stratum, 0 where it takes no part.
+    ``mean``, ``variance`` and ``df`` (of each group's mean) have a last axis of length 2, as have ``n`` and
+    ``n_sessions``, the runs that take part and their sessions. ``variance`` is the squared standard error of a mean,
+    ``covariance`` that of the two means. ``is_measured``: each stratum that takes part has enough sessions for a
+    variance. ``weight`` is that of each stratum, 0 where it takes no part.
     """
 
     weight: Floats
     n: Floats
     n_sessions: Floats
     mean: Floats
-    error: Floats
-    shared: Floats
+    variance: Floats
+    covariance: Floats
     df: Floats
     is_measured: Bools
     is_log: bool
@@ -70,8 +70,8 @@ class Compared:
             self,
             n=self.n * times,
             n_sessions=self.n_sessions * times,
-            error=self.error / times,
-            shared=self.shared / np.sqrt(times.prod(-1)),
+            variance=self.variance / times,
+            covariance=self.covariance / np.sqrt(times.prod(-1)),
             df=self.df * times,
         )
 
@@ -90,11 +90,11 @@ class Compared:
             return np.asarray(np.where(ratio > 0, np.log(ratio), np.nan))
 
     @property
-    def log_error(self) -> Floats:
+    def log_variance(self) -> Floats:
         """Squared standard error of the logarithm of the ratio (delta method); NaN where there is no interval."""
         unit = np.ones_like(self.mean) if self.is_log else self.mean
         with np.errstate(invalid="ignore", divide="ignore"):
-            both = (self.error / unit**2).sum(-1) - 2 * self.shared / unit.prod(-1)
+            both = (self.variance / unit**2).sum(-1) - 2 * self.covariance / unit.prod(-1)
         return np.asarray(np.where(self.has_interval & (both > 0), both, np.nan))
 
     @property
@@ -102,7 +102,7 @@ class Compared:
         """Degrees of freedom of the logarithm of the ratio."""
         unit = 1.0 if self.is_log else self.mean
         with np.errstate(invalid="ignore", divide="ignore"):
-            parts = self.error / unit**2
+            parts = self.variance / unit**2
             joint = parts.sum(-1) ** 2 / np.where(parts > 0, parts**2 / self.df, 0.0).sum(-1)
             return np.asarray(np.fmin(joint, self.n_sessions.min(-1) - 1))
 
@@ -111,7 +111,7 @@ class Compared:
         """True if there are enough runs, and degrees of freedom, for an interval."""
         enough = (self.n >= MIN_FOR_INTERVAL).all(-1) & self.is_measured
         with np.errstate(invalid="ignore"):
-            return np.asarray(enough & (self.freedom >= MIN_DF) & (self.error.sum(-1) > 0))
+            return np.asarray(enough & (self.freedom >= MIN_DF) & (self.variance.sum(-1) > 0))
 
     @property
     def saved_percent(self) -> Floats:
@@ -120,7 +120,7 @@ class Compared:
 
     def saved_percent_limits(self, prob: float) -> tuple[Floats, Floats]:
         """Return the interval of the savings for one look at them."""
-        half = scipy.special.stdtrit(self._t_df(self.freedom), (1 + prob) / 2) * np.sqrt(self.log_error)
+        half = scipy.special.stdtrit(self._t_df(self.freedom), (1 + prob) / 2) * np.sqrt(self.log_variance)
         return self._around(np.asarray(half, dtype=np.float64))
 
     def always_percent_limits(self, prob: float) -> tuple[Floats, Floats]:
@@ -132,7 +132,7 @@ class Compared:
         I. Waudby-Smith, D. Arbour, R. Sinha, E. H. Kennedy, A. Ramdas, Annals of Statistics 52, 2024, 2613
         (doi 10.1214/24-AOS2408).
         """
-        return self._around(always_half_width(self.log_error, prob))
+        return self._around(always_half_width(self.log_variance, prob))
 
     def _around(self, half: Floats) -> tuple[Floats, Floats]:
         return (
@@ -149,9 +149,9 @@ class Compared:
         """Return the interval of the difference, from limits of each mean on its logarithm (Zou and Donner; Zou)."""
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = scipy.special.stdtrit(self._t_df(self.df), (1 + prob) / 2)
-            step = np.where(self.error > 0, apart * np.sqrt(self.error) / self.mean, 0.0)
-            alike = self.shared / np.sqrt(self.error.prod(-1))
-            alike = np.where(self.error.min(-1) > 0, np.clip(alike, -1, 1), 0.0)
+            step = np.where(self.variance > 0, apart * np.sqrt(self.variance) / self.mean, 0.0)
+            alike = self.covariance / np.sqrt(self.variance.prod(-1))
+            alike = np.where(self.variance.min(-1) > 0, np.clip(alike, -1, 1), 0.0)
         below, above = -self.mean * np.expm1(-step), self.mean * np.expm1(step)
 
         def distance(one: Floats, other: Floats) -> Floats:
@@ -212,8 +212,8 @@ def compare(
         n=n.sum(-2),
         n_sessions=design.n_sessions,
         mean=np.where(some, mean, np.nan),
-        error=np.where(some, design.error, np.nan),
-        shared=design.shared,
+        variance=np.where(some, design.variance, np.nan),
+        covariance=design.covariance,
         df=design.df,
         is_measured=is_measured,
         is_log=is_log,
@@ -248,12 +248,14 @@ def _design(sums: StratumSums, sessions: SessionSums | None, weight: Floats, *, 
     design = session_design(sessions, weight * sampled, is_log=is_log)
     runs = sessions.runs(sums.n.shape) * sampled[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        more = np.where(design.apart > 0, alone.error / design.apart, 0.0)  # none of them drawn: no interval
+        more = np.where(
+            design.apart > 0, alone.variance / design.apart, 0.0
+        )  # none of them drawn: no interval
         all_runs = (sums.n * (weight > 0)[..., None]).sum(-2)
         return MeanDesign(
-            error=design.error * more,
-            shared=design.shared * np.sqrt(more.prod(-1)),
-            apart=alone.error,
+            variance=design.variance * more,
+            covariance=design.covariance * np.sqrt(more.prod(-1)),
+            apart=alone.variance,
             df=design.df,
             n_sessions=np.nan_to_num(design.n_sessions * all_runs / runs.sum(-2)),
         )
@@ -313,6 +315,6 @@ def estimated(
 def _why_no_interval(compared: Compared) -> Missing:
     if (compared.n < MIN_FOR_INTERVAL).any():
         return "few_for_interval"
-    if not compared.error.sum() > 0 and compared.is_measured:
+    if not compared.variance.sum() > 0 and compared.is_measured:
         return "no_variation"
     return "few_sessions"

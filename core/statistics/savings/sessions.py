@@ -94,13 +94,13 @@ def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = 
 class MeanDesign:
     """Variance of two weighted means, by sessions.
 
-    ``error`` are their squared standard errors, ``shared`` their covariance, ``apart`` the squared standard errors
-    if each run were a session by itself. ``df`` are degrees of freedom of each, ``n_sessions`` the sessions that
-    they come from. All but ``shared`` have a last axis of length 2; NaN or 0 where there is nothing to go by.
+    ``variance`` has the squared standard error of each mean, ``covariance`` that of the two. ``apart`` is the
+    variance if each run were a session by itself. ``df`` has the degrees of freedom of each mean, ``n_sessions`` its
+    sessions. All but ``covariance`` have a last axis of length 2; NaN or 0 where there is nothing to compute from.
     """
 
-    error: Floats
-    shared: Floats
+    variance: Floats
+    covariance: Floats
     apart: Floats
     df: Floats
     n_sessions: Floats
@@ -118,7 +118,9 @@ def run_design(sums: StratumSums, weight: Floats, *, is_log: bool) -> MeanDesign
         n = np.where(weight[..., None] > 0, sums.n, 0.0)
     df = np.minimum(_freedom(error, sums.mean, n, weight, is_log=is_log), n.sum(-2) - 1)
     both = error.sum(-2)
-    return MeanDesign(error=both, shared=np.zeros(both.shape[:-1]), apart=both, df=df, n_sessions=n.sum(-2))
+    return MeanDesign(
+        variance=both, covariance=np.zeros(both.shape[:-1]), apart=both, df=df, n_sessions=n.sum(-2)
+    )
 
 
 def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> MeanDesign:
@@ -150,7 +152,7 @@ def session_design(sessions: SessionSums, weight: Floats, *, is_log: bool) -> Me
     own = _added(cell, pull**2, shape)
     error, shared, present = _by_session(used, pull, shape)
     df = np.minimum(_freedom(own, mean, n_sessions, weight, is_log=is_log), present - 1)
-    return MeanDesign(error=error, shared=shared, apart=apart.sum(-2), df=df, n_sessions=present)
+    return MeanDesign(variance=error, covariance=shared, apart=apart.sum(-2), df=df, n_sessions=present)
 
 
 def _freedom(error: Floats, mean: Floats, n_sessions: Floats, weight: Floats, *, is_log: bool) -> Floats:

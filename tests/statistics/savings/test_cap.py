@@ -136,6 +136,6 @@ def test_the_variance_allows_for_the_estimated_cap(planted: World) -> None:
     """That of fixed caps is about half of the variance among worlds."""
     answers = [one[1.0].capped for one in estimates(planted, 400, ratios=(1.0,))]
     ratios = np.concatenate([one.log_ratio for one in answers])
-    errors = np.concatenate([one.log_error for one in answers])
+    errors = np.concatenate([one.log_variance for one in answers])
     known = np.isfinite(errors)
     assert float(errors[known].mean() / ratios[known].var()) == pytest.approx(1, abs=0.25)

@@ -35,7 +35,7 @@ def drawn(seed: int, n: int = 400, n_strata: int = 2, n_sessions: int = 60) -> t
 
 
 def same(one: Compared, other: Compared) -> None:
-    for name in ("n", "n_sessions", "mean", "error", "shared", "df"):
+    for name in ("n", "n_sessions", "mean", "variance", "covariance", "df"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-12), name
     assert one.freedom == pytest.approx(other.freedom)
 
@@ -56,7 +56,7 @@ def test_runs_told_ten_times_over_in_their_session_tell_no_more(seed: int) -> No
     session = np.repeat(np.arange(len(cell)), 10)
     cell, amount = np.repeat(cell, 10), np.repeat(amount, 10)
     told = compare(sums_of(cell, amount, (2, 2)), session_sums(cell, session, amount))
-    assert told.error == pytest.approx(once.error)
+    assert told.variance == pytest.approx(once.variance)
     assert told.df == pytest.approx(once.df)
     assert told.freedom == pytest.approx(once.freedom)
     assert (told.n == 10 * once.n).all()
@@ -71,7 +71,7 @@ def test_leading_places_are_computed_each_by_itself(seed: int) -> None:
     whole = compare(sums_of(cell, amount, (3, 2, 2)), session_sums(cell, session, amount))
     for place, (own_cell, own_session, own) in enumerate(worlds):
         alone = compare(sums_of(own_cell, own, (2, 2)), session_sums(own_cell, own_session, own))
-        assert whole.log_error[place] == pytest.approx(alone.log_error)
+        assert whole.log_variance[place] == pytest.approx(alone.log_variance)
         assert whole.freedom[place] == pytest.approx(alone.freedom)
         assert (whole.n_sessions[place] == alone.n_sessions).all()
 
@@ -85,8 +85,8 @@ def test_a_session_that_meets_both_groups_moves_both_means() -> None:
     amount = factor[session] * 100 * chance.lognormal(0, 0.05, 400)
     found = compare(sums_of(cell, amount, (1, 2)), session_sums(cell, session, amount))
     alone = compare(sums_of(cell, amount, (1, 2)))
-    assert found.shared > 0.9 * found.error.max()
-    assert found.log_error < 0.02 * alone.log_error
+    assert found.covariance > 0.9 * found.variance.max()
+    assert found.log_variance < 0.02 * alone.log_variance
 
 
 def test_the_variance_is_that_of_leaving_out_one_session_after_the_other() -> None:
@@ -96,7 +96,7 @@ def test_the_variance_is_that_of_leaving_out_one_session_after_the_other() -> No
     means = np.array([[amount[left & (cell == group)].mean() for group in (0, 1)] for left in kept])
     whole = np.array([amount[cell == group].mean() for group in (0, 1)])
     jackknife = 11 / 12 * ((means - whole) ** 2).sum(0)
-    assert found.error == pytest.approx(jackknife)
+    assert found.variance == pytest.approx(jackknife)
 
 
 def test_sessions_drawn_at_random_stand_for_all() -> None:
@@ -108,7 +108,7 @@ def test_sessions_drawn_at_random_stand_for_all() -> None:
     whole, estimated = compare(sums, every), compare(sums, part)
     assert (estimated.n == whole.n).all()
     assert estimated.mean == pytest.approx(whole.mean)
-    assert estimated.log_error == pytest.approx(whole.log_error, rel=0.15)
+    assert estimated.log_variance == pytest.approx(whole.log_variance, rel=0.15)
     assert estimated.n_sessions == pytest.approx(whole.n_sessions, rel=0.05)
     assert estimated.df.max() < 900
 
@@ -121,10 +121,10 @@ def test_where_no_session_was_drawn_there_is_a_mean_and_no_interval() -> None:
     told = compare(sums, late)
     assert told.has_interval.tolist() == [False, True]
     assert np.isfinite(told.mean).all()
-    assert np.isnan(told.log_error[0])
+    assert np.isnan(told.log_variance[0])
     assert (
-        told.log_error[1]
-        == compare(sums_of(cell, amount, (2, 2)), replace(late, cell=late.cell - 4)).log_error
+        told.log_variance[1]
+        == compare(sums_of(cell, amount, (2, 2)), replace(late, cell=late.cell - 4)).log_variance
     )
 
 
