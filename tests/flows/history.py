@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -96,9 +96,8 @@ class History:
         columns = queries.belief(self.context).columns
         if not columns.keys:
             return
-        arm, value = self.random.choice(columns.keys), self.random.choice(REWARDS)
-        run = self.random.choice([None, None, *self.model.tellings])
-        correct = run is not None and self.random.random() < 0.6
+        arm, run, correct = self._about(columns.keys)
+        value = self.random.choice(REWARDS)
         standing = None if run is None else self.model.standing(run)
         admits = run is None or (
             standing is not None and arm in standing[0].included and (standing[0].observed or not correct)
@@ -114,6 +113,14 @@ class History:
         made = Reward(arm, run, value, correct, queries.revision(self.context).revision)
         self.model.rewards.append(made)
         self.rewards[answer.id] = made
+
+    def _about(self, arms: Sequence[str]) -> tuple[str, str | None, bool]:
+        """Return arm, run and whether to correct; some corrections correct an earlier one."""
+        corrected = [(one.arm, one.run) for one in self.model.rewards if one.correct]
+        if corrected and self.random.random() < 0.3:
+            return *self.random.choice(corrected), True
+        run = self.random.choice([None, None, *self.model.tellings])
+        return self.random.choice(arms), run, run is not None and self.random.random() < 0.6
 
     def reset_arms(self) -> None:
         columns = queries.belief(self.context).columns
