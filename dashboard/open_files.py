@@ -27,7 +27,7 @@ _FEWEST_SOCKETS: Final = 8
 _SWEEP_S: Final = 15.0
 _MOST_OWNED: Final = 20_000
 DRAWING: Final = threading.BoundedSemaphore(8)
-"""Pages that are drawn at one time. More would take no less time, and the interpreter from every other request."""
+"""Pages that are drawn at one time. Drawing more at once is no faster, and delays all other requests."""
 _HANDLES_OF_SESSION: Final = 3
 _HANDLES_OF_SERVER: Final = 128
 """Open files that libraries, database and connections need beside the sessions."""

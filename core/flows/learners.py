@@ -112,13 +112,13 @@ def _summaries(
     alarms: Mapping[str, set[AlertKind]],
     cache: LearnerCache,
 ) -> list[LearnerSummary]:
-    glances_by_version = _glances(context, list(versions.values()), cache)
-    read = {version: one for version, one in glances_by_version.items() if isinstance(one, LearnerSummaryRow)}
+    rows_by_version = _summary_rows(context, list(versions.values()), cache)
+    read = {version: one for version, one in rows_by_version.items() if isinstance(one, LearnerSummaryRow)}
     saved = dict(zip(read, plain_savings([one.compared for one in read.values()]), strict=True))
     now_ms = context.clock()
     rows = []
     for name, version in versions.items():
-        one = glances_by_version.get(version)
+        one = rows_by_version.get(version)
         if isinstance(one, LearnerSummaryRow):
             rows.append(_summary(name, one, saved[version], alarms.get(name, set()), now_ms))
         elif one is not None:
@@ -126,7 +126,7 @@ def _summaries(
     return rows
 
 
-def _glances(
+def _summary_rows(
     context: Context, versions: Sequence[reads.LearnerStateKey], cache: LearnerCache
 ) -> dict[reads.LearnerStateKey, LearnerSummaryRow | StoreError]:
     """Return the row of each learner, or its error. Learners removed meanwhile are left out."""

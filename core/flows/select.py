@@ -1,7 +1,7 @@
 """Selection of the arms of the next prompt, with reasons.
 
 A selection for one run only reads: the recorded run stores it. A selection that holds in a session is written first.
-The source draws on each request. A hold departs from that, so that a provider's cache keeps the prompt.
+OpenClaw draws on each request. A hold departs from that, so that a provider's cache keeps the prompt.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class _Call(NamedTuple):
         return on_offer(hold, costs, self.limits(settings))
 
 
-_NOTED: Final = 20
-"""A use of a hold is written once in such a part of its idle time; between, a selection only reads."""
+_USES_PER_IDLE_TIME: Final = 20
+"""A hold's use is written at most so often per idle time. Other selections only read."""
 
 
 def _read(
@@ -98,7 +98,7 @@ def _read(
     settings = snapshot.settings
     idle_ms = settings.hold_minutes * MINUTE_MS
     hold = open_hold(snapshot, session, now_ms, idle_ms=idle_ms)
-    if hold is None or now_ms - hold.used_ms > idle_ms // _NOTED:
+    if hold is None or now_ms - hold.used_ms > idle_ms // _USES_PER_IDLE_TIME:
         return None
     candidates = call.offered(columns, settings)
     if len(_undecided(hold.selection, candidates)):

@@ -1,6 +1,6 @@
 """A learner at one moment in the shapes of OpenClaw's learning API: what its page, its command and its chat read.
 
-A learner at one moment → the text that OpenClaw's ``learning status`` and ``/learning status`` print.
+It also makes the text that OpenClaw's ``learning status`` and ``/learning status`` print.
 """
 
 from __future__ import annotations

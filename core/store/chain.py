@@ -120,7 +120,7 @@ A new table changes no link.
 A run's digest is that of its content. A run with several sources has one fact per source.
 """
 TOGETHER: Final = frozenset(("observation", "undo", "audit"))
-"""Tables whose direct rows of one revision have one digest."""
+"""Tables whose rows of one revision have one digest, if no import added them."""
 
 
 @cache

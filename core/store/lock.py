@@ -190,7 +190,7 @@ class Files:
         self._process = os.getpid()
 
     def taken_at_once(self) -> bool:
-        """Return whether the lock was free without a queue; otherwise the caller may be the first to wait."""
+        """Take the lock if it is free and no thread or process waits; return whether it was taken."""
         if self._line is None and os.path.exists(self._line_path):  # noqa: PTH110 - at every write
             self._line = Line(_opened(self._line_path))
         if self._line is not None and not self._line.is_empty():

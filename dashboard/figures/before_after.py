@@ -106,17 +106,17 @@ def _names(
 ) -> list[dict[str, Any]]:
     """Return each name on the free side of its peak; near an end both names share the other side."""
     (now_at, now_y), (was_at, was_y) = (_peak(curve, top) for curve in (now, was))
-    sides = ("right", "left") if now_at <= was_at else ("left", "right")
+    anchors = ("right", "left") if now_at <= was_at else ("left", "right")
     lower_px, room = 0, _END * (shown[1] - shown[0])
     if max(now_at, was_at) > shown[1] - room or min(now_at, was_at) < shown[0] + room:
         near_one = max(now_at, was_at) > shown[1] - room
-        sides = ("right", "right") if near_one else ("left", "left")
+        anchors = ("right", "right") if near_one else ("left", "left")
         now_at = was_at = min(now_at, was_at) if near_one else max(now_at, was_at)
         was_y, lower_px = now_y, _LINE_PX
     before, after = wording.means(*means)
     return [
-        _name(f"<b>after {after}</b>", (now_at, now_y), sides[0], look, look.text),
-        _name(f"before {before}", (was_at, was_y), sides[1], look, look.muted, lower_px=lower_px),
+        _name(f"<b>after {after}</b>", (now_at, now_y), anchors[0], look, look.text),
+        _name(f"before {before}", (was_at, was_y), anchors[1], look, look.muted, lower_px=lower_px),
     ]
 
 

@@ -26,7 +26,7 @@ def result(at: str, *, onward: tuple[Page, Words] | None = None) -> None:
 
 
 def refusal(at: str) -> None:
-    """Draw why a control's last act was refused; its success has a state of its own there."""
+    """Draw the refusal of a control's last act. Its success is shown elsewhere."""
     last = actions.result()
     if last is not None and last.flash.failed:
         result(at)

@@ -192,7 +192,7 @@ def _say(report: queries.AgreementReport) -> None:
 
 def _cells(one: Agreement) -> tuple[str, str, str, str]:
     interval = (
-        "too few things" if one.lower is None or one.upper is None else f"{one.lower:.2f} to {one.upper:.2f}"
+        "too few items" if one.lower is None or one.upper is None else f"{one.lower:.2f} to {one.upper:.2f}"
     )
     raw = "none" if one.raw is None else f"{one.raw:.0%}"
     if one.alpha is None:

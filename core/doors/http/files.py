@@ -175,7 +175,7 @@ def _done(name: str) -> Callable[[Context, HttpCall], HttpAnswer]:
 
 
 _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
-    "file": {"type": "string", "description": "Its name."},
+    "file": {"type": "string", "description": "The file's name."},
     "format": {"type": "string", "enum": list(FORMATS), "description": "Instead of recognising it."},
     "unit": {"type": "string", "enum": list(UNITS), "description": "What counts as a run."},
     "phase": {"type": "string", "enum": sorted(get_args(Phase)), "description": "For this import."},

@@ -140,7 +140,7 @@ CARRIED: Final = _own(
 )
 
 
-def _filters(name: str) -> dict[str, Schema]:
+def _fields_of(name: str) -> dict[str, Schema]:
     """Return the schemas of a verb's fields, by name."""
     kind = verb(name).input
     _, components = msgspec.json.schema_components([kind])
@@ -150,7 +150,7 @@ def _filters(name: str) -> dict[str, Schema]:
 
 RUNS: Final = _own(
     (),
-    **_filters("runs")
+    **_fields_of("runs")
     | {
         "limit": {
             "type": "integer",
@@ -161,8 +161,8 @@ RUNS: Final = _own(
         }
     },
 )
-SEARCH: Final = _own(("words",), **_filters("search"))
-VERSIONS: Final = _own(("arm",), **_filters("versions"))
+SEARCH: Final = _own(("words",), **_fields_of("search"))
+VERSIONS: Final = _own(("arm",), **_fields_of("versions"))
 LISTS: Final[Mapping[str, str]] = {
     "arms": "arms",
     "posteriors": "posteriors",
@@ -195,7 +195,7 @@ ROWS: Final = _own(
     },
     limit=_integer(10) | {"minimum": 1, "maximum": 1_000, "description": "How many."},
 )
-_OF_SESSION: Final = _filters("session")
+_OF_SESSION: Final = _fields_of("session")
 SESSION: Final = _own(
     ("session",),
     session=_OF_SESSION["name"],
@@ -204,7 +204,7 @@ SESSION: Final = _own(
 )
 SIDES: Final = _own(
     (),
-    **_filters("compare_sides")
+    **_fields_of("compare_sides")
     | {
         side: {
             "type": "object",
@@ -214,5 +214,5 @@ SIDES: Final = _own(
         for side in ("a", "b")
     },
 )
-REPAIR: Final = _own(("arms", "since"), **_filters("repair"))
+REPAIR: Final = _own(("arms", "since"), **_fields_of("repair"))
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

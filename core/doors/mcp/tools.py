@@ -236,13 +236,13 @@ def _object(
     return run_object
 
 
-_ten_runs: Final = _verb("runs", {name: name for name in RUNS["properties"] if name != "learner"})
+_listed_runs: Final = _verb("runs", {name: name for name in RUNS["properties"] if name != "learner"})
 _one_session: Final = _object(_verb("session", {"session": "name", "limit": "limit", "texts": "texts"}))
 _undone: Final = _object(_verb("undo", {"id": "act_id"}))
 
 
 def _runs(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    return {"runs": _ten_runs(service, actor, {"limit": 10, **arguments})}
+    return {"runs": _listed_runs(service, actor, {"limit": 10, **arguments})}
 
 
 def _session(service: Service, actor: Actor, arguments: Arguments) -> Document:

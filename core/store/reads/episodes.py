@@ -103,8 +103,9 @@ def episode_columns(snapshot: Snapshot, environment_no: int | None = None) -> Ep
 def alike_columns(
     snapshot: Snapshot, named: Mapping[int, str], environment_no: int | None = None
 ) -> EpisodeColumns:
-    """The same without when each was: those that are alike are counted, and read at once. ``named`` are all
-    environments, by number.
+    """Return episodes without times: equal ones are counted, and read as one row. ``named`` are all environments.
+
+    The keys of ``named`` are the environments' numbers.
     """
     of_one = "" if environment_no is None else " AND environment_no = ?"
     values = [snapshot.learner_id, *([] if environment_no is None else [environment_no])]
@@ -135,13 +136,13 @@ def alike_columns(
 
 
 def _floats(texts: Sequence[str | None]) -> Floats:
-    """Decimals as the numbers next to them; NaN where there is none."""
+    """Return the numbers nearest to decimals; NaN where there is none."""
     code, known = coded(texts)
     return np.array([*map(float, known), np.nan])[code]  # unknown is -1: the last
 
 
 def _tasks(names: Sequence[str | None], *within: Ints) -> tuple[Ints, tuple[str, ...]]:
-    """A number for each task of a name within environment, split and variant, and the name of each."""
+    """Return a number for each task (a name within environment, split and variant), and each number's name."""
     name, known = coded(names)
     order = name.copy()
     for of in within:
@@ -253,7 +254,10 @@ def episode_page(
     direction: Direction = "older",
     limit: int = 50,
 ) -> EpisodePage:
-    """Return active matching episodes beyond ``cursor`` in a direction; without one the newest (or oldest)."""
+    """Return active matching episodes beyond ``cursor`` in a direction; without one the newest (or oldest).
+
+    Rows are newest first in either direction.
+    """
     named = {
         number: name
         for number, name in environment_names(snapshot).items()
