@@ -116,6 +116,7 @@ class ModelPair:
 
     ``chance`` is the probability of a difference this large between equal models; None where no test exists.
     ``adjusted`` is ``chance`` after Holm's correction for all pairs. ``apart``: ``adjusted`` is below 0.05.
+    ``one_alone`` and ``other_alone`` count the tasks that only one of the models attempted.
     """
 
     one: str

@@ -136,7 +136,7 @@ def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Metho
 
 FIND: Final = "find"
 JUDGED_AS: Final = "judged"
-KIND_WORDS: Final[Mapping[str, Words]] = {
+JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
     "look": Words("Need a look"),
     "worth": Words("Earn their place"),
     "not_worth": Words("Do not"),
@@ -161,7 +161,7 @@ EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemb
 def class_links() -> dict[str, Markdown]:
     """Return the address of each kind of judgement, which filters the table as its pill does."""
     kept = address.lasting_values()
-    return {kind: wording.query({**kept, JUDGED_AS: words}) for kind, words in KIND_WORDS.items()}
+    return {kind: wording.query({**kept, JUDGED_AS: words}) for kind, words in JUDGEMENT_KIND_WORDS.items()}
 
 
 def matching(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> Ints:
@@ -204,7 +204,7 @@ def search_box(judged: Mapping[str, Judgement]) -> None:
         st.pills(
             "Judgement",
             [kind for kind, names in KINDS.items() if present & set(names)],
-            format_func=lambda kind: KIND_WORDS.get(kind, ""),
+            format_func=lambda kind: JUDGEMENT_KIND_WORDS.get(kind, ""),
             key=JUDGED_AS,
             bind="query-params",
             label_visibility="collapsed",

@@ -186,7 +186,7 @@ class Api:
 
     async def admitted(self, route: Route, call: HttpCall, address: str) -> Actor:
         """Return the caller by the headers alone, counted; raise `Unidentified`, `TooMany` or `Denied`."""
-        actor = self.callers.recent(call.headers)
+        actor = self.callers.cached_actor(call.headers)
         if actor is None:
             loop = asyncio.get_running_loop()
             actor = await loop.run_in_executor(self._identifying, self._identified, call.headers, address)
@@ -203,7 +203,7 @@ class Api:
 
     def _identified(self, headers: Mapping[str, str], address: str) -> Actor:
         try:
-            return self.callers.admitted(headers, address)
+            return self.callers.counted_actor(headers, address)
         except ArmscopeError as problem:
             if isinstance(problem, Unidentified | TooMany):
                 self._denied(None, "identify")

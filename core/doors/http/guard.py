@@ -356,13 +356,13 @@ class Callers:
             )
         return self._local
 
-    def recent(self, headers: Mapping[str, str]) -> Actor | None:
+    def cached_actor(self, headers: Mapping[str, str]) -> Actor | None:
         """Return a caller that was known seconds ago; None: the database must be asked. Raises `Unidentified`."""
         secret = secret_of(headers)
         known = None if secret is None else self._known.get(digest_of(secret))
         return None if known is None or self._seconds() - known[1] > _KNOWN_S else known[0]
 
-    def admitted(self, headers: Mapping[str, str], address: str) -> Actor:
+    def counted_actor(self, headers: Mapping[str, str], address: str) -> Actor:
         """Return the actor of a request, like `actor`; count each failure, and raise `TooMany` after many."""
         network = network_of(address)
         secret = headers.get("authorization") or headers.get("x-api-key") or ""

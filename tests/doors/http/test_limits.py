@@ -136,22 +136,24 @@ def sends(secret: str) -> dict[str, str]:
 
 def test_an_address_may_fail_so_often_and_no_other_pays_for_it() -> None:
     known = callers(good=1, late=2)
-    assert known.admitted(sends("good"), "203.0.113.7").token == 1
+    assert known.counted_actor(sends("good"), "203.0.113.7").token == 1
     for _ in range(3):
         with pytest.raises(Unidentified):
-            known.admitted(sends("bad"), "203.0.113.7")
+            known.counted_actor(sends("bad"), "203.0.113.7")
     with pytest.raises(TooMany) as refused:
-        known.admitted(sends("bad"), "203.0.113.7")
+        known.counted_actor(sends("bad"), "203.0.113.7")
     assert refused.value.limits["ratelimit-remaining"] == "0"
-    assert known.admitted(sends("good"), "203.0.113.7").token == 1, "known before"
+    assert known.counted_actor(sends("good"), "203.0.113.7").token == 1, "known before"
     with pytest.raises(TooMany):
-        known.admitted(sends("late"), "203.0.113.7")
-    assert known.admitted(sends("late"), "203.0.113.8").token == 2
+        known.counted_actor(sends("late"), "203.0.113.7")
+    assert known.counted_actor(sends("late"), "203.0.113.8").token == 2
 
 
 def test_valid_tokens_are_no_failures() -> None:
     known = callers(**{f"t{number}": number + 1 for number in range(50)})
-    assert [known.admitted(sends(f"t{number}"), "::1").token for number in range(50)] == list(range(1, 51))
+    assert [known.counted_actor(sends(f"t{number}"), "::1").token for number in range(50)] == list(
+        range(1, 51)
+    )
     assert known.failures.headers(network_of("::1"))["ratelimit-remaining"] == "3"
 
 
