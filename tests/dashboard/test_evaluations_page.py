@@ -113,7 +113,7 @@ def test_one_rater_is_no_agreement_and_a_row_taken_back_stays(open_page: Open, d
     page = open_page("evaluations")
     assert "40 evaluations" in title(page)
     assert "agreement is not known" in title(page)
-    assert any("once two people have judged the same items" in text for text in texts(page))
+    assert any("once two raters have judged the same items" in text for text in texts(page))
     assert heads(page) == [
         "Do they agree?",
         "What blocks training",
