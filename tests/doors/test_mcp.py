@@ -94,6 +94,17 @@ def test_an_agent_sees_the_tools_that_the_server_allows(names: set[str]) -> None
     assert len(seen) == len(BY_NAME) - len(ALLOWABLE) + len(names)
 
 
+@pytest.mark.parametrize("name", BY_NAME)
+def test_an_unknown_argument_is_refused_by_name(service: Service, context: Context, name: str) -> None:
+    tool = BY_NAME[name]
+    if tool.schema.get("additionalProperties") is not False:
+        return
+    owner = Actor(name="mara", role="operator")
+    answer = told(service, owner, name, **ARGUMENTS[name], limmit=3)
+    assert "limmit" in answer.get("message", answer.get("error", ""))
+    assert answer.get("code", "invalid_input") == "invalid_input"
+
+
 def test_an_actor_without_a_role_sees_no_tool() -> None:
     assert callable_by(Actor(name="jo", role=None)) == []
 
