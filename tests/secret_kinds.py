@@ -172,8 +172,6 @@ PLACED: Final = (
     "$argon2id$v=19$m=65536,t=3,p=4${b22}${b43}",
 )
 
-_CHOICE: Final = tuple("abcdefghijkmnopqrstuvwxyz")
-
 
 def made(form: str, chance: random.Random) -> str:
     """Return a form with its parts drawn."""

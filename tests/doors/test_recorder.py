@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,8 +27,6 @@ from core.records.episode import Episode, EpisodeOptions, Step, StepOptions
 from tests.doors.http.test_served import served
 from tests.flows.test_episodes import held
 from tests.flows.world import context_at
-
-Answer = Callable[[], object]
 
 
 @dataclass

@@ -21,8 +21,6 @@ from core.records.run import Run
 from tests.formats.builders import Session, lines, put, read, runs, text, use
 
 Json = dict[str, Any]
-Row = tuple[str, str, int, int, int, int, int, int]
-"""Owner, model, input, cached read, cache write of 5 minutes and 1 hour, output, tokens of an unknown split."""
 
 
 def rows_of(found: Iterable[Run]) -> dict[str, Counter[tuple[str, str, str]]]:

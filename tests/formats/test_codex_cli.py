@@ -15,8 +15,6 @@ from core.records.run import Run
 from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
 
-Usage = tuple[int, int, int]
-
 
 def uuid7(second: int, rest: int = 0) -> str:
     return f"019c8a5a-{second:04x}-7000-8000-{rest:012x}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.columns import ArmDays, Ints
+from core.columns import ArmDays
 from core.flows.queries import ArmPath, HistoryMark
 from core.posterior import beta
 from core.records.arm import MICRO
@@ -21,10 +21,6 @@ from dashboard.figures.then_now import then_now
 
 KEY = "tool:fs:Read"
 HOSTILE = "<script>alert(1)</script> %{x} :smile: [a](javascript:b)"
-
-
-def ints(*values: int) -> Ints:
-    return np.array(values, dtype=np.int64)
 
 
 def seen(*marks: HistoryMark, n_days: int = 20, reset_day: int | None = None) -> ArmPath:
