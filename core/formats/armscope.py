@@ -359,9 +359,10 @@ def _written_arms(arms: Sequence[Arm]) -> msgspec.Raw:
     return msgspec.Raw(_ENCODER.encode([_written_arm(arm) for arm in arms]))
 
 
-def _written_arm(arm: Arm) -> str | _Arm:
-    written = _Arm(**{name: getattr(arm, name) for name in _OF_ARM})
-    return arm.key if written == _Arm(key=arm.key) else written
+def _written_arm(arm: Arm) -> str | dict[str, object]:
+    """Return an arm as `_Arm` encodes it. Its constructor would check each arm of each run again."""
+    fields = {name: value for name in _OF_ARM if (value := getattr(arm, name)) is not None}
+    return arm.key if len(fields) == 1 else fields
 
 
 FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False, reads_zips=True)
