@@ -177,12 +177,14 @@ def test_the_lines_of_the_guide_record_episodes(
 
 
 @contextmanager
-def cutting(port: int) -> Iterator[tuple[str, list[int]]]:
+def cutting(port: int) -> Iterator[tuple[str, list[int], threading.Event]]:
     """Proxy to a server that cuts a connection after a task id has passed, at most eight times.
 
-    Yields its address and the cuts.
+    Yields its address, the cuts, and an event that starts them. A session is created in one piece: its connection is
+    reused at once, so a cut there could lose the answer to a request that the client may not repeat.
     """
     cuts: list[int] = []
+    begins = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         is_over = threading.Event()
 
@@ -207,7 +209,7 @@ def cutting(port: int) -> Iterator[tuple[str, list[int]]]:
                 while piece := one.recv(1 << 16):
                     other.sendall(piece)
                     n_tasks += is_back and b"event: task_id" in piece
-                    if n_tasks and len(cuts) < 8 and is_back and b"task_id" in piece:
+                    if begins.is_set() and n_tasks and len(cuts) < 8 and is_back and b"task_id" in piece:
                         cuts.append(1)
                         break
             for end in (one, other):
@@ -216,7 +218,7 @@ def cutting(port: int) -> Iterator[tuple[str, list[int]]]:
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}", cuts
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", cuts, begins
         is_over.set()
         with suppress(OSError):
             socket.create_connection(listening.getsockname()[:2]).close()
@@ -224,9 +226,10 @@ def cutting(port: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def test_a_call_that_the_client_resumes_counts_once(server: Serving, learner: Learner) -> None:
-    with cutting(server.port) as (url, cuts), ORS(url) as client:
+    with cutting(server.port) as (url, cuts, begins), ORS(url) as client:
         session = client.environments.get("sums").session(split="train", index=1)
         with record_episodes(session, learner) as recorded:
+            begins.set()
             told = [recorded.call_tool("slow").reward for _ in range(3)]
     assert len(cuts) >= 3, "the way was cut in the middle of answers"
     (one,) = seen(learner).values()
