@@ -169,7 +169,8 @@ def test_an_awaited_agent_goes_on_too(mode: Mode, front: Front, tmp_path: Path) 
 @pytest.mark.parametrize("mode", ["failing", "dripping"])
 def test_a_run_that_was_selected_stays_selected(mode: Mode, front: Front, tmp_path: Path) -> None:
     """The server goes away inside the block; the run comes later under its coin, its arms and its time."""
-    with Client(front.url, spool=tmp_path, **QUICK) as client:
+    # A server that has just started may take more than the 0.3 s of the other tests to answer.
+    with Client(front.url, spool=tmp_path, connect_s=1, select_s=3, record_s=3) as client:
         assert request(client, "before").outcome == "recorded"
         with client.run(TOOLS, uid="r") as run:
             run.called("fetch")
