@@ -559,7 +559,7 @@ BUDGETS = {
     "core/doors": 20_015,
     "core/explained": 615,
     "core/flows": 16_060,
-    "core/formats": 13_275,
+    "core/formats": 13_285,
     "core/guide": 390,
     "core/installed": 4_320,
     "core/package": 50,

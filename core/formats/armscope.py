@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, get_args
@@ -124,6 +125,12 @@ _ENCODER: Final = msgspec.json.Encoder()
 _OF_ARM: Final = Arm.__struct_fields__
 _OF_RUN: Final = tuple(name for name in Run.__struct_fields__ if name in _Run.__struct_fields__)
 """Fields of a line that are fields of its run, too; its arms, calls and time are written in another way."""
+_ARM_VALUES: Final = attrgetter(*_OF_ARM)
+_NO_DETAILS: Final = (None,) * (len(_OF_ARM) - 1)
+_WrittenArm: Final = msgspec.defstruct(
+    "_WrittenArm", [(name, object, None) for name in _OF_ARM], omit_defaults=True
+)
+_RUN_VALUES: Final = attrgetter(*_OF_RUN)
 _NOT_OF_RUN: Final = tuple({*_Run.__struct_fields__}.difference(Run.__struct_fields__))
 _OF_OUTCOME: Final = tuple(name for name in RunLine.__struct_fields__ if name != "run")
 
@@ -347,7 +354,7 @@ def _written(line: LedgerLine | Run) -> ContentLine | _Run | dict[str, object]:
 
 
 def _written_run(run: Run) -> _Run:
-    fields = {name: getattr(run, name) for name in _OF_RUN}
+    fields = dict(zip(_OF_RUN, _RUN_VALUES(run), strict=True))
     fields["arms"] = _written_arms(run.inventory.arms)
     fields["named"] = _written_arms(run.inventory.named) if run.inventory.named else _NO_ARMS
     fields["calls"] = tuple([call if call.metadata else call.name for call in run.calls])
@@ -359,10 +366,10 @@ def _written_arms(arms: Sequence[Arm]) -> msgspec.Raw:
     return msgspec.Raw(_ENCODER.encode([_written_arm(arm) for arm in arms]))
 
 
-def _written_arm(arm: Arm) -> str | dict[str, object]:
+def _written_arm(arm: Arm) -> str | msgspec.Struct:
     """Return an arm as `_Arm` encodes it. Its constructor would check each arm of each run again."""
-    fields = {name: value for name in _OF_ARM if (value := getattr(arm, name)) is not None}
-    return arm.key if len(fields) == 1 else fields
+    values = _ARM_VALUES(arm)
+    return arm.key if values[1:] == _NO_DETAILS else _WrittenArm(*values)
 
 
 FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False, reads_zips=True)
