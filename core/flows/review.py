@@ -42,7 +42,7 @@ from core.records.review import (
     check_skip_reason,
 )
 from core.records.times import iso
-from core.store.queues import Item, Queue, add_skip, find_queue
+from core.store.queues import Item, Placed, Queue, add_skip, find_queue
 from core.store.reads.reviewable import judged_last, named_item, suggestion_of, texts_of
 from core.store.replies import reply_of
 from core.store.review import (
@@ -460,18 +460,29 @@ def _reason_taken(board: Board, item: int, me: str) -> str:
 
 def _order(txn: Transaction, queue: Queue, one: Item, typed: Draft, key: str | None) -> EvaluationOrder:
     """Return the draft as an order of an evaluation."""
-    outcome, score = _judgement(txn, queue, typed)
-    subject = named_item(txn, one.about).subject
+    judgement, words = _judgement(txn, queue, typed), (typed.feedback or None, queue.rubric or None)
+    return _order_of(txn, one.about, judgement, words, key)
+
+
+def _order_of(
+    txn: Transaction,
+    about: Placed,
+    judgement: tuple[EvaluationOutcome, float],
+    words: tuple[str | None, str | None],
+    key: str | None = None,
+) -> EvaluationOrder:
+    """Return an order about a subject: ``judgement`` is outcome and score, ``words`` feedback and rubric."""
+    subject = named_item(txn, about).subject
     return EvaluationOrder(
-        outcome=outcome,
-        score=score,
+        outcome=judgement[0],
+        score=judgement[1],
         layer=subject.layer or None,
         execution=subject.execution or None,
         run=None if subject.execution else subject.run,
         arm=subject.arm or None,
-        feedback=typed.feedback or None,
+        feedback=words[0],
         rater=txn.actor.name,
-        rubric=queue.rubric or None,
+        rubric=words[1],
         key=key,
     )
 
@@ -562,18 +573,7 @@ def judge_batch(
     check_token(asks, items, token)
 
     def order(txn: Transaction, index: int) -> EvaluationOrder:
-        subject = named_item(txn, items[index].about).subject
-        return EvaluationOrder(
-            outcome=outcome,
-            score=score,
-            layer=subject.layer or None,
-            execution=subject.execution or None,
-            run=None if subject.execution else subject.run,
-            arm=subject.arm or None,
-            feedback=feedback,
-            rater=txn.actor.name,
-            rubric=rubric,
-        )
+        return _order_of(txn, items[index].about, (outcome, score), (feedback, rubric))
 
     def work(txn: Transaction) -> BatchAnswer:
         answers = evaluated(txn, [order(txn, index) for index in range(len(items))])
