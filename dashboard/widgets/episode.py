@@ -318,14 +318,14 @@ def credit(episode: EpisodeView) -> None:
     """Show the credit in force, and the preview of another; the button sends it."""
     if not episode.runs:
         return
-    standing = episode.credit
+    in_force = episode.credit
     section("Credit", "what this episode was worth, to arms of its runs; off by default")
-    _in_force(standing)
+    _in_force(in_force)
     if not reading().may("credit"):
         return
     left, right = st.columns([5, 7], gap="large")
     with left, st.container(border=True):
-        rule = _chosen(standing)
+        rule = _chosen(in_force)
         try:
             preview = queries.preview_credit(episode.uid, rule)
         except NotApplicable as problem:
@@ -339,28 +339,28 @@ def credit(episode: EpisodeView) -> None:
             _effect(preview)
 
 
-def _in_force(standing: CreditView | None) -> None:
-    if standing is None or standing.rule == "off":
+def _in_force(in_force: CreditView | None) -> None:
+    if in_force is None or in_force.rule == "off":
         muted("No arm is credited.")
         return
-    by, at = wording.literal(standing.by), wording.written_minute(standing.at)
-    worth = "" if standing.reward is None else f", worth {standing.reward:.3f} of 1"
-    words = f"In force: {wording.literal(standing.id)}, {_MEANS[standing.rule]}{worth}; by {by}, {at} UTC."
-    if not standing.fits:
+    by, at = wording.literal(in_force.by), wording.written_minute(in_force.at)
+    worth = "" if in_force.reward is None else f", worth {in_force.reward:.3f} of 1"
+    words = f"In force: {wording.literal(in_force.id)}, {_MEANS[in_force.rule]}{worth}; by {by}, {at} UTC."
+    if not in_force.fits:
         words += (
             " **The same rule would give another credit now**: the episode, its runs or its scale changed."
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(words, width="stretch")
-        back = offered_undo(_Act(standing.id, standing.by, undone=False))
+        back = offered_undo(_Act(in_force.id, in_force.by, undone=False))
         if back is not None:
             st.button(
                 back,
                 type="tertiary",
                 icon=":material/undo:",
-                key=f"take back {standing.id}",
+                key=f"take back {in_force.id}",
                 on_click=actions.take_back,
-                args=(standing.id,),
+                args=(in_force.id,),
                 kwargs={"at": "credit"},
             )
 
@@ -373,8 +373,8 @@ class _Act(NamedTuple):
     undone: bool
 
 
-def _chosen(standing: CreditView | None) -> CreditRule:
-    begin: CreditRule = "referenced" if standing is None else standing.rule
+def _chosen(in_force: CreditView | None) -> CreditRule:
+    begin: CreditRule = "referenced" if in_force is None else in_force.rule
     rule = st.segmented_control(
         "Who shares",
         CREDIT_RULES,

@@ -363,9 +363,9 @@ def _checked(
         value, problem = None, str(wrong)
     changes[name] = value
     if getattr(base, name) != getattr(now, name):
-        standing = sentences.setting_value(name, msgspec.to_builtins(getattr(now, name)))
+        in_force = sentences.setting_value(name, msgspec.to_builtins(getattr(now, name)))
         problems[name] = "changed by another user"
-        return f"Another user changed it meanwhile; it is **{standing}** now. Discard yours, or begin again."
+        return f"Another user changed it meanwhile; it is **{in_force}** now. Discard yours, or begin again."
     if problem is not None:
         problems[name] = problem
         return wording.literal(problem)
