@@ -127,7 +127,11 @@ _CURL: Final = re.compile(
 )
 _SSHPASS: Final = re.compile(r"\bsshpass\s{1,8}-p\s{0,8}[\"']?(?P<value>[^\s\"'\\]{4,})")
 _NETRC: Final = re.compile(
-    r"\b(?:machine|login)\s{1,8}\S{1,256}\s{1,8}(?:(?:login|account)\s{1,8}\S{1,256}\s{1,8})?password\s{1,8}(?P<value>\S{4,})"
+    r"\b(?:machine\s{1,8}\S{1,256}|default)\s{1,8}(?:(?:login|account)\s{1,8}\S{1,256}\s{1,8}){1,2}password"
+    r"\s{1,8}(?P<value>[^\s\"'\\]{4,})"
+)
+_LOGIN: Final = re.compile(
+    r"\b(?:machine|login)\s{1,8}\S{1,256}\s{1,8}(?:account\s{1,8}\S{1,256}\s{1,8})?password\s{1,8}(?P<value>[^\s\"'\\]{4,})"
 )
 _REDIS: Final = re.compile(
     r"\bredis-cli\b[^\n|;&]{0,200}?\s(?:-a|--pass)\s{1,8}[\"']?(?P<value>[^\s\"'\\-][^\s\"'\\]{3,})"
@@ -151,7 +155,8 @@ _PLACES: Final = (
     ("mariadb", _MYSQL),
     ("curl", _CURL),
     ("sshpass", _SSHPASS),
-    (" password ", _NETRC),
+    ("password", _NETRC),
+    ("password", _LOGIN),
     ("redis-cli", _REDIS),
     ("bindpw", _LDAP),
     ("SecureString", _POWERSHELL),
@@ -160,6 +165,8 @@ _PLACES: Final = (
     ("$", _CRYPT),
 )
 """Letters of a place that holds secrets, for a quick test, and its form."""
+_CERTAIN: Final = frozenset((_MYSQL, _CURL, _SSHPASS, _NETRC, _REDIS, _POWERSHELL, _PGPASS))
+"""Places of nothing but a secret: any value there is one, a word as well."""
 _PUBLIC: Final = re.compile(
     r"(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d{3}|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\s{1,8}[A-Za-z0-9+/=]+"
     r"|-----BEGIN (?:CERTIFICATE|PUBLIC KEY|RSA PUBLIC KEY|PGP PUBLIC KEY BLOCK|CERTIFICATE REQUEST|X509 CRL"
@@ -199,7 +206,7 @@ _HEXADECIMAL: Final = re.compile(r"(?:0x)?[0-9a-f_-]+|(?:0X)?[0-9A-F_-]+")
 _IDS: Final = re.compile(
     r"(?:call|toolu|srvtoolu|msg|resp|req|run|chatcmpl|fc|rs|thread|asst|file|item|step|cmpl|gen|ws|evt)[_-]"
 )
-_ESCAPE: Final = re.compile(r"\\(?:[nrtbf]|u[0-9A-Fa-f]{4})")
+_ESCAPE: Final = re.compile(r"\\{1,7}(?:[nrtbf]|u[0-9A-Fa-f]{4})")
 _FILE: Final = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LONGEST_RANDOM + 1},}}")
 """Longer than anything that is drawn; base64 has strokes, which paths have, too."""
 _RUN_BIT: Final = 1 << 7
@@ -398,7 +405,9 @@ def _of_group(texts: Sequence[str]) -> list[tuple[SecretKind, ...]]:
 
 
 def _placed(text: str) -> Iterator[_Span]:
-    """Yield the secrets in headers and command lines."""
+    """Yield the secrets in headers and command lines, also where their spaces are escaped."""
+    if "\\" in text:
+        text = _ESCAPE.sub(_blank, text)
     if " -" in text:
         for result in _FLAG.finditer(text):
             if _is_secret(result["value"], is_strong=True, is_assigned=True):
@@ -408,6 +417,8 @@ def _placed(text: str) -> Iterator[_Span]:
             value = result["value"]
             if form in (_SIGNATURE, _CRYPT):
                 is_one = True
+            elif form in _CERTAIN:
+                is_one = not _is_placeholder(value)
             elif form in (_BEARER, _COOKIE):
                 is_one = _is_random(value)
             else:
@@ -670,13 +681,8 @@ def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6
 
     ``is_strong``: its name says that it is one. ``is_assigned``: it is quoted, or follows an equals sign.
     """
-    bare = value.rstrip(",;)}]>")
-    if (
-        len(bare) < least
-        or _PLACEHOLDER.fullmatch(bare)
-        or _PLACEHOLDER.fullmatch(value)
-        or _CODE.fullmatch(bare)
-    ):
+    bare = value.rstrip(_ENDS_OF_VALUE)
+    if len(bare) < least or _is_placeholder(value) or _CODE.fullmatch(bare):
         return False
     if not is_strong:
         return _is_random(bare.rpartition("=")[2] or bare)
@@ -694,18 +700,27 @@ def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6
     )
 
 
+_ENDS_OF_VALUE: Final = ",;)}]>"
+
+
+def _is_placeholder(value: str) -> bool:
+    """Return whether a value, with or without the marks at its end, only holds the place of one."""
+    return any(_PLACEHOLDER.fullmatch(one) for one in (value, value.rstrip(_ENDS_OF_VALUE)))
+
+
 def _is_jumbled(value: str) -> bool:
-    """Return whether letters change between small and capital as no name does."""
+    """Return whether letters change between small and capital, and form no words."""
     return (
         value.isascii()
         and value.isalpha()
         and len(value) >= _FEWEST_JUMBLED
-        and len(_CHANGE.findall(value.translate(_KIND_OF))) >= _CHANGES_OF_RANDOM * (len(value) - 1)
+        and len(_CHANGE.findall(value.translate(_KIND_OF))) >= _CHANGES_OF_JUMBLED
         and not _is_of_words(value)
     )
 
 
 _FEWEST_JUMBLED: Final = 8
+_CHANGES_OF_JUMBLED: Final = 2
 
 
 def _is_random(value: str) -> bool:

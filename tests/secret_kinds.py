@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 import re
 import string
@@ -171,6 +172,25 @@ PLACED: Final = (
     "$2b$12${a53}",
     "$argon2id$v=19$m=65536,t=3,p=4${b22}${b43}",
 )
+COMMANDS: Final = (
+    "machine h login u password {}",
+    "machine api.example.org login me account it password {}",
+    "default login me password {}",
+    "mysql -u root -p{} shop",
+    "curl -u admin:{} https://api.example.org",
+    "sshpass -p {} ssh host",
+    "redis-cli -h cache -a {} ping",
+    "ConvertTo-SecureString '{}' -AsPlainText",
+    "~/.pgpass: db.internal:5432:shop:app:{}",
+)
+"""Places of nothing but a secret, so that even a word there is one."""
+WHERE: Final[dict[str, Callable[[str], str]]] = {
+    "a message": lambda text: text,
+    "a line of a result": lambda text: f"$ run\n{text}\n0",
+    "arguments of a call": lambda text: json.dumps({"command": text}),
+    "arguments in arguments": lambda text: json.dumps({"input": json.dumps({"command": text})}),
+}
+"""Texts of a session that may hold a secret."""
 
 
 def made(form: str, chance: random.Random) -> str:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from core import secrecy
 from core.issuers import ISSUERS, Issuer
 from core.secrecy import SECRET_KINDS, SecretKind, masked, secrets_in, secrets_in_all
-from tests.secret_kinds import CHOSEN, HARMLESS, ISSUED, NAMED, PLACED, in_sentence, made
+from tests.secret_kinds import CHOSEN, COMMANDS, HARMLESS, ISSUED, NAMED, PLACED, WHERE, in_sentence, made
 
 _LETTERS: Final = string.ascii_letters + string.digits
 _OF_BASE64: Final = _LETTERS + "-_"
@@ -155,6 +155,27 @@ def test_secrets_of_every_issuer_name_and_place_are_found(forms: tuple[str, ...]
     texts = [in_sentence(made(form, chance), chance) for form in forms for _ in range(20)]
     missed = [text for text, kinds in zip(texts, secrets_in_all(texts), strict=True) if not kinds]
     assert len(missed) <= 0.03 * len(texts), missed[:3]
+
+
+@pytest.mark.parametrize("where", WHERE)
+@given(
+    form=st.sampled_from(COMMANDS),
+    secret=_drawn(string.ascii_letters, 4, 16).filter(lambda one: not secrecy._is_placeholder(one)),
+    is_in_lines=st.booleans(),
+)
+def test_a_value_in_its_place_is_a_secret_of_any_letters(
+    where: str, form: str, secret: str, is_in_lines: bool
+) -> None:
+    text = WHERE[where](form.replace(" ", "\n" if is_in_lines and "login" in form else " ").format(secret))
+    marked = f"{masked(text)} "
+    assert not re.search(rf"[\s:'p]{secret}[\s'\"\\]", marked), marked
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("forms", [*KEYS.values(), NAMED, PLACED], ids=[*KEYS, "named", "placed"])
+def test_a_secret_of_a_message_is_one_in_every_text(forms: tuple[str, ...], where: str) -> None:
+    texts = texts_of(forms, random.Random(13))
+    assert [text for text in texts if secrets_in(text) and not secrets_in(WHERE[where](text))] == []
 
 
 def texts_of(forms: Iterable[str], chance: random.Random) -> list[str]:

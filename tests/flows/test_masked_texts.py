@@ -17,18 +17,22 @@ from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.settings import change
 from core.records.episode import Episode, Step
+from core.records.transcript import Message
 from core.secrecy import masked, secrets_in
 from core.store.texts import storable_json
 from tests.engine import asked, content, named
 from tests.flows.test_episodes import file_of
 from tests.flows.training_worlds import execution_line, layer_line
 from tests.flows.world import context_at, run_of
-from tests.secret_kinds import CHOSEN, ISSUED, NAMED, PLACED, in_sentence, made
+from tests.secret_kinds import CHOSEN, COMMANDS, ISSUED, NAMED, PLACED, in_sentence, made
 from tests.store.worlds import lines_file
 
 FORMS: Final = [form for forms in [*ISSUED.values(), *CHOSEN.values(), NAMED, PLACED] for form in forms]
 _CHANCE: Final = random.Random(11)
-SECRETS: Final = [made(form, _CHANCE) for form in FORMS]
+SECRETS: Final = [
+    *(made(form, _CHANCE) for form in FORMS),
+    *(form.format(made("{L4}{U2}{L3}", _CHANCE)) for form in COMMANDS),
+]
 TEXTS: Final = [in_sentence(secret, _CHANCE) for secret in SECRETS]
 
 
@@ -38,6 +42,21 @@ def by_runs(context: Context) -> None:
     record_all(
         context, [msgspec.structs.replace(run, prompt=text, reply=other) for run, text, other in halves]
     )
+
+
+def by_transcripts(context: Context) -> None:
+    """Record each text as a message, as a result, and as a call's arguments."""
+    runs = [
+        msgspec.structs.replace(
+            run_of(f"t{number}"),
+            messages=(
+                Message(kind="user", text=text),
+                Message(kind="call", name="do", text=json.dumps({"command": text}), result=f"{text}\n0"),
+            ),
+        )
+        for number, text in enumerate(TEXTS)
+    ]
+    record_all(context, runs)
 
 
 def by_steps(context: Context) -> None:
@@ -71,7 +90,7 @@ def by_executions(context: Context) -> None:
     import_files(context, [lines_file(named(context.store).parent / "told.jsonl", layer_line(1), *lines)])
 
 
-@pytest.mark.parametrize("keep", [by_runs, by_steps, by_events, by_executions])
+@pytest.mark.parametrize("keep", [by_runs, by_transcripts, by_steps, by_events, by_executions])
 def test_no_secret_reaches_the_database(tmp_path: Path, keep: Callable[[Context], None]) -> None:
     context = context_at(tmp_path / "a.db")
     change(context, "keep_texts", value=True)
