@@ -1,8 +1,8 @@
 """Watched: a write's connection that adds each change of facts to the learner's chain.
 
-An INSERT is encoded from its values. Rows that an UPDATE, DELETE or upsert may touch are read before and after,
-unless their numbers were given in this write. A statement that changes no covered column costs one look-up of its
-text.
+An INSERT is encoded from its values. Rows that an UPDATE, DELETE or upsert may touch are read before and after. An
+upsert is an INSERT where the row can't be there yet: the write took its number and has not written it before. A
+statement that changes no covered column costs one look-up of its text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from core.store.chain import Chain, Row, columns_of, default_of, facts_of, key_of
 from core.store.engine import Connection
-from core.store.tables import ACTS, NUMBERED
+from core.store.tables import ACTS
 
 _INSERT: Final = re.compile(r'INSERT INTO "?(\w+)"? \(([^)]*)\)\s+VALUES \(([^)]*)\)\s*(.*)', re.DOTALL)
 _UPDATE: Final = re.compile(r'UPDATE "?(\w+)"? SET (.*?) WHERE (.*)', re.DOTALL)
@@ -76,6 +76,8 @@ def _understood(sql: str) -> _Change | None:
         )
         if follows or not assigned & {*covered}:
             return None
+        if assigned & {*key_of(table)}:
+            raise ValueError(f"The chain can't follow a key that changes: {sql}")
         return _Change("update", table, match[3], match[2].count("?"))
     if match := _DELETE.fullmatch(sql):
         is_apart = any(table == of and part in match[2] for of, part, _ in _FOLLOWS)
@@ -119,13 +121,22 @@ def _picked(row: Sequence[Any], places: Sequence[tuple[int | None, Any]]) -> Row
     return tuple([constant if at is None else row[at] for at, constant in places])
 
 
-def _counter(table: str, key: Row) -> tuple[str, int]:
-    """Return the counter that gives the number in a key, and the number; "" for none."""
-    name = key_of(table)[0]
-    if name == "kind":
-        kind = ACTS.get(key[0], key[0])
-        return "arm" if kind in _ARMS else kind, key[1]
-    return name.removesuffix("_no"), key[0] if name.endswith("_no") else 0
+@lru_cache(maxsize=256)
+def _counter(table: str, kind: object = None) -> str:
+    """Return the counter that gives the numbers in keys of a table, for facts of a kind where it has several."""
+    if _has_kinds(table):
+        named = ACTS.get(str(kind), str(kind))
+        return "arm" if named in _ARMS else named
+    return next((name.removesuffix("_no") for name in key_of(table)[:1] if name.endswith("_no")), "")
+
+
+def _has_kinds(table: str) -> bool:
+    return key_of(table)[:1] == ("kind",)
+
+
+def _changes_any(upsert: str) -> bool:
+    """Return whether an upsert may change a row by one that is no fact."""
+    return " DO UPDATE" in upsert and ".said IS NULL" not in upsert
 
 
 class Watched:
@@ -142,7 +153,9 @@ class Watched:
         self._chain = chain
         self._learner = learner
         self._first = first
-        self._written: set[tuple[str, Row]] = set()
+        self._upserts: set[tuple[str, Row]] = set()
+        self._inserts: set[tuple[str, str]] = set()
+        """Tables and counters of which rows were inserted: an upsert may be of one of them."""
         self._is_off = False
         # Bound once, as a write asks often.
         self.rows, self.row, self.rows_in = connection.rows, connection.row, connection.rows_in
@@ -159,6 +172,7 @@ class Watched:
             yield
         finally:
             self._is_off = False
+            self._first = {}  # any row may have been written
 
     def _change(self, sql: str) -> _Change | None:
         return None if self._is_off else _understood(sql)
@@ -214,10 +228,9 @@ class Watched:
 
         write = partial(self.plain.insert, table, columns, learner_id, flat, upsert=upsert)
         if upsert:
-            self._upserted(name, [_key(name, row) for row in rows], rows, write)
+            self._upserted(name, [_key(name, row) for row in rows], rows, upsert, write)
         else:
-            self._chain.add(name, rows)
-            write()
+            self._inserted(name, rows, write)
 
     # Changes
 
@@ -230,22 +243,33 @@ class Watched:
         inserted = [_picked(row, change.taken) for row in rows]
         if change.upsert:
             keys = [_picked(row, change.key) for row in rows]
-            self._upserted(change.table, keys, inserted, write)
+            self._upserted(change.table, keys, inserted, change.upsert, write)
         else:
-            self._chain.add(change.table, inserted)
-            write()
+            self._inserted(change.table, inserted, write)
+
+    def _inserted(self, table: str, rows: Sequence[Row], write: Callable[[], None]) -> None:
+        kinds = {row[0] for row in rows} if _has_kinds(table) else {None} if rows else ()
+        self._inserts.update((table, _counter(table, kind)) for kind in kinds)
+        self._chain.add(table, rows)
+        write()
 
     def _upserted(
-        self, table: str, keys: Sequence[Row], rows: Sequence[Row], write: Callable[[], None]
+        self,
+        table: str,
+        keys: Sequence[Row],
+        rows: Sequence[Row],
+        upsert: str,
+        write: Callable[[], None],
     ) -> None:
         """Follow an upsert: rows under new numbers are inserted, others may be there."""
         fresh: dict[Row, Row] = {}
         known: dict[Row, None] = {}
+        changes_any = _changes_any(upsert)
         for key, row in zip(keys, rows, strict=True):
             if self._is_new(table, key):
-                self._written.add((table, key))
+                self._upserts.add((table, key))
                 fresh[key] = row
-            elif facts_of(table, [row], self._learner):
+            elif key in fresh or changes_any or facts_of(table, [row], self._learner):
                 known[key] = None
                 fresh.pop(key, None)  # twice in one statement: what is stored decides
         before = self._by_keys(table, list(known))
@@ -255,8 +279,12 @@ class Watched:
             self._chain.change(table, before, self._by_keys(table, list(known)))
 
     def _is_new(self, table: str, key: Row) -> bool:
-        counter, number = _counter(table, key)
-        return counter in NUMBERED and number >= self._first[counter] and (table, key) not in self._written
+        has_kinds = _has_kinds(table)
+        counter = _counter(table, key[0] if has_kinds else None)
+        first = self._first.get(counter)
+        if first is None or (table, counter) in self._inserts or (table, key) in self._upserts:
+            return False
+        return bool(key[1 if has_kinds else 0] >= first)
 
     def _matched(self, change: _Change, rows: Sequence[Sequence[Any]]) -> list[Row]:
         """Return the rows that a statement is about."""
