@@ -9,16 +9,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
 from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, serving
 from core.doors.http.app import Api
-from core.doors.http.guard import Listener, Rate, check_pattern
+from core.doors.http.guard import Callers, Listener, Rate, check_pattern
 from core.doors.http.refusals import TooMany
 from core.doors.http.routes import NDJSON, Route
 from core.doors.http.serving import doors, parse_origins
-from core.errors import InvalidSetting
+from core.errors import InvalidSetting, Unidentified
 from core.flows import queries
 from core.flows.audit import denials
 from core.flows.context import Context
@@ -65,11 +67,9 @@ REFUSED: Mapping[str, tuple[str, str, dict[str, str], int]] = {
     "the wrong method": ("DELETE", f"{AT}/notes", JSON, 405),
     "a method nobody has": ("BREW", f"{AT}/notes", JSON, 405),
     "reading what is written": ("GET", f"{AT}/notes", {}, 405),
-    "a token that is none": ("GET", f"{AT}/status", {"authorization": "Bearer nonsense"}, 401),
-    "an empty token": ("GET", f"{AT}/status", {"authorization": "Bearer "}, 401),
-    "a password": ("GET", f"{AT}/status", {"authorization": "Basic bWFyYTpzZWNyZXQ="}, 401),
-    "two tokens": ("GET", f"{AT}/status", {"authorization": "Bearer a", "x-api-key": "b"}, 401),
-    "a key that is none": ("GET", f"{AT}/status", {"x-api-key": "nonsense"}, 401),
+    "a token that is none": ("GET", f"{AT}/status", {"authorization": "Bearer arms_nonsense"}, 401),
+    "two tokens": ("GET", f"{AT}/status", {"authorization": "Bearer arms_a", "x-api-key": "b"}, 401),
+    "a key that is none": ("GET", f"{AT}/status", {"x-api-key": "arms_nonsense"}, 401),
     "a path that is no text": ("GET", f"{AT}/runs/%ff", {}, 400),
     "a query that is no text": ("GET", f"{AT}/runs?cursor=%ff", {}, 400),
     "a cursor that is none": ("GET", f"{AT}/runs?cursor=abc", {}, 400),
@@ -401,10 +401,28 @@ def test_a_denial_is_told_to_whoever_counts_them(context: Context) -> None:
     listener = Listener(local=Actor(name="vi", role="viewer"))
     asking = Asking(app=Api(at_desk(context), ROUTES, listener=listener, denied=count))
     asking.post(f"{AT}/resets", {})
-    asking.get(f"{AT}/status", x_api_key="forged")
+    asking.get(f"{AT}/status", x_api_key="arms_forged")
     asking.get(f"{AT}/status")
     asking.close()
     assert counted == [("vi", "reset"), (None, "identify")]
+
+
+_OTHER_KEYS = st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=60)
+
+
+@given(st.sampled_from(["Bearer {}", "Basic {}", "{}"]), _OTHER_KEYS, st.none() | _OTHER_KEYS)
+def test_a_server_that_needs_no_token_ignores_keys_of_other_services(
+    scheme: str, key: str, second: str | None
+) -> None:
+    def identify(secret: str) -> Actor:
+        raise Unidentified(f"A token must be valid, got {len(secret)} characters.", next_step="Send another.")
+
+    headers = {"authorization": scheme.format(key)} | ({} if second is None else {"x-api-key": second})
+    is_open, asks_tokens = Callers(identify, Listener(local=MARA)), Callers(identify, Listener())
+    assert is_open.counted_actor(headers, "203.0.113.7") == is_open.cached_actor(headers) == MARA
+    for callers, sent in ((asks_tokens, headers), (is_open, headers | {"x-api-key": f"arms_{key}"})):
+        with pytest.raises(Unidentified):
+            callers.counted_actor(sent, "203.0.113.7")
 
 
 # How much, and how often

@@ -83,7 +83,7 @@ def test_an_unknown_caller_is_refused_before_the_body(path: str, context: Contex
     app = ask_as(Listener()).app
     kinds = {f"{AT}/runs:batch": NDJSON, f"{AT}/imports": "application/octet-stream"}
     kind = {"content-type": kinds.get(path, "application/json")}
-    for wrong in ({}, {"authorization": "Bearer nonsense"}, {"x-api-key": "nonsense"}):
+    for wrong in ({}, {"authorization": "Bearer arms_nonsense"}, {"x-api-key": "arms_nonsense"}):
         assert headers_only(app, path, {**kind, **wrong}, Untouched()) == 401
 
 
@@ -139,9 +139,9 @@ def test_an_address_may_fail_so_often_and_no_other_pays_for_it() -> None:
     assert known.counted_actor(sends("good"), "203.0.113.7").token == 1
     for _ in range(3):
         with pytest.raises(Unidentified):
-            known.counted_actor(sends("bad"), "203.0.113.7")
+            known.counted_actor(sends("arms_bad"), "203.0.113.7")
     with pytest.raises(TooMany) as refused:
-        known.counted_actor(sends("bad"), "203.0.113.7")
+        known.counted_actor(sends("arms_bad"), "203.0.113.7")
     assert refused.value.limits["ratelimit-remaining"] == "0"
     assert known.counted_actor(sends("good"), "203.0.113.7").token == 1, "known before"
     with pytest.raises(TooMany):
@@ -381,7 +381,7 @@ def test_refused_callers_take_no_place_of_others(
     monkeypatch.setattr(app_module, "_MOST_OPEN", 5)
     monkeypatch.setattr(app_module, "_MOST_DRAINING", n_draining)
     line = b"GET /api/v1/version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    wrong = head_of(f"{AT}/rewards", "application/json", "Authorization: Bearer nonsense", n_bytes=1_000)
+    wrong = head_of(f"{AT}/rewards", "application/json", "Authorization: Bearer arms_nonsense", n_bytes=1_000)
     with at_socket(context) as (_, port), crowds(port) as (crowd,):
         crowd.connect(30, wrong)
         until = time.monotonic() + 10

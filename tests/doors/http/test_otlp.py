@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[bytes, str, dict[str, str], int]] = {
     "packed otherwise": (as_json(*AGENT), JSON, {"content_encoding": "br"}, 415),
     "a form": (as_json(*AGENT), "text/plain", {}, 415),
     "large": (gzip.compress(b" " * (MOST_BYTES + 1)), JSON, {"content_encoding": "gzip"}, 413),
-    "nobody's": (as_json(*AGENT), JSON, {"authorization": "Bearer nonsense"}, 401),
+    "nobody's": (as_json(*AGENT), JSON, {"authorization": "Bearer arms_nonsense"}, 401),
     "a reader's": (as_json(*AGENT), JSON, {"authorization": "Bearer reader"}, 403),
     "a foreign page's": (as_json(*AGENT), JSON, {"origin": "http://evil.example"}, 403),
 }

@@ -103,7 +103,7 @@ def test_creeping_bodies_on_every_streaming_route_keep_nobody_waiting(n_bytes: i
 
 def test_unknown_callers_are_answered_before_their_bodies_and_take_no_memory(context: Context) -> None:
     almost = b"x" * (MAX_BODY_BYTES - 10)
-    wrong = head_of(f"{AT}/rewards", _JSON, "Authorization: Bearer nonsense", n_bytes=MAX_BODY_BYTES)
+    wrong = head_of(f"{AT}/rewards", _JSON, "Authorization: Bearer arms_nonsense", n_bytes=MAX_BODY_BYTES)
     with running(context) as server, crowds(server.port, 2) as (silent, pouring):
         look(server)
         before = server.forget_peak()
@@ -193,7 +193,7 @@ def test_beside_the_pages_it_is_the_same(context: Context) -> None:
         before = server.forget_peak()
         for path, media in STREAMING.items():
             creeping.connect(16, head_of(path, media))
-        wrong = head_of(f"{AT}/rewards", _JSON, "Authorization: Bearer nonsense", n_bytes=MAX_BODY_BYTES)
+        wrong = head_of(f"{AT}/rewards", _JSON, "Authorization: Bearer arms_nonsense", n_bytes=MAX_BODY_BYTES)
         unknown.connect(100, wrong)
         idle.connect(1_200)
         creeping.send(b"1\r\n \r\n")
