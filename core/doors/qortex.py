@@ -60,8 +60,8 @@ class _Candidate(msgspec.Struct):
 
 
 class _Select(msgspec.Struct):
+    learner: str
     candidates: list[_Candidate]
-    learner: str | None = None
     context: dict[str, Any] | None = None
     k: int = 1
     token_budget: int | None = None
@@ -72,8 +72,8 @@ class _Select(msgspec.Struct):
 
 
 class _Observe(msgspec.Struct):
+    learner: str
     arm_id: str
-    learner: str | None = None
     outcome: str = ""
     reward: float | msgspec.UnsetType = msgspec.UNSET
     context: dict[str, Any] | None = None
@@ -81,13 +81,13 @@ class _Observe(msgspec.Struct):
 
 
 class _Posteriors(msgspec.Struct):
-    learner: str | None = None
+    learner: str
     context: dict[str, Any] | None = None
     arm_ids: tuple[str, ...] | None = None
 
 
 class _Metrics(msgspec.Struct):
-    learner: str | None = None
+    learner: str
     window: int | None = None
 
 
@@ -98,8 +98,8 @@ class _Reset(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Start(msgspec.Struct):
+    learner: str
     session_name: str
-    learner: str | None = None
 
 
 class _End(msgspec.Struct):
@@ -114,9 +114,7 @@ def call(service: Service, actor: Actor, name: str, arguments: object) -> Docume
             "The arguments must be one object, got something else.",
             next_step=f"{_names(tool.required)}; nothing was done.",
         )
-    # Without a learner, reading and recording go to the caller's own. A reset must name its target.
-    needed = [one for one in tool.required if one != "learner" or tool.action == "reset"]
-    if any(one not in arguments or (one == "learner" and not arguments[one]) for one in needed):
+    if any(one not in arguments or (one == "learner" and not arguments[one]) for one in tool.required):
         raise InvalidInput(_names(tool.required), next_step="Send them; nothing was done.")
     return tool.answer(service, actor, arguments)
 
@@ -274,23 +272,29 @@ def _reset(service: Service, actor: Actor, arguments: Arguments) -> Document:
         check_key(key)
     context = service.context(actor, request.learner)
     context.permit("reset")
-    done = _reset_known(context, request.arm_ids)
+    known = _reset_known(context, request.arm_ids)
+    done = known or ()
+    warning = {"warning": f"There is no learner {shown(context.learner)}; nothing was reset."}
     return {
         "learner": context.learner,
         "reset_count": len(done),
         "arm_ids": list(done),
         "deleted": len(done),
         "status": "reset",
+        **(warning if known is None else {}),
     }
 
 
-def _reset_known(context: Context, named: tuple[str, ...] | None) -> tuple[str, ...]:
+def _reset_known(context: Context, named: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the arms that were reset; None without such a learner."""
     try:
         if named is None:
             return reset(context).arm_ids
         known = set(arm_ids(context)).intersection(named)
         return reset(context, arms=sorted(known)).arm_ids if known else ()
-    except (UnknownLearner, NotApplicable):
+    except UnknownLearner:
+        return None
+    except NotApplicable:
         return ()
 
 

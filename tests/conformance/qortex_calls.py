@@ -38,7 +38,6 @@ RULES: Final[Mapping[str, str]] = {
     "forgotten": rules.NOTHING_DELETED,
     "nothing": rules.NOTHING_OFFERED,
     "seeds": rules.SEEDS_OFFERED,
-    "own": rules.OWN_LEARNER,
 }
 TOLERANCE: Final = 1e-9
 OPERATOR: Final = Actor(name="mara", role="operator")
@@ -228,6 +227,8 @@ def is_malformed(name: str, args: object) -> bool:
     """Whether the schema itself refuses the arguments, or nobody could know what is on offer."""
     if not isinstance(args, Mapping) or not _NEEDED.get(name, set()) <= args.keys():
         return True
+    if name != "session_end" and not args.get("learner"):
+        return True
     candidates = args.get("candidates", ())
     is_listed = isinstance(candidates, list | tuple) and all(isinstance(one, Mapping) for one in candidates)
     return not is_listed or any("id" not in one for one in candidates) or isinstance(args.get("reward"), str)
@@ -286,8 +287,8 @@ def _alike(one: Answer, other: Answer) -> bool:
 
 
 def scrubbed(answer: Document) -> Document:
-    """An answer without its times and ids."""
-    found = dict(answer)
+    """An answer without its times, its ids, and the warning about an unknown learner."""
+    found = {name: held for name, held in answer.items() if name != "warning"}
     if "session_id" in found:
         found["session_id"] = "<uuid>"
     found |= {at: "<ts>" for at in ("started_at", "ended_at") if at in found}

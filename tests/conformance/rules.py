@@ -120,6 +120,5 @@ NOTHING_OFFERED: Final = "Of nothing on offer nothing is chosen, whatever door i
 SEEDS_OFFERED: Final = (
     "A seed is listed once it was offered, and has a prior of its own only where one is sent."
 )
-OWN_LEARNER: Final = "A call that names no learner means the caller's own, except a reset."
 FRACTIONS: Final = f"{WITHIN_0_1} The last word of a command is one where it reads like a number."
 ANY_CASE: Final = "A command is understood in any case."

@@ -154,12 +154,9 @@ def _held(sequence: Sequence, request: Request, ours: Said, theirs: Any, where: 
         assert ours.status == theirs["status"], where
         return None
     name, args = _named(request)
-    if is_malformed(name, args) or (name == "reset" and not args.get("learner")):
+    if is_malformed(name, args):
         assert (ours.status, theirs["status"] >= 400) == (400, True), where
         return None
-    if name != "session_end" and not args.get("learner"):
-        assert theirs["status"] >= 400, where
-        return "own"
     must, reason = sequence.expect(name, args)
     said: Answer = Refused(ours.status) if ours.status >= 400 else scrubbed(ours.body)
     if name == "select" and isinstance(said, dict):

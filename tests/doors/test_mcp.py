@@ -23,11 +23,11 @@ from core.records.actor import Actor, Grant, Role, Scope
 from tests.doors.examples import ARM, LAYER, RUN, SESSION, example_world
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "qortex_learning_select": {"candidates": [{"id": ARM}]},
-    "qortex_learning_observe": {"arm_id": ARM, "reward": 0},
-    "qortex_learning_posteriors": {},
-    "qortex_learning_metrics": {"window": 3},
-    "qortex_learning_session_start": {"session_name": "n"},
+    "qortex_learning_select": {"learner": "default", "candidates": [{"id": ARM}]},
+    "qortex_learning_observe": {"learner": "default", "arm_id": ARM, "reward": 0},
+    "qortex_learning_posteriors": {"learner": "default"},
+    "qortex_learning_metrics": {"learner": "default", "window": 3},
+    "qortex_learning_session_start": {"learner": "default", "session_name": "n"},
     "qortex_learning_session_end": {"session_id": "nobody's"},
     "qortex_learning_reset": {"learner": "default", "arm_ids": [ARM]},
     "repair": {"arms": [ARM], "since": "2026-01-31"},
@@ -137,14 +137,16 @@ def test_an_agent_takes_back_its_own_acts_only(service: Service, context: Contex
     operator = Actor(name="boss", role="operator")
     for actor in (agent("bot"), operator):
         assert told(service, actor, "undo", id=theirs.id)["code"] == "denied"
-    observed = told(service, agent("bot"), "qortex_learning_observe", arm_id=ARM, reward=0.5)
+    observed = told(
+        service, agent("bot"), "qortex_learning_observe", learner="default", arm_id=ARM, reward=0.5
+    )
     own = queries.rewards(context)[0]
     assert own.actor == "bot"
     assert own.kind == "reported"
     assert told(service, agent("bot"), "undo", id=own.id)["undone"] == own.id
-    assert told(service, agent("bot"), "qortex_learning_posteriors")["posteriors"][ARM]["pulls"] == (
-        observed["pulls"] - 1
-    )
+    assert told(service, agent("bot"), "qortex_learning_posteriors", learner="default")["posteriors"][ARM][
+        "pulls"
+    ] == (observed["pulls"] - 1)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -170,15 +172,15 @@ def test_rows_of_a_list_are_those_of_its_verb_and_go_on_from_a_mark(service: Ser
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("qortex_learning_observe", {"arm_id": ARM, "reward": "x"}),
-        ("qortex_learning_observe", {"arm_id": ARM, "reward": None}),
-        ("qortex_learning_observe", {"arm_id": ARM, "reward": 2}),
-        ("qortex_learning_observe", {"arm_id": ARM, "outcome": "good"}),
-        ("qortex_learning_observe", {"arm_id": ["a"]}),
-        ("qortex_learning_select", {"candidates": [{"token_cost": 1}]}),
-        ("qortex_learning_select", {"candidates": {"id": ARM}}),
-        ("qortex_learning_select", {"candidates": [{"id": ARM}], "k": -1}),
-        ("qortex_learning_select", {"candidates": [{"id": ARM, "token_cost": -1}]}),
+        ("qortex_learning_observe", {"learner": "default", "arm_id": ARM, "reward": "x"}),
+        ("qortex_learning_observe", {"learner": "default", "arm_id": ARM, "reward": None}),
+        ("qortex_learning_observe", {"learner": "default", "arm_id": ARM, "reward": 2}),
+        ("qortex_learning_observe", {"learner": "default", "arm_id": ARM, "outcome": "good"}),
+        ("qortex_learning_observe", {"learner": "default", "arm_id": ["a"]}),
+        ("qortex_learning_select", {"learner": "default", "candidates": [{"token_cost": 1}]}),
+        ("qortex_learning_select", {"learner": "default", "candidates": {"id": ARM}}),
+        ("qortex_learning_select", {"learner": "default", "candidates": [{"id": ARM}], "k": -1}),
+        ("qortex_learning_select", {"learner": "default", "candidates": [{"id": ARM, "token_cost": -1}]}),
         ("qortex_learning_reset", {"arm_ids": ARM}),
         ("qortex_learning_reset", {"arm_ids": [1]}),
         ("qortex_learning_posteriors", {"learner": "\0"}),

@@ -67,12 +67,20 @@ def test_a_reset_tells_both_shapes_and_arms_stay(service: Service) -> None:
     none = {"reset_count": 0, "deleted": 0, "arm_ids": []}
     for arms in ([], ["tool:other:nobody"]):
         assert ask(service, "/reset", {"learner": "o", "arm_ids": arms}).items() >= none.items()
-    assert ask(service, "/reset", {"learner": "nobody"}).items() >= none.items()
+    unknown = ask(service, "/reset", {"learner": "else"})
+    assert unknown.items() >= none.items()
+    assert unknown["warning"] == "There is no learner 'else'; nothing was reset."
 
 
 @pytest.mark.parametrize(
     ("path", "body"),
     [
+        ("/observe", {"arm_id": A, "outcome": "accepted"}),
+        ("/observe", {"learner": "", "arm_id": A}),
+        ("/observe", {"learner": None, "arm_id": A}),
+        ("/select", {"candidates": [{"id": A}]}),
+        ("/sessions/start", {"session_name": "s"}),
+        ("/reset", {"arm_ids": [A]}),
         ("/observe", {"learner": "o"}),
         ("/observe", {"learner": "o", "arm_id": A, "reward": None}),
         ("/observe", {"learner": "o", "arm_id": A, "reward": "1"}),
@@ -106,16 +114,16 @@ def test_asking_makes_no_learner(service: Service) -> None:
     assert _learners(service) == ()
 
 
-def test_whose_learner_is_meant(service: Service) -> None:
+def test_a_token_writes_to_the_learners_that_it_names(service: Service) -> None:
     bot = Actor(name="bot", role=None, grants=(Grant(role="ingest", learner="mine"),))
-    ask(service, "/observe", {"arm_id": A, "reward": 1}, actor=bot)
+    ask(service, "/observe", {"learner": "mine", "arm_id": A, "reward": 1}, actor=bot)
     assert _learners(service) == ("mine",)
     with pytest.raises(Denied):
         ask(service, "/observe", {"learner": "other", "arm_id": A}, actor=bot)
     everywhere = Actor(name="bot", role=None, grants=(Grant(role="ingest"),))
     assert service.context(everywhere).learner == "mine", "the only one"
     ask(service, "/observe", {"learner": "new", "arm_id": A}, actor=everywhere)
-    with pytest.raises(InvalidInput, match="learner must be named"):
+    with pytest.raises(InvalidInput, match="are required"):
         ask(service, "/observe", {"arm_id": A}, actor=everywhere)
     assert _learners(service) == ("mine", "new")
 
