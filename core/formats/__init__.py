@@ -92,6 +92,10 @@ FORMATS: Final[dict[str, Format]] = {
 }
 
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
+_WHOLE: Final = (session_of_report, verifiers.results_of, tau2.results_of, atif.trajectory_of)
+"""Each returns the source that a file is a part of, None for another file."""
+_LEVELS: Final = 6
+"""Number of folders between a trajectory and the agent's own session."""
 _ARCHIVES: Final = ("archive", "tar")
 _HIDDEN: Final = "A hidden file or folder is not read."
 _UNOPENED: Final = (
@@ -179,6 +183,7 @@ class _Opening:
     keeps_texts: bool = False
     sources: dict[Path, Source] = field(default_factory=dict)
     sub_agents: SubAgentFiles = field(default_factory=SubAgentFiles)
+    sessions: dict[Path, list[Source]] = field(default_factory=dict)
     searched: set[Path] = field(default_factory=set)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -194,6 +199,7 @@ class _Opening:
             self._take(path, file, closed=None if is_named or path in self.names else _UNOPENED)
             if is_named and path not in self.names:
                 self._sort_beside(path, file)
+                self._take_sessions(path)
         except UnreadableSource as error:
             if is_named:
                 raise
@@ -201,9 +207,9 @@ class _Opening:
 
     def _take(self, path: Path, file: str, *, closed: tuple[str, str] | None) -> None:
         """Look at a file; ``closed`` says why an archive is not opened here, and what to do."""
-        whole = session_of_report(path) or verifiers.results_of(path) or tau2.results_of(path)
+        whole = next((one for find in _WHOLE if (one := find(path)) is not None), None)
         if whole is not None:  # one source, whichever was named
-            file = file.removesuffix(os.path.relpath(path, whole.parent)) + whole.name
+            file = os.path.normpath(Path(file).parent / os.path.relpath(whole, path.parent))
             path = whole
         head = head_of(path, file, self.limits)
         recognised = _recognised(head)
@@ -214,7 +220,10 @@ class _Opening:
             self._unpack(path, file, is_zip=head.shape == "archive")
             return
         source = self._source(path, file, head, recognised)
-        self.sources.setdefault(path.resolve(), source)
+        known = self.sources.setdefault(path.resolve(), source)
+        if known is source and source.unit is not None and source.format != atif.NAME:
+            for folder in path.resolve().parents[:_LEVELS]:
+                self.sessions.setdefault(folder, []).append(source)
 
     def _sort_beside(self, path: Path, file: str) -> None:
         """Find files of sub-agents beside a session that was named alone."""
@@ -229,6 +238,17 @@ class _Opening:
                     shown = file.removesuffix(path.name) + str(one.relative_to(path.parent))
                     with suppress(UnreadableSource):
                         self._sort(head_of(one, shown, self.limits), one, shown)
+
+    def _take_sessions(self, path: Path) -> None:
+        """Take the agent's own sessions of a trial whose trajectory or result was named alone."""
+        trajectory = self.sources.get((atif.trajectory_of(path) or path).resolve())
+        if trajectory is None or trajectory.format != atif.NAME or not atif.is_of_trial(trajectory.path):
+            return
+        for one in _walk(trajectory.path.parent, []):
+            with suppress(UnreadableSource):
+                recognised = _recognised(head_of(one, _shown(one), self.limits))
+                if recognised is not None and recognised.units:
+                    self._take(one, _shown(one), closed=_UNOPENED)
 
     def _sort(self, head: Head, path: Path, file: str) -> None:
         recognised = self.forced or _recognised(head)
@@ -248,8 +268,8 @@ class _Opening:
         n_before, n_skipped = len(self.sources), len(self.skipped)
         reports = []
         for member in self.spool.unpack(path, file, is_zip=is_zip, is_read=is_read):
-            if is_report(member.path):
-                reports.append(member)  # their sessions may come later
+            if is_report(member.path) or member.path.name == atif.RESULT:
+                reports.append(member)  # what they belong to may come later
             else:
                 self._take_member(member)
         for member in reports:
@@ -291,6 +311,7 @@ class _Opening:
             by_domain=taken if format.names_domain else None,
             each_event=self.each_event,
             sub_agents=self.sub_agents,
+            sessions=self.sessions,
             keeps_texts=self.keeps_texts,
             seems=None if recognised is None or recognised is format else recognised.name,
         )

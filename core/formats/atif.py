@@ -2,39 +2,57 @@
 
 A step of source ``agent`` is a reply with its calls and its metrics; its input contains the cached tokens. Steps that
 are copied from another trajectory (``is_copied_context``) count there. A step without a model (``llm_call_count`` 0)
-holds no choice of the model. Metrics of the whole count where no step has any. Trajectories of sub-agents inside the
-document hold no calls of the agent; their tokens are in the bill. ``tool_definitions`` declare the inventory.
+holds no choice of the model. Metrics of the whole count where no step has any. ``tool_definitions`` declare the
+inventory.
 
-Harbor writes ``result.json`` beside the trajectory or one folder above. Its reward makes the episode, and an
-exception there breaks it.
+Some programs write one answer as several steps, each with the usage of the answer: following steps with equal metrics
+count once. ``extra`` of the metrics has the cache writes. Some programs count them in the input, others beside it.
+They are beside it where the input has no room for them.
+
+A sub-agent's steps (``is_sidechain``) and trajectories, inside the document or in a file that it refers to, hold no
+calls of the agent. Their tokens are in the bill.
+
+Harbor writes ``result.json`` beside the trajectory, one folder above, or for a step of a trial above its ``steps``.
+Its reward makes the episode, and an exception there breaks it. Job and trial are the identity then, because some
+agents have one session id in all trials. An agent's own session in the trajectory's folder is the same work: its runs
+count, and the trajectory brings the reward.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
-from typing import Final
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from core.errors import UnreadableSource
 from core.formats.chat import Message, Part, Record, ToolCall, read
-from core.formats.entries import Entry, Limits, Progress
+from core.formats.entries import Entry, Limits, Outside, Progress, Remark, Skipped
 from core.formats.prompts import split, usage_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import named, plain, utc_ms_of
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, Flaw, check
+from core.formats.strict import UNDECODABLE, Flaw, check, decoded
+from core.formats.sub_agents import alone, parted
 from core.formats.tools import DeclaredLists
 from core.records.bill import Owner, Spent, heaviest, merged
+from core.records.counts import number_of
+from core.records.episode import Episode
 from core.records.episode import Part as RewardPart
 from core.records.limits import Label, Tokens
+from core.records.run import Run
 
 NAME: Final = "atif"
 
 _ROLES: Final = {"agent": "assistant", "user": "user", "system": "system"}
-_RESULT: Final = "result.json"
+RESULT: Final = "result.json"
+_TRAJECTORY_FILE: Final = "trajectory.json"
+_AGENT: Final = "agent"
+_STEPS: Final = "steps"
 
 
 class _Call(msgspec.Struct):
@@ -42,15 +60,53 @@ class _Call(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Lifetimes(msgspec.Struct):
+    ephemeral_1h_input_tokens: Tokens = 0
+
+
+class _Written(msgspec.Struct):
+    """Cache writes, under the name that the agent's API gives them."""
+
+    cache_creation_input_tokens: Tokens | None = None
+    cache_creation_tokens: Tokens | None = None
+    cache_write_input_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
+    cache_creation: _Lifetimes | None = None
+
+    @property
+    def whole(self) -> int:
+        return (
+            self.cache_creation_input_tokens
+            or self.cache_creation_tokens
+            or self.cache_write_input_tokens
+            or self.cache_write_tokens
+            or 0
+        )
+
+    @property
+    def hour(self) -> int:
+        """Writes that live an hour."""
+        return 0 if self.cache_creation is None else self.cache_creation.ephemeral_1h_input_tokens
+
+
 class _Metrics(msgspec.Struct):
     prompt_tokens: Tokens | None = None
     completion_tokens: Tokens | None = None
     cached_tokens: Tokens | None = None
+    extra: msgspec.Raw = msgspec.Raw(b"null")
 
     def spent(self, model: str | None, owner: Owner) -> Spent:
-        return split(
-            model, owner, (self.prompt_tokens or 0, self.cached_tokens or 0, 0, self.completion_tokens or 0)
-        )
+        """Return the disjoint counts."""
+        written = decoded(_WRITTEN, self.extra) or _Written()
+        read, cached, stored = self.prompt_tokens or 0, self.cached_tokens or 0, written.whole
+        if cached <= read < cached + stored:
+            read += stored
+        row = split(model, owner, (read, cached, stored, self.completion_tokens or 0))
+        hour = min(written.hour, row.cache_write_5m)
+        if not hour:
+            return row
+        five = row.cache_write_5m - hour
+        return replace(row, cache_write_5m=five, cache_write_1h=hour, assumed=False)
 
 
 class _Totals(msgspec.Struct):
@@ -58,13 +114,29 @@ class _Totals(msgspec.Struct):
     total_completion_tokens: Tokens | None = None
     total_cached_tokens: Tokens | None = None
 
+    @property
+    def metrics(self) -> _Metrics:
+        return _Metrics(self.total_prompt_tokens, self.total_completion_tokens, self.total_cached_tokens)
+
+
+class _Elsewhere(msgspec.Struct):
+    """A reference to a sub-agent's trajectory."""
+
+    trajectory_path: str | None = None
+
 
 class _Answer(msgspec.Struct):
     content: str | list[Part] | None = None
+    subagent_trajectory_ref: list[_Elsewhere] | None = None
 
 
 class _Observation(msgspec.Struct):
     results: list[_Answer] = []
+
+
+class _StepExtra(msgspec.Struct):
+    is_sidechain: bool | None = None
+    agent_id: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Step(msgspec.Struct):
@@ -74,9 +146,16 @@ class _Step(msgspec.Struct):
     model_name: Label | None = None
     tool_calls: list[_Call] | None = None
     observation: _Observation | None = None
-    metrics: _Metrics | None = None
+    metrics: msgspec.Raw = msgspec.Raw(b"null")
+    extra: msgspec.Raw = msgspec.Raw(b"null")
     is_copied_context: bool | None = None
     llm_call_count: int | None = None
+
+    @property
+    def agent(self) -> tuple[bool, bytes]:
+        """Return whether a sub-agent made the step, and which one."""
+        extra = decoded(_STEP_EXTRA, self.extra) or _StepExtra()
+        return bool(extra.is_sidechain), bytes(extra.agent_id)
 
     def messages(self) -> Iterator[Message]:
         """The step as messages of a chat: what was written, and the answers to its calls."""
@@ -99,9 +178,19 @@ class _Message(Message):
         return self.at
 
 
+class _AgentExtra(msgspec.Struct):
+    parent_session_id: str | None = None
+
+
 class _Agent(msgspec.Struct):
     model_name: Label | None = None
     tool_definitions: msgspec.Raw = msgspec.Raw(b"null")
+    extra: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def is_sub_agent(self) -> bool:
+        """Return whether another session started it, so that its trajectory is a sub-agent's."""
+        return bool((decoded(_AGENT_EXTRA, self.extra) or _AgentExtra()).parent_session_id)
 
 
 class _Trajectory(msgspec.Struct):
@@ -114,23 +203,41 @@ class _Trajectory(msgspec.Struct):
     subagent_trajectories: list[_Trajectory] | None = None
 
     @property
-    def own(self) -> list[_Step]:
+    def here(self) -> list[_Step]:
         return [step for step in self.steps if not step.is_copied_context]
 
-    def spent(self, owner: Owner = "agent") -> Iterator[Spent]:
-        """Yield the tokens of each reply, then those of sub-agents."""
-        replies = [step for step in self.own if step.metrics is not None and step.source == "agent"]
-        for step in replies:
-            if step.metrics is not None:
-                yield step.metrics.spent(step.model_name or self.agent.model_name, owner)
-        whole = self.final_metrics
-        if whole is not None and not replies:
-            metrics = _Metrics(
-                whole.total_prompt_tokens, whole.total_completion_tokens, whole.total_cached_tokens
-            )
-            yield metrics.spent(self.agent.model_name, owner)
+    @property
+    def children(self) -> set[str]:
+        """Return the names of files with trajectories of sub-agents."""
+        answers = [one for step in self.steps if step.observation for one in step.observation.results]
+        paths = [ref.trajectory_path for one in answers for ref in one.subagent_trajectory_ref or ()]
+        return {PurePosixPath(path).name for path in paths if path}
+
+    def used(self, owner: Owner = "agent") -> Iterator[_Used]:
+        """Yield the usage of each reply, then those of sub-agents. A reply with the latest usage repeats it."""
+        latest: dict[tuple[bool, bytes], bytes] = {}
+        n_used = 0
+        for step in self.here:
+            agent, raw = step.agent, bytes(step.metrics)
+            metrics = _METRICS.decode(raw) if step.source == "agent" else None
+            if metrics is not None:
+                by: Owner = "sub-agent" if agent[0] else owner
+                yield _Used(
+                    metrics.spent(step.model_name or self.agent.model_name, by), latest.get(agent) == raw
+                )
+                n_used += 1
+                latest[agent] = raw
+            elif step.source == "user":
+                latest.pop(agent, None)
+        if self.final_metrics is not None and not n_used:
+            yield _Used(self.final_metrics.metrics.spent(self.agent.model_name, owner))
         for one in self.subagent_trajectories or ():
-            yield from one.spent("sub-agent")
+            yield from one.used("sub-agent")
+
+
+class _Used(NamedTuple):
+    spent: Spent
+    is_repeat: bool = False
 
 
 class _Rewards(msgspec.Struct):
@@ -141,12 +248,10 @@ class _Exception(msgspec.Struct):
     exception_type: str = "error"
 
 
-class _Result(msgspec.Struct):
-    """The result of a trial."""
+class _Judged(msgspec.Struct, kw_only=True):
+    """Findings of the verifier about a trial, or about one of its steps."""
 
-    trial_name: str
-    task_name: str | None = None
-    source: str | None = None
+    step_name: str | None = None
     verifier_result: _Rewards | None = None
     exception_info: _Exception | None = None
 
@@ -161,65 +266,200 @@ class _Result(msgspec.Struct):
         only = next(iter(self.parts.values())) if len(self.parts) == 1 else None
         return self.parts.get("reward", only)
 
+    @property
+    def broken(self) -> str | None:
+        return None if self.exception_info is None else self.exception_info.exception_type
+
+
+class _Config(msgspec.Struct):
+    job_id: str | None = None
+    trials_dir: str | None = None
+
+
+class _Result(_Judged, kw_only=True):
+    """The result of a trial."""
+
+    trial_name: str
+    id: str | None = None
+    task_name: str | None = None
+    source: str | None = None
+    config: msgspec.Raw = msgspec.Raw(b"")
+    step_results: list[_Judged] | None = None
+
+    def names(self, step: str | None) -> list[str]:
+        """Return the job, the trial, and the step of it."""
+        config = decoded(_CONFIG, self.config) or _Config()
+        job = config.job_id or PurePosixPath(config.trials_dir or "").name
+        return [name for name in (job, self.trial_name, self.id, step) if name]
+
+    def of(self, step: str | None) -> _Judged:
+        """Return the findings about a step; None = about the trial."""
+        steps = self.step_results or ()
+        return next((one for one in steps if step and one.step_name == step), self)
+
 
 _TRAJECTORY: Final = msgspec.json.Decoder(_Trajectory)
+_METRICS: Final = msgspec.json.Decoder(_Metrics | None)
+_WRITTEN: Final = msgspec.json.Decoder(_Written)
+_STEP_EXTRA: Final = msgspec.json.Decoder(_StepExtra)
+_AGENT_EXTRA: Final = msgspec.json.Decoder(_AgentExtra)
 _RESULT_OF: Final = msgspec.json.Decoder(_Result)
+_CONFIG: Final = msgspec.json.Decoder(_Config)
 
 
 def _claims(head: Head) -> bool:
     return {"schema_version", "steps"} <= head.keys and b'"ATIF-v' in head.start
 
 
+def trajectory_of(path: Path) -> Path | None:
+    """Return the trajectory that a trial's result belongs to; None for another file.
+
+    >>> trajectory_of(Path("notes.txt")) is None
+    True
+    """
+    if path.name != RESULT:
+        return None
+    trial = path.parent
+    steps = sorted(trial.glob(f"{_STEPS}/*/{_AGENT}/{_TRAJECTORY_FILE}"))
+    places = (trial / _TRAJECTORY_FILE, trial / _AGENT / _TRAJECTORY_FILE, *steps)
+    return next((place for place in places if place.is_file()), None)
+
+
+def is_of_trial(trajectory: Path) -> bool:
+    """Return whether the folder of a trajectory is that of one trial's agent."""
+    return trajectory.parent.name == _AGENT or any(place.is_file() for place in _results(trajectory))
+
+
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    result = _result(reading.path, reading.limits)
-    return read(NAME, reading, progress, partial(_record, DeclaredLists(), result))
+    files = _Trajectories(reading)
+    own = files.own_runs()
+    if own:
+        yield Skipped(
+            file=reading.file,
+            reason="The agent's own session lies in the folder of this trajectory and is the same work. "
+            "Its runs count.",
+            next_step="Nothing is missing: the task and the reward are read from the trial.",
+        )
+    for entry in read(NAME, reading, progress, files.record):
+        if isinstance(entry, Episode) and own:
+            yield replace(entry, runs=own)
+        elif not isinstance(entry, Run | Outside) or not (own or files.is_sub_agent):
+            yield entry
+    yield from files.remarks(has_runs=not own)
 
 
-def _record(lists: DeclaredLists, result: _Result | None, raw: bytes) -> Record:
-    trajectory = _TRAJECTORY.decode(raw)
-    if not trajectory.schema_version.startswith("ATIF-v1."):
-        raise Flaw(f"is of version {trajectory.schema_version[:20]!a}, and versions ATIF-v1.x are read")
-    steps, tools = trajectory.own, bytes(trajectory.agent.tool_definitions)
-    rows = merged(trajectory.spent())
-    own = [row for row in rows if row.owner == "agent"]
-    times = [step.timestamp for step in steps if step.timestamp is not None]
-    began, ended = (utc_ms_of(time)[0] for time in (times[0], times[-1])) if times else (None, None)
-    broken = None if result is None or result.exception_info is None else result.exception_info.exception_type
-    ids = [one for one in (trajectory.session_id, trajectory.trajectory_id) if one]
-    return Record(
-        messages=[message for step in steps for message in step.messages()],
-        declared=None if tools in {b"null", b"[]"} else lists.inventory(tools),
-        identity=plain("/".join(ids)),
-        rank=len(steps),
-        session=plain(trajectory.session_id),
-        model=heaviest(own) or trajectory.agent.model_name,
-        reward=None if result is None else result.reward,
-        environment=None if result is None else "/".join([NAME, *filter(None, [named(result.source)])]),
-        broken=broken,
-        task=None if result is None else named(result.task_name),
-        parts=() if result is None else _parts(result),
-        usage=usage_of(own),
-        spent=rows,
-        duration_ms=None if began is None or ended is None or ended < began else ended - began,
-        ended_at=times[-1] if times else None,
-        status="completed" if broken is None else "error",
-    )
+class _Trajectories:
+    """Trajectories of one file, with the result and the other files that belong to them."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._lists = DeclaredLists()
+        parents = reading.path.parents
+        self._step = parents[1].name if len(parents) > 3 and parents[2].name == _STEPS else None
+        self._result = _result(reading.path, reading.limits)
+        self._repeats: dict[str, int] = {}
+        self.is_sub_agent = False
+
+    def own_runs(self) -> tuple[str, ...]:
+        """Return the runs of the agent's own sessions, which a trial has beside its trajectory."""
+        path = self._reading.path
+        sessions = self._reading.sessions.get(path.parent.resolve(), ()) if is_of_trial(path) else ()
+        runs = (one for source in sessions for one in source.entries() if isinstance(one, Run))
+        return tuple(dict.fromkeys(run.uid for run in runs if not run.empty))
+
+    def remarks(self, *, has_runs: bool) -> Iterator[Skipped | Remark]:
+        """Yield the remarks about the file."""
+        file, n_repeats = self._reading.file, sum(self._repeats.values())
+        if self.is_sub_agent:
+            yield alone(file)
+        elif n_repeats and has_runs:
+            repeats = number_of(n_repeats, "step")
+            yield Remark(
+                file=file, text=f"{repeats} with the usage of the step before counted once ({file})."
+            )
+
+    def record(self, raw: bytes) -> Record:
+        trajectory = self._decoded(raw)
+        own, others = parted(trajectory.here, lambda step: step.agent[0])
+        used = [*trajectory.used(), *self._used_by_children(trajectory)]
+        rows = merged(one.spent for one in used if not one.is_repeat)
+        own_rows = [row for row in rows if row.owner == "agent"]
+        times = [step.timestamp for step in own if step.timestamp is not None]
+        began, ended = (utc_ms_of(time)[0] for time in (times[0], times[-1])) if times else (None, None)
+        names = [] if self._result is None else self._result.names(self._step)
+        ids = [one for one in (*names, trajectory.session_id, trajectory.trajectory_id) if one]
+        self._repeats["/".join(ids)] = sum(one.is_repeat for one in used)
+        self.is_sub_agent |= trajectory.agent.is_sub_agent
+        tools = bytes(trajectory.agent.tool_definitions)
+        record = Record(
+            messages=[message for step in own for message in step.messages()],
+            declared=None if tools in {b"null", b"[]"} else self._lists.inventory(tools),
+            identity=plain("/".join(ids)),
+            rank=len(own) + len(others),
+            session=plain(trajectory.session_id),
+            model=heaviest(own_rows) or trajectory.agent.model_name,
+            usage=usage_of(own_rows),
+            spent=rows,
+            duration_ms=None if began is None or ended is None or ended < began else ended - began,
+            ended_at=times[-1] if times else None,
+        )
+        return record if trajectory.agent.is_sub_agent else self._judged(record)
+
+    def _judged(self, record: Record) -> Record:
+        """Return a record with the findings of its trial."""
+        result = self._result
+        if result is None:
+            return record
+        judged = result.of(self._step)
+        task = "/".join(name for name in (result.task_name, self._step) if name)
+        return dataclasses.replace(
+            record,
+            reward=judged.reward,
+            environment="/".join([NAME, *filter(None, [named(result.source)])]),
+            broken=judged.broken,
+            task=named(task),
+            parts=tuple(
+                RewardPart(name=name, value=value) for name, value in judged.parts.items() if name != "reward"
+            ),
+            status="completed" if judged.broken is None else "error",
+        )
+
+    def _used_by_children(self, trajectory: _Trajectory) -> Iterator[_Used]:
+        """Yield the usage in files of sub-agents, of each that lies beside the trajectory."""
+        path, known = self._reading.path, {self._reading.path.name}
+        waiting = [trajectory]
+        while waiting:
+            names = waiting.pop().children - known
+            known |= names
+            for beside in sorted(path.with_name(name) for name in names):
+                with suppress(OSError, UnreadableSource, *UNDECODABLE):  # such a file names its own faults
+                    with Bytes(beside, beside.name, self._reading.limits) as content:
+                        child = self._decoded(content.document())
+                    yield from child.used("sub-agent")
+                    waiting.append(child)
+
+    def _decoded(self, raw: bytes) -> _Trajectory:
+        check(raw, self._reading.limits.depth)
+        trajectory = _TRAJECTORY.decode(raw)
+        if not trajectory.schema_version.startswith("ATIF-v1."):
+            raise Flaw(f"is of version {trajectory.schema_version[:20]!a}, and versions ATIF-v1.x are read")
+        return trajectory
 
 
-def _parts(result: _Result) -> tuple[RewardPart, ...]:
-    return tuple(
-        RewardPart(name=name, value=value) for name, value in result.parts.items() if name != "reward"
-    )
+def _results(path: Path) -> list[Path]:
+    """Return where the result of a trajectory may lie."""
+    step = len(path.parents) > 3 and path.parents[2].name == _STEPS
+    folders = [*path.parents[:2], *(path.parents[3:4] if step else ())]
+    return [folder / RESULT for folder in folders if folder / RESULT != path]
 
 
 def _result(path: Path, limits: Limits) -> _Result | None:
     """Return the result of the trial that a trajectory belongs to; None where none lies there, or another's."""
-    places = (folder / _RESULT for folder in (path.parent, path.parent.parent))
-    beside = next((place for place in places if place != path and place.is_file()), None)
+    beside = next((place for place in _results(path) if place.is_file()), None)
     if beside is None:
         return None
     try:
-        with Bytes(beside, _RESULT, limits) as content:
+        with Bytes(beside, RESULT, limits) as content:
             document = content.document()
         check(document, limits.depth)
         return _RESULT_OF.decode(document)

@@ -9,7 +9,7 @@ there is nothing but white space.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from core.errors import UnreadableSource
-from core.formats.entries import Entry, Limits, Progress, Rejected
+from core.formats.entries import Entry, Limits, Progress, Rejected, Source
 from core.formats.stream import Bytes, Damage
 from core.formats.strict import UNDECODABLE, check, reason
 from core.formats.tools import Supplied
@@ -184,6 +184,8 @@ class Reading:
     each_event: bool = False
     """Of events that repeat the reward of their message all count."""
     sub_agents: SubAgentFiles = field(default_factory=SubAgentFiles)
+    sessions: Mapping[Path, Sequence[Source]] = field(default_factory=dict)
+    """The other sources of the import that lie below a folder, where they may be the same work."""
     keeps_texts: bool = False
     """Runs bring their transcripts, because the learner keeps texts."""
     seems: str | None = None

@@ -1,15 +1,16 @@
 """Spool: content without a file of its own, from a pipe or an archive, → a file in a private folder.
 
-Names are foreign text: they show which files belong together, and never become paths. The folder is removed after the
-reading.
+Names are foreign text: they show which files belong together. Only plain ones become names here, so that a file lies
+beside the same files as in its archive; others are numbered. The folder is removed after the reading.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from types import TracebackType
@@ -24,6 +25,9 @@ from core.formats.stream import Bytes, Damage
 STANDARD_INPUT: Final = "standard input"
 _ENDINGS: Final = (".openclaw.txt.gz", ".openclaw.txt", ".jsonl.gz", ".jsonl")
 """Endings that mark files that belong together: a report beside its session."""
+_PLAIN: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,63}")
+"""Names that can be kept: of lower case, because some file systems do not distinguish cases."""
+_MAX_LEVELS: Final = 24
 _STANDARD: Final = ("-", "/dev/stdin", "/dev/fd/0")
 _FIRST_BYTES: Final = 64 << 10
 _MAX_MEMBERS: Final = 100_000
@@ -68,16 +72,25 @@ class Spool:
         return Path(self._folder.name)
 
     def path_for(self, name: str) -> Path:
-        """Return a path for a file of this name.
-
-        Files whose names differ in the ending only share a folder. Files with equal names get different folders.
-        """
+        """Return a path for a file of this name, beside those of its folder. Equal names get different folders."""
+        parts = name.split("/")
+        near, far = parts[:-1][:_MAX_LEVELS], parts[:-1][_MAX_LEVELS:]
         ending = next((one for one in _ENDINGS if name.endswith(one)), "")
-        stem = self._stems.setdefault(name.removesuffix(ending), len(self._stems))
-        path = self.folder / f"{self._ids[name]:04d}" / f"{stem:06d}{ending}"
+        folders = [*map(self._plain, near), *([self._numbered("/".join(far))] if far else ())]
+        folder = self.folder.joinpath(f"{self._ids[name]:04d}", *folders)
+        path = folder / self._plain(parts[-1], ending)
         self._ids[name] += 1
-        path.parent.mkdir(exist_ok=True)
-        return path
+        with suppress(FileExistsError, NotADirectoryError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if not path.is_dir():
+                return path
+        return self.folder / self._numbered(name + ending, ending)  # one name is a file and a folder
+
+    def _plain(self, name: str, ending: str = "") -> str:
+        return name if _PLAIN.fullmatch(name) else self._numbered(name, ending)
+
+    def _numbered(self, name: str, ending: str = "") -> str:
+        return f"~{self._stems.setdefault(name.removesuffix(ending), len(self._stems)):06d}{ending}"
 
     def pipe(self, path: Path) -> Spooled:
         """All that comes through standard input, or another pipe, until it is closed."""

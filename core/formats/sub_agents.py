@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from core.formats.entries import Skipped
 from core.formats.prompts import Prompt
@@ -28,6 +28,22 @@ def alone(file: str) -> Skipped:
         reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
         next_step="Import the session that started it.",
     )
+
+
+T = TypeVar("T")
+
+
+def parted(steps: Iterable[T], is_sub_agents: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+    """Return the agent's own steps and those of its sub-agents.
+
+    >>> parted([1, 2, 3], lambda step: step == 2)
+    ([1, 3], [2])
+    """
+    own: list[T] = []
+    others: list[T] = []
+    for step in steps:
+        (others if is_sub_agents(step) else own).append(step)
+    return own, others
 
 
 class Response(NamedTuple):

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import recognise
+from core.formats.entries import Remark, Skipped
 from core.records.episode import Episode
+from core.store.check import differences
 from tests.flows.world import context_at
-from tests.formats.builders import Json, names, offered, put, read, rejected, runs, tool
+from tests.formats.agents import AGENTS
+from tests.formats.builders import (
+    Json,
+    Session,
+    lines,
+    names,
+    offered,
+    put,
+    read,
+    rejected,
+    runs,
+    tool,
+)
+from tests.formats.test_bills_of_files import by_usage
 
 
 def agent(*calls: str, text: str = "", tokens: tuple[int, int, int] | None = None, **fields: object) -> Json:
@@ -190,3 +212,227 @@ HOSTILE = {
 def test_a_document_of_another_shape_is_refused(tmp_path: Path, what: str) -> None:
     entries = read(put(tmp_path, json.dumps(HOSTILE[what]).encode()))
     assert (runs(entries), len(rejected(entries))) == ([], 1)
+
+
+# --- trials of Harbor -------------------------------------------------------------------------------------
+
+TOOLS = st.lists(st.sampled_from(["read", "write", "exec"]), min_size=1, max_size=4)
+TRIALS = st.lists(st.tuples(TOOLS, st.sampled_from([0.0, 1.0])), min_size=1, max_size=5)
+
+
+def job(folder: Path, trials: Sequence[tuple[Sequence[str], float]], **fields: object) -> Path:
+    """A job whose agent has one session id in all trials, and the same first prompt without a time."""
+    for number, (calls, reward) in enumerate(trials):
+        steps = [{"source": "user", "message": "go"}, *(agent(name) for name in calls)]
+        document: Json = {"schema_version": "ATIF-v1.2", "session_id": "harbor", "steps": steps}
+        path = folder / f"T{number}__x"
+        path.mkdir(parents=True)
+        rewards = {"rewards": {"reward": reward}}
+        trial(path, document, trial_name=path.name, verifier_result=rewards, **fields)
+    return folder
+
+
+def packed(folder: Path, kind: str) -> Path:
+    return Path(shutil.make_archive(str(folder.parent / kind), kind, folder.parent, folder.name))
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TRIALS, st.sampled_from(["folder", "tar", "zip", "one by one"]))
+def test_trials_are_as_many_as_there_are(
+    tmp_path_factory: pytest.TempPathFactory, trials: list[tuple[list[str], float]], way: str
+) -> None:
+    folder = tmp_path_factory.mktemp("job")
+    whole = job(folder / "job", trials)
+    paths = sorted(whole.iterdir()) if way == "one by one" else [whole]
+    context = context_at(folder / "a.db")
+    answers = [import_files(context, [packed(one, way) if way in {"tar", "zip"} else one]) for one in paths]
+    assert sum(one.runs for one in answers) == sum(one.episodes for one in answers) == len(trials)
+    assert not any(one.ignored or one.duplicates or one.updated for one in answers)
+    found = [one for path in paths for one in read(path)]
+    assert Counter(tuple(names(run)) for run in runs(found)) == Counter(tuple(calls) for calls, _ in trials)
+    paid = [one.steps[-1].reward for one in found if isinstance(one, Episode)]
+    assert paid == [reward for _, reward in trials]
+    assert import_files(context, [whole]).id is None
+    with context.store.reading(context.learner) as snapshot:
+        assert list(differences(snapshot)) == []
+
+
+def test_one_trial_of_two_jobs_is_two(tmp_path: Path) -> None:
+    jobs = [
+        job(tmp_path / name, [(["read"], 1.0)], config={"job_id": name, "trials_dir": "jobs/x"})
+        for name in ("a", "b")
+    ]
+    assert len({run.uid for run in runs(read(*jobs))}) == 2
+    jobs = [job(tmp_path / f"x{n}", [(["read"], 1.0)], config={"trials_dir": f"jobs/{n}"}) for n in "cd"]
+    assert len({run.uid for run in runs(read(*jobs))}) == 2
+
+
+def test_each_step_of_a_trial_has_its_own_reward(tmp_path: Path) -> None:
+    found = [
+        {"step_name": name, "verifier_result": {"rewards": {"reward": n}}} for n, name in enumerate("ab")
+    ]
+    put(
+        tmp_path,
+        json.dumps({"trial_name": "t", "task_name": "k", "step_results": found}).encode(),
+        "result.json",
+    )
+    for name in "ab":
+        folder = tmp_path / "steps" / name / "agent"
+        folder.mkdir(parents=True)
+        put(folder, json.dumps(trajectory()).encode(), "trajectory.json")
+    episodes = [one for one in read(tmp_path) if isinstance(one, Episode)]
+    assert [(one.task, one.steps[-1].reward) for one in episodes] == [("k/a", 0.0), ("k/b", 1.0)]
+    assert len({one.uid for one in episodes}) == 2
+
+
+PLACES: dict[str, str] = {
+    "claude-code": "sessions/projects/-app/s1.jsonl",
+    "qwen-code": "sessions/projects/-app/s1.jsonl",
+    "codex-cli": "sessions/2026/01/02/rollout-1.jsonl",
+    "pi-session": "openclaw.session.jsonl",
+    "gemini-cli": "gemini-cli.trajectory.jsonl",
+    "factory-droid": "droid/s1.jsonl",
+}
+"""Where Harbor's agents keep their own sessions, below the folder of the trajectory."""
+CODEX: list[Json] = [
+    {"type": "session_meta", "payload": {"id": "s1"}},
+    {"type": "event_msg", "payload": {"type": "user_message", "message": "go"}},
+    {"type": "response_item", "payload": {"type": "function_call", "name": "Read", "call_id": "c"}},
+]
+
+
+@pytest.mark.parametrize("format", PLACES)
+@pytest.mark.parametrize("order", list(permutations(["trajectory", "session", "folder"])))
+def test_a_trajectory_and_the_agent_s_own_session_are_one_run(
+    tmp_path: Path, format: str, order: Sequence[str]
+) -> None:
+    folder = tmp_path / "t__1"
+    folder.mkdir()
+    rewards = {"rewards": {"reward": 1.0}}
+    steps: list[Json] = [{"source": "user", "message": "go"}, agent("Read", tokens=(100, 0, 10))]
+    document = trial(folder, trajectory(steps), verifier_result=rewards)
+    session = document.parent / PLACES[format]
+    session.parent.mkdir(parents=True, exist_ok=True)
+    session.write_bytes(lines(CODEX if format == "codex-cli" else AGENTS[format](1, [["Read"]])))
+    alone = runs(read(session))
+    assert (recognise(session), len(alone), names(alone[0])) == (format, 1, ["Read"])
+    context = context_at(tmp_path / "a.db")
+    places = {"trajectory": document, "session": session, "folder": folder}
+    answers = [import_files(context, [places[name]]) for name in order]
+    assert sum(one.runs - one.duplicates - one.updated for one in answers) == 1
+    assert sum(one.episodes - one.episode_duplicates for one in answers) == 1
+    left_out = [one.file for answer in answers for one in answer.ignored]
+    assert left_out == [str(document)] * (len(order) - 1)
+    (episode,) = (one for one in read(folder) if isinstance(one, Episode))
+    assert (episode.runs, episode.steps[-1].reward) == ((alone[0].uid,), 1.0)
+    archive = read(packed(folder, "tar"))
+    assert [run.uid for run in runs(archive)] == [alone[0].uid]
+    with context.store.reading(context.learner) as snapshot:
+        assert list(differences(snapshot)) == []
+
+
+def test_a_session_without_an_answer_does_not_replace_a_trajectory(tmp_path: Path) -> None:
+    path = trial(tmp_path, trajectory())
+    put(path.parent, Session().prompt("go").bytes(), "s1.jsonl")
+    assert [run.format for run in runs(read(tmp_path)) if not run.empty] == ["atif"]
+
+
+# --- usage ------------------------------------------------------------------------------------------------
+
+USAGES = st.tuples(st.integers(0, 900), st.integers(0, 90), st.integers(1, 9), st.integers(0, 99))
+ANSWERS = st.lists(st.tuples(USAGES, st.integers(1, 3), st.booleans(), st.booleans()), min_size=1, max_size=6)
+
+
+@given(ANSWERS)
+def test_the_usage_of_an_answer_counts_once_at_its_owner(
+    answers: list[tuple[tuple[int, int, int, int], int, bool, bool]],
+) -> None:
+    """An answer is one to three steps; a sub-agent may have given it, and a prompt may be before it."""
+    steps: list[Json] = []
+    bill: Counter[tuple[str, str]] = Counter()
+    n_repeats, last = 0, dict[bool, object]()
+    for usage, n_steps, is_sidechain, has_prompt in answers:
+        if has_prompt:
+            steps.append({"source": "user", "message": "more"})
+            last.pop(False, None)
+        fresh, cached, written, output = usage
+        extra = {"cache_creation_input_tokens": written}
+        metrics = {
+            "prompt_tokens": fresh + cached + written,
+            "cached_tokens": cached,
+            "completion_tokens": output,
+            "extra": extra,
+        }
+        is_same = last.get(is_sidechain) == metrics
+        last[is_sidechain] = metrics
+        n_repeats += n_steps - (not is_same)
+        owner = "sub-agent" if is_sidechain else "agent"
+        if not is_same:
+            for part, count in zip(("input", "cache_read", "cache_write_5m", "output"), usage, strict=True):
+                bill[owner, part] += count
+        name = "theirs" if is_sidechain else "own"
+        steps += [agent(name, metrics=metrics, extra={"is_sidechain": is_sidechain})] * n_steps
+    with TemporaryDirectory() as folder:
+        entries = read(put(Path(folder), json.dumps(trajectory(steps)).encode()))
+    found = Counter[tuple[str, str]]()
+    for run in runs(entries):
+        assert "theirs" not in names(run)
+        for row in run.bill or by_usage(run):
+            for part in ("input", "cache_read", "cache_write_5m", "output"):
+                found[row.owner, part] += getattr(row, part)
+    assert +found == +bill
+    remarks = [one.text for one in entries if isinstance(one, Remark)]
+    assert [int(one.split()[0]) for one in remarks if "step before" in one] == [n_repeats] * bool(n_repeats)
+
+
+WRITES: list[tuple[dict[str, object], int, tuple[int, int, int, int]]] = [
+    ({"cache_creation_input_tokens": 300}, 1000, (300, 400, 300, 0)),
+    ({"cache_write_tokens": 300}, 1000, (300, 400, 300, 0)),
+    ({"cache_write_input_tokens": 300}, 410, (10, 400, 300, 0)),
+    (
+        {"cache_creation_tokens": 300, "cache_creation": {"ephemeral_1h_input_tokens": 200}},
+        1000,
+        (300, 400, 100, 200),
+    ),
+    ({"other": 1}, 1000, (600, 400, 0, 0)),
+]
+
+
+@pytest.mark.parametrize(("extra", "prompt", "parts"), WRITES)
+def test_cache_writes_are_read_in_the_input_or_beside_it(
+    tmp_path: Path, extra: dict[str, object], prompt: int, parts: tuple[int, int, int, int]
+) -> None:
+    metrics = {"prompt_tokens": prompt, "cached_tokens": 400, "completion_tokens": 50, "extra": extra}
+    document = trajectory([{"source": "user", "message": "go"}, agent("x", metrics=metrics)])
+    (run,) = runs(read(put(tmp_path, json.dumps(document).encode())))
+    (row,) = run.bill or by_usage(run)
+    assert (row.input, row.cache_read, row.cache_write_5m, row.cache_write_1h) == parts
+    assert (row.output, run.tokens) == (50, sum(parts) + 50)
+
+
+def test_a_sub_agent_s_file_is_in_the_bill_of_the_trajectory_that_refers_to_it(tmp_path: Path) -> None:
+    ref = {"session_id": "s1-sub", "trajectory_path": "trajectory.sub.json"}
+    steps: list[Json] = [
+        {"source": "user", "message": "go"},
+        {
+            "source": "system",
+            "message": "x",
+            "observation": {"results": [{"subagent_trajectory_ref": [ref]}]},
+        },
+        agent("read", tokens=(10, 0, 1)),
+    ]
+    child = trajectory(
+        [agent("grep", tokens=(1000, 0, 50))],
+        session_id="s1-sub",
+        agent={"name": "sub", "extra": {"parent_session_id": "s1"}},
+    )
+    put(tmp_path, json.dumps(trajectory(steps)).encode(), "trajectory.json")
+    path = put(tmp_path, json.dumps(child).encode(), "trajectory.sub.json")
+    entries = read(tmp_path)
+    (run,) = runs(entries)
+    assert (names(run), run.tokens, {row.owner: row.tokens for row in run.bill}) == (
+        ["read"],
+        11,
+        {"agent": 11, "sub-agent": 1050},
+    )
+    assert [one.file for one in entries if isinstance(one, Skipped)] == [str(path)]
