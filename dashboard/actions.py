@@ -36,7 +36,7 @@ from core.flows.undo import redo, undo
 from core.records.alert import PAGES_AT, WebhookRow
 from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
-from core.records.batch import BatchLine, RunRewardRule
+from core.records.batch import BatchLine, RunRewardRule, past_effect
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
@@ -211,7 +211,7 @@ def send_reward(
         name = wording.literal(wording.short_name(form.arm))
         rounded = " The reward was rounded to millionths." if answer.rounded else ""
         return Flash(
-            text=f"{name} rewarded {form.value:g}; its mean is now {wording.mean(answer.mean)}.{rounded}",
+            text=f"{name} rewarded {form.value:g}; {answer.effect} {wording.mean(answer.mean)}.{rounded}",
             act=answer.id,
         )
 
@@ -234,7 +234,8 @@ def send_batch(
     def act() -> Flash:
         answer = reward_batch(reading().context, lines, key=key)
         after(answer.id, answer.rewards[-1].id)
-        return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.", act=answer.id)
+        effect = past_effect(answer.rewards)
+        return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.{effect}", act=answer.id)
 
     tried("Nothing was sent.", act, at=at, reported_elsewhere=reported_elsewhere)
 
@@ -249,8 +250,10 @@ def send_run_reward(
         if answer.why is not None:
             return Flash(text=wording.literal(answer.why), failed=True)
         after()
+        effect = past_effect(answer.rewards)
         return Flash(
-            text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.", act=answer.id
+            text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.{effect}",
+            act=answer.id,
         )
 
     tried("The reward was not sent.", act, at="run reward")

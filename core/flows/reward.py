@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -144,11 +144,21 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder], known: OrderFacts) 
         return []
     amounts = [Amount.of_checked(order.reward) for order in orders]
     entries = [_entry(txn, order, amount, known) for order, amount in zip(orders, amounts, strict=True)]
-    numbers, added = add_observations(txn, entries)
-    posteriors = _moved(txn, {entry.arm_no for entry in entries}, added, known.rows)
+    numbers, added, epochs = add_observations(txn, entries)
+    arm_nos = sorted({entry.arm_no for entry in entries})
+    present = dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True))
+    posteriors = _moved(txn, present, added, known.rows)
     answers = [
-        _answer(txn, number, order, amount, posteriors.get(entry.arm_no))
-        for number, order, amount, entry in zip(numbers, orders, amounts, entries, strict=True)
+        _answer(
+            txn,
+            f"reward-{number}",
+            order,
+            amount,
+            posteriors.get(entry.arm_no),
+            epoch=epoch,
+            present=epoch == present[entry.arm_no],
+        )
+        for number, order, amount, entry, epoch in zip(numbers, orders, amounts, entries, epochs, strict=True)
     ]
     changes = [(answer.id, _detail(order, answer)) for order, answer in zip(orders, answers, strict=True)]
     txn.audit_all("reward", changes)
@@ -163,14 +173,12 @@ def _record(txn: Transaction, orders: Sequence[RewardOrder], known: OrderFacts) 
 
 
 def _moved(
-    txn: Transaction, arm_nos: Set[int], added: Rollup, before: Mapping[int, ArmRow]
+    txn: Transaction, present: Mapping[int, int], added: Rollup, before: Mapping[int, ArmRow]
 ) -> Mapping[int, ArmRow]:
-    """Return the arms' rows after the rewards, of which those in the present epoch count; new arms are read."""
-    if not arm_nos <= before.keys():
-        return arm_rows(txn, arm_nos)
-    moved = sorted({arm_no for _, arm_no, _ in added.arms})
-    present = dict(zip(moved, txn.current_epochs(moved), strict=True))
-    rows = {arm_no: [*before[arm_no]] for arm_no in arm_nos}
+    """Return the arms' rows after the rewards that count in their present epochs; new arms are read."""
+    if not present.keys() <= before.keys():
+        return arm_rows(txn, present.keys())
+    rows = {arm_no: [*before[arm_no]] for arm_no in present}
     for (_, arm_no, epoch), (_, pulls, _, success, failure, *_) in added.arms.items():
         if epoch == present[arm_no]:
             row = rows[arm_no]
@@ -257,13 +265,20 @@ def refuse_newer(txn: Facts, order: RewardOrder, run: RunMatch, arm_no: int) -> 
 
 
 def _answer(
-    txn: Transaction, number: int, order: RewardOrder, amount: Amount, row: ArmRow | None
+    txn: Transaction,
+    act: str,
+    order: RewardOrder,
+    amount: Amount,
+    row: ArmRow | None,
+    *,
+    epoch: int,
+    present: bool,
 ) -> RewardAnswer:
     if row is None:
         raise unknown_arm(txn, order.arm)
     alpha, beta, pulls = row
     return RewardAnswer(
-        id=f"reward-{number}",
+        id=act,
         arm=order.arm,
         kind="correction" if order.correct else "feedback",
         reward=amount.success_micro / MICRO,
@@ -274,6 +289,8 @@ def _answer(
         mean=alpha / (alpha + beta),
         pulls=pulls,
         rounded=amount.rounded,
+        epoch=epoch,
+        present=present,
     )
 
 

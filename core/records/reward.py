@@ -23,7 +23,11 @@ from core.records.request import digest
 
 
 class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The recorded reward, and the arm's posterior after it. ``rounded``: the reward was finer than a millionth."""
+    """The recorded reward, and the arm's posterior after it. ``rounded``: the reward was finer than a millionth.
+
+    ``epoch`` is the revision of the reset that began its epoch, 0 the first. ``present``: that is the arm's present
+    epoch. Otherwise the posterior is unchanged.
+    """
 
     id: str
     arm: str
@@ -36,6 +40,15 @@ class RewardAnswer(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
     pulls: int
     rounded: bool = False
+    epoch: int = 0
+    present: bool = True
+
+    @property
+    def effect(self) -> str:
+        """The epoch of the reward, unless it is the first and present one, and its effect on the belief, in words."""
+        if not self.present:
+            return f"it counts in epoch {self.epoch}, which a reset has ended, so its mean stays"
+        return f"{f'it counts in epoch {self.epoch}; ' if self.epoch else ''}its mean is now"
 
 
 class RewardOrder(msgspec.Struct, frozen=True, kw_only=True):

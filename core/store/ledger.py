@@ -71,16 +71,17 @@ class Entry(NamedTuple):
 
 
 class Added(NamedTuple):
-    """New ledger rows: their numbers, and what they add."""
+    """New ledger rows: their numbers, what they add, and the epoch of each one that counts."""
 
     numbers: range
     rollup: Rollup
+    epochs: list[int]
 
 
 def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: int = 0) -> Added:
     """Append ledger rows. Posteriors follow in the same transaction."""
     txn.note_news()
-    rollup = _rolled_up(txn, entries)
+    rollup, epochs = _rolled_up(txn, entries)
     first = txn.number("observation", len(entries))
     numbers = range(first, first + len(entries))
     rows = [_row(txn, number, entry, import_no) for number, entry in zip(numbers, entries, strict=True)]
@@ -88,11 +89,14 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     apply(txn, rollup)
     if any(entry.flags & RETRACTED and entry.kind == "correction" for entry in entries):
         refresh_last(txn, {entry.arm_no for entry in entries})  # an earlier one may have been the newest
-    return Added(numbers, rollup)
+    return Added(numbers, rollup, epochs)
 
 
-def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
-    """Return the sums of new observations without reading their runs again; only superseded corrections are read."""
+def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> tuple[Rollup, list[int]]:
+    """Return the sums of new observations and the epochs of those that count.
+
+    Their runs are not read again; only superseded corrections are read.
+    """
     rollup = Rollup()
     counted = [entry for entry in entries if entry.counts]
     epochs = txn.epochs_of(
@@ -123,7 +127,7 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> Rollup:
                 rollup.correct(before_key, observed, before.amounts)
             rollup.correct(key, amounts, observed)
         standing[about] = Correction(amounts, entry.at_ms)
-    return rollup
+    return rollup, epochs
 
 
 def moving_reward(

@@ -5,12 +5,14 @@ Nothing is deleted. An undo removes the boundary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from core.records.arm import Arm
 from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
+from core.records.run import Run
 from core.store.caches import restate, shifting, shifting_compacted
 from core.store.engine.words import ACTIVE
 from core.store.transaction import Byline, FactHead, Snapshot, Transaction, rebase
@@ -62,6 +64,30 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
         yield
         txn.forget()
     restate(txn, arm_nos)
+
+
+def runs_before_reset(txn: Transaction, runs: Sequence[Run]) -> int:
+    """Return how many runs ended before the latest reset of one of their arms. Recorded now, they count after it."""
+    latest = txn.connection.row(
+        f"SELECT MAX(at_ms) FROM reset WHERE learner_id = ? AND {ACTIVE}", [txn.learner_id]
+    )
+    until = None if latest is None else latest[0]
+    late = [] if until is None else [run for run in runs if _ended(run) < until]
+    if not late:
+        return 0
+    bounds = dict(
+        txn.connection.rows(
+            "SELECT a.key, s.at_ms FROM reset s JOIN posterior p ON p.learner_id = s.learner_id"
+            " AND p.epoch = s.revision JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
+            " WHERE s.learner_id = ?",
+            [txn.learner_id],
+        )
+    )
+    return sum(any(_ended(run) < bounds.get(arm.key, 0) for arm in run.inventory.arms) for run in late)
+
+
+def _ended(run: Run) -> float:
+    return math.inf if run.ended_at_ms is None else run.ended_at_ms
 
 
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.errors import (
     ArmscopeError,
@@ -36,8 +39,8 @@ from core.records.arm import Arm
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
 from core.records.reward import RewardOrder
 from core.records.run import Inventory, Run
-from tests.flows.world import START_MS, context_at, run_of
-from tests.formats.builders import lines
+from tests.flows.world import HOUR_MS, START_MS, context_at, memory_folder, run_of
+from tests.formats.builders import lines, put
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
@@ -394,6 +397,58 @@ def test_a_reward_naming_a_run_of_an_earlier_epoch_leaves_the_present_alone(cont
     assert {one.mean_moved for one in queries.rewards(context)} == {0}
     undo(context, "reset-1")
     assert belief(context) == (3, 3, 2), "without the boundary it joins the stretch before it"
+
+
+_LATE = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), st.integers(0, 1)),
+        st.tuples(st.just("reset"), st.sampled_from([(A,), (B,), (A, B)])),
+        st.tuples(st.just("reward"), st.tuples(st.sampled_from([A, B]), st.none() | st.integers(0, 9))),
+    ),
+    min_size=3,
+    max_size=9,
+)
+
+
+@settings(max_examples=15)
+@given(_LATE)
+def test_a_late_reward_names_its_epoch_and_whether_the_belief_moved(steps: list[tuple[str, Any]]) -> None:
+    with TemporaryDirectory(dir=memory_folder()) as folder:
+        context = context_at(Path(folder) / "a.db")
+        record(context, run_of("run-0"))
+        n_runs = 1
+        for kind, given in steps:
+            if kind == "run":
+                record(context, run_of(f"run-{n_runs}", calls=("a",) if given else ("b",)))
+                n_runs += 1
+            elif kind == "reset":
+                reset(context, arms=given)
+            else:
+                arm, run = given
+                before = belief(context, arm)
+                named = None if run is None else f"run-{run % n_runs}"
+                answer = reward(context, arm, 0.25, run=named)
+                after = belief(context, arm)
+                assert (answer.alpha, answer.beta, answer.pulls) == after
+                assert answer.present == (after != before)
+                assert answer.present == (answer.epoch == _epoch(context, arm))
+                assert ("stays" in answer.effect) != answer.present
+
+
+def _epoch(context: Context, arm: str) -> int:
+    return next(one.epoch for one in queries.posteriors(context) if one.arm == arm)
+
+
+@pytest.mark.parametrize(("hours", "n_late"), [(-1, 1), (1_000, 0)])
+def test_an_import_counts_runs_that_ended_before_a_reset(
+    context: Context, tmp_path: Path, hours: int, n_late: int
+) -> None:
+    reset(context, arms=[A])
+    ended = START_MS + hours * HOUR_MS
+    run = {"kind": "run", "uid": "late", "arms": [A], "calls": ["a"], "ended_at_ms": ended}
+    answer = import_files(context, [put(tmp_path, lines([run]), "late.jsonl")])
+    assert sum("before a reset" in note for note in answer.notes) == n_late
+    assert belief(context) == (2, 1, 1), "the order of recording decides"
 
 
 def test_the_same_run_told_again_after_a_reset_stays_where_it_was(context: Context) -> None:

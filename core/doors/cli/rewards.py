@@ -14,7 +14,7 @@ from core.doors.signatures import parameters_of
 from core.doors.terminal import mean_words, say
 from core.doors.verbs import verb
 from core.errors import InvalidReward
-from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule
+from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule, past_effect
 from core.records.counts import number_of
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _one(line: typer.Context, values: Fields) -> None:
     result: RewardAnswer = verb("reward").call(context, **values)
     rounded = ", rounded to millionths" if result.rounded else ""
     words = (
-        f"{result.arm} rewarded {result.reward:g} ({result.kind}{rounded}); its mean is now "
+        f"{result.arm} rewarded {result.reward:g} ({result.kind}{rounded}); {result.effect} "
         f"{mean_words(result.mean)} after {result.pulls:,} pulls."
     )
     written(line, context, result, words, act=result.id)
@@ -151,6 +151,6 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
     rounded = f"; {n_rounded:,} rounded to millionths" if n_rounded else ""
     words = (
         f"{number_of(result.count, 'reward')} recorded as one act ({n_corrections:,} corrections, "
-        f"{result.count - n_corrections:,} feedback{rounded})."
+        f"{result.count - n_corrections:,} feedback{rounded}).{past_effect(result.rewards)}"
     )
     written(line, context, result, words, act=result.id)

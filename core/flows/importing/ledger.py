@@ -137,6 +137,13 @@ class ImportCounts:
             f"{n:,} known runs have other content here. Compact has deleted them, so they stay as they were."
         ][:n]
 
+    def _before_reset(self) -> list[str]:
+        n = self.counts["before_reset"]
+        ended = "1 run ended" if n == 1 else f"{n:,} runs ended"
+        return [f"{ended} before a reset of its arms, and counts after it: the order of recording decides."][
+            :n
+        ]
+
     def answer(self, number: int | None, sources: Sequence[Source]) -> ImportAnswer:
         """Return the answer of the import with this number; None = nothing was new."""
         counts = self.counts
@@ -167,7 +174,7 @@ class ImportCounts:
             unread=unread_of(self.ignored, self.next_steps),
             differences=tuple(self.differences),
             differences_count=counts["differences"],
-            notes=(*self.remarks, *self._not_grown()),
+            notes=(*self.remarks, *self._not_grown(), *self._before_reset()),
             heads=tuple(self.heads),
             hint="Some records have no user text and so no turns: read them with --unit episode."
             if self.no_user_text

@@ -18,6 +18,7 @@ from core.flows.importing.reading import ReadRun, SourceReading
 from core.records.ledger_lines import LearnerLine
 from core.records.run import OTHER_UNITS, Run, Unit
 from core.store.imports import present
+from core.store.resets import runs_before_reset
 from core.store.runs import add_runs
 from core.store.staging import Activation, Part, Stage
 from core.store.transaction import Transaction
@@ -55,9 +56,16 @@ class RunWriter:
     def write(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
         """Write runs to the store."""
         batch = [one.judged for one in self._admitted(txn, read)]
-        for judged, status in zip(batch, add_runs(txn, batch, import_no=import_no), strict=True):
+        recorded = add_runs(txn, batch, import_no=import_no)
+        for judged, status in zip(batch, recorded, strict=True):
             self.counts.run(judged, status)
             self.n_new += status == "new"
+        learned = [
+            one.run
+            for one, status in zip(batch, recorded, strict=True)
+            if status == "new" and one.verdict.outcome == "observed"
+        ]
+        self.counts.counts["before_reset"] += runs_before_reset(txn, learned)
         self.counts.counts["not_grown"] += txn.n_not_grown
         txn.n_not_grown = 0
 
