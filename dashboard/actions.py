@@ -211,7 +211,7 @@ def send_reward(
         name = wording.literal(wording.short_name(form.arm))
         rounded = " The reward was rounded to millionths." if answer.rounded else ""
         return Flash(
-            text=f"{name} rewarded {form.value:g}; {answer.effect} {wording.mean(answer.mean)}.{rounded}",
+            text=f"{name} rewarded {form.value:g}; {wording.literal(answer.effect)} {wording.mean(answer.mean)}.{rounded}",
             act=answer.id,
         )
 
@@ -234,7 +234,7 @@ def send_batch(
     def act() -> Flash:
         answer = reward_batch(reading().context, lines, key=key)
         after(answer.id, answer.rewards[-1].id)
-        effect = past_effect(answer.rewards)
+        effect = wording.literal(past_effect(answer.rewards))
         return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.{effect}", act=answer.id)
 
     tried("Nothing was sent.", act, at=at, reported_elsewhere=reported_elsewhere)
@@ -250,7 +250,7 @@ def send_run_reward(
         if answer.why is not None:
             return Flash(text=wording.literal(answer.why), failed=True)
         after()
-        effect = past_effect(answer.rewards)
+        effect = wording.literal(past_effect(answer.rewards))
         return Flash(
             text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.{effect}",
             act=answer.id,

@@ -75,7 +75,7 @@ def runs_before_reset(txn: Transaction, runs: Sequence[Run]) -> int:
     late = [] if until is None else [run for run in runs if _ended(run) < until]
     if not late:
         return 0
-    bounds = dict(
+    bounds: dict[str, int] = dict(
         txn.connection.rows(
             "SELECT a.key, s.at_ms FROM reset s JOIN posterior p ON p.learner_id = s.learner_id"
             " AND p.epoch = s.revision JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"

@@ -130,10 +130,12 @@ def _counter(table: str, kind: object = None) -> str:
     return next((name.removesuffix("_no") for name in key_of(table)[:1] if name.endswith("_no")), "")
 
 
+@lru_cache(maxsize=256)
 def _has_kinds(table: str) -> bool:
     return key_of(table)[:1] == ("kind",)
 
 
+@lru_cache(maxsize=256)
 def _changes_any(upsert: str) -> bool:
     """Return whether an upsert may change a row by one that is no fact."""
     return " DO UPDATE" in upsert and ".said IS NULL" not in upsert
