@@ -92,7 +92,13 @@ FORMATS: Final[dict[str, Format]] = {
 }
 
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
-_WHOLE: Final = (session_of_report, verifiers.results_of, tau2.results_of, atif.trajectory_of)
+_WHOLE: Final = (
+    session_of_report,
+    verifiers.results_of,
+    tau2.results_of,
+    atif.trajectory_of,
+    opencode.stored_session_of,
+)
 """Each returns the source that a file is a part of, None for another file."""
 _LEVELS: Final = 6
 """Number of folders between a trajectory and the agent's own session."""

@@ -328,6 +328,23 @@ def _identity(line: _Line, raw: bytes) -> str:
     return plain(line.uuid) or digest_of(raw.strip())
 
 
+def _content_of(line: _Line) -> int:
+    """Return a digest of what a line says; the results of tools by their size."""
+    message = line.message
+    if message is None:
+        return hash((line.type, line.timestamp, bytes(line.attachment), bytes(line.tool_use)))
+    content = message.content
+    if isinstance(content, list):
+        return hash(
+            (
+                line.timestamp,
+                message.id,
+                *[(one.id, one.name, one.text, bytes(one.input), len(bytes(one.content))) for one in content],
+            )
+        )
+    return hash((line.timestamp, message.id, content))
+
+
 @dataclass
 class _Sidechains:
     """Number of a file's lines by sub-agents, and the sessions that they name."""
@@ -354,7 +371,8 @@ class _Session(Session[_Line]):
             self._add_sub_agent(line, raw, self._open)
             return
         kind = line.type
-        if self.is_repeated(line.uuid, line.parent_uuid):
+        self.is_repeated(line.uuid, line.parent_uuid)
+        if line.uuid is not None and self.is_same_line(line.uuid, _content_of(line)):
             return
         if kind not in _CONVERSATION:
             if kind == "progress":
@@ -394,6 +412,7 @@ class _Session(Session[_Line]):
         return self._open
 
     def _add_user(self, line: _Line, raw: bytes) -> None:
+        self.is_answered = True
         blocks = (line.message or _NO_MESSAGE).blocks
         if self.keeps_texts:
             for block in blocks:

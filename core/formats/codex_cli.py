@@ -293,7 +293,8 @@ class _Session(Steps[_Line]):
         elif one.type in _ENDS and self.prompts:
             self.end(_ENDS[one.type], at, one.duration_ms)
         elif one.type == "mcp_tool_call_end" and one.invocation is not None:
-            self.call(f"{one.invocation.server}.{one.invocation.tool}", one.call_id, one.arguments, at)
+            name = f"{one.invocation.server}.{one.invocation.tool}"
+            self.call(name, one.call_id, one.arguments, at, is_notice=True)
         agent = one.new_thread_id or one.receiver_thread_id
         if agent and one.call_id and self.prompts:
             self.agents.add_call(one.call_id, self.prompts[-1], "")

@@ -113,7 +113,7 @@ class _Session(Session[_Line]):
 
     def _add_message(self, line: _Line, message: _Message, raw: bytes) -> None:
         entry = f"{line.timestamp}/{plain(line.id) or digest_of(raw.strip())}"
-        if self.is_known(entry.encode()):
+        if self.is_same_line(plain(line.id) and entry, raw):
             return
         self.n_facts += 1
         self.note_time(line.timestamp)

@@ -81,10 +81,17 @@ class _Message(msgspec.Struct, rename="camel"):
         texts = [part.text if isinstance(part, _Part) else part for part in self.parts]
         return "\n".join([text for text in texts if text])
 
-    @property
-    def n_facts(self) -> int:
-        """Size of its content: a message grows in place, so the longer copy is the later one."""
-        return 1 + len(self.tool_calls or ()) + (self.tokens is not None)
+    def begins(self, other: _Message) -> bool:
+        """Return whether the other one is this message, or has grown from it in place."""
+        own, calls = (
+            [(one.name, one.id, bytes(one.args)) for one in m.tool_calls or ()] for m in (self, other)
+        )
+        return (
+            (self.type, self.timestamp) == (other.type, other.timestamp)
+            and other.text.startswith(self.text)
+            and calls[: len(own)] == own
+            and (self.tokens is None or other.tokens is not None)
+        )
 
 
 class _Piece(msgspec.Struct, rename="camel"):
@@ -141,6 +148,9 @@ class _Session(Session[_Piece]):
     kind: str | None = None
     _is_listed: bool = False
     _longest: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    _contents: set[int] = field(default_factory=set)
+    _n_more: dict[str, int] = field(default_factory=dict)
+    """Number of further messages under the id of one with other content."""
 
     def add(self, line: _Piece, raw: bytes) -> None:
         if line.type is not None:
@@ -175,14 +185,23 @@ class _Session(Session[_Piece]):
         return plain(self.id)
 
     def _keep(self, number: int, raw: bytes, identity: str | None) -> None:
+        """Keep a message: in place of the last one of its id if it continues that, else as one of its own."""
         name = plain(identity) or digest_of(raw)
-        if name in self._longest:
-            facts, known = _n_facts(raw), _n_facts(self._longest[name][1])
-            if facts < known:
-                if not facts:  # it can't be read, which is reported
-                    self._longest[f"{name} {number}"] = (number, raw)
-                return
-        self._longest[name] = (number, raw)
+        content = hash((name, raw))
+        if content in self._contents:
+            return
+        self._contents.add(content)
+        place = f"{name} {n}" if (n := self._n_more.get(name, 0)) else name
+        message, known = decoded(_MESSAGE, raw), self._longest.get(place)
+        before = None if known is None else decoded(_MESSAGE, known[1])
+        if before is None or (message is not None and before.begins(message)):
+            self._longest[place] = (number, raw)
+        elif message is None:  # it can't be read, which is reported
+            self._longest[f"{name} line {number}"] = (number, raw)
+        elif not message.begins(before):
+            self._n_more[name] = n + 1
+            self._longest[f"{name} {n + 1}"] = (number, raw)
+            self.unknown.n_shared += 1 + (n == 0)
 
     def _add_message(self, identity: str, message: _Message) -> None:
         self.n_facts += 1
@@ -229,12 +248,6 @@ class _Session(Session[_Piece]):
 def _identity(message: msgspec.Raw) -> str | None:
     """Return the id of a message; None where it is no text, or the message is no object."""
     return (decoded(_IDENTIFIED, message) or _Identified()).id
-
-
-def _n_facts(raw: bytes) -> int:
-    """Return the size of a message's content; 0 for an unreadable one."""
-    message = decoded(_MESSAGE, raw)
-    return 0 if message is None else message.n_facts
 
 
 def _by_time(messages: list[tuple[str, _Message]]) -> list[tuple[str, _Message]]:

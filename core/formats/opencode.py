@@ -1,19 +1,27 @@
-"""opencode sessions, one run per message of the user: ``opencode.db``, or exported documents ``{info, messages}``.
+"""opencode sessions, one run per message of the user.
 
-A message is ``{info, parts}``; the database has both as JSON without their ids. A prompt is a user's text that is not
-``synthetic``, or a command (``subtask``). A tool part is a call in any state. Input contains no cached token.
-Reasoning counts as output, unless the total shows that output contains it. Parts ``step-finish`` hold the tokens of
-each step. The message holds those of the last one, and counts where no such part is. A session with a parent is a
-sub-agent's. Its tokens go to the bill of the run that started it.
+They are in ``opencode.db``, in exported documents ``{info, messages}``, or in the files that programs before 1.2 kept
+(``storage/session``, ``message`` and ``part``).
+
+A message is ``{info, parts}``; the database has both as JSON without their ids. Version 2 keeps a message with its
+``content`` in ``session_message``, beside the older tables, which no longer change. A session in both is read once:
+the older messages, then those that only the newer table has. A prompt is a user's text that is not ``synthetic``, or
+a command (``subtask``). A tool part is a call in any state. Input contains no cached token. Reasoning counts as
+output, unless the total shows that output contains it. Parts ``step-finish`` hold the tokens of each step. The
+message holds those of the last one, and counts where no such part is. A session with a parent is a sub-agent's. Its
+tokens go to the bill of the run that started it.
+
+Ids of messages and calls are no identity: some programs replace them by a word before they publish a session.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from glob import escape
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -25,7 +33,7 @@ from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import plain
 from core.formats.sessions import Steps
 from core.formats.sqlite_file import MAGIC, opened, tables_in
-from core.formats.strict import UNDECODABLE, check, decoded
+from core.formats.strict import UNDECODABLE, Flaw, check, decoded
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent
@@ -35,10 +43,15 @@ NAME: Final = "opencode"
 
 T = TypeVar("T")
 
-_TABLES: Final = ("session", "message", "part")
-_SESSIONS: Final = "SELECT id, parent_id FROM session ORDER BY id"
+_OLD: Final = ("session", "message", "part")
+_NEW: Final = ("session_v2", "session_message")
+_BETWEEN: Final = ("session", "session_message")
+"""Tables of version 1, of version 2, and of versions that had begun to keep messages in the newer table."""
+_LAYOUTS: Final = (_OLD, _NEW, _BETWEEN)
+_SESSIONS: Final = "SELECT id, parent_id FROM {} ORDER BY id"
 _MESSAGES: Final = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 _PARTS: Final = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id"
+_NEWER: Final = "SELECT * FROM session_message WHERE session_id = ?"
 _SESSION_ID: Final = re.compile(rb'"(id|parentID)"\s*:\s*"(ses_[^"\\]*)"')
 _PASSED_OVER: Final = frozenset(
     ("reasoning", "step-start", "step-finish", "file", "patch", "snapshot", "agent", "retry", "compaction")
@@ -70,14 +83,18 @@ class _Tokens(msgspec.Struct):
         )
 
 
-class _Metadata(msgspec.Struct, rename={"session_id": "sessionId"}):
+class _Metadata(msgspec.Struct, rename={"session_id": "sessionId", "newer_id": "sessionID"}):
     session_id: str | None = None
+    newer_id: str | None = None
 
 
 class _State(msgspec.Struct):
+    status: str = ""
     input: msgspec.Raw = msgspec.Raw(b"")
     metadata: msgspec.Raw = msgspec.Raw(b"")
+    structured: msgspec.Raw = msgspec.Raw(b"")
     output: msgspec.Raw = msgspec.Raw(b"")
+    content: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Part(msgspec.Struct, rename={"call_id": "callID"}):
@@ -93,6 +110,7 @@ class _Part(msgspec.Struct, rename={"call_id": "callID"}):
 
 class _Error(msgspec.Struct):
     name: str = ""
+    type: str = ""
 
 
 class _Time(msgspec.Struct):
@@ -112,6 +130,11 @@ class _Info(
     tokens: _Tokens | None = None
     error: _Error | None = None
 
+    @property
+    def place(self) -> tuple[str, float | None]:
+        """Role and time, which one message of a session has in each table."""
+        return self.role, self.time.created
+
 
 class _Message(msgspec.Struct):
     info: _Info
@@ -122,24 +145,93 @@ class _Message(msgspec.Struct):
 
 
 class _Export(msgspec.Struct):
+    """An exported session; ``messages`` None: a stored one, whose messages are files of their own."""
+
     info: _Info
-    messages: list[_Message]
+    messages: list[_Message] | None = None
 
 
+class _Stored(msgspec.Struct):
+    """A file that is no export."""
+
+    info: _Info | None = None
+
+
+class _Model(msgspec.Struct, rename={"provider_id": "providerID"}):
+    id: Label | None = None
+    provider_id: Label | None = None
+
+
+class _Content(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+    id: str | None = None
+    name: Label | None = None
+    state: _State = msgspec.field(default_factory=_State)
+
+
+class _Newer(msgspec.Struct):
+    """A message as version 2 keeps it."""
+
+    text: str | None = None
+    time: _Time = msgspec.field(default_factory=_Time)
+    model: _Model | None = None
+    content: list[_Content] = []
+    tokens: _Tokens | None = None
+    error: _Error | None = None
+    outcome: str | None = None
+
+    def message(self, identity: str, kind: str) -> _Message:
+        """Return the message in the shape of version 1; what is not the agent's or the person's has no part."""
+        model = self.model or _Model()
+        error = self.error or _OUTCOMES.get(self.outcome or "")
+        info = _Info(
+            id=identity,
+            role="user" if kind == "user" else "assistant",
+            time=self.time,
+            model_id=model.id,
+            provider_id=model.provider_id,
+            tokens=self.tokens,
+            error=error,
+        )
+        if kind == "user":
+            return _Message(info, [_Part(type="text", text=self.text)])
+        return _Message(
+            info,
+            [
+                _Part(type=one.type, text=one.text, tool=one.name, call_id=one.id, state=one.state)
+                for one in self.content
+            ],
+        )
+
+
+_OUTCOMES: Final = {"interrupted": _Error(name="Aborted"), "failed": _Error(name="Failed")}
+_READ_KINDS: Final = frozenset(("user", "assistant", "compaction", "idle"))
+_OTHER_KINDS: Final = frozenset(
+    ("synthetic", "system", "skill", "shell", "agent-switched", "model-switched", "location-switched")
+)
+_OPEN: Final = frozenset(("pending", "streaming"))
+"""States of a call whose arguments are still being written."""
 _EXPORT: Final = msgspec.json.Decoder(_Export)
+_STORED_OF: Final = msgspec.json.Decoder(_Stored)
 _INFO: Final = msgspec.json.Decoder(_Info)
 _PART: Final = msgspec.json.Decoder(_Part)
+_NEWER_OF: Final = msgspec.json.Decoder(_Newer)
 _METADATA: Final = msgspec.json.Decoder(_Metadata)
 
 
 @dataclass
 class _Session(Steps[_Message]):
     format_name = NAME
+    has_call_ids = False
 
-    parent: str | None = None
+    n_children: int = 0
+    children: dict[str, None] = field(default_factory=dict)
 
     def add(self, line: _Message, raw: bytes) -> None:  # noqa: ARG002 - the message has all of it
         info, at = line.info, line.info.time.created
+        if self.is_same_line(info.id, _content_of(line)):
+            return
         if info.role == "user":
             texts = [
                 part.text or part.prompt
@@ -160,28 +252,41 @@ class _Session(Steps[_Message]):
             turn.model, turn.provider = info.model_id or turn.model, info.provider_id or turn.provider
             turn.rows += [one.spent(info.model_id, "agent") for one in _tokens_of(line)]
         if info.error is not None:
-            self.end("aborted" if "Abort" in info.error.name else "error", at)
+            self.end("aborted" if "abort" in (info.error.name or info.error.type).lower() else "error", at)
 
     def _add_part(self, part: _Part, at: float | None) -> None:
         if part.type == "text":
             self.say("" if part.synthetic else part.text or "", at)
         elif part.type == "tool" and part.tool:
-            self.call(part.tool, part.call_id, part.state.input, at)
-            self.add_output(part.call_id, part.state.output)
+            self.call(part.tool, part.call_id, _compact(part.state.input), at)
+            self.add_output(part.call_id, part.state.output or part.state.content)
             if child := _child_of(part.state):
-                self.agents.add_call(part.call_id or child, self.prompts[-1], "")
-                self.agents.link(child, part.call_id or child)
+                self.n_children += 1
+                self.children[child] = None
+                self.agents.add_call(f"{child}/{self.n_children}", self.prompts[-1], "")
+                self.agents.link(child, f"{child}/{self.n_children}")
         elif part.type not in _PASSED_OVER and self.unknown.block(part.type):
             self.turn(at).n_foreign += 1
 
     def charge(self, child: str, messages: Iterable[_Message]) -> None:
         """Take in the tokens of a sub-agent, and of those that it started."""
         agent = self.agents.at(child, None)
-        for message in messages:
+        for number, message in enumerate(messages):
             at = message.info.time.completed or message.info.time.created
             for place, tokens in enumerate(_tokens_of(message)):
                 spent = partial(tokens.spent, message.info.model_id, "sub-agent")
-                agent.add(f"{message.info.id}/{place}", Response(spent, tokens.output, at, None))
+                agent.add(f"{child}/{number}/{place}", Response(spent, tokens.output, at, None))
+
+
+def _content_of(message: _Message) -> int:
+    """Return a digest of what a message says."""
+    parts = [(one.type, one.text, one.tool, one.call_id, bytes(one.state.input)) for one in message.parts]
+    return hash((message.info.place, *parts))
+
+
+def _compact(raw: msgspec.Raw) -> msgspec.Raw:
+    """Return JSON as the database writes it; documents are indented."""
+    return msgspec.Raw(msgspec.json.format(raw, indent=-1)) if b"\n" in bytes(raw) else raw
 
 
 def _tokens_of(message: _Message) -> list[_Tokens]:
@@ -192,51 +297,120 @@ def _tokens_of(message: _Message) -> list[_Tokens]:
 
 
 def _child_of(state: _State) -> str | None:
-    return (decoded(_METADATA, state.metadata) or _Metadata()).session_id
+    """Return the session of the sub-agent that a call started."""
+    for raw in (state.metadata, state.structured):
+        one = decoded(_METADATA, raw) or _Metadata()
+        if child := one.session_id or one.newer_id:
+            return child
+    return None
 
 
 def _claims(head: Head) -> bool:
     if head.start.startswith(MAGIC):
-        return tables_in(head) >= {"message", "part"} and b"message_id" in head.start
-    return {"info", "messages"} <= head.keys and _SESSION_ID.search(head.start) is not None
+        tables = tables_in(head)
+        is_old = tables >= {"message", "part"} and b"message_id" in head.start
+        return is_old or (tables >= {"session_message"} and bool(tables & {"session", "session_v2"}))
+    if {"info", "messages"} <= head.keys:
+        return _SESSION_ID.search(head.start) is not None or b'"sessionID"' in head.start
+    return _is_stored(head.keys, head.start)
+
+
+def _is_stored(keys: Container[str], start: bytes) -> bool:
+    """Return whether this is one of the files from before 1.2: a session, a message or a part."""
+    if "id" not in keys:
+        return False
+    if "sessionID" in keys:
+        return b'"msg_' in start and ("role" in keys or "messageID" in keys)
+    return "projectID" in keys and _SESSION_ID.search(start) is not None
+
+
+def stored_session_of(path: Path) -> Path | None:
+    """Return the file of the session that a stored message or part belongs to, None for all other files.
+
+    >>> stored_session_of(Path("notes.json")) is None
+    True
+    """
+    if len(path.parts) < len(_STORED) or path.parent.parent.name not in _STORED[1:]:
+        return None
+    return _stored_session(path.parent)
+
+
+_STORED: Final = ("session", "message", "part")
+"""Folders of the storage from before 1.2."""
+
+
+@lru_cache(maxsize=1 << 12)
+def _stored_session(folder: Path) -> Path | None:
+    storage, name = folder.parent.parent, escape(folder.name)
+    if folder.parent.name == "part":
+        message = next(storage.glob(f"message/*/{name}.json"), None)
+        return None if message is None else _stored_session(message.parent)
+    return next(storage.glob(f"session/*/{name}.json"), None)
 
 
 def _sort(head: Head, path: Path, file: str, files: SubAgentFiles) -> None:
     """Note the session that the document holds. That of a sub-agent is listed under its parent, too."""
     ids = dict(reversed(_SESSION_ID.findall(head.start[: 1 << 14])))
+    own = ids.get(b"id", b"").decode(errors="replace")
     if b"parentID" in ids:
-        files.add(path, file, ids[b"parentID"].decode(errors="replace"))
-    files.sessions.add(ids.get(b"id", b"").decode(errors="replace"))
+        files.add(path, file, ids[b"parentID"].decode(errors="replace"), own)
+    files.sessions.add(own)
+
+
+def _decode(raw: bytes, path: Path) -> _Export:
+    if _STORED_OF.decode(raw).info is not None:
+        export = _EXPORT.decode(raw)
+        if export.messages is None:
+            raise Flaw("has no messages")
+        return export
+    info = _INFO.decode(raw)
+    if info.role or not (info.id or "").startswith("ses_"):
+        raise Flaw("belongs to a session of opencode from before 1.2 whose file is not beside it")
+    if not (path.parent.parent.parent / "message").is_dir():
+        raise Flaw("is a session of opencode from before 1.2 whose messages are not beside it")
+    return _Export(info)
 
 
 class _Source:
-    """Sessions of one file, each by its id."""
+    """Sessions of one file, each by a key: its id, with a number where another session of the file has it too."""
 
-    def __init__(self, reading: Reading, stack: ExitStack) -> None:
-        self.reading, self.rejected = reading, list[Rejected]()
+    def __init__(self, reading: Reading, stack: ExitStack, unknown: Unknown) -> None:
+        self.reading, self.rejected, self.unknown = reading, list[Rejected](), unknown
         self._exports: dict[str, _Export] = {}
         self.parents: dict[str, str | None] = {}
+        self.tables: frozenset[str] = frozenset()
         with reading.path.open("rb") as file:
-            self.is_database = file.read(len(MAGIC)) == MAGIC
-        if self.is_database:
+            is_database = file.read(len(MAGIC)) == MAGIC
+        if is_database:
             most = reading.limits.document_bytes
-            self._database = stack.enter_context(opened(reading, NAME, _TABLES, most))
-            self.parents = {
-                _text(one): _text(parent) or None for one, parent in self._database.execute(_SESSIONS)
-            }
+            self._database, self.tables = stack.enter_context(opened(reading, NAME, _LAYOUTS, most))
+            for table in sorted({"session", "session_v2"} & self.tables):
+                for one, parent in self._database.execute(_SESSIONS.format(table)):
+                    self.parents[_text(one)] = _text(parent) or None
             return
-        for number, _, export in reading.records(_EXPORT.decode):
+        for number, _, export in reading.records(partial(_decode, path=reading.path)):
             if isinstance(export, Rejected):
                 self.rejected.append(export)
-            else:
-                self._exports[export.info.id or f"{number}"] = export
-                self.parents[export.info.id or f"{number}"] = export.info.parent_id
+                continue
+            if export.messages is None:
+                export.messages = self._stored(export.info.id or "")
+            key = export.info.id or f"{number}"
+            key = f"{key}\0{number}" if key in self._exports else key
+            self._exports[key], self.parents[key] = export, export.info.parent_id
 
-    def messages(self, session: str) -> Iterator[_Message]:
-        """Yield a session's messages in order; what can't be read is rejected."""
-        if not self.is_database:
-            yield from self._exports[session].messages
-            return
+    def messages(self, session: str) -> list[_Message]:
+        """Return a session's messages in order; what can't be read is rejected."""
+        if not self.tables:
+            return self._exports[session].messages or []
+        older = list(self._older(session)) if "part" in self.tables else []
+        newer = list(self._newer(session)) if "session_message" in self.tables else []
+        ids, places = {one.info.id for one in older}, {one.info.place for one in older}
+        rest = [one for one in newer if one.info.id not in ids and one.info.place not in places]
+        if not older or not rest:
+            return older or rest
+        return sorted((*older, *rest), key=lambda one: one.info.time.created or 0)
+
+    def _older(self, session: str) -> Iterator[_Message]:
         parts: dict[str, list[_Part]] = {}
         for message, data in self._database.execute(_PARTS, (session,)):
             part = self._decoded(_PART, data)
@@ -248,6 +422,31 @@ class _Source:
                 info.id = _text(identity)
                 yield _Message(info, parts.get(_text(identity), []))
 
+    def _newer(self, session: str) -> Iterator[_Message]:
+        cursor = self._database.execute(_NEWER, (session,))
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor]
+        for row in sorted(rows, key=lambda one: (one.get("seq") or 0, one.get("time_created") or 0)):
+            kind = _text(row.get("type"))
+            if kind not in _READ_KINDS:
+                if kind not in _OTHER_KINDS:
+                    self.unknown.line(kind)
+                continue
+            data = self._decoded(_NEWER_OF, row.get("data") or b"null")
+            if data is not None:
+                yield data.message(_text(row.get("id")), kind)
+
+    def _stored(self, session: str) -> list[_Message]:
+        """Return the messages that lie in the folders beside a stored session."""
+        storage, messages = self.reading.path.parents[2], list[_Message]()
+        for path in sorted(storage.glob(f"message/{escape(session)}/*.json")):
+            info = self._decoded(_INFO, path.read_bytes())
+            if info is not None:
+                files = sorted(storage.glob(f"part/{escape(path.stem)}/*.json"))
+                parts = [self._decoded(_PART, one.read_bytes()) for one in files]
+                messages.append(_Message(info, [one for one in parts if one is not None]))
+        return sorted(messages, key=lambda one: one.info.time.created or 0)
+
     def _decoded(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T | None:
         try:
             check(data, self.reading.limits.depth)
@@ -256,9 +455,14 @@ class _Source:
             self.rejected.append(replace(self.reading.rejected(1, error, data), line=None))
             return None
 
-    def sub_agents_of(self, known: set[str]) -> list[str]:
-        """Return the sessions that one of these started, and that are not among them."""
-        return [one for one, parent in self.parents.items() if parent in known and one not in known]
+    def sub_agents_of(self, known: Container[str], named: Iterable[str]) -> list[str]:
+        """Return the sessions that one of these started or named, and that are not among them."""
+        named = set(named)
+        return [
+            one
+            for one, parent in self.parents.items()
+            if one not in known and (parent in known or one in named)
+        ]
 
 
 def _text(value: object) -> str:
@@ -268,15 +472,18 @@ def _text(value: object) -> str:
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     unknown = Unknown()
     with ExitStack() as stack:
-        source = _Source(reading, stack)
-        for identity, parent in source.parents.items():
+        source = _Source(reading, stack, unknown)
+        for key, parent in source.parents.items():
+            identity = key.partition("\0")[0]
             if parent is None:
-                session = _Session(unknown=unknown, id=plain(identity))
-                for message in source.messages(identity):
+                session = _Session(unknown=unknown, id=plain(identity), keeps_texts=reading.keeps_texts)
+                for message in source.messages(key):
                     session.add(message, b"")
                 _charge(session, identity, source, stack)
                 yield from session.entries(reading)
-            elif parent not in source.parents and parent not in reading.sub_agents.sessions:
+            elif parent == identity or (
+                parent not in source.parents and parent not in reading.sub_agents.sessions
+            ):
                 yield alone(reading.file)
             yield from source.rejected
             source.rejected.clear()
@@ -287,16 +494,20 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 
 def _charge(session: _Session, identity: str, own: _Source, stack: ExitStack) -> None:
-    """Give the tokens of a session's sub-agents, and of theirs, to the runs that started them."""
-    known, sources, waiting = {identity}, [own], [identity]
+    """Give the tokens of a session's sub-agents, and of theirs, to the runs that started them.
+
+    The calls of a fork name the sub-agents of the session that it copied.
+    """
+    known, sources, waiting = {identity}, [own], [identity, *session.children]
     while waiting and session.prompts:
         at = waiting.pop()
         for path, file in own.reading.sub_agents.of(at):
-            if path != own.reading.path:
+            if all(path != one.reading.path for one in sources):
                 shape = head_of(path, file, own.reading.limits).shape
-                sources.append(_Source(replace(own.reading, path=path, file=file, shape=shape), stack))
+                reading = replace(own.reading, path=path, file=file, shape=shape)
+                sources.append(_Source(reading, stack, session.unknown))
         for source in sources:
-            for child in source.sub_agents_of(known):
+            for child in source.sub_agents_of(known, session.children):
                 known.add(child)
                 waiting.append(child)
                 session.charge(child, source.messages(child))

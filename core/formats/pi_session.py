@@ -232,7 +232,7 @@ class _Session(Session[_Line]):
         self.model = line.model_id or self.model
 
     def _add_message(self, line: _Line, message: _Message, raw: bytes) -> None:
-        if self.is_known(f"{line.timestamp}\n{line.id}".encode() + (b"" if line.id else raw.strip())):
+        if self.is_same_line(line.id and f"{line.timestamp}\n{line.id}", raw):
             return
         self.n_facts += 1
         self.note_time(_sortable(line.timestamp))

@@ -73,7 +73,7 @@ class _Gathered:
 
 def _arms(reading: Reading) -> dict[bytes, _Gathered]:
     arms: dict[bytes, _Gathered] = {}
-    with opened(reading, "qortex", [_TABLE], _MAX_CELL_BYTES) as database:
+    with opened(reading, "qortex", [[_TABLE]], _MAX_CELL_BYTES) as (database, _):
         for arm_id, *state in database.execute(_STATES):
             name = arm_id[:_MAX_ID_BYTES] if isinstance(arm_id, bytes) else b""
             arms.setdefault(name, _Gathered()).add(*state)

@@ -146,7 +146,7 @@ class _Session(Session[_Line]):
 
     def add(self, line: _Line, raw: bytes) -> None:
         self.is_repeated(line.uuid, line.parent_uuid)
-        if self.is_known(raw.strip()):  # another line of the same message is more of it
+        if self.is_same_line(None, raw):  # another line of the same message is more of it
             return
         if line.is_sidechain:
             self._add_sub_agent(line, raw)
@@ -160,7 +160,9 @@ class _Session(Session[_Line]):
         message = line.message or _NO_MESSAGE
         if line.type == "assistant":
             self._add_reply(line, message, raw)
-        elif line.type == "tool_result" or any(part.function_response for part in message.parts):
+            return
+        self.is_answered = True
+        if line.type == "tool_result" or any(part.function_response for part in message.parts):
             for part in message.parts if self.keeps_texts else ():
                 answer = decoded(_ANSWER, part.function_response) or _Answer()
                 self.add_output(identity_of(answer.id), answer.response)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -158,7 +157,7 @@ class Session(Order, ABC, Generic[L]):
 
     format_name: ClassVar[str]
     has_call_ids: ClassVar[bool] = True
-    """An id names one call of the session, so that the same id again is the same call."""
+    """An id names one call of the session, so that the same id with the same content is the same call."""
 
     unknown: Unknown = field(default_factory=Unknown)
     id: str | None = None
@@ -174,19 +173,33 @@ class Session(Order, ABC, Generic[L]):
     agents: SubAgents = field(default_factory=SubAgents)
     owners: dict[str, Prompt] = field(default_factory=dict)
     """The run of each response with a usage."""
-    _call_ids: set[str] = field(default_factory=set)
-    _entries: set[bytes] = field(default_factory=set)
+    is_answered: bool = False
+    """A line of the user or a result follows the last usage."""
+    _inputs: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _calls: dict[str, set[int]] = field(default_factory=dict)
+    _left_out: dict[str, list[tuple[Prompt, Call]]] = field(default_factory=dict)
+    _lines: dict[str, set[int]] = field(default_factory=dict)
     _waiting: dict[str, Prompt] = field(default_factory=dict)
 
     @abstractmethod
     def add(self, line: L, raw: bytes) -> None:
         """Add a line with its ``number``."""
 
-    def is_known(self, entry: bytes) -> bool:
-        """Return whether this was there before."""
-        n_before = len(self._entries)
-        self._entries.add(blake2b(entry, digest_size=12).digest())
-        return len(self._entries) == n_before
+    def is_same_line(self, identity: str | None, content: bytes | int) -> bool:
+        """Return whether a line of this id and content came before; other content makes it another line."""
+        content = content if isinstance(content, int) else hash(content.strip())
+        contents = self._lines.setdefault(identity or "", set())
+        if content in contents:
+            return True
+        if identity and contents:
+            self._share(contents, content)
+        contents.add(content)
+        return False
+
+    def _share(self, contents: set[int], content: int) -> None:
+        """Count a record whose id another record has, with other content."""
+        self.unknown.n_shared += 1 + (len(contents) == 1)
+        contents.add(content)
 
     def begin(self, identity: str, request: str | None = None, at: str | float | None = None) -> Prompt:
         """Open a run, with a prompt of the person."""
@@ -199,8 +212,16 @@ class Session(Order, ABC, Generic[L]):
             self.prompts[-1].last_time = at
 
     def use(self, run: Prompt, response: str, model: str | None, usage: Reported) -> None:
-        """Add a usage; the last one of a response counts, in the run that had the first."""
-        self.owners.setdefault(response, run).used[response] = (model, usage)
+        """Add a usage; the last one of a response counts, in the run that had the first.
+
+        An id is of two responses where an answer lies between and their inputs differ: it is no identity then.
+        """
+        read, _, cached, stored, _ = usage.parts
+        number, before = self._inputs.get(response, (0, 0))
+        number += self.is_answered and 0 not in {before, total := read + cached + stored} and total != before
+        self._inputs[response], self.is_answered = (number, read + cached + stored), False
+        key = f"{response}/{number}" if number else response
+        self.owners.setdefault(key, run).used[key] = (model, usage)
 
     def add_text(self, prompt: Prompt, text: str) -> None:
         """Add a text of the agent to a run."""
@@ -212,17 +233,38 @@ class Session(Order, ABC, Generic[L]):
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None = None
     ) -> bool:
         """Add a call to a run, and return whether it is new; ``identity`` is how its result names it."""
-        if identity is not None and self.has_call_ids:
-            n_before = len(self._call_ids)
-            self._call_ids.add(identity)
-            if len(self._call_ids) == n_before:
-                return False
+        if self._is_repeat(prompt, name, arguments, identity):
+            return False
+        self._take_call(prompt, name, arguments, identity)
+        return True
+
+    def _take_call(
+        self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None
+    ) -> None:
         prompt.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
         if self.keeps_texts:
             prompt.talk.call(name, argument_text(bytes(arguments)), identity)
             if identity:
                 self._waiting[identity] = prompt
-        return True
+
+    def _is_repeat(
+        self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None
+    ) -> bool:
+        """Return whether this call came before. All calls of an id that has several contents count."""
+        if identity is None or not self.has_call_ids:
+            return False
+        content, contents = hash((name, bytes(arguments))), self._calls.get(identity)
+        if contents is None:
+            self._calls[identity] = {content}
+            return False
+        if contents == {content}:
+            again = Call(name=name, metadata=metadata(bytes(arguments)))
+            self._left_out.setdefault(identity, []).append((prompt, again))
+            return True
+        self._share(contents, content)
+        for run, call in self._left_out.pop(identity, ()):
+            run.calls.append(call)
+        return False
 
     def add_output(self, identity: str | None, output: bytes | msgspec.Raw) -> None:
         """Add the result of a call to the run that made it."""
@@ -317,7 +359,9 @@ class Session(Order, ABC, Generic[L]):
 class Steps(Session[L], ABC, Generic[L]):
     """A session whose format translates its lines into these steps: each is a fact, and belongs to the open run."""
 
-    _by_identity: dict[str, tuple[Prompt, int]] = field(default_factory=dict)
+    _places: dict[str, tuple[Prompt, int]] = field(default_factory=dict)
+    _noticed: set[str] = field(default_factory=set)
+    """Ids of calls that a notice alone named so far."""
 
     @property
     def source(self) -> str:
@@ -331,12 +375,15 @@ class Steps(Session[L], ABC, Generic[L]):
     def turn(self, at: str | float | None, *, is_reply: bool = False) -> Prompt:
         """Return the open run, at a step of this time; a step before the first prompt opens one."""
         self.n_facts += 1
-        turn = self.prompts[-1] if self.prompts else self.begin(f"{self.id or 'session'}/0")
+        turn = self._opened()
         turn.last_time = at or turn.last_time
         if is_reply:
             turn.n_replies += 1
             turn.status = "completed"
         return turn
+
+    def _opened(self) -> Prompt:
+        return self.prompts[-1] if self.prompts else self.begin(f"{self.id or 'session'}/0")
 
     def say(self, text: str, at: str | float | None) -> None:
         """Add a text of the agent."""
@@ -344,18 +391,36 @@ class Steps(Session[L], ABC, Generic[L]):
         if text:
             self.add_text(turn, text)
 
-    def call(self, name: str, identity: str | None, arguments: msgspec.Raw, at: str | float | None) -> None:
-        """Add a call; one whose id is known is the same, and the later name is the better one."""
-        known = self._by_identity.get(identity or "")
-        if known is not None:
-            turn, place = known
-            turn.calls[place] = Call(name=name, metadata=turn.calls[place].metadata)
-            turn.talk.rename(name, identity)
+    def call(
+        self,
+        name: str,
+        identity: str | None,
+        arguments: msgspec.Raw,
+        at: str | float | None,
+        *,
+        is_notice: bool = False,
+    ) -> None:
+        """Add a call. A notice is about the call of its id, and the later of both names is the better one."""
+        if identity in self._places and (is_notice or identity in self._noticed):
+            self._name_again(identity or "", name, arguments, is_notice=is_notice)
             return
-        turn = self.turn(at, is_reply=True)
-        self.add_call(turn, name, arguments, identity or None)
+        turn = self._opened()
+        if self._is_repeat(turn, name, arguments, identity or None):
+            return
+        self.turn(at, is_reply=True)
+        self._take_call(turn, name, arguments, identity or None)
         if identity:
-            self._by_identity[identity] = (turn, len(turn.calls) - 1)
+            self._places[identity] = (turn, len(turn.calls) - 1)
+            if is_notice:
+                self._noticed.add(identity)
+
+    def _name_again(self, identity: str, name: str, arguments: msgspec.Raw, *, is_notice: bool) -> None:
+        turn, place = self._places[identity]
+        turn.calls[place] = Call(name=name, metadata=turn.calls[place].metadata)
+        turn.talk.rename(name, identity)
+        if not is_notice:
+            self._noticed.discard(identity)
+            self._calls[identity] = {hash((name, bytes(arguments)))}
 
     def end(self, status: Status, at: str | float | None, duration_ms: float | None = None) -> None:
         """Add how the open run ended."""

@@ -38,21 +38,22 @@ def tables_in(head: Head) -> set[str]:
 
 @contextmanager
 def opened(
-    reading: Reading, program: str, tables: Sequence[str], most_cell_bytes: int
-) -> Iterator[sqlite3.Connection]:
-    """The database, for reading these tables; texts are bytes.
+    reading: Reading, program: str, layouts: Sequence[Sequence[str]], most_cell_bytes: int
+) -> Iterator[tuple[sqlite3.Connection, frozenset[str]]]:
+    """Yield the database, for reading the tables of those layouts that it has whole, and their names.
+
+    Texts are bytes.
 
     Raises
     ------
     UnreadableSource
-        A table is missing, or the file is damaged, locked or made to hurt.
+        It has no layout, or the file is damaged, locked or made to hurt.
     """
     try:
         with TemporaryDirectory(prefix="armscope-") as folder:
             database, n_bytes = _opened(reading, Path(folder))
             with closing(database):
-                _restrict(database, n_bytes, frozenset(tables), most_cell_bytes)
-                yield database
+                yield database, _restrict(database, n_bytes, layouts, most_cell_bytes)
     except (sqlite3.Error, OSError, UnicodeDecodeError) as problem:  # a message may quote what is no text
         shown = str(problem).partition("(")[0].strip()[:80]
         raise UnreadableSource(
@@ -91,16 +92,19 @@ def _in_memory(reading: Reading) -> tuple[sqlite3.Connection, int]:
 
 
 def _restrict(
-    database: sqlite3.Connection, n_bytes: int, tables: frozenset[str], most_cell_bytes: int
-) -> None:
+    database: sqlite3.Connection, n_bytes: int, layouts: Sequence[Sequence[str]], most_cell_bytes: int
+) -> frozenset[str]:
     """Allow nothing from here on but reading these tables, of bounded cells, for a bounded time."""
     database.text_factory = bytes
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "query_only = ON"):
         database.execute(f"PRAGMA {pragma}")
+    known = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+    names = {name.decode() for (name,) in database.execute(known)}
+    tables = frozenset(table for layout in layouts if names.issuperset(layout) for table in layout)
+    if not tables:
+        missing = next(table for table in layouts[0] if table not in names)
+        raise sqlite3.DatabaseError(f"no table {missing}")
     for table in sorted(tables):
-        known = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table' AND rootpage > 0"
-        if database.execute(known, (table,)).fetchone() is None:
-            raise sqlite3.DatabaseError(f"no table {table}")
         if any(column[6] for column in database.execute(f"PRAGMA table_xinfo({table})")):
             raise sqlite3.DatabaseError("columns that are computed")
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most_cell_bytes)
@@ -112,3 +116,4 @@ def _restrict(
     database.set_authorizer(authorise)
     looks = iter(range((_FEWEST_STEPS + _STEPS_PER_BYTE * n_bytes) // _STEPS_PER_LOOK))
     database.set_progress_handler(lambda: next(looks, -1) < 0, _STEPS_PER_LOOK)
+    return tables

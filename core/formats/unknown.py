@@ -1,4 +1,4 @@
-"""Unknown parts of a file: counted, and reported in a sentence."""
+"""Unknown parts of a file, and ids that are none: counted, and reported in a sentence."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ def may_be_call(name: str) -> bool:
 
 @dataclass
 class Unknown:
-    """Kinds of lines, blocks and fields that no reader of the format knows, and how often each was met."""
+    """Kinds of lines, blocks and fields that no reader of the format knows, and how often each was met.
+
+    ``n_shared`` counts records under an id that another record has, with other content.
+    """
 
     lines: Counter[str] = field(default_factory=Counter)
     blocks: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
+    n_shared: int = 0
 
     def line(self, kind: str) -> None:
         """Count a line."""
@@ -70,6 +74,10 @@ class Unknown:
                     f"{n_met:,} {noun} of an unknown kind ({_names(kinds)}) {were} not understood ({file})."
                 )
                 yield Remark(file=file, text=text)
+        if self.n_shared:
+            yield Remark(
+                file=file, text=f"{self.n_shared:,} records share an id with another content ({file})."
+            )
 
 
 def _count(kinds: Counter[str], name: str) -> None:

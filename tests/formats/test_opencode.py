@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
-from core.formats import Remark, Skipped, open_sources, recognise
+from core.formats import Rejected, Remark, Skipped, open_sources, recognise
 from core.records.run import Run
 from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
@@ -92,6 +94,65 @@ def database(folder: Path, *sessions: dict[str, Any], name: str = "opencode.db")
                     )
         base.commit()
     return path
+
+
+def newer(folder: Path, *sessions: dict[str, Any], name: str = "opencode.db") -> Path:
+    """Add the tables of version 2, with the sessions, to a database or to a new one."""
+    path = folder / name
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript(
+            "CREATE TABLE `session_v2` (`id` text PRIMARY KEY, `parent_id` text, `title` text);"
+            "CREATE TABLE `session_message` (`id` text PRIMARY KEY, `session_id` text, `type` text, `seq` integer,"
+            " `time_created` integer, `time_updated` integer, `data` text);"
+        )
+        for one in sessions:
+            info = one["info"]
+            base.execute("INSERT INTO session_v2 VALUES (?, ?, 't')", (info["id"], info.get("parentID")))
+            for seq, message in enumerate(one["messages"]):
+                own = message["info"]
+                at = own["time"]["created"]
+                row = (own["id"], info["id"], own["role"], seq, at, at, json.dumps(_newer(message)))
+                base.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            base.execute(
+                "INSERT INTO session_message VALUES (?, ?, 'system', 999, 0, 0, '{\"text\": \"x\"}')",
+                (f"sys_{info['id']}", info["id"]),
+            )
+        base.commit()
+    return path
+
+
+def _newer(message: Json) -> Json:
+    info: Any = message["info"]
+    parts: Any = message["parts"]
+    if info["role"] == "user":
+        return {"text": "".join(one.get("text", "") for one in parts), "time": info["time"], "files": []}
+    content = [
+        {**one, "id": one["callID"], "name": one["tool"]} if one["type"] == "tool" else one
+        for one in parts
+        if one["type"] != "step-finish"
+    ]
+    model = {"id": info["modelID"], "providerID": info["providerID"]}
+    return {"time": info["time"], "model": model, "content": content, "tokens": info.get("tokens")}
+
+
+def stored(folder: Path, *sessions: dict[str, Any]) -> Path:
+    """The files of the program before 1.2."""
+    storage = folder / "storage"
+    for one in sessions:
+        info = {"projectID": "p", **one["info"]}
+        _write(storage / "session" / "p" / f"{info['id']}.json", info)
+        for message in one["messages"]:
+            own = message["info"]
+            _write(storage / "message" / info["id"] / f"{own['id']}.json", own)
+            for place, part in enumerate(message["parts"]):
+                names = {"id": f"prt_{place}", "messageID": own["id"], "sessionID": info["id"]}
+                _write(storage / "part" / own["id"] / f"prt_{place}.json", names | part)
+    return storage
+
+
+def _write(path: Path, content: Json) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2))
 
 
 MAIN = session(
@@ -229,3 +290,53 @@ def test_again_changes_nothing_and_a_longer_session_updates(tmp_path: Path) -> N
     assert import_files(context, [put(tmp_path, json.dumps(shorter).encode(), "x")]).runs == 1
     assert import_files(context, [database(tmp_path, MAIN)]).runs == 2
     assert import_files(context, [put(tmp_path, json.dumps(MAIN).encode(), "x")]).id is None
+
+
+def turns(number: int, *tools: str) -> dict[str, Any]:
+    """A session with one call and 1,100 tokens for each prompt."""
+    messages: list[tuple[str, list[Json], Json]] = []
+    for place, tool in enumerate(tools):
+        messages.append(("user", [say(f"go {place}")], {}))
+        messages.append(("assistant", [call(tool, f"c{place}")], {"tokens": tokens(1000, 100)}))
+    return session(number, *messages)
+
+
+@pytest.mark.parametrize("form", [database, newer, stored])
+def test_each_store_gives_the_runs_of_the_documents(tmp_path: Path, form: Callable[..., Path]) -> None:
+    child = session(2, ("assistant", [say("x")], {"tokens": tokens(7, 1)}), parent=1)
+    main = turns(1, "read", "bash")
+    main["messages"][1]["parts"].append({"id": "prt_1_1", **call("task", "c9", sessionId="ses_2")})
+    wanted = of_documents(tmp_path, main, child)
+    assert {(row.owner, row.tokens) for row in wanted[0].bill} == {("agent", 1100), ("sub-agent", 8)}
+    assert facts(runs(read(form(tmp_path, main, child)))) == facts(wanted)
+
+
+def test_a_session_in_the_frozen_and_in_the_new_tables_is_read_once(tmp_path: Path) -> None:
+    old, grown, new = turns(1, "read"), turns(1, "read", "bash"), turns(3, "grep")
+    database(tmp_path, old)
+    found = read(newer(tmp_path, grown, new))
+    assert [(one.uid, names(one), one.tokens) for one in runs(found)] == [
+        ("opencode/prompt/msg_1_0", ["read"], 1100),
+        ("opencode/prompt/msg_1_2", ["bash"], 1100),
+        ("opencode/prompt/msg_3_0", ["grep"], 1100),
+    ]
+
+
+def test_a_file_of_the_storage_is_read_with_its_session_or_refused_by_name(tmp_path: Path) -> None:
+    storage = stored(tmp_path, turns(1, "read"))
+    part = next(storage.glob("part/*/*.json"))
+    assert [names(run) for run in runs(read(part))] == [["read"]]
+    for path in (part, *storage.glob("session/*/*.json")):
+        (found,) = read(put(tmp_path, path.read_bytes()))
+        assert isinstance(found, Rejected)
+        assert "opencode from before 1.2" in found.reason
+
+
+def test_documents_whose_ids_are_one_word_are_exact(tmp_path: Path) -> None:
+    made = [turns(number, "read", "read", "bash") for number in range(3)]
+    text = re.sub(
+        r'"(msg_\w+|ses_\w+|prt_\w+|c\d)"', '"REDACTED"', "\n".join(json.dumps(one) for one in made)
+    )
+    found = read(put(tmp_path, text.encode(), "published"))
+    assert [names(run) for run in runs(found)] == [["read"], ["read"], ["bash"]] * 3
+    assert "share an id with another content" in "".join(one.text for one in found if isinstance(one, Remark))
