@@ -40,6 +40,7 @@ from core.records.batch import BatchLine, RunRewardRule, past_effect
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.reset import Target
+from core.records.reward import RewardAnswer
 from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading
@@ -210,12 +211,18 @@ def send_reward(
         after(answer.id)
         name = wording.literal(wording.short_name(form.arm))
         rounded = " The reward was rounded to millionths." if answer.rounded else ""
+        effect = f"{wording.literal(answer.effect)} {wording.mean(answer.mean)}"
         return Flash(
-            text=f"{name} rewarded {form.value:g}; {wording.literal(answer.effect)} {wording.mean(answer.mean)}.{rounded}",
+            text=f"{name} rewarded {form.value:g}; {effect}.{rounded}",
             act=answer.id,
         )
 
     tried("The reward was not sent.", act, at=REWARD, reported_elsewhere=reported_elsewhere)
+
+
+def _past_effect(rewards: Sequence[RewardAnswer]) -> wording.Markdown:
+    sentence = past_effect(rewards)
+    return f" {wording.literal(sentence)}" if sentence else ""
 
 
 def send_batch(
@@ -234,7 +241,7 @@ def send_batch(
     def act() -> Flash:
         answer = reward_batch(reading().context, lines, key=key)
         after(answer.id, answer.rewards[-1].id)
-        effect = wording.literal(past_effect(answer.rewards))
+        effect = _past_effect(answer.rewards)
         return Flash(text=f"{wording.things(answer.count, 'reward')} sent as one act.{effect}", act=answer.id)
 
     tried("Nothing was sent.", act, at=at, reported_elsewhere=reported_elsewhere)
@@ -250,7 +257,7 @@ def send_run_reward(
         if answer.why is not None:
             return Flash(text=wording.literal(answer.why), failed=True)
         after()
-        effect = wording.literal(past_effect(answer.rewards))
+        effect = _past_effect(answer.rewards)
         return Flash(
             text=f"{wording.things(answer.count, 'arm')} rewarded {value:g} as one act.{effect}",
             act=answer.id,

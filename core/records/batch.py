@@ -68,7 +68,7 @@ def past_effect(rewards: Sequence[RewardAnswer]) -> str:
     """Return a sentence about the rewards that count in ended epochs; "" for none."""
     n = sum(not one.present for one in rewards)
     counts = "1 counts in an epoch" if n == 1 else f"{n:,} count in epochs"
-    return f" {counts} that a reset has ended, without effect on the present belief." if n else ""
+    return f"{counts} that a reset has ended, without effect on the present belief." if n else ""
 
 
 def refused(bad: Mapping[int, ArmscopeError], n_lines: int) -> InvalidBatch:

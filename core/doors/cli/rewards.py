@@ -151,6 +151,7 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
     rounded = f"; {n_rounded:,} rounded to millionths" if n_rounded else ""
     words = (
         f"{number_of(result.count, 'reward')} recorded as one act ({n_corrections:,} corrections, "
-        f"{result.count - n_corrections:,} feedback{rounded}).{past_effect(result.rewards)}"
+        f"{result.count - n_corrections:,} feedback{rounded})."
     )
+    words = " ".join(filter(None, (words, past_effect(result.rewards))))
     written(line, context, result, words, act=result.id)
