@@ -222,7 +222,7 @@ def send_reward(
 
 def _past_effect(rewards: Sequence[RewardAnswer]) -> wording.Markdown:
     sentence = past_effect(rewards)
-    return f" {wording.literal(sentence)}" if sentence else ""
+    return f" {wording.literal(sentence)}" if sentence else wording.literal(sentence)
 
 
 def send_batch(
