@@ -2,21 +2,73 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
 from typing import Annotated, Any, Final, NotRequired, Unpack
+from uuid import UUID
 
+from langchain.agents import factory
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import OmitFromInput
-from langchain_core.messages import SystemMessage
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import SystemMessage, ToolMessage
+from langchain_core.tracers.context import register_configure_hook
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from core.adapters.request import AnyLearner, Ending, Request, Requests, name_of
+from core.adapters.request import AnyLearner, Request, Requests, name_of
 from core.doors.protocol import RunOptions
 
 _KEY: Final = "armscope_run"
 _MOST: Final = 10_000  # a graph may stop where no middleware sees it
+
+
+class _Graphs(BaseCallbackHandler):
+    """Callbacks of all graphs, of which a middleware sees neither the end nor the start of a model."""
+
+    def __init__(self) -> None:
+        self._parents: dict[UUID | None, UUID | None] = {}
+        self._ends: dict[UUID | None, Callable[[BaseException], None]] = {}
+
+    def watch(self, end: Callable[[BaseException], None]) -> Any:
+        """Call ``end`` if the graph of the node that runs here fails or is left; return the node's configuration."""
+        config: Any = get_config()
+        node = getattr(config.get("callbacks"), "parent_run_id", None)
+        self._ends[self._parents.get(node)] = end
+        return config
+
+    def on_chain_start(
+        self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **_options: Any
+    ) -> None:
+        self._parents[run_id] = parent_run_id
+
+    def on_chain_end(self, *_: Any, run_id: UUID, **_options: Any) -> None:
+        self._forget(run_id)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_options: Any) -> None:
+        """End the request of a graph that failed or was left; an interrupt is no failure."""
+        end = self._forget(run_id)
+        if end is not None and not isinstance(error, GraphBubbleUp):
+            end(error)
+
+    def on_chat_model_start(self, *_: Any, invocation_params: Any = None, **_options: Any) -> None:
+        """Note the tools of a model that begins, as far as it names them."""
+        if (started := _STARTED.get()) is not None:
+            started.append((invocation_params or {}).get("tools"))
+
+    def _forget(self, run_id: UUID) -> Callable[[BaseException], None] | None:
+        self._parents.pop(run_id, None)
+        return self._ends.pop(run_id, None)
+
+
+_GRAPHS: Final = _Graphs()
+_EVERYWHERE: Final[ContextVar[BaseCallbackHandler | None]] = ContextVar("armscope_graphs", default=_GRAPHS)
+_STARTED: Final[ContextVar[list[Any] | None]] = ContextVar("armscope_started", default=None)
+register_configure_hook(_EVERYWHERE, inheritable=True)
 
 
 class _State(AgentState[Any]):
@@ -26,7 +78,7 @@ class _State(AgentState[Any]):
 
 
 class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
-    """Middleware of `create_agent`. Put it first: then it sees what other middleware could not repair.
+    """Middleware of `create_agent`, at any place in its list.
 
     The agent's result has the uid of its run as ``armscope_run``. The session is LangGraph's ``thread_id``.
     """
@@ -41,33 +93,41 @@ class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002
         """Give the request a uid, which stays the same over an interrupt."""
-        return {_KEY: str(uuid.uuid4())}
+        uid = str(uuid.uuid4())
+        self._request({_KEY: uid})
+        return {_KEY: uid}
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with the chosen tools."""
         ours, is_new = self._request(request.state)
         tools = ours.tools(request.tools, always=_forced(request))
-        with Ending(ours, GraphBubbleUp):
-            answer = handler(_with(request, tools, ours.guidance))
-        ours.read([*(request.messages if is_new else ()), *_messages(answer)])
+        if is_new:
+            ours.read(request.messages)
+            tools = ours.tools(request.tools, always=_forced(request))
+        with _sending(_with(request, tools, ours.guidance), ours) as last:
+            answer = handler(last)
+        ours.read(_messages(answer))
         return answer
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         ours, is_new = self._request(request.state)
         tools = await ours.awaited_tools(request.tools, always=_forced(request))
-        async with Ending(ours, GraphBubbleUp):
-            answer = await handler(_with(request, tools, ours.guidance))
-        ours.read([*(request.messages if is_new else ()), *_messages(answer)])
+        if is_new:
+            ours.read(request.messages)
+            tools = ours.tools(request.tools, always=_forced(request))
+        with _sending(_with(request, tools, ours.guidance), ours) as last:
+            answer = await handler(last)
+        ours.read(_messages(answer))
         return answer
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Call a tool; what it raises ends the request, unless it is an interrupt."""
-        with Ending(self._request(request.state)[0], GraphBubbleUp):
-            return handler(request)
+        """Call a tool, unless a person excluded it."""
+        refused = self._refused(request)
+        return handler(request) if refused is None else refused
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        async with Ending(self._request(request.state)[0], GraphBubbleUp):
-            return await handler(request)
+        refused = self._refused(request)
+        return await handler(request) if refused is None else refused
 
     def after_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002
         """Record the run."""
@@ -78,18 +138,52 @@ class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
         await self._request(state)[0].awaited_end()
         self._open.pop(state.get(_KEY), None)
 
+    def _refused(self, request: Any) -> ToolMessage | None:
+        call = request.tool_call
+        answer = self._request(request.state)[0].refusal(call["name"])
+        return None if answer is None else ToolMessage(answer, tool_call_id=call["id"], name=call["name"])
+
     def _request(self, state: Any) -> tuple[Request, bool]:
         """Return the request of a graph's state, and whether it is new: also where it began in another process."""
         uid = state.get(_KEY) if isinstance(state, Mapping) else None
-        if (ours := self._open.get(uid)) is not None:
-            return ours, not ours.has_begun
-        thread = get_config().get("configurable", {}).get("thread_id")
-        ours = Request(self._requests, uid=uid, session=thread)
+        ours = self._open.get(uid) or Request(self._requests, uid=uid)
+
+        def end(problem: BaseException) -> None:
+            self._open.pop(uid, None)
+            ours.end(problem)
+
+        config = _GRAPHS.watch(end)
+        if not ours.has_begun:
+            ours.session = config.get("configurable", {}).get("thread_id")
         if uid is not None:
             self._open[uid] = ours
             if len(self._open) > _MOST:
                 self._open.pop(next(iter(self._open)), None)
-        return ours, True
+        return ours, not ours.has_begun
+
+
+@contextmanager
+def _sending(request: Any, ours: Request) -> Iterator[Any]:
+    """Give a request that notes its tools where LangChain takes its model, which is after all middleware."""
+    noted: list[Any] = []
+
+    class Last(type(request)):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            if name == "model" and sys._getframe(1).f_globals.get("__name__") == factory.__name__:
+                noted.append(list(self.tools))
+                ours.shows(noted[-1])
+            return super().__getattribute__(name)
+
+    last = copy(request)
+    object.__setattr__(last, "__class__", Last)
+    started: list[Any] = []
+    token = _STARTED.set(started)
+    try:
+        yield last
+    finally:
+        _STARTED.reset(token)
+        if started and not noted:  # a middleware made a request of its own
+            ours.shows(request.tools if started[-1] is None else started[-1])
 
 
 def _forced(request: Any) -> tuple[str, ...]:

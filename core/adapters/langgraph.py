@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from core.adapters.request import AnyLearner, Request, Requests
+from core.adapters.request import AnyLearner, Request, Requests, name_of
 from core.doors.protocol import RunOptions
 from core.records.limits import listed
 
@@ -29,13 +31,16 @@ class ArmscopeTools(BaseCallbackHandler, Generic[_T]):
     """The tools of a graph. The session is LangGraph's ``thread_id``.
 
     A step belongs to the request of the step that started it. A model that a tool asks is a sub-agent: only its
-    tokens count.
+    tokens count. A tool object answers by itself where a person excluded it, in a run of a watched graph only.
     """
 
     def __init__(self, learner: AnyLearner, tools: Iterable[_T], **options: Unpack[RunOptions]) -> None:
         self._requests = Requests(learner, options)
         self._tools = listed("tools", tools)
         self._steps: dict[UUID | None, _Step] = {}
+        for tool in self._tools:
+            if isinstance(tool, BaseTool):
+                self._guard(tool)
 
     def watch(self, graph: Any) -> Any:
         """Return the graph with its runs recorded."""
@@ -56,10 +61,32 @@ class ArmscopeTools(BaseCallbackHandler, Generic[_T]):
         request = self._here()
         return None if request is None else request.guidance
 
-    def _here(self) -> Request | None:
+    def _guard(self, tool: BaseTool) -> None:
+        """Let a tool refuse calls that the request under way does not offer."""
+        invoke, ainvoke = tool.invoke, tool.ainvoke
+
+        def guarded(call: Any, config: Any = None, **options: Any) -> Any:
+            refused = self._refused(tool, call, config)
+            return invoke(call, config, **options) if refused is None else refused
+
+        async def aguarded(call: Any, config: Any = None, **options: Any) -> Any:
+            refused = self._refused(tool, call, config)
+            return await ainvoke(call, config, **options) if refused is None else refused
+
+        object.__setattr__(tool, "invoke", guarded)
+        object.__setattr__(tool, "ainvoke", aguarded)
+
+    def _refused(self, tool: BaseTool, call: Any, config: Any) -> Any:
+        request = self._here(config)
+        if request is None or (answer := request.refusal(tool.name)) is None:
+            return None
+        is_call = isinstance(call, Mapping) and call.get("type") == "tool_call"
+        return ToolMessage(answer, tool_call_id=call["id"], name=tool.name) if is_call else answer
+
+    def _here(self, config: Any = None) -> Request | None:
         """Return the request of the step that runs here."""
         try:
-            config: Any = get_config()
+            config = config or get_config()
         except RuntimeError:  # outside a graph
             return None
         step = self._steps.get(getattr(config.get("callbacks"), "parent_run_id", None))
@@ -87,10 +114,22 @@ class ArmscopeTools(BaseCallbackHandler, Generic[_T]):
             self._steps[run_id] = _Step(parent.request, in_tool=True)
 
     def on_chat_model_start(
-        self, _: Any, messages: Any, *, parent_run_id: UUID | None = None, **_options: Any
+        self,
+        _: Any,
+        messages: Any,
+        *,
+        parent_run_id: UUID | None = None,
+        invocation_params: Any = None,
+        **_options: Any,
     ) -> None:
+        """Note the tools of a model of the agent; one that must call a tool of its own gives an output by it."""
         if (step := self._steps.get(parent_run_id)) is not None and not step.in_tool:
             step.request.read([one for one in messages[0] if one.type == "human"])
+            params = invocation_params or {}
+            is_free = params.get("tool_choice") in (None, "auto", {"type": "auto"})
+            ours = {name_of(tool) for tool in self._tools}
+            if (tools := params.get("tools")) is not None:
+                step.request.shows([tool for tool in tools if is_free or name_of(tool) in ours])
 
     def on_llm_end(self, response: Any, *, parent_run_id: UUID | None = None, **_options: Any) -> None:
         """Read the answer of a model."""

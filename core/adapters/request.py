@@ -1,6 +1,7 @@
 """Request: one request to the agent of a framework, from its first list of tools to its end.
 
-The first list is offered to the learner. Tools that are in no list yet, or have no name, stay in the prompt.
+The first list is offered to the learner. Tools that are in no list yet, or have no name, stay in the prompt. So does
+a tool that was left out, once the model has called it. What the model received is noted last, where it is sent.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -75,6 +76,7 @@ class Request:
         self._lock = threading.Lock()
         self._run: RunUnderWay[Any] | None = None
         self._keys: dict[str, str] = {}
+        self._names_shown: set[str] = set()
         self._ranks: dict[str, int] = {}
         self._is_held = False
 
@@ -88,8 +90,8 @@ class Request:
         try:
             with self._lock:
                 if not self.has_begun:
-                    self.has_begun = True
                     self._begin(offered)
+            always = {*always, *self._called()}
             ranked = [(self._rank(name_of(tool)), tool) for tool in offered]
             last = len(self._ranks)
             included = [(rank, tool) for rank, tool in ranked if rank <= last or name_of(tool) in always]
@@ -105,7 +107,31 @@ class Request:
         work = partial(self.tools, offered, always=always)
         return work() if self.has_begun else await self._requests.awaited._in_run_thread(work)
 
+    def _called(self) -> Iterator[str]:
+        """Yield the names of tools that were left out and called."""
+        if (run := self._run) is not None:
+            recalled = run.selection.recalled({call.name for call in run.calls})
+            yield from (name for name, key in list(self._keys.items()) if key in recalled)
+
+    def shows(self, tools: Iterable[object]) -> None:
+        """Note the tools that the model received; those without a name are no arms."""
+        if (run := self._run) is None:
+            return
+        try:
+            new = {name: tool for tool in tools if (name := name_of(tool)) and name not in self._names_shown}
+            self._names_shown |= new.keys()
+            for name in new:
+                self._keys.setdefault(name, "")
+            run.shows(new.values())
+        except Exception as problem:
+            self._log(problem)
+
+    def refusal(self, name: str) -> str | None:
+        """Return the answer to a call of a tool that a person excluded."""
+        return None if self._run is None else self._run.refusal(name)
+
     def _begin(self, offered: Sequence[object]) -> None:
+        self.has_begun = True
         arms: dict[str, Arm] = {}
         for tool in offered:
             if (arm := _arm(tool)) is not None:
@@ -152,7 +178,9 @@ class Request:
             self._log(problem)
 
     def end(self, problem: BaseException | None = None) -> None:
-        """Record the run, once; with a ``problem`` as a failed one."""
+        """Record the run, once; with a ``problem`` as a failed one. One that ended before any list has no tools."""
+        if not self.has_begun:
+            self.tools([])
         with self._lock:
             run, self._run, self.has_begun = self._run, None, True
         if run is not None:
@@ -163,12 +191,6 @@ class Request:
     async def awaited_end(self, problem: BaseException | None = None) -> None:
         """Record the run; a task that is cancelled meanwhile does not stop it."""
         await asyncio.shield(self._requests.awaited._in_run_thread(partial(self.end, problem)))
-
-    async def ending_with(self, events: AsyncIterable[_T]) -> AsyncIterator[_T]:
-        """Yield events, and record the run at their end."""
-        async with Ending(self, last=True):
-            async for event in events:
-                yield event
 
     def _log(self, problem: Exception) -> None:
         if self._requests.options.get("on_error") == "raise":

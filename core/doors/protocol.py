@@ -75,7 +75,7 @@ from core.records.observation import Observation, RewardOutcome
 from core.records.parameters import Compared, ExportFormat
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
-from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond
+from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond, received
 from core.records.run_page import RunRow, RunsOfSession, SessionRow
 from core.records.run_query import (
     ALL_RUNS,
@@ -337,7 +337,8 @@ class LearnerProtocol(Protocol):
             messages = run.talk.messages if recorded["keep"] and self._attempts.may_keep_texts else ()
             return self._attempts.record(
                 lambda: replace(
-                    _billed(_run_of(self._offers, run.uid, recorded), run.spent), messages=messages
+                    _billed(_run_of(self._offers, run.uid, recorded, run.shown_arms), run.spent),
+                    messages=messages,
                 ),
                 request,
                 run.later,
@@ -999,13 +1000,15 @@ class Offers:
         )
 
 
-def _run_of(offers: Offers, uid: str, options: RecordOptions) -> Run:
+def _run_of(
+    offers: Offers, uid: str, options: RecordOptions, shown_arms: Mapping[str, Arm] | None = None
+) -> Run:
     for name in options.keys() - RecordOptions.__annotations__.keys():
         raise TypeError(f"record() got an unexpected keyword argument {name!r}")
     selection, ended_at, keep = options.get("selection"), options.get("ended_at"), options.get("keep", True)
     named = _named_arms(options.get("named"))
     calls: list[Call | str] = listed("calls", options.get("calls", ()))
-    return Run(
+    run = Run(
         uid=uid,
         inventory=_inventory(offers, selection, options.get("arms"), named),
         loaded=tuple(listed("loaded", options.get("loaded", ()))),
@@ -1024,6 +1027,7 @@ def _run_of(offers: Offers, uid: str, options: RecordOptions) -> Run:
         prompt=options.get("prompt") if keep else None,
         reply=None if keep else "",
     )
+    return received(run, shown_arms)
 
 
 def _billed(run: Run, rows: Sequence[Spent]) -> Run:

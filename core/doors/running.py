@@ -9,12 +9,17 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar
 
+from msgspec.structs import replace
+
 from core.doors.attempts import RunOutcome
 from core.doors.messages import MessagePart, call_of, parts_of, spent_of, text_of
-from core.errors import InvalidInput
+from core.errors import ArmscopeError, InvalidInput
+from core.guidance import quoted
 from core.records.answers import RecordAnswer
+from core.records.arm import Arm, tool_key
 from core.records.bill import Spent
-from core.records.limits import MAX_LABEL_CHARS, MAX_TOKENS, keepable, shown, whole
+from core.records.candidate import tool_candidate, tool_name
+from core.records.limits import MAX_LABEL_CHARS, MAX_TOKENS, keepable, listed, shown, whole
 from core.records.limits import text as as_text
 from core.records.run import Call, Status, Usage
 from core.records.selection import Selection
@@ -78,6 +83,7 @@ class RunUnderWay(Generic[_T]):
         self.outcome: RunOutcome | None = None
         self.later: list[Callable[[], None]] = []
         self.ignored = 0
+        self.shown_arms: dict[str, Arm] | None = None
         self._read: dict[int, object] = {}
         self._offered = None if offered is None else list(offered)
         self._begin = begin
@@ -127,13 +133,51 @@ class RunUnderWay(Generic[_T]):
 
     @property
     def tools(self) -> list[_T]:
-        """Included arms as the caller offered them; empty where every known arm was offered."""
-        return [] if self._offered is None else self.selection.keep(self._offered)
+        """Included arms as the caller offered them; empty where every known arm was offered.
+
+        A tool that was left out is among them once the model has called it.
+        """
+        return [] if self._offered is None else self.selection.keep(self._offered, called=self._called)
+
+    @property
+    def _called(self) -> set[str]:
+        return {call.name for call in self.calls}
 
     @property
     def guidance(self) -> str | None:
         """Text about left-out tools for the system prompt."""
         return self.selection.guidance
+
+    @_harmless
+    def shows(self, tools: Iterable[object] | None) -> None:
+        """Note the tools of one request as the model received it, if they may differ from ``run.tools``.
+
+        Then the run has those that some request had. A tool that was in none is left out.
+
+        >>> import tempfile
+        >>> from core import open_learner
+        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
+        ...     with learner.run(["tool:web:search", "tool:web:fetch"], uid="r1") as run:
+        ...         run.shows(["tool:web:search"])
+        ...     sorted((one.arm, one.state) for one in learner.run("r1").arms)
+        [('tool:web:fetch', 'out'), ('tool:web:search', 'in full')]
+        """
+        if tools is None:
+            return
+        decided = self.selection.tools
+        recalled = self.selection.recalled(self._called)
+        self.shown_arms = {} if self.shown_arms is None else self.shown_arms
+        for arm in (shown_arm(tool) for tool in listed("tools", tools)):
+            key = decided[arm.name].arm if arm.type == "tool" and arm.name in decided else arm.key
+            if key not in recalled:  # it came by its name
+                self.shown_arms.setdefault(key, replace(arm, key=key))
+
+    def refusal(self, name: str) -> str | None:
+        """Return the answer to a call of a tool that a person excluded; None for every other tool."""
+        decision = self.selection.tools.get(name)
+        if decision is None or decision.reason != "excluded" or decision.arm in (self.shown_arms or ()):
+            return None
+        return f"The tool {quoted(name)} is not offered."
 
     def _ignore(self, where: str, problem: Exception) -> None:
         self.ignored += 1
@@ -263,6 +307,16 @@ class RunUnderWay(Generic[_T]):
             self.talk.result(keepable(part.text), part.identity)
         else:
             self._use(part.usage, part.model)
+
+
+def shown_arm(tool: object) -> Arm:
+    """Return the arm of a tool in a request; its cost is unknown where JSON can't hold its definition."""
+    if isinstance(tool, Arm):
+        return tool
+    try:
+        return Arm(key=tool) if isinstance(tool, str) else tool_candidate(tool)
+    except ArmscopeError:
+        return Arm(key=tool_key(tool_name(tool)))
 
 
 def _status(kind: type[BaseException] | None) -> Status:

@@ -6,13 +6,14 @@ last reply are stored where the learner keeps texts. Everything else is stored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
 import msgspec
 from msgspec.structs import force_setattr, replace
 
 from core.errors import InvalidInput
-from core.records.arm import Arm, check_key
+from core.records.arm import Arm, check_key, token_cost_of
 from core.records.bill import Spent, checked_rows, disjoint
 from core.records.limits import (
     LAST_MS,
@@ -108,6 +109,34 @@ def beyond(usage: Usage | None, rows: tuple[Spent, ...], model: str | None) -> t
         return rows
     alone = disjoint(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.tokens)
     return () if alone is not None and alone == replace(rows[0], model=None) else rows
+
+
+def received(run: Run, shown_arms: Mapping[str, Arm] | None = None) -> Run:
+    """Return a run of a selection with the arms that the model received.
+
+    Of the tools ``shown_arms`` were in full; None = as the selection chose. One that was left out and called was
+    there by name. One that a person excluded stays out.
+    """
+    if (selection := run.selection) is None:
+        return run
+    refused = {one.arm for one in selection.decisions if one.reason == "excluded"}
+    arms = {arm.key: arm for arm in run.inventory.arms}
+    if shown_arms is not None:
+        arms = {key: arm for key, arm in arms.items() if arm.type != "tool" or key in shown_arms}
+        arms |= {key: arms.get(key, arm) for key, arm in shown_arms.items() if key not in refused}
+    recalled = selection.recalled([call.name for call in run.calls])
+    named = {arm.key: arm for arm in run.inventory.named} | {key: _by_name(key) for key in recalled}
+    named = {key: arm for key, arm in named.items() if key not in arms}
+    out = tuple([one.arm for one in selection.decisions if one.arm not in arms and one.arm not in named])
+    if out == run.excluded and len(arms) == len(run.inventory.arms):
+        return run
+    inventory = Inventory(kind="declared", arms=tuple(arms.values()), named=tuple(named.values()))
+    return replace(run, inventory=inventory, excluded=out)
+
+
+def _by_name(key: str) -> Arm:
+    arm = Arm(key=key)
+    return replace(arm, token_cost=token_cost_of(arm.name))
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):

@@ -149,10 +149,17 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
                 )
             keys.add(decision.arm)
 
-    def keep(self, offered: Iterable[_T], *, key: Callable[[_T], str] | None = None) -> list[_T]:
+    def keep(
+        self,
+        offered: Iterable[_T],
+        *,
+        key: Callable[[_T], str] | None = None,
+        called: Collection[str] = (),
+    ) -> list[_T]:
         """Return the offered items that are in the prompt, unchanged and in their order.
 
-        Those of a hold are in its order, not that of the offer, so that the prompt stays the same.
+        Those of a hold are in its order, not that of the offer, so that the prompt stays the same. A tool that was
+        left out comes back when its name is among the ``called`` ones.
 
         Known again are arms, ids, and tools by their name, however they are defined (`tool_candidate`); of anything
         else ``key`` says the arm's id. Raises `InvalidInput` for what this selection did not decide on.
@@ -163,15 +170,27 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         >>> chosen.keep([{"type": "function", "function": {"name": "search"}}])
         [{'type': 'function', 'function': {'name': 'search'}}]
         """
-        is_in = {one.arm: one.included for one in self.decisions}
-        named = {arm.split(":", 2)[2]: arm for arm in is_in if arm_type(arm) == "tool"}
-        named |= {name: usual for name in named if (usual := tool_key(name)) in is_in}
+        is_in = {one.arm: one.included for one in self.decisions} | dict.fromkeys(self.recalled(called), True)
+        named = {name: one.arm for name, one in self.tools.items()}
         pairs = [(_key_of(one, named) if key is None else key(one), one) for one in offered]
         included = [(arm, one) for arm, one in pairs if _decided(is_in, arm)]
         if self.held_since_ms is not msgspec.UNSET:
             rank = {arm: at for at, arm in enumerate(is_in)}
             included.sort(key=lambda pair: rank[pair[0]])
         return [one for _, one in included]
+
+    @property
+    def tools(self) -> dict[str, Decision]:
+        """Decisions about tools, by the name that a model calls; of two with one name the usual arm's."""
+        keys = {one.arm: one for one in self.decisions if arm_type(one.arm) == "tool"}
+        named = {arm.split(":", 2)[2]: one for arm, one in keys.items()}
+        return named | {name: keys[usual] for name in named if (usual := tool_key(name)) in keys}
+
+    def recalled(self, called: Collection[str]) -> tuple[str, ...]:
+        """Return the arms of tools that were left out, not by a person, and are among the ``called`` names."""
+        tools = self.tools if called else {}
+        left = [tools[name] for name in dict.fromkeys(called) if name in tools]
+        return tuple([one.arm for one in left if not one.included and one.reason != "excluded"])
 
     def to_json(self) -> str:
         """The selection as a JSON document, for a queue or another process; `from_json` reads it."""
