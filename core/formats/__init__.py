@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape as _escape
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +58,7 @@ from core.formats.entries import (
 )
 from core.formats.heads import head_of, is_tools
 from core.formats.openclaw_report import is_report, session_of_report
-from core.formats.reading import Format, Head, Reading, Shape, SubAgentFiles
+from core.formats.reading import Format, Head, Reading, Shape, SubAgentFiles, first_keys
 from core.formats.spool import Spool, Spooled, is_pipe
 from core.formats.tools import Supplied
 from core.records.run import Unit
@@ -375,6 +376,12 @@ def _foreign(file: str, head: Head) -> UnreadableSource:
             f"({file}).",
             next_step="Fetch it where it was checked out: git lfs pull.",
         )
+    beside = next((words for words, marks in _BESIDE.items() if marks(head)), None)
+    if beside is not None:
+        return UnreadableSource(
+            f"A file to import must hold runs, and this one is {beside}, which holds none ({file}).",
+            next_step="Import the trajectory or session that it belongs to.",
+        )
     agent = agent_of(head)
     if agent is not None:
         return UnreadableSource(
@@ -486,6 +493,16 @@ def _has(*keys: str, kinds: tuple[str, ...] = ()) -> Callable[[Head], bool]:
     return marks
 
 
+def _holds(head: Head, keys: set[str]) -> bool:
+    """Return whether the first record has these keys, or the first element of a list in it."""
+    starts = (match.end() - 1 for match in _LISTS.finditer(head.start))
+    inside = (set(first_keys(head.start[start:])) for start in islice(starts, _MAX_LISTS))
+    return head.keys >= keys or any(own >= keys and "content" not in own for own in inside)
+
+
+_CLINE: Final = frozenset(("role", "content", "ts", "id", "modelInfo", "metrics"))
+_LISTS: Final = re.compile(rb'"(?:contents|history|messages)"\s*:\s*\[\s*\{')
+_MAX_LISTS: Final = 4
 _AGENTS: Final[dict[str, Callable[[Head], bool]]] = {
     "a session of Copilot CLI": _has("type", "data", "id", "parentId", kinds=("session.start",)),
     "a session of Kimi Code": _has("type", "protocol_version", kinds=("metadata",)),
@@ -502,12 +519,23 @@ _AGENTS: Final[dict[str, Callable[[Head], bool]]] = {
         head.keys >= {"id", "timestamp", "source"}
         and any(mark in head.start for mark in (b'"SystemPromptEvent"', b'"MessageEvent"', b'"ActionEvent"'))
     ),
-    "a task of Cline or Roo": lambda head: head.shape == "array" and head.keys >= {"role", "content"},
+    "a task of Cline or Roo": lambda head: (
+        head.shape == "array" and {"role", "content"} <= head.keys <= _CLINE
+    ),
     "a session of Goose": lambda head: (
         b'"toolRequest"' in head.start or b"CREATE TABLE messages" in head.start
     ),
-    "contents of the Gemini API": lambda head: b'"parts"' in head.start and b'"role"' in head.start,
+    "a rollout of NeMo-Gym": _has("responses_create_params", "reward"),
+    "a document of opencode in a form that the reader lacks": lambda head: _holds(head, {"info", "parts"}),
+    "contents of the Gemini API": lambda head: _holds(head, {"role", "parts"}),
 }
+_BESIDE: Final[dict[str, Callable[[Head], bool]]] = {
+    "the result of a Harbor trial": _has("trial_name", "task_name"),
+    "the settings of a Harbor trial": _has("trial_name", "trials_dir"),
+    "the result of a Harbor job": _has("n_total_trials", "stats"),
+    "the journal of a workflow of Claude Code": _has("type", "agentId", "key", kinds=("started", "result")),
+}
+"""Files without runs that programs write beside those with runs."""
 
 
 def agent_of(head: Head) -> str | None:

@@ -2,9 +2,10 @@
 
 A session is one document ``{sessionId, projectHash, messages}``. Newer programs write it as lines: its head, then
 messages, each again whenever it grew, and ``$set`` lines. Lines without a session belong to the last named one.
-``type`` ``user`` is a prompt, ``gemini`` a reply with its calls and tokens, all else a notice of the program. Rewound
-messages stay. ``tokens.input`` contains the cached ones, so the total is the one that the file states. In the bill
-the cached tokens are taken out of the input, results of tools count as input and thoughts as output.
+``type`` ``user`` is a prompt, ``gemini`` a reply with its calls and tokens, all else a notice of the program. So is
+the ``<session_context>`` that begins a message of the user. Rewound messages stay. ``tokens.input`` contains the
+cached ones, so the total is the one that the file states. In the bill the cached tokens are taken out of the input,
+results of tools count as input and thoughts as output.
 
 The file has no list of tools: the inventory is the set of called tools. A sub-agent's session holds no runs, because
 its prompts are not the user's and its calls not the agent's.
@@ -12,6 +13,7 @@ its prompts are not the user's and its calls not the agent's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +36,8 @@ NAME: Final = "gemini-cli"
 
 _CANCELLED: Final = "Request cancelled"
 _SUBAGENT: Final = "subagent"
+_CONTEXT: Final = re.compile(r"\A\s*<session_context>.*?(?:</session_context>\s*|\Z)", re.DOTALL)
+"""The program's words about the machine, at the start of a session."""
 _NOTICES: Final = frozenset(("info", "error", "warning"))
 
 
@@ -206,8 +210,9 @@ class _Session(Session[_Piece]):
     def _add_message(self, identity: str, message: _Message) -> None:
         self.n_facts += 1
         if message.type == "user":
-            if message.text.strip():
-                self.begin(identity, message.text, message.timestamp)
+            text = _CONTEXT.sub("", message.text)
+            if text.strip():
+                self.begin(identity, text, message.timestamp)
         elif message.type == "gemini":
             self._add_reply(identity, message)
         elif message.type == "error":

@@ -1,0 +1,142 @@
+"""Laws of names over the whole registry: a file is named as what it is, whole or damaged, read or not."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import ArmscopeError, UnreadableSource
+from core.flows.importing import import_files
+from core.formats import FORMATS, Limits, agent_of, recognise
+from core.formats.heads import head_of
+from tests.flows.world import context_at
+from tests.formats.agents import AGENTS
+from tests.formats.builders import Json, lines, put, read, reply, runs, user
+from tests.formats.builders import trajectory as tau_bench
+from tests.formats.test_atif import CODEX
+from tests.formats.test_atif import trajectory as atif
+from tests.formats.test_inspect_log import log, sample
+from tests.formats.test_langfuse import export
+from tests.formats.test_langfuse import reply as traced_reply
+from tests.formats.test_openclaw_export import arm, posterior, trace
+from tests.formats.test_opencode import MAIN
+from tests.formats.test_otlp_file import SPANS, request
+from tests.formats.test_qortex_db import TABLE
+from tests.formats.test_swe_agent import WORK
+from tests.formats.test_swe_agent import trajectory as swe_agent
+from tests.formats.test_tau2 import TALK, results, simulation
+from tests.formats.test_verifiers import rollout
+
+
+def spread(document: object) -> bytes:
+    return json.dumps(document, indent=2).encode()
+
+
+def table() -> bytes:
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.execute(TABLE)
+        made.commit()
+        return made.serialize()
+
+
+_EVENT: Final = {"eventId": "e", "eventType": "rollout.created", "timestamp": 0}
+_ROW: Final = {"instruction": "", "response": "", "execution_id": "e", "layer_uri": "l", "layer_index": 1}
+SAMPLES: Final[dict[str, bytes]] = {
+    "armscope": lines([{"kind": "run", "uid": "r1", "arms": ["tool:fs:Read"], "calls": ["Read"]}]),
+    "atif": spread(atif()),
+    "kairos": lines([_ROW]),
+    "codex-cli": lines([*CODEX, {"type": "turn_context", "payload": {"model": "m"}}]),
+    "inspect-ai": log(sample(), sample(2)),
+    "openclaw-export": spread({"traces": [trace(arm("tool:fs:read"))], "posteriors": [posterior()]}),
+    "langfuse": spread(export(traced_reply())),
+    "ors": lines([{"method": "GET", "path": "/", "status": 200, "response_body": {}}]),
+    "otlp": spread(request(*SPANS)),
+    "openreward": lines([_EVENT]),
+    "qortex-db": table(),
+    "opencode": spread(MAIN),
+    "swe-agent": spread(swe_agent(*WORK)),
+    "tau2": results(simulation(TALK)),
+    "tau-bench": spread([tau_bench([user("a"), reply("", "x")])]),
+    "verifiers": lines([rollout(), rollout(1)]),
+    "openai-chat": lines([{"messages": [user("a"), reply("b", "x")]}]),
+    **{name: lines(AGENTS[name](1, [["Read"], ["Bash"]])) for name in AGENTS if " " not in name},
+}
+NAMES: Final[dict[str, str]] = {"opencode": "opencode"}
+"""Words of a refusal that name a format's own damaged documents."""
+
+
+def words_of(path: Path) -> str | None:
+    """The name under which a file is refused."""
+    with suppress(UnreadableSource):
+        return agent_of(head_of(path, path.name, Limits()))
+    return None
+
+
+def test_each_format_has_a_sample_of_its_name(tmp_path: Path) -> None:
+    assert {name: recognise(put(tmp_path, content)) for name, content in SAMPLES.items()} == {
+        name: name for name in FORMATS
+    }
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_a_damaged_document_is_never_named_as_another(data: st.DataObject) -> None:
+    """It is cut off, cut out, or has a key less; then it has its own name or none."""
+    name = data.draw(st.sampled_from(sorted(SAMPLES)))
+    content = SAMPLES[name]
+    at = data.draw(st.integers(1, len(content)))
+    until = data.draw(st.just(len(content)) | st.integers(at, min(at + 40, len(content))))
+    with TemporaryDirectory() as folder:
+        path = put(Path(folder), content[:at] + content[until:])
+        with suppress(ArmscopeError):
+            assert recognise(path) in {name, None}
+        words = words_of(path)
+    assert words is None or NAMES.get(name, "none") in words
+
+
+OTHERS: Final[dict[str, bytes]] = {
+    "a rollout of NeMo-Gym, which is not read yet": lines(
+        [{"_ng_task_index": 0, "responses_create_params": {"input": []}, "reward": 1.0}]
+    ),
+    "opencode in a form": spread(
+        {"info": {"id": "x"}, "messages": [{"info": {"role": "user"}, "parts": []}]}
+    ),
+    "contents of the Gemini API": spread({"contents": [{"role": "user", "parts": [{"text": "go"}]}]}),
+    "of none of them": lines([{"conversation_id": 1, "history": [{"user": "go", "parts": "role"}]}]),
+    "a Harbor job, which holds none": spread({"id": "j", "n_total_trials": 3, "stats": {}}),
+    "a Harbor trial, which holds none": spread({"trial_name": "t", "task_name": "k"}),
+    "the settings of a Harbor trial": spread({"trial_name": "t", "trials_dir": "jobs/j"}),
+    "the journal of a workflow of Claude Code": lines(
+        [
+            {"type": kind, "key": "v2:1", "agentId": "a1", "result": {"role": "x", "parts": []}}
+            for kind in ("started", "result")
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("words", OTHERS)
+def test_a_file_without_runs_is_named_as_what_it_is(tmp_path: Path, words: str) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    put(folder, OTHERS[words])
+    put(folder, SAMPLES["claude-code"], "session")
+    answer = import_files(context_at(tmp_path / "a.db"), [folder])
+    assert [words in one.reason for one in answer.ignored] == [True]
+
+
+@pytest.mark.parametrize("rest", ["", "go", "\n\ngo on <session_context>x"])
+def test_the_program_s_own_words_are_no_prompt_of_gemini_cli(tmp_path: Path, rest: str) -> None:
+    context = f"<session_context>\nThis is the Gemini CLI.\n</session_context>{rest}"
+    made: list[Json] = [*AGENTS["gemini-cli"](1, [["Read"]])]
+    first: Json = {**made[1], "id": "c", "content": context, "timestamp": "2026-01-02T03:00:00.000Z"}
+    found = runs(read(put(tmp_path, lines([made[0], first, *made[1:]]))))
+    assert [run.prompt for run in found] == [rest.strip()] * bool(rest) + ["prompt 0"]
