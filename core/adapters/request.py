@@ -168,7 +168,7 @@ class Request:
             return
         try:
             if owner == "agent":
-                run.from_messages(messages)
+                run.from_messages(messages if isinstance(messages, list) else [messages])
             else:
                 for one in parts_of(messages):
                     if one.kind == "usage":
@@ -184,6 +184,7 @@ class Request:
         with self._lock:
             run, self._run, self.has_begun = self._run, None, True
         if run is not None:
+            run.from_messages([])
             if self._only_known:
                 run.calls = [call for call in run.calls if call.name in self._keys]
             run.__exit__(None if problem is None else type(problem), problem, None)

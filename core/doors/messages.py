@@ -1,7 +1,7 @@
 """Messages: the calls, texts and usage in the messages and answers of a model.
 
-It reads chat completions and Responses of OpenAI, Anthropic's messages, and those of LangChain and pydantic-ai, as
-objects or as JSON values. It passes over all others.
+It reads chat completions and Responses of OpenAI, Anthropic's messages, and those of LangChain, pydantic-ai,
+google-genai, ADK and the Claude Agent SDK, as objects or as JSON values, whole or in chunks. Others are unreadable.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from core.doors.chunks import Chunks, items_of, member
 from core.errors import InvalidInput
 from core.records.bill import Spent, disjoint
 from core.records.run import METADATA_CHARS, Call, Usage
@@ -24,6 +25,14 @@ _CALL_PARTS: Final = frozenset(("tool-call", "builtin-tool-call", "native-tool-c
 _CALL_ITEM: Final = "_call"
 _OUTPUT_ITEM: Final = "_call_output"
 _RESULT_BLOCK: Final = "tool_result"
+_PYDANTIC: Final = frozenset(("request", "response"))
+_SILENT: Final = frozenset(
+    (
+        *("reasoning", "compaction", "item_reference", "message"),
+        *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response"),
+    )
+)
+"""Types of items of a Response without a call."""
 _DETAILS: Final = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "input": ("input", "input_tokens", "prompt_tokens"),
@@ -50,8 +59,10 @@ class MessagePart(NamedTuple):
     problem: Exception | None = None
 
 
-def parts_of(messages: object) -> list[MessagePart]:
+def parts_of(messages: object, chunks: Chunks | None = None) -> list[MessagePart]:
     """Return the parts of messages since the last text of the user.
+
+    A chunk is joined with those before it in ``chunks``. A list ends all answers that came in chunks.
 
     >>> question = {"role": "user", "content": "2 + 2?"}
     >>> call = {"function": {"name": "add", "arguments": '{"a": 2}'}}
@@ -60,9 +71,20 @@ def parts_of(messages: object) -> list[MessagePart]:
     [('request', '2 + 2?', None), ('text', 'Let me see', None), ('call', '', 'add')]
     """
     several = messages if isinstance(messages, list | tuple) else [messages]
-    parts = [part for message in several for part in _readable_parts(message)]
+    is_open, chunks = chunks is not None and several is not messages, chunks or Chunks()
+    parts = [part for message in several for one in _joined(message, chunks) for part in _readable_parts(one)]
+    parts += [] if is_open else [part for one in chunks.rest() for part in _readable_parts(one)]
     starts = [number for number, part in enumerate(parts) if part.kind == "request"]
     return parts[starts[-1] :] if starts else parts
+
+
+def _joined(message: object, chunks: Chunks) -> list[object]:
+    """Return a message with what is left of chunks before it; of a chunk the messages that it completes."""
+    try:
+        whole = chunks.take(message)
+    except Exception:  # an SDK's object may raise anything; the same is raised where it is read
+        whole = None
+    return [*chunks.rest(), message] if whole is None else whole
 
 
 def call_of(name: str, arguments: object) -> Call:
@@ -86,49 +108,131 @@ def text_of(arguments: object) -> str:
 
 def _readable_parts(message: object) -> Iterator[MessagePart]:
     """Parts of a message up to the first that can't be read; an SDK's object may raise anything."""
+    is_read, problem = False, None
     try:
-        yield from _parts(message)
-    except Exception as problem:
+        for part in _parts(message):
+            is_read = True
+            yield part
+        problem = None if is_read else _unknown(message)
+    except Exception as raised:
+        problem = raised
+    if problem is not None:
         yield MessagePart("unreadable", message, problem=problem)
+
+
+def _unknown(message: object) -> InvalidInput | None:
+    """Return the problem of a message without any part; None where its form is known."""
+    if _is_known(message):
+        return None
+    return InvalidInput(
+        f"A message must be one of a model's SDK that armscope reads, got {type(message).__name__}.",
+        next_step="Record its calls with run.called(name, arguments).",
+    )
+
+
+def _is_known(message: object) -> bool:
+    """Return whether a message has a form that is read, though it holds neither call nor text nor usage."""
+    kind = _text(member(message, "type"))
+    if message is None or isinstance(member(message, "role"), str) or member(message, "author") is not None:
+        return True
+    if any(isinstance(member(message, name), list) for name in ("choices", "output", "candidates")):
+        return True
+    if (
+        kind in _SILENT
+        or kind.endswith((_CALL_ITEM, _OUTPUT_ITEM))
+        or _text(member(message, "kind")) in _PYDANTIC
+    ):
+        return True
+    has_content = bool(kind) and member(message, "content") is not None
+    return has_content or type(message).__module__.startswith("claude_agent_sdk")
 
 
 def _parts(message: object) -> Iterator[MessagePart]:
     """Parts of a message or an answer; a plain text is the user's."""
     if isinstance(message, str):
         yield MessagePart("request", message, text=message)
-    elif choices := _several(message, "choices"):
-        yield from _parts(_of(choices[0], "message"))
-    elif output := _several(message, "output"):
+    elif hasattr(message, "parent_tool_use_id"):
+        yield from _claude_parts(message)
+    elif content := _google_content(message):
+        yield from _google_parts(message, content)
+    elif choices := items_of(message, "choices"):
+        yield from _parts(member(choices[0], "message"))
+    elif output := items_of(message, "output"):
         for item in output:
             yield from _parts(item)
-    elif _text(_of(message, "kind")) in {"request", "response"}:
+    elif _text(member(message, "kind")) in _PYDANTIC:
         yield from _pydantic_parts(message)
-    elif (role := _of(message, "role") or _ROLES.get(_text(_of(message, "type")), "")) == "assistant":
+    elif (role := member(message, "role") or _ROLES.get(_text(member(message, "type")), "")) == "assistant":
         yield from _reply(message)
-    elif role == "tool" or _text(_of(message, "type")) == "tool":
-        yield _result(message, _of(message, "tool_call_id"), _of(message, "content"))
+    elif role == "tool" or _text(member(message, "type")) == "tool":
+        yield _result(message, member(message, "tool_call_id"), member(message, "content"))
     elif role == "user":
         yield from _request(message)
     else:
         yield from _item(message)
-    usage = _of(message, "usage") or _of(message, "usage_metadata")
+    usage = _usage_of(message)
     if usage is not None and _counts(usage):
-        about = _of(message, "response_metadata")
+        about = member(message, "response_metadata")
         named = (
-            _of(message, "model"),
-            _of(message, "model_name"),
-            _of(about, "model_name"),
-            _of(about, "model"),
+            member(message, "model"),
+            *(member(message, name) for name in ("model_name", "model_version", "modelVersion")),
+            member(about, "model_name"),
+            member(about, "model"),
         )
+        by_model = member(message, "model_usage")
+        named += tuple(by_model) if isinstance(by_model, Mapping) and len(by_model) == 1 else ()
         model = next((one for one in named if isinstance(one, str) and one), None)
         yield MessagePart("usage", message, usage=usage, model=model)
 
 
+def _usage_of(message: object) -> Any:  # noqa: ANN401 - of any SDK
+    """Return the usage of a message; in the Claude Agent SDK only the last one has all of it."""
+    if hasattr(message, "parent_tool_use_id") or member(message, "partial"):
+        return None
+    return member(message, "usage", "usage_metadata", "usageMetadata")
+
+
+def _google_content(message: object) -> object:
+    """Return the content of google-genai that a message is or has; of ADK a partial one comes whole later."""
+    if _text(member(message, "kind")) in _PYDANTIC or member(message, "partial"):
+        return None
+    return next((one for one in (member(message, "content"), message) if items_of(one, "parts")), None)
+
+
+def _google_parts(message: object, content: object) -> Iterator[MessagePart]:
+    """Parts of a content of google-genai, or of the event of ADK around it."""
+    is_users = "user" in (member(content, "role"), member(message, "author"))
+    for part in items_of(content, "parts"):
+        call = member(part, "function_call", "functionCall")
+        result = member(part, "function_response", "functionResponse")
+        text = _text(member(part, "text"))
+        if call is not None:
+            yield from _call(message, call, identity=_text(member(call, "id")))
+        elif result is not None:
+            yield _result(message, member(result, "id"), member(result, "response"))
+        elif text and not member(part, "thought"):
+            yield MessagePart("request" if is_users else "text", message, text=text)
+
+
+def _claude_parts(message: object) -> Iterator[MessagePart]:
+    """Parts of a message of the Claude Agent SDK; those of a sub-agent are not the agent's."""
+    content = [] if member(message, "parent_tool_use_id") else member(message, "content")
+    is_users = not hasattr(message, "model")
+    for block in [content] if isinstance(content, str) else content or ():
+        text = block if isinstance(block, str) else _text(member(block, "text"))
+        if (identity := member(block, "tool_use_id")) is not None:
+            yield _result(message, identity, member(block, "content"))
+        elif text:
+            yield MessagePart("request" if is_users else "text", message, text=text)
+        else:
+            yield from _call(message, block, identity=_text(member(block, "id")))
+
+
 def _request(message: object) -> Iterator[MessagePart]:
     """Parts of a message of the user, which may hold results of calls."""
-    for block in _several(message, "content"):
-        if _text(_of(block, "type")) == _RESULT_BLOCK:
-            yield _result(message, _of(block, "tool_use_id"), _of(block, "content"))
+    for block in items_of(message, "content"):
+        if _text(member(block, "type")) == _RESULT_BLOCK:
+            yield _result(message, member(block, "tool_use_id"), member(block, "content"))
     text = _content(message, blocks=_TEXT_BLOCKS)
     if text.strip():
         yield MessagePart("request", message, text=text)
@@ -138,33 +242,35 @@ def _reply(message: object) -> Iterator[MessagePart]:
     """Parts of a message of the model."""
     if text := _content(message, blocks=_TEXT_BLOCKS):
         yield MessagePart("text", message, text=text)
-    calls = _several(message, "tool_calls")
-    if not calls and (single := _of(message, "function_call")) is not None:
+    calls = items_of(message, "tool_calls")
+    if not calls and (single := member(message, "function_call")) is not None:
         calls = [single]
     if not calls:
-        content = _of(message, "content")
+        content = member(message, "content")
         blocks = content if isinstance(content, list | tuple) else ()
-        calls = [block for block in blocks if _text(_of(block, "type")) in _CALL_BLOCKS]
+        calls = [block for block in blocks if _text(member(block, "type")) in _CALL_BLOCKS]
     for call in calls:
         yield from _call(
-            message, _of(call, "function") or _of(call, "custom") or call, identity=_text(_of(call, "id"))
+            message,
+            member(call, "function") or member(call, "custom") or call,
+            identity=_text(member(call, "id")),
         )
 
 
 def _item(item: object) -> Iterator[MessagePart]:
     """Parts of an item of a Response that is no message; a tool of the provider has no name but its type."""
-    kind = _text(_of(item, "type"))
+    kind = _text(member(item, "type"))
     if kind.endswith(_CALL_ITEM):
-        name = _text(_of(item, "name"))
+        name = _text(member(item, "name"))
         about = item if name else {"name": kind.removesuffix(_CALL_ITEM)}
-        yield from _call(item, about, identity=_text(_of(item, "call_id")))
+        yield from _call(item, about, identity=_text(member(item, "call_id")))
     elif kind.endswith(_OUTPUT_ITEM):
-        yield _result(item, _of(item, "call_id"), _of(item, "output"))
+        yield _result(item, member(item, "call_id"), member(item, "output"))
 
 
 def _pydantic_parts(message: object) -> Iterator[MessagePart]:
-    for part in _several(message, "parts"):
-        kind, content = _text(_of(part, "part_kind")), _of(part, "content")
+    for part in items_of(message, "parts"):
+        kind, content = _text(member(part, "part_kind")), member(part, "content")
         if kind == "user-prompt":
             texts = content if isinstance(content, list | tuple) else [content]
             yield MessagePart(
@@ -173,15 +279,15 @@ def _pydantic_parts(message: object) -> Iterator[MessagePart]:
         elif kind == "text" and content:
             yield MessagePart("text", message, text=_text(content))
         elif kind in _CALL_PARTS:
-            about = {"name": _of(part, "tool_name"), "args": _of(part, "args")}
-            yield from _call(message, about, identity=_text(_of(part, "tool_call_id")))
+            about = {"name": member(part, "tool_name"), "args": member(part, "args")}
+            yield from _call(message, about, identity=_text(member(part, "tool_call_id")))
         elif kind == "tool-return":
-            yield _result(message, _of(part, "tool_call_id"), content)
+            yield _result(message, member(part, "tool_call_id"), content)
 
 
 def _call(message: object, call: object, *, identity: str = "") -> Iterator[MessagePart]:
-    name = _text(_of(call, "name"))
-    values = (_of(call, one) for one in ("arguments", "args", "input"))
+    name = _text(member(call, "name"))
+    values = (member(call, one) for one in ("arguments", "args", "input"))
     arguments = next((value for value in values if value is not None), "")
     if name:
         of_call = call_of(name, arguments)
@@ -191,21 +297,21 @@ def _call(message: object, call: object, *, identity: str = "") -> Iterator[Mess
 def _result(message: object, identity: object, content: object) -> MessagePart:
     """Return the result of a call; of parts only texts are read."""
     several = content if isinstance(content, list | tuple) else None
-    texts = [_text(_of(part, "text")) for part in several or () if not isinstance(part, str)]
+    texts = [_text(member(part, "text")) for part in several or () if not isinstance(part, str)]
     text = text_of(content) if several is None else "\n".join(one for one in texts if one)
     return MessagePart("result", message, text=text, identity=_text(identity))
 
 
 def _content(message: object, *, blocks: frozenset[str]) -> str:
     """Return the text of a message, without its other blocks."""
-    content = _of(message, "content")
+    content = member(message, "content")
     if isinstance(content, str):
         return content
     several = content if isinstance(content, list | tuple) else ()
     texts = (
-        block if isinstance(block, str) else _text(_of(block, "text"))
+        block if isinstance(block, str) else _text(member(block, "text"))
         for block in several
-        if isinstance(block, str) or _text(_of(block, "type")) in blocks
+        if isinstance(block, str) or _text(member(block, "type")) in blocks
     )
     return "\n".join(text for text in texts if text)
 
@@ -224,6 +330,7 @@ def spent_of(usage: object, model: str | None = None) -> tuple[Usage, Spent]:
     >>> spent_of({"input_tokens": 10, "cache_read_input_tokens": 100, "output_tokens": 5})[0].tokens
     115
     """
+    usage = _google_usage(usage)
     counts = _counts(usage)
     if not counts:
         raise InvalidInput(
@@ -233,7 +340,7 @@ def spent_of(usage: object, model: str | None = None) -> tuple[Usage, Spent]:
     hour = counts.pop("cache_write_1h", None)
     named = Usage(**counts)
     parts = (named.input, named.output, named.cache_read, named.cache_write)
-    if all(_of(usage, name) is None for name in _DETAILS):
+    if all(member(usage, name) is None for name in _DETAILS):
         row, rest = disjoint(*parts, named.total), 0
     else:
         row = disjoint(*parts, named.input + named.output)
@@ -252,11 +359,35 @@ def spent_of(usage: object, model: str | None = None) -> tuple[Usage, Spent]:
     return replace(named, input=row.input), row
 
 
+def _google_usage(usage: object) -> object:
+    """Return a usage of google-genai by OpenAI's names; any other as it is."""
+    prompt, answer, thoughts, tool, cached, total = (
+        member(usage, name, camel)
+        for name, camel in (
+            ("prompt_token_count", "promptTokenCount"),
+            ("candidates_token_count", "candidatesTokenCount"),
+            ("thoughts_token_count", "thoughtsTokenCount"),
+            ("tool_use_prompt_token_count", "toolUsePromptTokenCount"),
+            ("cached_content_token_count", "cachedContentTokenCount"),
+            ("total_token_count", "totalTokenCount"),
+        )
+    )
+    if prompt is None:
+        return usage
+    return {
+        "prompt_tokens": prompt + (tool or 0),
+        "completion_tokens": (answer or 0) + (thoughts or 0),
+        "total_tokens": total,
+        "prompt_tokens_details": {"cached_tokens": cached or 0},
+    }
+
+
 def _counts(usage: object) -> dict[str, Any]:
     """Return the counts that a usage names, by our names; details come first."""
-    details = next((one for one in (_of(usage, name) for name in _DETAILS) if one is not None), None)
-    lifetimes = _of(usage, "cache_creation") or details
-    five, hour = (_of(lifetimes, f"ephemeral_{span}_input_tokens") for span in ("5m", "1h"))
+    usage = _google_usage(usage)
+    details = next((one for one in (member(usage, name) for name in _DETAILS) if one is not None), None)
+    lifetimes = member(usage, "cache_creation") or details
+    five, hour = (member(lifetimes, f"ephemeral_{span}_input_tokens") for span in ("5m", "1h"))
     written = _first(details, ("cache_write_tokens", "cache_creation"))
     if five is not None or hour is not None:
         written = max(written or 0, (five or 0) + (hour or 0))
@@ -274,17 +405,7 @@ def _counts(usage: object) -> dict[str, Any]:
 
 
 def _first(source: object, names: Iterable[str]) -> Any:  # noqa: ANN401 - checked as a usage
-    return next((value for value in (_of(source, name) for name in names) if value is not None), None)
-
-
-def _of(source: object, name: str) -> Any:  # noqa: ANN401 - of any SDK
-    """Return a member of an object or a JSON value; None if it has none."""
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-
-
-def _several(source: object, name: str) -> list[Any]:
-    value = _of(source, name)
-    return list(value) if isinstance(value, list | tuple) else []
+    return next((value for value in (member(source, name) for name in names) if value is not None), None)
 
 
 def _text(value: object) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Final, Generic, Literal, NoReturn, ParamSpe
 from msgspec.structs import replace
 
 from core.doors.attempts import RunOutcome
+from core.doors.chunks import Chunks
 from core.doors.messages import MessagePart, call_of, parts_of, spent_of, text_of
 from core.errors import ArmscopeError, InvalidInput
 from core.guidance import quoted
@@ -85,6 +86,8 @@ class RunUnderWay(Generic[_T]):
         self.ignored = 0
         self.shown_arms: dict[str, Arm] | None = None
         self._read: dict[int, object] = {}
+        self._chunks = Chunks()
+        self._streamed: set[tuple[str, str]] = set()
         self._offered = None if offered is None else list(offered)
         self._begin = begin
         self._end = end
@@ -107,6 +110,7 @@ class RunUnderWay(Generic[_T]):
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> Literal[False]:
+        self.from_messages([])  # what is left of a stream
         try:
             self.answer, self.outcome = self._end(self, _status(kind))
         except Exception as own:
@@ -277,8 +281,10 @@ class RunUnderWay(Generic[_T]):
     def from_messages(self, messages: object) -> None:
         """Add the calls, texts and usage of an answer of the model, or of a list of messages.
 
-        Understood are answers and messages of OpenAI (chat completions and Responses), Anthropic, LangChain and
-        pydantic-ai. Of a list only messages since the user's last text are read. A message object counts once.
+        Understood are answers and messages of OpenAI (chat completions and Responses), litellm, Anthropic, LangChain,
+        pydantic-ai, google-genai, ADK and the Claude Agent SDK, and the chunks or events of their streams. Of a list
+        only messages since the user's last text are read. A message object counts once, and so does a chunk. An
+        object of another form is left out, and its type logged once.
 
         >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
         >>> reply = {"role": "assistant", "content": [{"type": "tool_use", "name": "add", "input": {"a": 2}}]}
@@ -286,17 +292,28 @@ class RunUnderWay(Generic[_T]):
         >>> run.prompt, [call.name for call in run.calls], run.usage.output
         ('2 + 2?', ['add'], 7)
         """
-        parts = parts_of(messages)
+        if messages is None:
+            return
+        parts = parts_of(messages, self._chunks)
         for part in parts:
-            if id(part.owner) in self._read:
+            if id(part.owner) in self._read or self._repeats(part):
                 continue
             self._from_messages(part)
         self._read |= {id(part.owner): part.owner for part in parts}
 
+    def _repeats(self, part: MessagePart) -> bool:
+        """Return whether a message repeats a call or a text that came in chunks."""
+        key = (part.kind, part.identity or part.text)
+        if self._chunks.is_joined(part.owner):
+            self._streamed.add(key)
+            return False
+        return part.kind in {"call", "text"} and bool(key[1]) and key in self._streamed
+
     @_harmless
     def _from_messages(self, part: MessagePart) -> None:
         if part.problem is not None:
-            raise part.problem
+            self._ignore(f"run.from_messages ({type(part.owner).__name__})", part.problem)
+            return
         if part.call is not None:
             self._call(part.call.name, part.arguments, part.identity)
         elif part.kind == "request":

@@ -19,16 +19,24 @@ from tests.installed import slim_packages
 from tests.test_guide import blocks_of, script_of
 
 OLD_LANGCHAIN = ("langchain==1.0.0", "langgraph==1.0.0", "langgraph-prebuilt==1.0.0")
+STREAMS = "on_streams.py"
 VERSIONS = {
-    "langchain-1.0": ("on_langchain.py", OLD_LANGCHAIN),
-    "langchain": ("on_langchain.py", ("langchain", "langgraph")),
-    "openai-agents-0.3": ("on_openai_agents.py", ("openai-agents==0.3.3", "openai<2")),
-    "openai-agents": ("on_openai_agents.py", ("openai-agents",)),
+    "langchain-1.0": (("on_langchain.py", STREAMS), OLD_LANGCHAIN),
+    "langchain": (("on_langchain.py", STREAMS), ("langchain", "langgraph")),
+    "openai-agents-0.3": (("on_openai_agents.py",), ("openai-agents==0.3.0", "openai<2")),
+    "openai-agents": (("on_openai_agents.py",), ("openai-agents",)),
     # It does not bound the version of a package that lost a module.
-    "pydantic-ai-1.0": ("test_pydantic_ai.py", ("pydantic-ai-slim==1.0.0", "opentelemetry-api<1.37")),
-    "pydantic-ai": ("test_pydantic_ai.py", ("pydantic-ai-slim",)),
-    "sdks-old": ("on_sdks.py", ("openai==1.66.5", "anthropic==0.40.0", "httpx<0.28")),
-    "sdks": ("on_sdks.py", ("openai", "anthropic")),
+    "pydantic-ai-1.0": (
+        ("test_pydantic_ai.py", STREAMS),
+        ("pydantic-ai-slim==1.0.0", "opentelemetry-api<1.37"),
+    ),
+    "pydantic-ai": (("test_pydantic_ai.py", STREAMS), ("pydantic-ai-slim",)),
+    "sdks-old": (("on_sdks.py", STREAMS), ("openai==1.66.5", "anthropic==0.40.0", "httpx<0.28")),
+    "sdks": (
+        ("on_sdks.py", STREAMS),
+        ("openai", "anthropic", "litellm", "google-genai", "claude-agent-sdk"),
+    ),
+    "adk": ((STREAMS,), ("google-adk",)),
 }
 PAGES = ("loops", "langchain", "langgraph", "openai-agents", "pydantic-ai")
 
@@ -58,11 +66,14 @@ def variables(programs: Path, home: Path) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.parametrize("name", VERSIONS)
 def test_the_contract_holds_with_each_version(name: str, tmp_path: Path) -> None:
-    file, packages = VERSIONS[name]
+    files, packages = VERSIONS[name]
     programs = environment(tmp_path / "env", *packages)
     options = ["-q", "--noconftest", "-c", os.devnull, "--import-mode=importlib", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [programs / "python", "-m", "pytest", *options, f"--rootdir={ROOT}", Path(__file__).parent / file],
+        [
+            *(programs / "python", "-m", "pytest", *options, f"--rootdir={ROOT}"),
+            *(Path(__file__).parent / file for file in files),
+        ],
         env=variables(programs, tmp_path),
         capture_output=True,
         text=True,

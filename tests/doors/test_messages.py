@@ -257,6 +257,49 @@ def test_other_messages_are_passed_over(value: object) -> None:
     assert all(isinstance(problem, InvalidInput) for problem in refused)
 
 
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.lists(st.text(), max_size=5), st.data())
+def test_any_split_of_a_stream_is_the_same_answer(
+    texts: list[str], pieces: list[str], data: st.DataObject
+) -> None:
+    """Chunks of chat completions, given one by one and in lists of any length."""
+
+    def chunk(**delta: object) -> object:
+        return {"id": "c", "object": "chat.completion.chunk", "choices": [{"delta": delta}]}
+
+    calls = [{"index": 0, "id": "1", "function": {"name": "search", "arguments": ""}}]
+    more = [{"index": 0, "function": {"arguments": piece}} for piece in pieces]
+    chunks = [chunk(content=text) for text in texts] + [chunk(tool_calls=[call]) for call in calls + more]
+    run = a_run()
+    with run:
+        n_alone = data.draw(st.integers(0, len(chunks)))
+        for one in chunks[:n_alone]:
+            run.from_messages(one)
+        run.from_messages(chunks[n_alone:])
+    assert [call.name for call in run.calls] == ["search"]
+    assert len(run.texts) == 1
+
+
+class Foreign:
+    """An object of no SDK that is read."""
+
+
+def test_an_object_without_a_readable_call_is_counted_and_named() -> None:
+    where: list[str] = []
+    run = a_run(ignore=lambda place, _: where.append(place))
+    run.from_messages([Foreign(), CHAT])
+    run.from_messages(Foreign())
+    run.from_messages(7)
+    assert run.ignored == 3
+    assert where == [f"run.from_messages ({name})" for name in ("Foreign", "Foreign", "int")]
+    assert [call.name for call in run.calls] == ["search"]
+    silent: list[object] = [
+        *({"role": "system", "content": "Be kind."}, {"role": "assistant", "content": ""}),
+        *({"type": "reasoning", "summary": []}, {"choices": []}, None),
+    ]
+    run.from_messages(silent)
+    assert run.ignored == 3
+
+
 # Usage
 
 
