@@ -330,16 +330,20 @@ def is_of_trial(trajectory: Path) -> bool:
     return trajectory.parent.name == _AGENT or any(place.is_file() for place in _results(trajectory))
 
 
+def left_out(file: str) -> Skipped:
+    """Return why a trajectory makes no run."""
+    return Skipped(
+        file=file,
+        reason="The trajectory is the same work as the agent's own session, whose runs count.",
+        next_step="Nothing is missing: its task and its reward were read.",
+    )
+
+
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     files = _Trajectories(reading)
     own = files.own_runs()
     if own:
-        yield Skipped(
-            file=reading.file,
-            reason="The agent's own session lies in the folder of this trajectory and is the same work. "
-            "Its runs count.",
-            next_step="Nothing is missing: the task and the reward are read from the trial.",
-        )
+        yield left_out(reading.file)
     for entry in read(NAME, reading, progress, files.record):
         if isinstance(entry, Episode) and own:
             yield replace(entry, runs=own)

@@ -35,6 +35,36 @@ class Reopened(NamedTuple):
     summary: bytes
 
 
+class RecordedSession(NamedTuple):
+    """The runs of a session from one format."""
+
+    session: str
+    format: str
+    n_runs: int
+    n_calls: int
+
+
+def recorded_sessions(facts: Facts, sessions: Sequence[str]) -> list[RecordedSession]:
+    """Return the active runs of sessions by format, prompts without an answer left out."""
+    rows = facts.connection.rows_in(
+        f"SELECT session, format, COUNT(*), SUM(n_calls) FROM run WHERE learner_id = ? AND {ACTIVE}"
+        " AND outcome <> 'empty' AND session IN ({}) GROUP BY session, format",
+        [facts.learner_id],
+        sessions,
+    )
+    return [RecordedSession(*row) for row in rows]
+
+
+def runs_of_session(facts: Facts, session: str, format: str) -> list[str]:
+    """Return the uids of a session's active runs from one format, in order of time."""
+    rows = facts.connection.rows(
+        f"SELECT uid FROM run WHERE learner_id = ? AND {ACTIVE} AND outcome <> 'empty' AND session = ?"
+        " AND format = ? ORDER BY at_ms, run_no",
+        [facts.learner_id, session, format],
+    )
+    return [uid for (uid,) in rows]
+
+
 def begin_import(txn: Transaction, number: int | None = None) -> int:
     """Open an import, under a number it has already or the next; its number."""
     number = txn.number("import") if number is None else number

@@ -436,3 +436,28 @@ def test_a_sub_agent_s_file_is_in_the_bill_of_the_trajectory_that_refers_to_it(t
         {"agent": 11, "sub-agent": 1050},
     )
     assert [one.file for one in entries if isinstance(one, Skipped)] == [str(path)]
+
+
+def test_a_trajectory_apart_from_the_session_of_its_id_is_the_same_run_or_counted(tmp_path: Path) -> None:
+    """In one import, or after the session; before it, or with other calls, the answer counts the session's runs."""
+    session = put(tmp_path, lines(AGENTS["claude-code"](1, [["Read"], ["Bash"]])), "session")
+    same, other = (
+        put(tmp_path, json.dumps(trajectory([STEPS[1], agent(*calls)], session_id="s1")).encode(), name)
+        for name, calls in (("same", ["Read", "Bash"]), ("other", ["Read"] * 3))
+    )
+    for paths, n_runs, n_counted in (
+        ([[same, session]], 2, 0),
+        ([[same], [session]], 3, 2),
+        ([[session], [other]], 3, 1),
+        ([[other, session]], 3, 3),
+    ):
+        context = context_at(tmp_path / f"{len(list(tmp_path.iterdir()))}.db")
+        answers = [import_files(context, one) for one in paths]
+        counted = [note for note in answers[-1].notes if "may count twice" in note]
+        assert sum(one.runs for one in answers) == n_runs
+        assert [int(note.split()[0]) for note in counted] == [n_counted] * bool(n_counted)
+        assert len(answers[-1].ignored) == (not n_counted)
+    context = context_at(tmp_path / "after.db")
+    import_files(context, [session])
+    with pytest.raises(UnreadableSource, match="the same work as the agent's own session"):
+        import_files(context, [same])

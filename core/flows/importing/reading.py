@@ -26,10 +26,13 @@ from core.flows.importing.ledger import ImportCounts, settings_after
 from core.flows.learn import judge, judged_line
 from core.formats import Entry, Opened, Outside, Rejected, Remark, RolloutEvents, Skipped, Source, Stated
 from core.formats.armscope import NAME as OWN_FORMAT
+from core.formats.atif import NAME as ATIF
+from core.formats.atif import left_out
 from core.formats.claude_code import NAME as CLAUDE_CODE
 from core.installed.launch import LaunchFolder
 from core.observe import outcome_arms, reward_of_flag
 from core.records.arm import MICRO, Arm, arm_type
+from core.records.counts import number_of
 from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
 from core.records.import_answer import BeliefDifference
@@ -40,6 +43,7 @@ from core.records.limits import shown
 from core.records.rollout import RolloutEvent, without_text
 from core.records.run import Inventory, Phase, Run
 from core.records.selection import Selection
+from core.store.imports import RecordedSession, recorded_sessions, runs_of_session
 from core.store.offers import reported_sessions
 from core.store.rollouts import held_rollouts
 from core.store.staging import Spoiled
@@ -176,6 +180,7 @@ class LaunchedRuns:
         return self._inventories[key][1]
 
 
+_NAMED: Final = 3
 _SAME: Final = 1e-6
 """Maximum difference in pseudo-counts of two equal beliefs: exports round."""
 
@@ -246,6 +251,67 @@ class ReadRun(NamedTuple):
     judged: Judged
 
 
+class SharedSessions:
+    """Sessions with runs from several formats: two programs may have recorded the same work.
+
+    A trajectory with as many calls as the agent's own session is the same work, and the session counts.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._here: dict[str, dict[str, RecordedSession]] = {}
+        self._uids: dict[str, list[str]] = {}
+        self._left_out: dict[str, tuple[str, ...]] = {}
+
+    def add(self, run: Run, n_calls: int, *, keeps_uid: bool) -> None:
+        """Add a run of this import."""
+        if run.session is None or run.empty:
+            return
+        formats = self._here.setdefault(run.session, {})
+        known = formats.get(run.format) or RecordedSession(run.session, run.format, 0, 0)
+        formats[run.format] = known._replace(n_runs=known.n_runs + 1, n_calls=known.n_calls + n_calls)
+        if keeps_uid and run.format != ATIF:
+            self._uids.setdefault(run.session, []).append(run.uid)
+
+    def leaves_out(self, run: Run, n_calls: int) -> bool:
+        """Return whether a trajectory's run is that of the agent's own session, which is here."""
+        if run.format != ATIF or run.session is None or run.unit != "episode" or not n_calls:
+            return False
+        here = self._here.get(run.session, {}).values()
+        if any(one.format != ATIF and one.n_calls == n_calls for one in here):
+            self._left_out[run.uid] = tuple(self._uids.get(run.session, ()))
+            return True
+        with self._context.store.reading(self._context.learner) as snapshot:
+            for one in recorded_sessions(snapshot, [run.session]):
+                if one.format != ATIF and one.n_calls == n_calls:
+                    self._left_out[run.uid] = tuple(runs_of_session(snapshot, run.session, one.format))
+                    return True
+        return False
+
+    def linked(self, episode: Episode) -> Episode:
+        """Return an episode with the runs that count for those that were left out."""
+        if self._left_out.keys().isdisjoint(episode.runs):
+            return episode
+        own = [uid for run in episode.runs for uid in self._left_out.get(run, (run,))]
+        return msgspec.structs.replace(episode, runs=tuple(dict.fromkeys(own)))
+
+    def remark(self) -> str | None:
+        """Return how many runs of this import may be known from another format, too; None for none."""
+        formats = {session: set(own) for session, own in self._here.items()}
+        with self._context.store.reading(self._context.learner) as snapshot:
+            for one in recorded_sessions(snapshot, list(formats)):
+                formats[one.session].add(one.format)
+        shared = [session for session, own in formats.items() if len(own) > 1]
+        if not shared:
+            return None
+        n_runs = sum(one.n_runs for session in shared for one in self._here[session].values())
+        names = sorted({format for session in shared for format in formats[session]})
+        return (
+            f"{number_of(n_runs, 'run')} may count twice: {', '.join(names)} have runs of the same "
+            f"{'session' if len(shared) == 1 else 'sessions'} ({', '.join(map(shown, shared[:_NAMED]))})."
+        )
+
+
 class SourceReading:
     """One pass over some files for a learner, by its present settings."""
 
@@ -266,12 +332,14 @@ class SourceReading:
         self._are_written = False
         self._launched = LaunchedRuns(context)
         self._judged_by: dict[bool, _Judging] = {}
+        self._shared = SharedSessions(context)
 
     def runs(self, progress: ReadingProgress | None) -> Iterator[ReadRun]:
         """Yield every run. All other entries before a run are noted when it is yielded."""
         for one in self._opened.skipped:
             self.counts.ignore(one)
-        for source in self._opened.sources:
+        has_trajectories = any(source.format == ATIF for source in self._opened.sources)
+        for source in sorted(self._opened.sources, key=lambda one: one.format == ATIF):  # after own sessions
             self.counts.file = source.file
             self._begin_comparison()
             follow = None if progress is None else partial(progress, self._opened, source)
@@ -280,13 +348,18 @@ class SourceReading:
                     judged = self._judged(entry)
                     if judged is None:
                         self._refuse_own_view(source, entry)
-                        self._note(entry)
+                        self._note(self._shared.linked(entry) if isinstance(entry, Episode) else entry)
+                    elif self._shared.leaves_out(judged.run, judged.evidence.n_calls):
+                        self.counts.ignore(left_out(source.file))
                     else:
+                        self._shared.add(judged.run, judged.evidence.n_calls, keeps_uid=has_trajectories)
                         self._comparison.fold(judged)
                         self.counts.units.add(judged.run.unit)
                         yield ReadRun(source.file, self.n_segments - 1, judged)
             except UnreadableSource as problem:
                 self.counts.reject(None, problem.problem)
+        if (remark := self._shared.remark()) is not None:
+            self.counts.remarks.append(remark)
 
     def check(self, settings: LearnerSettings, *, are_written: bool) -> None:
         """Raise `Spoiled` if the runs were judged by other settings than these.
