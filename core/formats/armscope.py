@@ -38,7 +38,18 @@ from core.records.ledger_lines import (
 )
 from core.records.limits import Count, Duration, Label, Millis, shown
 from core.records.misfits import misfit
-from core.records.run import Call, Inventory, InventoryKind, Phase, Run, RunClass, Status, Unit, Usage
+from core.records.run import (
+    Call,
+    History,
+    Inventory,
+    InventoryKind,
+    Phase,
+    Run,
+    RunClass,
+    Status,
+    Unit,
+    Usage,
+)
 from core.records.selection import Selection
 
 NAME: Final = "armscope"
@@ -95,6 +106,7 @@ class _Run(
     reply: str | None = None
     selection: Selection | None = None
     bill: tuple[Spent, ...] = ()
+    history: History | None = None
     outcome: Outcome | None = None
     phase: Phase = "active"
     references: tuple[Reference, ...] = ()

@@ -225,11 +225,13 @@ class _Session(Steps[_Message]):
     format_name = NAME
     has_call_ids = False
 
+    last: _Message | None = None
     n_children: int = 0
     children: dict[str, None] = field(default_factory=dict)
 
     def add(self, line: _Message, raw: bytes) -> None:  # noqa: ARG002 - the message has all of it
         info, at = line.info, line.info.time.created
+        self.written_at = at
         if self.is_same_line(info.id, _content_of(line)):
             return
         if info.role == "user":
@@ -245,7 +247,11 @@ class _Session(Steps[_Message]):
             self.unknown.line(f"message of {info.role}")
             return
         at = info.time.completed or at
+        is_unfinished = line is self.last and info.time.completed is None and info.error is None
         for part in line.parts:
+            self.is_open |= part.state.status in _OPEN or (
+                is_unfinished and part is line.parts[-1] and part.type == "text"
+            )
             self._add_part(part, at)
         if any(part.type in {"text", "tool"} for part in line.parts) or info.tokens is not None:
             turn = self.turn(at)
@@ -477,7 +483,9 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             identity = key.partition("\0")[0]
             if parent is None:
                 session = _Session(unknown=unknown, id=plain(identity), keeps_texts=reading.keeps_texts)
-                for message in source.messages(key):
+                messages = source.messages(key)
+                session.last = messages[-1] if messages else None
+                for message in messages:
                     session.add(message, b"")
                 _charge(session, identity, source, stack)
                 yield from session.entries(reading)

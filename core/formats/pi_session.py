@@ -265,6 +265,8 @@ class _Session(Session[_Line]):
             elif block.type == "text":
                 if block.text and (self.reads_text or self.keeps_texts):
                     self.add_text(run, block.text)
+                elif block.text:
+                    self.mark(run, block.text.encode(errors="surrogatepass"))
             elif block.type not in _OTHER_BLOCKS:
                 run.n_foreign += self.unknown.block(block.type)
         if message.tool_calls:
@@ -276,6 +278,7 @@ class _Session(Session[_Line]):
             self.add_call(run, name, block.arguments, identity_of(block.id))
         else:
             run.calls.append(self._plain_calls.setdefault(name, Call(name=name)))
+            self.mark(run, name.encode(errors="surrogatepass") + b"\0" + bytes(block.arguments))
 
 
 def _identity(line: _Line, message: _Message) -> str:

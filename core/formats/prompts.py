@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+from zlib import crc32
 
 from core.errors import InvalidInput
 from core.formats.by_name import Offer
@@ -13,6 +15,7 @@ from core.records.limits import MAX_TOKENS
 from core.records.run import Call, Status, Usage
 from core.records.transcript import Talk
 
+_MARKED_BYTES: Final = 4_000
 Parts = tuple[int, int, int, int, int]
 """Input, output, cache read, cache write, and the total; 0 = not in the file."""
 
@@ -59,8 +62,9 @@ class Counts(NamedTuple):
 class Prompt:
     """A run whose lines are still being read; ``n_foreign`` are calls of a kind that is not understood.
 
-    ``request`` is what the person wrote. ``used`` has each reply's usage with its model, ``rows`` the counts that are
-    disjoint already. ``offer`` is what it had by name, in formats that say so.
+    ``request`` is what the person wrote. ``key`` and ``marks`` are those of its history. ``used`` has each reply's
+    usage with its model, ``rows`` the counts that are disjoint already. ``offer`` is what it had by name, in formats
+    that say so.
     """
 
     identity: str
@@ -80,6 +84,15 @@ class Prompt:
     by_sub_agents: list[Callable[[], Spent]] = field(default_factory=list)
     offer: Offer | None = None
     talk: Talk = field(default_factory=Talk)
+    key: int = 0
+    marks: bytearray = field(default_factory=partial(bytearray, b"\x01"))
+    _sum: int = 0
+
+    def mark(self, at: str | float | None, content: bytes) -> None:
+        """Add the digest of a message and of its time."""
+        if len(self.marks) < _MARKED_BYTES:
+            self._sum = crc32(content, crc32(f"{at}\n".encode(errors="replace"), self._sum))
+            self.marks += self._sum.to_bytes(4, "big")
 
     @property
     def reply(self) -> str | None:

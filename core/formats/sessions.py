@@ -11,8 +11,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -28,7 +30,7 @@ from core.formats.sub_agents import SubAgents
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.bill import heaviest
-from core.records.run import Call, Inventory, Run, Status, beyond
+from core.records.run import Call, History, Inventory, Run, Status, beyond
 from core.records.transcript import Message
 
 _LINES_HELD: Final = 50_000
@@ -173,6 +175,10 @@ class Session(Order, ABC, Generic[L]):
     agents: SubAgents = field(default_factory=SubAgents)
     owners: dict[str, Prompt] = field(default_factory=dict)
     """The run of each response with a usage."""
+    written_at: str | float | None = None
+    """The time of the message that is read, where the run's last time is another one."""
+    is_open: bool = False
+    """The rest is still being written, so that nothing of it can be known again."""
     is_answered: bool = False
     """A line of the user or a result follows the last usage."""
     _inputs: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -180,6 +186,8 @@ class Session(Order, ABC, Generic[L]):
     _left_out: dict[str, list[tuple[Prompt, Call]]] = field(default_factory=dict)
     _lines: dict[str, set[int]] = field(default_factory=dict)
     _waiting: dict[str, Prompt] = field(default_factory=dict)
+    _before: int = 0
+    _is_timed: bool = True
 
     @abstractmethod
     def add(self, line: L, raw: bytes) -> None:
@@ -203,8 +211,19 @@ class Session(Order, ABC, Generic[L]):
 
     def begin(self, identity: str, request: str | None = None, at: str | float | None = None) -> Prompt:
         """Open a run, with a prompt of the person."""
-        self.prompts.append(Prompt(identity, request=request, last_time=at))
-        return self.prompts[-1]
+        prompt = Prompt(identity, request=request, last_time=at)
+        if request is not None:
+            text = request.encode(errors="surrogatepass")
+            if self.prompts:
+                self._before = crc32(self.prompts[-1].marks, self._before)
+            self._is_timed &= utc_ms_of(at)[0] is not None
+            if self._is_timed:
+                known = f"{self.format_name}\n{self._before}\n{at}\n".encode(errors="replace")
+                digest = blake2b(known + text, digest_size=8).digest()
+                prompt.key = int.from_bytes(digest, "big", signed=True)
+            prompt.mark(at, text)
+        self.prompts.append(prompt)
+        return prompt
 
     def touch(self, at: str | float | None) -> None:
         """Note the time of a reply, result or notice: a run ends there, not with what the person did later."""
@@ -226,8 +245,14 @@ class Session(Order, ABC, Generic[L]):
     def add_text(self, prompt: Prompt, text: str) -> None:
         """Add a text of the agent to a run."""
         prompt.texts.append(text)
+        self.mark(prompt, text.encode(errors="surrogatepass"))
         if self.keeps_texts:
             prompt.talk.add("agent", text)
+
+    def mark(self, prompt: Prompt, content: bytes) -> None:
+        """Add a text or call to what a run is known again by."""
+        if not self.is_open:
+            prompt.mark(self.written_at or prompt.last_time, content)
 
     def add_call(
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None = None
@@ -242,6 +267,7 @@ class Session(Order, ABC, Generic[L]):
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None
     ) -> None:
         prompt.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
+        self.mark(prompt, name.encode(errors="surrogatepass") + b"\0" + bytes(arguments))
         if self.keeps_texts:
             prompt.talk.call(name, argument_text(bytes(arguments)), identity)
             if identity:
@@ -346,6 +372,7 @@ class Session(Order, ABC, Generic[L]):
             prompt=prompt.request,
             reply=prompt.reply,
             messages=self._messages(prompt),
+            history=History(key=prompt.key, marks=bytes(prompt.marks)),
         )
 
     def _messages(self, prompt: Prompt) -> tuple[Message, ...]:

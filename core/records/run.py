@@ -169,10 +169,25 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
             )
 
 
+class History(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Digests of the messages of a run, which know it again under other ids.
+
+    ``key`` is that of the program, of its session's messages up to its prompt and of their times; 0 without times.
+    ``marks`` begin with the version of this form. Four bytes follow for each message, its prompt first.
+    """
+
+    key: int = 0
+    marks: bytes = b""
+
+    def is_of_one(self, marks: bytes) -> bool:
+        """Return whether one of two runs begins the other, as far as they can be compared."""
+        return marks[:1] != self.marks[:1] or marks.startswith(self.marks) or self.marks.startswith(marks)
+
+
 _LABELS: Final = ("source", "session", "provider", "model", "channel")
 _WORDS: Final = (("unit", UNITS), ("run_class", RUN_CLASSES), ("status", STATUSES))
 _COUNTS: Final = (("ended_at_ms", LAST_MS), ("duration_ms", MAX_DURATION_MS), ("prompt_chars", MAX_COUNT))
-_PARTS: Final = (("inventory", Inventory), ("usage", Usage), ("selection", Selection))
+_PARTS: Final = (("inventory", Inventory), ("usage", Usage), ("selection", Selection), ("history", History))
 _TEXTS: Final = (
     ("texts", None),
     ("excluded", None),
@@ -229,6 +244,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reply: str | None = None
     bill: tuple[Spent, ...] = ()
     messages: tuple[Message, ...] = ()
+    history: History | None = None
 
     def __post_init__(self) -> None:
         self._check_names()

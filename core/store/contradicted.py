@@ -35,6 +35,7 @@ _PARTS: Final = (
     " ORDER BY run_no, by_sub_agent, model",
     "SELECT r.run_no, d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
     " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no IN ({}) ORDER BY r.run_no, d.arm_no",
+    "SELECT run_no, history_key, marks FROM history WHERE learner_id = ? AND run_no IN ({})",
 )
 _RUNS: Final = (
     f"SELECT run_no, uid, trace, digest, {', '.join(COLUMNS)} FROM run"
@@ -81,7 +82,9 @@ class StoredVersion(NamedTuple):
 
 def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
     """Yield the versions of runs, active and inactive."""
-    outcomes, evidence, decisions, spent, definitions = (_by_run(facts, sql, run_nos) for sql in _PARTS)
+    outcomes, evidence, decisions, spent, definitions, history = (
+        _by_run(facts, sql, run_nos) for sql in _PARTS
+    )
     for run_no, uid, trace, digest, *columns in facts.connection.rows_in(_RUNS, [facts.learner_id], run_nos):
         rows = outcomes.get(run_no, ())
         version = Version(
@@ -93,6 +96,7 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
             decisions=_plain(decisions.get(run_no, ())),
             spent=_plain(spent.get(run_no, ())),
             definitions=_plain(definitions.get(run_no, ())),
+            history=_plain(history.get(run_no, ())),
         )
         yield StoredVersion(run_no, uid, trace, digest, version)
     for run_no, digest, uid in facts.connection.rows_in(

@@ -11,7 +11,7 @@ from core.columns import UNKNOWN
 from core.records.arm import Arm, Prior
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.ledger_lines import ArmLine, PlacedLine, RunLine
-from core.records.run import Inventory, Run, Usage
+from core.records.run import History, Inventory, Run, Usage
 from core.store.engine.words import ACTIVE
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot
@@ -112,6 +112,7 @@ class _Runs:
                 "empty": columns["outcome"] == "empty",
                 "selection": recorded_selection(version, self._keys, included),
                 "bill": spent_of(version.spent),
+                "history": next((History(key=key, marks=marks) for key, marks in version.history), None),
             },
             Run,
         )

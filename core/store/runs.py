@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from core.errors import Conflict
 from core.records.answers import Recorded
 from core.records.judged import Judged
-from core.records.run import Inventory, Run
+from core.records.run import History, Inventory, Run
 from core.store.caches import apply, run_facts
 from core.store.chain import columns_of
 from core.store.compacted import compacted_runs
@@ -62,6 +64,96 @@ _ROW: Final = (
     *BILL,
     *COLUMNS,
 )
+
+
+def known_again(txn: Transaction, batch: Sequence[Judged]) -> tuple[list[Judged], int]:
+    """Return runs under the uids by which they are known here, and how many share an id with another one.
+
+    A copy under a new id has the uid of the first one. A run whose id is that of another, of which neither begins the
+    other, gets a uid of its own. Both hold for runs with a history only.
+    """
+    known = _Histories(txn, [judged.run for judged in batch])
+    runs = [judged.run if judged.run.history is None else known.named(judged.run) for judged in batch]
+    return [
+        judged if run is judged.run else replace(judged, run=run)
+        for judged, run in zip(batch, runs, strict=True)
+    ], known.n_shared
+
+
+class _Histories:
+    """Marks of runs by uid, and their uids by key; marks of runs without a history are empty."""
+
+    def __init__(self, txn: Transaction, runs: Sequence[Run]) -> None:
+        self._txn, self.n_shared = txn, 0
+        self._marks: dict[str, bytes] = {}
+        self._uids: dict[int, list[str]] = defaultdict(list)
+        histories = {run.uid: run.history for run in runs if run.history is not None}
+        if not histories:
+            return
+        rows = txn.connection.rows_in(
+            "SELECT run_no FROM history WHERE learner_id = ? AND history_key <> 0 AND history_key IN ({})",
+            [txn.learner_id],
+            list({one.key for one in histories.values() if one.key}),
+        )
+        self._load(txn.connection.rows_in(_UID_OF, [txn.learner_id], [run_no for (run_no,) in rows]))
+        self._load_uids(list(histories))
+
+    def named(self, run: Run) -> Run:
+        history = run.history or History()
+        uid = run.uid
+        if not self._is(uid, history):
+            copied = (one for one in self._uids[history.key] if self._is(one, history)) if history.key else ()
+            uid = next(iter(copied), uid)
+            if uid == run.uid and uid in self._marks:
+                uid = self._own_uid(uid, history)
+                self.n_shared += 1
+        if len(history.marks) > len(self._marks.get(uid, b"")):
+            self._add(uid, history.key, history.marks)
+        return run if uid == run.uid else replace(run, uid=uid)
+
+    def _is(self, uid: str, history: History) -> bool:
+        marks = self._marks.get(uid)
+        return marks is not None and history.is_of_one(marks)
+
+    def _own_uid(self, uid: str, history: History) -> str:
+        """Return the uid of a run that shares its id; the same at each import."""
+        for number in count():
+            own = f"{uid[:_SHARED_CHARS]}~{history.marks[1:5].hex()}" + (f"~{number}" if number else "")
+            if own not in self._marks:
+                self._load_uids([own])
+            if own not in self._marks or self._is(own, history):
+                break
+        return own
+
+    def _load_uids(self, uids: Sequence[str]) -> None:
+        self._load(
+            self._txn.connection.rows_in(
+                f"SELECT run_no, uid FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
+                [self._txn.learner_id],
+                uids,
+            )
+        )
+
+    def _load(self, rows: Sequence[tuple[int, str]]) -> None:
+        histories = {
+            run_no: one
+            for run_no, *one in self._txn.connection.rows_in(
+                "SELECT run_no, history_key, marks FROM history WHERE learner_id = ? AND run_no IN ({})",
+                [self._txn.learner_id],
+                [run_no for run_no, _ in rows],
+            )
+        }
+        for run_no, uid in sorted(rows):
+            self._add(uid, *histories.get(run_no, (0, b"")))
+
+    def _add(self, uid: str, key: int, marks: bytes) -> None:
+        self._marks[uid] = marks
+        if key and uid not in self._uids[key]:
+            self._uids[key].append(uid)
+
+
+_UID_OF: Final = "SELECT run_no, uid FROM run WHERE learner_id = ? AND run_no IN ({})"
+_SHARED_CHARS: Final = 400
 
 
 def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Recorded]:

@@ -336,6 +336,15 @@ defined = _clustered(
     Index("ix_defined_set", "learner_id", "set_key"),
 )
 
+history = _clustered(
+    "history",  # digests of a run's messages: a run without a row has none on record
+    _bulk_learner(),
+    _key("run_no"),
+    _int("history_key"),  # of all of its session up to its prompt; 0: without times
+    Column("marks", LargeBinary, nullable=False),  # of each message from its prompt on
+    _partial("ix_history_key", "history_key", where="history_key <> 0"),
+)
+
 definition = _clustered(
     "definition",  # versions of arms by set, which many runs share; the key is a digest of the rows
     _learner(),

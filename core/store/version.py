@@ -105,7 +105,8 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost, draw, budget
     left), ``spent`` the rows of the bill (`core.store.tables`), ``definitions`` (arm number, version of its
-    definition). ``texts`` are in no digest, as they are stored only where a setting allows it.
+    definition), ``history`` the one row of that table. ``texts`` are in no digest, as they are stored only where a
+    setting allows it.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -117,11 +118,12 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     texts: StoredTexts | None = None
     spent: tuple[tuple[int, str, int, int, int, int, int, int, int], ...] = ()
     definitions: tuple[tuple[int, str], ...] = ()
+    history: tuple[tuple[int, bytes], ...] = ()
 
     def digests(self) -> tuple[int, int]:
         """Return the digest of the source's content at any settings, and that of everything.
 
-        Definitions are in the second alone: a run from before their versions were recorded is the same run.
+        Definitions and history are in the second alone: a run from before they were recorded is the same run.
         """
         content = _ENCODER.encode(
             (
@@ -139,6 +141,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 self.columns[-_N_SETTINGS_DEPENDENT:],
                 self.flags,
                 *((self.definitions,) if self.definitions else ()),
+                *((self.history,) if self.history else ()),
             )
         )
         trace = _digest(content)
@@ -177,8 +180,9 @@ def version_of(
     A prompt that nothing answered keeps its columns only: it put no arm to the test.
     """
     run, evidence = judged.run, judged.evidence
+    history = () if run.history is None else ((run.history.key, run.history.marks),)
     if judged.verdict.outcome == "empty":
-        return Version(columns=_columns(judged), arm_nos=(), flags=b"", costs=())
+        return Version(columns=_columns(judged), arm_nos=(), flags=b"", costs=(), history=history)
     excluded = tuple(others[key] for key in run.excluded)
     references = evidence.references
     selection = run.selection
@@ -198,6 +202,7 @@ def version_of(
         texts=texts,
         spent=tuple(sorted(_spent(row) for row in run.bill)),
         definitions=definitions,
+        history=history,
     )
 
 
@@ -333,9 +338,9 @@ _SESSION: Final = COLUMNS.index("session")
 
 
 def stripped(version: Version) -> Version:
-    """Return the version without texts: no excerpts, prompt or reply; every number stays."""
+    """Return the version without texts and digests of texts: no excerpts, prompt or reply; every number stays."""
     evidence = tuple((arm_no, where, None) for arm_no, where, _ in version.evidence)
-    return msgspec.structs.replace(version, evidence=evidence, texts=None)
+    return msgspec.structs.replace(version, evidence=evidence, texts=None, history=())
 
 
 def renamed(version: Version, name: Callable[[str | None], str | None]) -> Version:
@@ -417,7 +422,7 @@ def recorded_selection(
 
 BILL: Final = ("bill_pico", "bill_marks")
 """Columns of a run's bill: a cache of its tokens and the prices of its time."""
-BESIDE: Final = ("outcome", "evidence", "decision", "spent", "defined")
+BESIDE: Final = ("outcome", "evidence", "decision", "spent", "defined", "history")
 """Child tables of a run's active version."""
 _OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
 _EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
@@ -433,6 +438,7 @@ SPENT_COLUMNS: Final = (
 )
 _SPENT: Final = insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS)
 _DEFINED: Final = insert_into("defined", "learner_id", "run_no", "set_key")
+_HISTORY: Final = insert_into("history", "learner_id", "run_no", "history_key", "marks")
 _DEFINITION: Final = insert_into("definition", "learner_id", "set_key", "arm_no", "version")
 _VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
 
@@ -455,6 +461,9 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
     spent = [(learner, run_no, *row) for run_no, version in versions for row in version.spent]
     if spent:
         txn.connection.many(_SPENT, spent)
+    history = [(learner, run_no, *row) for run_no, version in versions for row in version.history]
+    if history:
+        txn.connection.many(_HISTORY, history)
     _write_definitions(txn, [(run_no, version.definitions) for run_no, version in versions])
     texts = [(run_no, version.texts) for run_no, version in versions if version.texts is not None]
     if texts:
@@ -588,8 +597,9 @@ def read_version(facts: Facts, run_no: int) -> Version:
         f"SELECT {', '.join(SPENT_COLUMNS)} FROM spent {where} ORDER BY by_sub_agent, model",
         "SELECT d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
         " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no = ? ORDER BY d.arm_no",
+        f"SELECT history_key, marks FROM history {where}",
     )
-    (columns,), outcomes, evidence, decisions, spent, definitions = facts.together(
+    (columns,), outcomes, evidence, decisions, spent, definitions, history = facts.together(
         *[partial(_rows, facts, sql, key) for sql in texts]
     )
     return msgspec.convert(
@@ -603,6 +613,7 @@ def read_version(facts: Facts, run_no: int) -> Version:
             None,
             spent,
             definitions,
+            history,
         ),
         Version,
     )

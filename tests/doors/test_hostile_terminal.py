@@ -61,6 +61,7 @@ LEFT_OUT = {
         "review_aside",
         "spent",
         "defined",
+        "history",
         "definition",
         "staged_arm",
         "staged_usage",

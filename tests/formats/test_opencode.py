@@ -302,6 +302,29 @@ def turns(number: int, *tools: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", [database, newer, stored])
+def test_a_fork_counts_its_history_once_and_keeps_its_sub_agents(
+    tmp_path: Path, form: Callable[..., Path]
+) -> None:
+    child = session(2, ("assistant", [say("x")], {"tokens": tokens(7, 1)}), parent=1)
+    main, longer = turns(1, "read"), turns(4, "read", "bash")
+    for one in (main, longer):
+        one["messages"][1]["parts"].append({"id": "prt_1_1", **call("task", "c9", sessionId="ses_2")})
+    for place, message in enumerate(main["messages"]):
+        longer["messages"][place]["info"]["time"] = message["info"]["time"]
+    context = context_at(tmp_path / "a.db")
+    answer = import_files(context, [form(tmp_path, longer, main, child)])
+    assert (answer.runs, answer.duplicates + answer.updated) == (3, 1)
+    with context.reading() as snapshot:
+        rows = snapshot.connection.rows(
+            "SELECT uid, tokens, session, (SELECT sum(input_tokens + output_tokens) FROM spent s"
+            " WHERE s.learner_id = run.learner_id AND s.run_no = run.run_no AND by_sub_agent = 1)"
+            " FROM run WHERE learner_id = ? ORDER BY run_no",
+            [snapshot.learner_id],
+        )
+    assert [(row[1], row[3]) for row in rows] == [(1100, 8), (1100, None)]
+
+
+@pytest.mark.parametrize("form", [database, newer, stored])
 def test_each_store_gives_the_runs_of_the_documents(tmp_path: Path, form: Callable[..., Path]) -> None:
     child = session(2, ("assistant", [say("x")], {"tokens": tokens(7, 1)}), parent=1)
     main = turns(1, "read", "bash")

@@ -103,7 +103,7 @@ from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Control, Draft, QueueAsks
 from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
-from core.records.run import Inventory, Run
+from core.records.run import History, Inventory, Run
 from core.records.run_page import Cursor, Direction, SessionCursor
 from core.records.run_query import RunSide, rewards_of
 from core.records.times import iso
@@ -199,7 +199,8 @@ def do(context: Context, folder: Path) -> None:
     spent = (Spent(model="small", input=5), Spent(model="large", owner="sub-agent", output=7))
     record(context, replace_fields(run_of("billed", at_ms=START_MS, model="small"), bill=spent))
     defined = Inventory(kind="declared", arms=(Arm(key=A, version="1"), Arm(key=B, version="2")))
-    record(context, replace_fields(run_of("defined", at_ms=START_MS), inventory=defined))
+    history = History(key=5, marks=b"\x01abcdefgh")
+    record(context, replace_fields(run_of("defined", at_ms=START_MS), inventory=defined, history=history))
     undo(context, change(context, "prices", {"small": 3.0, "large": {"input": 5.0, "output": 25.0}}).id)
     assert queries.verify(context).clean
     few = session_moments.MOST_NAMED

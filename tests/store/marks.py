@@ -174,6 +174,7 @@ MARKS: dict[str, Marks] = {
     "setting": Marks("learner_id setting_no name value before actor at_ms revision undone"),
     "span": Marks("", "learner_id trace uid content"),
     "defined": Marks("learner_id run_no set_key"),
+    "history": Marks("learner_id run_no history_key marks"),
     "definition": Marks("learner_id set_key arm_no version"),
     "spent": Marks(
         "learner_id run_no by_sub_agent model input_tokens cache_read_tokens "

@@ -307,6 +307,7 @@ _BACK_TO_0021 = (
     "DROP TABLE compaction",
     "DROP TABLE compacted",
     "DROP TABLE compacted_import",
+    "DROP TABLE history",
     "ALTER TABLE learner DROP COLUMN next_compaction_no",
     "DROP TABLE judged_in",
     "DROP TABLE browser",

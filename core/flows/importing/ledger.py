@@ -17,6 +17,7 @@ from core.flows.context import Context
 from core.formats import Skipped, Source
 from core.records.answers import Recorded
 from core.records.arm import Arm
+from core.records.counts import number_of
 from core.records.episode import Episode
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ExecutionLine, LayerLine
@@ -144,6 +145,10 @@ class ImportCounts:
             :n
         ]
 
+    def _shared(self) -> list[str]:
+        n = self.counts["shared"]
+        return [f"{number_of(n, 'run')} share an id with another one, and stay apart."][:n]
+
     def answer(self, number: int | None, sources: Sequence[Source]) -> ImportAnswer:
         """Return the answer of the import with this number; None = nothing was new."""
         counts = self.counts
@@ -174,7 +179,7 @@ class ImportCounts:
             unread=unread_of(self.ignored, self.next_steps),
             differences=tuple(self.differences),
             differences_count=counts["differences"],
-            notes=(*self.remarks, *self._not_grown(), *self._before_reset()),
+            notes=(*self.remarks, *self._shared(), *self._not_grown(), *self._before_reset()),
             heads=tuple(self.heads),
             hint="Some records have no user text and so no turns: read them with --unit episode."
             if self.no_user_text

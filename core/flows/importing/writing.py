@@ -19,7 +19,7 @@ from core.records.ledger_lines import LearnerLine
 from core.records.run import OTHER_UNITS, Run, Unit
 from core.store.imports import present
 from core.store.resets import runs_before_reset
-from core.store.runs import add_runs
+from core.store.runs import add_runs, known_again
 from core.store.staging import Activation, Part, Stage
 from core.store.transaction import Transaction
 
@@ -55,7 +55,8 @@ class RunWriter:
 
     def write(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
         """Write runs to the store."""
-        batch = [one.judged for one in self._admitted(txn, read)]
+        batch, n_shared = known_again(txn, [one.judged for one in self._admitted(txn, read)])
+        self.counts.counts["shared"] += n_shared
         recorded = add_runs(txn, batch, import_no=import_no)
         for judged, status in zip(batch, recorded, strict=True):
             self.counts.run(judged, status)

@@ -1,0 +1,361 @@
+"""Laws of identity, for every format: one thing counts once, two things stay two.
+
+Sessions are drawn as trees. Those that share their first turns are forks of one another, with equal content and
+times. So the number of runs is that of distinct beginnings: under unique ids, the same ids, and one word for all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.flows import queries
+from core.flows.importing import import_files
+from core.formats import FORMATS
+from core.records.import_answer import ImportAnswer
+from tests.flows.world import context_at
+from tests.formats.builders import Json, lines, reply, tool, user
+from tests.formats.test_codex_cli import uuid7
+
+START: Final = datetime(2026, 1, 2, tzinfo=UTC)
+WORD: Final = "REDACTED"
+
+
+class Turn(NamedTuple):
+    """A prompt, and the tools that the agent calls, one after the other."""
+
+    words: str
+    tools: tuple[str, ...]
+    second: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A session in a format; ``name`` None: each id in it is one word."""
+
+    name: str | None
+    turns: tuple[Turn, ...]
+
+    def id(self, kind: str, *place: int) -> str:
+        return WORD if self.name is None else "-".join((self.name, kind, *map(str, place)))
+
+
+def _time(second: int) -> str:
+    return f"{(START + timedelta(seconds=second)).isoformat()[:19]}.000Z"
+
+
+def _steps(drawn: Drawn) -> list[tuple[str, str, int, int]]:
+    """Each message: its kind, what it says, its second, and the input that it was billed."""
+    steps = []
+    for turn in drawn.turns:
+        steps.append(("prompt", turn.words, turn.second, 0))
+        for place, name in enumerate(turn.tools):
+            steps.append(("call", name, turn.second + 2 * place + 1, 100 + len(steps)))
+            steps.append(("result", "ok", turn.second + 2 * place + 2, 0))
+        steps.append(("text", "done", turn.second + 2 * len(turn.tools) + 1, 100 + len(steps)))
+    return steps
+
+
+def _claude(drawn: Drawn) -> list[Json]:
+    made: list[Json] = []
+    for n, (kind, what, second, read) in enumerate(_steps(drawn)):
+        content: object = what
+        if kind == "call":
+            content = [{"type": "tool_use", "id": drawn.id("t", n), "name": what, "input": {"q": n}}]
+        elif kind == "result":
+            content = [{"type": "tool_result", "tool_use_id": drawn.id("t", n - 1), "content": what}]
+        elif kind == "text":
+            content = [{"type": "text", "text": what}]
+        message: Json = {"content": content}
+        if kind in {"call", "text"}:
+            message |= {"id": drawn.id("m", n), "model": "opus"}
+            message["usage"] = {"input_tokens": read, "output_tokens": 1}
+        made.append(
+            {
+                "type": "assistant" if kind in {"call", "text"} else "user",
+                "uuid": drawn.id("u", n),
+                "sessionId": drawn.id("s"),
+                "timestamp": _time(second),
+                "isSidechain": False,
+                "message": message,
+            }
+        )
+    return made
+
+
+def _qwen(drawn: Drawn) -> list[Json]:
+    made: list[Json] = []
+    for n, (kind, what, second, read) in enumerate(_steps(drawn)):
+        part: Json = {"text": what}
+        if kind == "call":
+            part = {"functionCall": {"id": drawn.id("t", n), "name": what, "args": {"q": n}}}
+        elif kind == "result":
+            part = {"functionResponse": {"id": drawn.id("t", n - 1), "response": {}}}
+        line: Json = {"uuid": drawn.id("u", n), "sessionId": drawn.id("s"), "timestamp": _time(second)}
+        line["type"] = {"prompt": "user", "result": "tool_result"}.get(kind, "assistant")
+        if read:
+            line["usageMetadata"] = {"promptTokenCount": read, "candidatesTokenCount": 1}
+        made.append({**line, "message": {"parts": [part]}})
+    return made
+
+
+def _droid(drawn: Drawn) -> list[Json]:
+    made: list[Json] = [{"type": "session_start", "id": drawn.id("s"), "title": "t", "cwd": "/w"}]
+    for n, (kind, what, second, _) in enumerate(_steps(drawn)):
+        block: Json = {"type": "text", "text": what}
+        if kind == "call":
+            block = {"type": "tool_use", "id": drawn.id("t", n), "name": what, "input": {"q": n}}
+        elif kind == "result":
+            block = {"type": "tool_result", "tool_use_id": drawn.id("t", n - 1), "content": what}
+        role = "assistant" if kind in {"call", "text"} else "user"
+        message = {"role": role, "content": [block]}
+        made.append(
+            {"type": "message", "id": drawn.id("m", n), "timestamp": _time(second), "message": message}
+        )
+    return made
+
+
+def _pi(drawn: Drawn) -> list[Json]:
+    made: list[Json] = [{"type": "session", "version": 3, "id": drawn.id("s"), "timestamp": _time(0)}]
+    for n, (kind, what, second, read) in enumerate(_steps(drawn)):
+        block: Json = {"type": "text", "text": what}
+        if kind == "call":
+            block = {"type": "toolCall", "id": drawn.id("t", n), "name": what, "arguments": {"q": n}}
+        message: Json = {"role": {"prompt": "user", "result": "toolResult"}.get(kind, "assistant")}
+        message["content"] = [block]
+        if read:
+            message["usage"] = {"input": read, "output": 1, "totalTokens": read + 1}
+        made.append(
+            {"type": "message", "id": drawn.id("m", n), "timestamp": _time(second), "message": message}
+        )
+    return made
+
+
+def _gemini(drawn: Drawn) -> list[Json]:
+    made: list[Json] = [{"sessionId": drawn.id("s"), "projectHash": "p", "startTime": _time(0)}]
+    for n, (kind, what, second, read) in enumerate(_steps(drawn)):
+        line: Json = {"id": drawn.id("m", n), "timestamp": _time(second), "content": what}
+        line["type"] = "user" if kind == "prompt" else "gemini"
+        if kind == "call":
+            line |= {"content": "", "toolCalls": [{"id": drawn.id("t", n), "name": what, "args": {"q": n}}]}
+        if read:
+            line["tokens"] = {"input": read, "output": 1, "total": read + 1}
+        if kind != "result":
+            made.append(line)
+    return made
+
+
+def _codex(drawn: Drawn) -> list[Json]:
+    made: list[Json] = []
+    total = [0, 0]
+
+    def add(second: int, kind: str, **payload: object) -> None:
+        made.append({"timestamp": _time(second), "type": kind, "payload": payload})
+
+    add(0, "session_meta", id=drawn.id("s"), model_provider="openai", source="cli")
+    for n, (kind, what, second, read) in enumerate(_steps(drawn)):
+        if kind == "prompt":
+            turn = WORD if drawn.name is None else uuid7(second % 60_000, len(drawn.name))
+            add(second, "event_msg", type="task_started", turn_id=turn)
+            add(second, "event_msg", type="user_message", message=what)
+        elif kind == "call":
+            arguments = json.dumps({"q": n})
+            item = {"name": what, "call_id": drawn.id("t", n), "arguments": arguments}
+            add(second, "response_item", type="function_call", **item)
+        elif kind == "text":
+            content = [{"type": "output_text", "text": what}]
+            add(second, "response_item", type="message", role="assistant", content=content)
+        if read:
+            total = [total[0] + read, total[1] + 1]
+            counts = {"input_tokens": total[0], "output_tokens": total[1]}
+            add(second, "event_msg", type="token_count", info={"total_token_usage": counts})
+    return made
+
+
+def _opencode(drawn: Drawn) -> list[Json]:
+    messages: list[Json] = []
+    for n, (kind, what, second, read) in enumerate(_steps(drawn)):
+        at = int(START.timestamp() * 1000) + 1000 * second
+        info: Json = {"id": drawn.id("msg", n), "sessionID": drawn.id("ses"), "time": {"created": at}}
+        info["role"] = "user" if kind == "prompt" else "assistant"
+        part: Json = {"id": drawn.id("prt", n), "type": "text", "text": what}
+        if kind == "call":
+            state = {"status": "completed", "input": {"q": n}}
+            part |= {"type": "tool", "tool": what, "callID": drawn.id("t", n), "state": state}
+        if read:
+            info |= {
+                "modelID": "m",
+                "tokens": {"input": read, "output": 1},
+                "time": {"created": at, "completed": at},
+            }
+        if kind != "result":
+            messages.append({"info": info, "parts": [part]})
+    return [{"info": {"id": drawn.id("ses"), "title": "t"}, "messages": messages}]
+
+
+SESSIONS: Final[dict[str, Callable[[Drawn], list[Json]]]] = {
+    "claude-code": _claude,
+    "codex-cli": _codex,
+    "factory-droid": _droid,
+    "gemini-cli": _gemini,
+    "opencode": _opencode,
+    "pi-session": _pi,
+    "qwen-code": _qwen,
+}
+WITHOUT_TOKENS: Final = ("factory-droid",)
+
+
+def _chat(n: int, tools: Sequence[str]) -> list[Json]:
+    return [user(f"go {n}"), *[reply(None, one) for one in tools], reply("done")]
+
+
+RECORDS: Final[dict[str, Callable[[int, Sequence[str]], Json]]] = {
+    "openai-chat": lambda n, tools: {"messages": _chat(n, tools), "tools": [tool("read"), tool("bash")]},
+    "tau-bench": lambda n, tools: {
+        "task_id": n,
+        "trial": 0,
+        "reward": 1.0,
+        "info": {},
+        "traj": _chat(n, tools),
+    },
+}
+"""Formats whose records have no id: a record is known by its content, and by its ordinal among equal ones."""
+
+OTHERS: Final = {
+    "armscope": "our own lines: a uid decides, and its conflicts are tested there",
+    "atif": "job and trial of Harbor are the identity, tested with its folders",
+    "inspect-ai": "the sample's uuid and the log's scores decide, tested with its logs",
+    "kairos": "no runs",
+    "langfuse": "the trace's id groups its spans",
+    "openclaw-export": "the trace's id groups its flags",
+    "openreward": "no runs",
+    "ors": "no runs",
+    "otlp": "the trace's id groups its spans over all files",
+    "qortex-db": "no runs",
+    "swe-agent": "one trajectory a file, known by its content",
+    "tau2": "the simulation's id decides, tested with its results",
+    "verifiers": "the file's metadata are part of the identity, tested with its results",
+}
+
+
+def test_each_format_is_under_a_law_or_has_a_reason() -> None:
+    assert sorted([*SESSIONS, *RECORDS, *OTHERS]) == sorted(FORMATS)
+
+
+class Totals(NamedTuple):
+    runs: int
+    calls: int
+    tokens: int
+
+
+turns = st.tuples(
+    st.sampled_from(("go", "again")),
+    st.lists(st.sampled_from(("read", "bash", "grep")), max_size=2).map(tuple),
+    st.integers(0, 1),
+)
+stories = st.lists(st.lists(turns, min_size=1, max_size=3).map(tuple), min_size=1, max_size=4)
+
+
+def _drawn(stories: Sequence[Sequence[tuple[str, tuple[str, ...], int]]], ids: str) -> list[Drawn]:
+    """Sessions of these turns; a turn's time follows from all turns up to it."""
+    known: dict[object, int] = {}
+    sessions = []
+    for number, story in enumerate(stories):
+        made = []
+        for place, (words, tools, _) in enumerate(story):
+            rank = known.setdefault(tuple(story[: place + 1]), len(known))
+            made.append(Turn(words, tools, 7200 * place + 60 * rank + 60))
+        names = {"unique": f"a{number}", "same": "a", "word": None}
+        sessions.append(Drawn(names[ids], tuple(made)))
+    return sessions
+
+
+def _expected(sessions: Sequence[Drawn], *, has_tokens: bool) -> Totals:
+    """One run for each distinct beginning of a session."""
+    runs: dict[tuple[Turn, ...], int] = {}
+    for one in sessions:
+        steps = _steps(one)
+        for n in range(1, len(one.turns) + 1):
+            since, until = (sum(2 * len(turn.tools) + 2 for turn in one.turns[:k]) for k in (n - 1, n))
+            runs[one.turns[:n]] = sum(read + 1 for _, _, _, read in steps[since:until] if read)
+    calls = sum(len(beginning[-1].tools) for beginning in runs)
+    return Totals(len(runs), calls, sum(runs.values()) if has_tokens else 0)
+
+
+def _imported(folder: Path, calls: Sequence[Sequence[bytes]]) -> tuple[Totals, list[ImportAnswer]]:
+    """The totals after these files, a list for each call; all of them again change nothing."""
+    context = context_at(folder / "a.db")
+    answers = []
+    for again in (False, True):
+        for n, files in enumerate(calls):
+            paths = [folder / f"{n}-{place}.data" for place in range(len(files))]
+            for path, content in zip(paths, files, strict=True):
+                path.write_bytes(content)
+            answer = import_files(context, paths)
+            assert answer.id is None or not again
+            answers.append(answer)
+    with context.reading() as snapshot:
+        (row,) = snapshot.connection.rows(
+            "SELECT count(*), coalesce(sum(n_calls), 0), coalesce(sum(tokens), 0) FROM run"
+            " WHERE learner_id = ? AND outcome <> 'empty'",
+            [snapshot.learner_id],
+        )
+    assert queries.verify(context).clean
+    context.store.close()
+    return Totals(*row), answers
+
+
+@pytest.mark.parametrize("ids", ["unique", "same", "word"])
+@pytest.mark.parametrize("format", SESSIONS)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_each_beginning_of_a_session_counts_once(format: str, ids: str, data: st.DataObject) -> None:
+    sessions = _drawn(data.draw(stories), ids)
+    expected = _expected(sessions, has_tokens=format not in WITHOUT_TOKENS)
+    files = [lines(SESSIONS[format](one)) for one in data.draw(st.permutations(sessions))]
+    if data.draw(st.booleans()):
+        files.append(files[0] + files[0] * (format != "codex-cli"))  # a file again, its lines repeated
+    at = data.draw(st.integers(0, len(files)))
+    with TemporaryDirectory() as folder:
+        totals, _ = _imported(Path(folder), [one for one in (files[:at], files[at:]) if one])
+    assert totals == expected
+
+
+@pytest.mark.parametrize("format", SESSIONS)
+@settings(max_examples=5)
+@given(story=st.lists(turns, min_size=2, max_size=3).map(tuple), data=st.data())
+def test_a_session_that_grows_by_lines_stays_one(
+    format: str, story: tuple[tuple[str, tuple[str, ...], int], ...], data: st.DataObject
+) -> None:
+    (one,) = _drawn([story], "unique")
+    made = SESSIONS[format](one)
+    if format == "opencode":
+        n = data.draw(st.integers(2, len(made[0]["messages"])))  # type: ignore[arg-type]  # a list
+        part = [{**made[0], "messages": made[0]["messages"][:n]}]  # type: ignore[index]
+    else:
+        part = made[: data.draw(st.integers(3, len(made)))]
+    fork = SESSIONS[format](_drawn([(*story, ("more", ("grep",), 0))], "unique")[0])
+    files = data.draw(st.permutations([lines(part), lines(made), lines(fork)]))
+    with TemporaryDirectory() as folder:
+        totals, _ = _imported(Path(folder), [[one] for one in files])
+    assert totals.runs == len(story) + 1
+
+
+@pytest.mark.parametrize("format", RECORDS)
+@settings(max_examples=8)
+@given(tools=st.lists(st.lists(st.sampled_from(("read", "bash")), max_size=2), min_size=1, max_size=4))
+def test_equal_records_stay_as_many_as_they_are(format: str, tools: list[list[str]]) -> None:
+    records = [RECORDS[format](0, one) for one in tools]
+    content = lines(records) if format == "openai-chat" else json.dumps(records).encode()
+    with TemporaryDirectory() as folder:
+        totals, _ = _imported(Path(folder), [[content]])
+    assert totals == Totals(len(tools), sum(map(len, tools)), 0)
