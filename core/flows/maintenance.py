@@ -40,6 +40,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an upgrade; ``before`` None = the database was empty.
 
     ``servers`` holds the tables of a distributed database; this upgrade moved ``tables_distributed`` of them.
+    ``covered_from`` is the head by learner from which on the chain covers facts that it did not cover before.
     """
 
     database: str
@@ -47,6 +48,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     tables_distributed: int = 0
     servers: tuple[str, ...] = ()
+    covered_from: dict[str, str] = {}
 
 
 class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +116,7 @@ def upgrade(location: Located, *, distribute: bool = False) -> UpgradeAnswer:
         after=done.after,
         tables_distributed=0 if spread is None else spread.n_moved,
         servers=() if spread is None else spread.servers,
+        covered_from={one.learner: one.head for one in done.covered if one.head is not None},
     )
 
 

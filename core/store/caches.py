@@ -385,7 +385,8 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
 
 def refresh_last(txn: Transaction, arm_nos: Iterable[int]) -> None:
     """Find again when the newest counted observation of each arm's present epoch was made."""
-    if txn.segment is not None:  # that is computed when the import settles
+    if txn.segment is not None:
+        txn.is_last_due = True
         return
     numbers = sorted(set(arm_nos))
     txn.epochs.load(numbers)

@@ -2,11 +2,11 @@
 
 Each row of facts has a digest of its canonical encoding: table and values, packed. The sum of all digests, modulo
 2**512, depends on no order. A link's head is the digest of the earlier head and of the sum. So it changes with every
-fact and every earlier link. Left out are caches, states (replayed from undo acts), values that follow from others,
-and transcripts, from which nothing is computed.
+fact and every earlier link. Left out are caches, states (replayed from undo acts), and values that follow from
+others.
 
-The digests are keyed with 128 random bits of the learner. Erasing draws another key, so that no earlier sum, here or
-in a backup, allows a test of a guess of an erased text. Links never change.
+The digests are commitments: they are salted with 128 random bits of the learner, their key. Erasing draws another
+key, so that no earlier sum, here or in a backup, allows a test of a guess of an erased text. Links never change.
 
 Rewards, undos and entries of the log of one revision have one digest together: a batch has thousands of them.
 """
@@ -41,86 +41,91 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 _DESCRIPTION: Final = "said"
 """The column of what a source describes."""
-ENCODING: Final = 1
+ENCODING: Final = 2
 """The encoding of new links."""
+_FIRST: Final = {
+    "learner": "name origin created_at_ms sticky digest_key",
+    "arm": "arm_no key type declared prior_alpha_micro prior_beta_micro",
+    "run": "run_no uid import_no revision rank trace digest",
+    "provenance": f"kind no import_no revision rank trace digest {_DESCRIPTION}",
+    "observation": (
+        "observation_no uid kind arm_no run_no success_micro failure_micro pulls actor reason at_ms"
+        " import_no revision evaluation_no episode_credit_no"
+    ),
+    "adapter": "adapter_no uri name version",
+    "layer": "layer_no uid",
+    "execution": "execution_no uid adapter_no run_no session at_ms",
+    "training_pair": "execution_no layer_no layer_index digest instruction response",
+    "rubric": "rubric_no uid version content actor at_ms import_no revision",
+    "evaluation": (
+        "evaluation_no uid layer_no execution_no run_no arm_no rater model rubric blank outcome score"
+        " feedback claimed_by mover supersedes actor at_ms import_no revision"
+    ),
+    "credit": "evaluation_no arm_no weight_micro",
+    "judged_in": "evaluation_no browser named person",
+    "browser": "browser_no uid browser named actor at_ms import_no revision",
+    "choice": (
+        "choice_no uid layer_no first_no second_no chosen rater rubric feedback actor at_ms import_no"
+        " revision"
+    ),
+    "review_queue": (
+        "review_queue_no uid name asks n_reviewers blind rubric control_micro due_ms actor at_ms import_no"
+        " revision"
+    ),
+    "review_item": ("review_queue_no item_no layer_no execution_no run_no arm_no why control assigned_to"),
+    "review_aside": "review_aside_no uid queue item_no reason final actor at_ms import_no revision",
+    "environment": "environment_no name",
+    "scale": (
+        "scale_no uid environment_no step_lo step_hi lo hi threshold base gamma actor at_ms import_no"
+        " revision"
+    ),
+    "episode": "episode_no uid format environment_no split task variant model at_ms",
+    "step": (
+        "episode_no step_no kind name reward finished refused at_ms n_chars_in n_chars_out args_digest"
+        " meta_digest note extra"
+    ),
+    "step_text": "episode_no step_no digest asked answered",
+    "episode_part": "episode_no name value kind",
+    "episode_run": "episode_no run_no",
+    "episode_credit": "episode_credit_no uid episode rule reward actor at_ms import_no revision",
+    "erased": "digest at_ms",
+    "note": "note_no uid arm_no text actor at_ms import_no revision",
+    "reply": "kind no key payload answer",
+    "reset": "reset_no uid target scope actor reason n_arms at_ms import_no revision",
+    "reset_arm": "reset_no arm_no",
+    "repair": ("repair_no uid since_ms until_ms actor reason n_arms n_observations at_ms import_no revision"),
+    "retraction": "run_no arm_no observation_no repair_no referenced",
+    "setting": "setting_no name value before actor at_ms revision",
+    "import": "import_no actor summary at_ms revision",
+    "undo": "undo_no kind no actor at_ms revision",
+    "audit": "audit_no actor action act detail at_ms revision",
+    "member": ("member_no issuer subject email name invited_until_ms not_before_ms removed_ms by at_ms"),
+    "member_role": "member_no learner role",
+    "token": ("token_no digest name scopes learners member_no by at_ms expires_ms revoked_ms is_bridge"),
+    "webhook": "webhook_no url learner pages secret_from private by at_ms removed_ms",
+    "bridge_sender": "channel sender member_no by at_ms",
+    "compaction": "compaction_no revision at_ms until_ms first_ms last_ms n_runs digest sums",
+    "compacted": "uid_high uid_low compaction_no trace",
+    "compacted_import": "import_no compaction_no n_runs",
+}
 ENCODINGS: Final[Mapping[int, Mapping[str, str]]] = {
-    1: {
-        "learner": "name origin created_at_ms sticky digest_key",
-        "arm": "arm_no key type declared prior_alpha_micro prior_beta_micro",
-        "run": "run_no uid import_no revision rank trace digest",
-        "provenance": f"kind no import_no revision rank trace digest {_DESCRIPTION}",
-        "observation": (
-            "observation_no uid kind arm_no run_no success_micro failure_micro pulls actor reason at_ms"
-            " import_no revision evaluation_no episode_credit_no"
-        ),
-        "adapter": "adapter_no uri name version",
-        "layer": "layer_no uid",
-        "execution": "execution_no uid adapter_no run_no session at_ms",
-        "training_pair": "execution_no layer_no layer_index digest instruction response",
-        "rubric": "rubric_no uid version content actor at_ms import_no revision",
-        "evaluation": (
-            "evaluation_no uid layer_no execution_no run_no arm_no rater model rubric blank outcome score"
-            " feedback claimed_by mover supersedes actor at_ms import_no revision"
-        ),
-        "credit": "evaluation_no arm_no weight_micro",
-        "judged_in": "evaluation_no browser named person",
-        "browser": "browser_no uid browser named actor at_ms import_no revision",
-        "choice": (
-            "choice_no uid layer_no first_no second_no chosen rater rubric feedback actor at_ms import_no"
-            " revision"
-        ),
-        "review_queue": (
-            "review_queue_no uid name asks n_reviewers blind rubric control_micro due_ms actor at_ms import_no"
-            " revision"
-        ),
-        "review_item": (
-            "review_queue_no item_no layer_no execution_no run_no arm_no why control assigned_to"
-        ),
-        "review_aside": "review_aside_no uid queue item_no reason final actor at_ms import_no revision",
-        "environment": "environment_no name",
-        "scale": (
-            "scale_no uid environment_no step_lo step_hi lo hi threshold base gamma actor at_ms import_no"
-            " revision"
-        ),
-        "episode": "episode_no uid format environment_no split task variant model at_ms",
-        "step": (
-            "episode_no step_no kind name reward finished refused at_ms n_chars_in n_chars_out args_digest"
-            " meta_digest note extra"
-        ),
-        "step_text": "episode_no step_no digest asked answered",
-        "episode_part": "episode_no name value kind",
-        "episode_run": "episode_no run_no",
-        "episode_credit": "episode_credit_no uid episode rule reward actor at_ms import_no revision",
-        "erased": "digest at_ms",
-        "note": "note_no uid arm_no text actor at_ms import_no revision",
-        "reply": "kind no key payload answer",
-        "reset": "reset_no uid target scope actor reason n_arms at_ms import_no revision",
-        "reset_arm": "reset_no arm_no",
-        "repair": (
-            "repair_no uid since_ms until_ms actor reason n_arms n_observations at_ms import_no revision"
-        ),
-        "retraction": "run_no arm_no observation_no repair_no referenced",
-        "setting": "setting_no name value before actor at_ms revision",
-        "import": "import_no actor summary at_ms revision",
-        "undo": "undo_no kind no actor at_ms revision",
-        "audit": "audit_no actor action act detail at_ms revision",
-        "member": ("member_no issuer subject email name invited_until_ms not_before_ms removed_ms by at_ms"),
-        "member_role": "member_no learner role",
-        "token": ("token_no digest name scopes learners member_no by at_ms expires_ms revoked_ms is_bridge"),
-        "webhook": "webhook_no url learner pages secret_from private by at_ms removed_ms",
-        "bridge_sender": "channel sender member_no by at_ms",
-        "compaction": "compaction_no revision at_ms until_ms first_ms last_ms n_runs digest sums",
-        "compacted": "uid_high uid_low compaction_no trace",
-        "compacted_import": "import_no compaction_no n_runs",
-    }
+    1: _FIRST,
+    2: {**_FIRST, "run_text": "run_no trace messages"},
 }
 """Columns of each table that a link covers, by encoding. A new column needs a new encoding; an old one never changes.
-A new table changes no link.
+A new table changes no link, and a later encoding no digest of a table with the same columns.
 
 A run's digest is that of its content. A run with several sources has one fact per source.
 """
 TOGETHER: Final = frozenset(("observation", "undo", "audit"))
 """Tables whose rows of one revision have one digest, if no import added them."""
+
+
+@cache
+def encoding_of(table: str) -> int:
+    """Return the encoding in which a table got the columns that it has now."""
+    columns = ENCODINGS[ENCODING].get(table)
+    return min(number for number, tables in ENCODINGS.items() if tables.get(table) == columns)
 
 
 @cache
@@ -244,7 +249,7 @@ def _with_floats(row: Row, floats: Sequence[int]) -> Row:
 @lru_cache(maxsize=512)
 def _begun(key: bytes, table: str) -> blake2b:
     begun = blake2b(key=key)
-    begun.update(_ENCODE((ENCODING, table)))
+    begun.update(_ENCODE((encoding_of(table), table)))
     return begun
 
 
@@ -459,8 +464,10 @@ class Chain:
     def link(self, number: int, revision: int, at_ms: int) -> Link | None:
         """Return the link of this write, under this number; None if it changes no fact."""
         self.sum = (self.sum + self._together.close()) % _MODULUS
-        if self.sum == self._before:
-            return None
+        return None if self.sum == self._before else self.append(number, revision, at_ms)
+
+    def append(self, number: int, revision: int, at_ms: int) -> Link:
+        """Return a link over the present sum, after all others."""
         link = Link(number, ENCODING, revision, at_ms, packed(self.sum), b"")
         self.head = head_of(self.head, link)
         link = link._replace(head=self.head)

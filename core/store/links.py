@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,9 +12,9 @@ from core.records.verification import Difference
 from core.store.chain import (
     ENCODING,
     ENCODINGS,
-    KEY_BYTES,
     STATE,
     TOGETHER,
+    Chain,
     JointDigests,
     Link,
     Row,
@@ -28,7 +27,7 @@ from core.store.chain import (
     head_of,
     held_links,
     key_of,
-    packed,
+    shown_head,
     split_by_digest,
     sum_of,
     unpacked,
@@ -39,7 +38,8 @@ from core.store.tables import beyond, insert_into
 
 ADD_LINK: Final = insert_into("link", "learner_id", *Link._fields)
 _PIECE: Final = 20_000
-"""Rows that are read at a time."""
+_PIECE_OF_TEXTS: Final = 200
+"""Rows that are read at a time; a transcript has up to 100,000 characters."""
 _HAS_SOURCE: Final = (
     "NOT EXISTS (SELECT 1 FROM {0} e WHERE e.learner_id = ?1 AND e.{0}_no = t.{0}_no AND e.bare = 1"
     f" AND NOT e.{ACTIVE} AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
@@ -66,6 +66,11 @@ class _Source(NamedTuple):
     key: tuple[str, ...]
     key_at: tuple[int, ...]
 
+    @property
+    def at_once(self) -> int:
+        """The number of rows that are read at a time."""
+        return min(_PIECE, _PIECE_OF_TEXTS) if self.table == "run_text" else _PIECE
+
     def sql(self, *, goes_on: bool) -> str:
         marks = ", ".join("?" * len(self.key))
         beyond = f" AND ({', '.join(self.key)}) > ({marks})" if goes_on else ""
@@ -80,7 +85,7 @@ class _Source(NamedTuple):
 @cache
 def _sources() -> tuple[_Source, ...]:
     """Return the queries of all facts; of a run with several sources each source is a fact."""
-    tables = [name for name in ENCODINGS[ENCODING] if name != "run"]
+    tables = [name for name in ENCODINGS[ENCODING] if name not in _UNTIL]
     plain = [
         _Source(
             name,
@@ -99,7 +104,20 @@ def _sources() -> tuple[_Source, ...]:
         *plain,
         _Source("run", one, "run t", _RUNS, ("t.run_no",), (0,)),
         _Source("run", several, _OF_RUNS, _SOURCES_OF_RUNS, ("t.no", "t.import_no"), (0, 2)),
+        # The last, as an upgrade adds it to chains that have all others.
+        _Source(
+            "run_text",
+            tuple(f"t.{column}" for column in columns_of("run_text")),
+            "run_text t",
+            "t.revision <= ?",
+            ("t.run_no", "t.trace"),
+            (0, 1),
+        ),
     )
+
+
+_UNTIL: Final = frozenset(("run", "run_text"))
+"""Tables that hold rows of an import in progress, beyond the learner's revision."""
 
 
 _RUNS: Final = (
@@ -126,7 +144,7 @@ def _piece(
 
     Rows with a digest together are in one piece.
     """
-    until = [subject.revision] if source.table == "run" else []
+    until = [subject.revision] if source.table in _UNTIL else []
     rows = connection.rows(
         source.sql(goes_on=after is not None), [subject.learner_id, *until, *(after or ()), limit]
     )
@@ -162,7 +180,7 @@ def sum_of_facts(connection: Connection, subject: Subject) -> int:
     for source in _sources():
         after, is_begun = None, False
         while after is not None or not is_begun:
-            rows, after = _piece(connection, subject, source, after, _PIECE)
+            rows, after = _piece(connection, subject, source, after, source.at_once)
             total, is_begun = added(total, _sum(subject, source.table, rows)), True
     return total
 
@@ -273,20 +291,33 @@ def shown(head: bytes | None) -> str:
 
 BEGUN: Final = "begun"
 """Position of a chain of which nothing is built."""
+TRANSCRIPTS: Final = "transcripts"
+"""Position of a chain of all facts but the transcripts, which an older version left out."""
 
 
-def build(database: Database) -> None:
+class Covered(NamedTuple):
+    """A learner of which an upgrade brought all facts under the chain, and the head from which on it covers them."""
+
+    learner: str
+    head: str | None
+
+
+def build(database: Database) -> tuple[Covered, ...]:
     """Build the chains of learners that have none, piece by piece; a later call goes on after the last piece."""
     with database.reading() as connection:
-        numbers = [
-            number
-            for (number,) in connection.rows(
-                "SELECT learner_id FROM learner WHERE chain_at <> '' ORDER BY learner_id"
-            )
-        ]
-    for number in numbers:
+        learners = connection.rows(
+            "SELECT learner_id, name FROM learner WHERE chain_at <> '' ORDER BY learner_id"
+        )
+    for number, _ in learners:
         while database.write(partial(_build_on, learner_id=number)):
             pass
+    with database.reading() as connection:
+        return tuple(Covered(name, _head(connection, number)) for number, name in learners if number)
+
+
+def _head(connection: Connection, learner_id: int) -> str | None:
+    link = last_link(connection, learner_id)
+    return None if link is None else shown_head(link.link_no, link.head)
 
 
 def _build_on(connection: Connection, *, learner_id: int) -> bool:
@@ -299,30 +330,27 @@ def _build_on(connection: Connection, *, learner_id: int) -> bool:
     if row is None or not row[2]:
         return False
     name, revision, position, link_no, *columns = row
-    state = State(*columns)
-    index, after = (0, None) if position == BEGUN else msgspec.json.decode(position)
-    key = state.key or token_bytes(KEY_BYTES)
-    subject = Subject(learner_id, name, key, revision)
+    chain = Chain(State(*columns), name)
+    begins: dict[str, tuple[int, Any]] = {BEGUN: (0, None), TRANSCRIPTS: (len(_sources()) - 1, None)}
+    index, after = begins.get(position) or msgspec.json.decode(position)
+    subject = Subject(learner_id, name, chain.key, revision)
     source = _sources()[index]
-    rows, after = _piece(connection, subject, source, after, _PIECE)
-    total = added(unpacked(state.sum), _sum(subject, source.table, rows))
+    rows, after = _piece(connection, subject, source, after, source.at_once)
+    chain.move(_sum(subject, source.table, rows))
     if after is None:
         index += 1
     is_done = index == len(_sources())
-    head = None
-    if is_done and total:
-        link = Link(link_no, ENCODING, revision, 0, packed(total), b"")
-        head = head_of(None, link)
-        connection.run(ADD_LINK, [learner_id, *link._replace(head=head)])
+    if is_done and chain.sum:
+        chain.append(link_no, revision, 0)
+        connection.many(ADD_LINK, [[learner_id, *due] for due in chain.due])
+        link_no += 1
     connection.run(
-        "UPDATE learner SET chain_key = ?, chain_sum = ?, chain_head = ?, chain_at = ?, next_link_no = ?"
+        f"UPDATE learner SET {', '.join(f'{name} = ?' for name in STATE)}, chain_at = ?, next_link_no = ?"
         " WHERE learner_id = ?",
         [
-            key,
-            packed(total),
-            head,
+            *chain.state,
             "" if is_done else msgspec.json.encode((index, after)).decode(),
-            link_no + (head is not None),
+            link_no,
             learner_id,
         ],
     )

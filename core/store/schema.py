@@ -20,7 +20,7 @@ from core.records.learner import INSTALLATION
 from core.settings import Located, Server
 from core.store import text_index
 from core.store.engine import Connection, Database, Distribution
-from core.store.links import build
+from core.store.links import Covered, build
 from core.store.tables import metadata
 from core.store.views import create, drop
 
@@ -69,17 +69,21 @@ def upgrade(database: Database, *, distribute: bool = False) -> Upgraded:
         elif version != HEAD:
             migrate(database)
         distribution = database.distribute() if distribute else None
-    build(database)
+    covered = build(database)
     text_index.build_index(database)
-    return Upgraded(version, HEAD, distribution)
+    return Upgraded(version, HEAD, distribution, covered)
 
 
 class Upgraded(NamedTuple):
-    """The schema before (None = an empty database) and after; the distribution of the tables, if requested."""
+    """The schema before (None = an empty database) and after; the distribution of the tables, if requested.
+
+    ``covered`` are learners whose chain covers more facts since.
+    """
 
     before: str | None
     after: str
     distribution: Distribution | None = None
+    covered: tuple[Covered, ...] = ()
 
 
 def _is_there(location: Located) -> bool:

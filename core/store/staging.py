@@ -82,7 +82,8 @@ class Stage:
 
     ``inventories`` are keyed by the id of an object that is held with them, as in `Transaction.inventory`.
     ``has_texts``: some run has texts to store. ``known_with_texts`` are known runs, by number, that came with texts;
-    of these ``is_filled`` had none. ``erased_again`` are rows about erased content that came again.
+    of these ``is_filled`` had none. ``erased_again`` are rows about erased content that came again. ``is_last_due``:
+    the times of the newest observations are to be found again.
 
     Each part returns a new stage and leaves the old one unchanged, so a failed part can be repeated.
     """
@@ -96,6 +97,7 @@ class Stage:
     inventories: dict[int, NumberedInventory] = field(default_factory=dict)
     newest: dict[tuple[int, int], int] = field(default_factory=dict)
     has_texts: bool = False
+    is_last_due: bool = False
     is_filled: bool = False
     known_with_texts: list[int] = field(default_factory=list)
     erased_again: list[str] = field(default_factory=list)
@@ -173,6 +175,7 @@ class Part(Transaction):
             ],
         )
         self.stage.parts += 1
+        self.stage.is_last_due |= self.is_last_due
 
     def arm_nos(self, keys: Iterable[str]) -> dict[str, int]:
         """Return numbers of those ``keys`` that exist, or will once the import settles."""
@@ -416,7 +419,7 @@ def _count_deferred(
 class Activation:
     """The act that activates the staged rows, segment by segment; raises `Spoiled` where it can't.
 
-    ``n_superseded`` counts staged runs that other writers have recorded meanwhile.
+    ``superseded`` are numbers of staged runs that other writers have recorded meanwhile.
     """
 
     def __init__(self, txn: Transaction, stage: Stage) -> None:
@@ -425,7 +428,7 @@ class Activation:
         self._stage = stage
         self._staged = txn.staged
         _ = txn.was_empty  # The answer is cached, so it must be read before rows are added here.
-        self.n_superseded = 0
+        self.superseded: list[int] = []
         txn.revision = self._staged.revision
         arms = [Arm(key=key, prior=stage.priors.get(key)) for key in stage.arms]
         self._arm_nos = list(txn.ensure_arms(arms).values())
@@ -443,12 +446,12 @@ class Activation:
 
     def finish(self) -> None:
         """End the staging of an import."""
-        if self.n_superseded:
+        if self.superseded or self._stage.is_last_due:
             refresh_last(self._txn, self._arm_nos)
         if self._stage.is_filled:
             self._txn.note_news()
         if self._stage.has_texts:
-            note_staged_texts(self._txn, self._staged.import_no, self._staged.revision)
+            note_staged_texts(self._txn, self._staged.import_no, self._staged.revision, self.superseded)
             note_texts(self._txn, self._stage.known_with_texts, self._staged.import_no)
         for row in self._stage.erased_again:
             self._txn.connection.run(REMEMBER, [self._txn.learner_id, row, self._txn.now_ms])
@@ -507,8 +510,8 @@ class Activation:
         )
         changed = recompute_runs(txn, [one.run_no for one in waiting])
         counts: dict[Counted, int] = {"new": 0, "duplicate": 0, "updated": 0}
+        self.superseded += [one.run_no for one in waiting if one.counted == "new"]
         for one in waiting:
-            self.n_superseded += one.counted == "new"
             counts[one.counted] -= 1
             if one.run_no not in changed:
                 counts["duplicate"] += 1

@@ -466,6 +466,7 @@ run_text = _clustered(
     _key("run_no"),
     _key("trace"),  # of what the version's source says
     _text("messages"),  # JSON
+    _int("revision", default=0),  # that stored it; 0: before transcripts were under the chain
 )
 
 rubric = _acts(

@@ -4,7 +4,8 @@ One port for both engines: FTS5 on SQLite, ``tsvector`` on PostgreSQL. Words are
 same ones. The index is derived: a search reads each text again before it shows it. It is complete while the setting
 ``keep_texts`` is on, and empty while it is off.
 
-A row has a key as one more word, by which it is found again: FTS5 has no other index.
+A row has a key as one more word, by which it is found again: FTS5 has no other index. On PostgreSQL it also has a
+primary key, without which Citus moves no shard while others write.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ DEFINITIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "postgresql": (
         f"CREATE TABLE {NAME} (learner_id integer NOT NULL, kind text NOT NULL, no bigint NOT NULL,"
-        " words tsvector NOT NULL)",
+        " words tsvector NOT NULL, row_id uuid NOT NULL DEFAULT gen_random_uuid(),"
+        f" CONSTRAINT pk_{NAME} PRIMARY KEY (learner_id, kind, no, row_id))",
         f"CREATE INDEX ix_{NAME}_words ON {NAME} USING gin (words)",
-        f"CREATE INDEX ix_{NAME}_no ON {NAME} (learner_id, kind, no)",
     ),
 }
 """Statements that make the index, by engine."""

@@ -296,12 +296,19 @@ def note_texts(txn: Transaction, run_nos: Sequence[int], import_no: int) -> None
     _note_all(txn, [one.number for one in _with_executions(txn, _own(txn, run_nos))], import_no)
 
 
-def note_staged_texts(txn: Transaction, import_no: int, revision: int) -> None:
-    """Activate the executions of runs that an import has staged, from a revision on."""
+def note_staged_texts(txn: Transaction, import_no: int, revision: int, superseded: Sequence[int]) -> None:
+    """Activate the executions of runs that an import has staged, from a revision on.
+
+    ``superseded`` are runs that another writer has recorded meanwhile. They may have the import's texts now.
+    """
     rows = txn.connection.rows(
         "SELECT e.execution_no FROM execution e JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.bare = 1 AND r.import_no = ? AND r.revision >= ?",
         [txn.learner_id, import_no, revision],
+    ) + txn.connection.rows_in(
+        "SELECT execution_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND bare = 1 AND run_no IN ({})",
+        [txn.learner_id],
+        superseded,
     )
     _note_all(txn, [number for (number,) in rows], import_no)
 
@@ -394,17 +401,20 @@ def sweep_texts(connection: Connection, learner_id: int) -> None:
 
 _MESSAGES: Final = msgspec.json.Decoder(tuple[Message, ...])
 _PUT_TRANSCRIPT: Final = (
-    insert_into("run_text", "learner_id", "run_no", "trace", "messages") + " ON CONFLICT DO NOTHING"
+    insert_into("run_text", "learner_id", "run_no", "trace", "messages", "revision")
+    + " ON CONFLICT DO NOTHING"
 )
 _OTHERS: Final = (
-    "DELETE FROM run_text WHERE learner_id = ?1 AND run_no IN ({}) AND NOT EXISTS (SELECT 1 FROM run r"
-    " WHERE r.learner_id = ?1 AND r.run_no = run_text.run_no AND r.trace = run_text.trace)"
+    "DELETE FROM run_text WHERE learner_id = ?1 AND revision >= ? AND revision <= ? AND run_no IN ({})"
+    " AND NOT EXISTS (SELECT 1 FROM run r WHERE r.learner_id = ?1 AND r.run_no = run_text.run_no"
+    " AND r.trace = run_text.trace)"
 )
 _UNSETTLED: Final = (
-    "DELETE FROM run_text WHERE learner_id = ?1 AND NOT EXISTS (SELECT 1 FROM run r WHERE r.learner_id = ?1"
-    " AND r.run_no = run_text.run_no AND r.trace = run_text.trace) AND NOT EXISTS (SELECT 1 FROM provenance s"
-    " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = run_text.run_no AND s.trace = run_text.trace)"
+    "DELETE FROM run_text WHERE learner_id = ?1 AND EXISTS (SELECT 1 FROM learner l WHERE l.learner_id = ?1"
+    " AND l.staged_import_no > 0 AND l.staged_revision <= run_text.revision)"
 )
+_BEYOND: Final = "DELETE FROM run_text WHERE learner_id = ? AND revision > ? AND run_no IN ({})"
+_UP_TO: Final = "DELETE FROM run_text WHERE learner_id = ? AND revision <= ? AND run_no IN ({})"
 
 
 def transcript_of(txn: Transaction, run: Run) -> str | None:
@@ -416,9 +426,15 @@ def transcript_of(txn: Transaction, run: Run) -> str | None:
 
 
 def put_transcripts(txn: Transaction, rows: Sequence[tuple[int, int, str]]) -> None:
-    """Store transcripts by run and trace. Of other versions only those of the active ones stay."""
-    txn.connection.run_in(_OTHERS, [txn.learner_id], [run_no for run_no, _, _ in rows])
-    if txn.connection.n_changed(_PUT_TRANSCRIPT, [(txn.learner_id, *row) for row in rows]):
+    """Store transcripts by run and trace. Of other versions only those of the active ones stay.
+
+    A part of an import leaves those of settled versions, and another write takes the place of a part's.
+    """
+    run_nos = [run_no for run_no, _, _ in rows]
+    _drop_staged(txn, run_nos)
+    first = 0 if txn.segment is None else txn.staged.revision
+    txn.connection.run_in(_OTHERS, [txn.learner_id, first, txn.revision], run_nos)
+    if txn.connection.n_changed(_PUT_TRANSCRIPT, [(txn.learner_id, *row, txn.revision) for row in rows]):
         txn.note_news()
         _index(txn, [run_no for run_no, _, _ in rows])
 
@@ -438,10 +454,17 @@ def drop_transcripts(facts: Facts, run_nos: Sequence[int]) -> int:
     rows = facts.connection.rows_in(
         "SELECT run_no FROM run_text WHERE learner_id = ? AND run_no IN ({})", [facts.learner_id], run_nos
     )
-    facts.connection.run_in(
-        "DELETE FROM run_text WHERE learner_id = ? AND run_no IN ({})", [facts.learner_id], run_nos
-    )
+    if isinstance(facts, Transaction):
+        _drop_staged(facts, run_nos)
+    facts.connection.run_in(_UP_TO, [facts.learner_id, facts.revision], run_nos)
     return len(rows)
+
+
+def _drop_staged(txn: Transaction, run_nos: Sequence[int]) -> None:
+    """Delete the transcripts of runs that an import in progress has stored, except in a part of it."""
+    if txn.staged.import_no and txn.segment is None:
+        with txn.chain.staging():
+            txn.connection.run_in(_BEYOND, [txn.learner_id, txn.revision], run_nos)
 
 
 # The learner as an adapter

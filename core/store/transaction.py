@@ -347,6 +347,8 @@ class Transaction:
     """Compacted runs that this write read again with other content."""
     newest: dict[tuple[int, int], int]
     """In a part of an import: time of the newest counted observation of an arm in a segment."""
+    is_last_due = False
+    """In a part of an import: known runs count again, so that these times are found again when it settles."""
 
     def __init__(
         self,
@@ -758,7 +760,7 @@ class Transaction:
         if not 0 < self.staged.revision <= self.revision:
             return
         before = tellings_from(self.plain, self.learner_id, self.staged.revision)
-        for table in ("run", "provenance"):
+        for table in ("run", "provenance", "run_text"):
             self.plain.run(
                 f"UPDATE {table} SET revision = revision + ? WHERE learner_id = ? AND revision >= ?",
                 [ROOM, self.learner_id, self.staged.revision],

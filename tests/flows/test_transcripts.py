@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.doors.python import Learner
+from core.errors import ArmscopeError, NotFound
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.erase import erase, preview_erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
+from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
 from core.flows.maintenance import backup
 from core.flows.settings import change
 from core.flows.undo import undo
+from core.formats import open_sources
 from core.records.actor import Actor
 from core.records.transcript import MAX_TRANSCRIPT_CHARS
 from core.secrecy import secrets_in
 from tests.engine import content
 from tests.flows.test_masked_texts import SECRETS
-from tests.flows.world import context_at, run_of
+from tests.flows.world import IN_PARTS, context_at, memory_folder, run_of
 from tests.formats.agents import AGENTS, CALLS, made_up
 from tests.formats.builders import Session, lines, put, reply, text, trajectory, use, user
 
@@ -214,3 +223,53 @@ def test_who_may_not_read_texts_gets_none(tmp_path: Path) -> None:
         False,
     )
     assert queries.transcript(context, "2").messages is not None
+
+
+LINES: Final = of_claude(3).splitlines(keepends=True)
+
+
+def _imported(context: Context, folder: Path, n_lines: int, meanwhile: Sequence[int | str]) -> None:
+    """Import the session so far: at once, or in parts with other acts between them, of which one may end it."""
+    files = [put(folder, b"".join(LINES[:n_lines]), f"{n_lines}.jsonl")]
+    if not meanwhile:
+        import_files(context, files)
+        return
+    acts = iter(meanwhile)
+    steps = import_in_steps(replace(context, pace=IN_PARTS), open_sources(files))
+    for _ in steps:
+        act = next(acts, None)
+        if act == "stop":
+            steps.close()
+        elif act == "erase":
+            erase(context, session="s1")
+        elif act == "undo":
+            with suppress(ArmscopeError):
+                undo(context, "import-1")
+        elif isinstance(act, int):
+            _imported(context, folder, act, ())
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(3, len(LINES)),
+            st.lists(st.integers(3, len(LINES)) | st.sampled_from(("stop", "erase", "undo")), max_size=3),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_the_chain_follows_each_transcript(imports: list[tuple[int, list[int | str]]]) -> None:
+    with TemporaryDirectory(dir=memory_folder()) as folder:
+        context = keeping(Path(folder))
+        with closing(context.store):
+            for n_lines, meanwhile in imports:
+                with suppress(NotFound):  # nothing of the session is settled
+                    _imported(context, Path(folder), n_lines, meanwhile)
+            assert queries.verify(context).clean
+            context.store.database.write(lambda one: one.run("UPDATE run_text SET messages = '[]'"))
+            with context.reading() as snapshot:
+                n_settled = snapshot.connection.rows(
+                    "SELECT count(*) FROM run_text WHERE revision <= ?", [snapshot.revision]
+                )[0][0]
+            assert queries.verify(context).clean is (n_settled == 0)

@@ -166,7 +166,7 @@ MARKS: dict[str, Marks] = {
         ),
         "changed",
     ),
-    "run_text": Marks("learner_id", "run_no trace messages"),
+    "run_text": Marks("learner_id run_no trace messages", "revision"),
     "scale": Marks(
         "learner_id scale_no uid environment_no step_lo step_hi lo hi threshold base gamma actor "
         "at_ms import_no revision standing undone"

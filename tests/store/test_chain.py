@@ -5,6 +5,7 @@ The state machines of the flows verify at their end, so they test that the sum f
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import sqlite3
@@ -40,6 +41,7 @@ from tests.engine import Cluster
 from tests.flows.test_erase import planted_world, run
 from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.store.postgres import address
+from tests.store.test_schema import SCHEMAS
 from tests.store.worlds import lines_file, run_line, told_context
 
 pytestmark = pytest.mark.of_file
@@ -295,6 +297,33 @@ def _upgrade_and_die(path: Path, n_pieces: int) -> None:
     os._exit(1)
 
 
+def test_an_upgrade_brings_transcripts_under_the_chain_as_of_one_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heads from before stay, and damage from before is still found."""
+    monkeypatch.setattr(links, "_PIECE_OF_TEXTS", 1)
+    for is_damaged in (False, True):
+        path = tmp_path / f"{is_damaged}.db"
+        path.write_bytes(gzip.decompress((SCHEMAS / "0038.db.gz").read_bytes()))
+        with closing(sqlite3.connect(path)) as driver:
+            driver.execute("INSERT INTO run_text SELECT learner_id, 1, trace, messages FROM run_text")
+            ((number, noted),) = driver.execute(
+                "SELECT next_link_no - 1, chain_head FROM learner WHERE learner_id = 1"
+            ).fetchall()
+            if is_damaged:
+                driver.execute("UPDATE reply SET payload = payload + 1")
+            driver.commit()
+        done = maintenance.upgrade(path)
+        context = context_at(path)
+        assert done.covered_from == {"default": head(context)}
+        assert links_of(context)[-1].link_no == number + 1
+        assert queries.verify(context, head=f"{number}:{noted.hex()}").clean is not is_damaged
+        assert maintenance.upgrade(path).covered_from == {}
+        if not is_damaged:
+            execute(context, "UPDATE run_text SET messages = replace(messages, '3', '4') WHERE run_no > 1")
+            assert not is_clean(context)
+
+
 def test_pieces_of_any_size_come_to_the_same_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context = told_context(tmp_path)
     with context.reading() as snapshot:
@@ -309,12 +338,22 @@ def test_pieces_of_any_size_come_to_the_same_sum(tmp_path: Path, monkeypatch: py
 def test_a_fact_has_another_digest_in_another_table_and_in_another_encoding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sums = {chain.sum_of(b"key", table, [(1, "a")]) for table in ("observation", "retraction")}
-    monkeypatch.setattr(chain, "ENCODING", chain.ENCODING + 1)
-    chain._begun.cache_clear()
-    sums.add(chain.sum_of(b"key", "observation", [(1, "a")]))
-    chain._begun.cache_clear()
-    assert len(sums) == 3
+    """A table with the same columns keeps its digests in a later encoding."""
+
+    def sums() -> list[int]:
+        chain._begun.cache_clear()
+        chain.encoding_of.cache_clear()
+        return [chain.sum_of(b"key", table, [(1, "a")]) for table in ("observation", "retraction")]
+
+    before, number = sums(), chain.ENCODING + 1
+    later = {**ENCODINGS[chain.ENCODING], "observation": "observation_no uid"}
+    with monkeypatch.context() as patched:
+        patched.setattr(chain, "ENCODINGS", {**ENCODINGS, number: later})
+        patched.setattr(chain, "ENCODING", number)
+        after = sums()
+    assert sums() == before
+    assert after[1] == before[1]
+    assert len({*before, *after}) == 3
 
 
 # Heads

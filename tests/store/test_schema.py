@@ -164,6 +164,10 @@ def test_a_schema_nobody_here_knows_is_left_as_it_is(fresh: Path) -> None:
     assert fresh.read_bytes() == before
 
 
+_CHAIN = {"chain_sum", "chain_head", "chain_held", "next_link_no"}
+"""Columns of a learner that change where an upgrade brings transcripts under the chain."""
+
+
 @pytest.mark.parametrize("old", OLD, ids=lambda old: old.name)
 def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None:
     """The first two are at the baseline: one was created there, one was upgraded to it (`schema.UPGRADES_OLDER`).
@@ -182,10 +186,11 @@ def test_an_old_database_is_upgraded_and_used(old: Path, tmp_path: Path) -> None
     assert maintenance.upgrade(path).before == version
     assert _differences(path) == []
     after = _dump(path)
-    for name in before.keys() - {"alembic_version"}:
-        both = zip(before[name], after[name], strict=True)
-        stored = [{column: later[column] for column in earlier} for earlier, later in both]
-        assert stored == before[name], f"the rows of {name} stay as they are"
+    for name in (one for one in before if one != "alembic_version" and not one.startswith(NAME)):
+        moves = _CHAIN if name == "learner" else set()
+        for earlier, later in zip(before[name], after[name], strict=name != "link"):
+            kept = {column: value for column, value in earlier.items() if column not in moves}
+            assert {column: later[column] for column in kept} == kept, f"the rows of {name} stay as they are"
     _use(context_at(path), tmp_path)
 
 
@@ -219,7 +224,7 @@ def test_an_upgrade_that_is_killed_is_done_again(part: float, tmp_path: Path) ->
     both = [_dump(one) for one in (whole, path)]
     for dump in both:
         for row in dump["learner"]:
-            row.update(chain_key=None, chain_sum=None, chain_head=None)
+            row.update(chain_key=None, chain_sum=None, chain_head=None, chain_held=None)
         dump["link"] = [row | {"sum": None, "head": None} for row in dump["link"]]
     assert both[0] == both[1]
     assert queries.verify(context_at(path)).clean

@@ -222,4 +222,8 @@ def upgrade(
             f"Its tables are distributed by learner over {number_of(len(result.servers), 'server')}"
             f" ({', '.join(result.servers)}); {moved} had to be moved."
         )
+    text += [
+        f"The chain of learner {learner} covers all its facts, transcripts too, as of link {head}."
+        for learner, head in result.covered_from.items()
+    ]
     done(line, result, lambda: say(*text))

@@ -189,7 +189,7 @@ class InParts:
         activation = self._activation
         _write_all(txn, reading, counts, import_no, lambda segment: counts.recount(activation.reach(segment)))
         activation.finish()
-        return txn.has_news or self._writer.n_new > activation.n_superseded
+        return txn.has_news or self._writer.n_new > len(activation.superseded)
 
     @property
     def import_no(self) -> int | None:

@@ -9,14 +9,18 @@ import gzip
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec.structs import replace
+
 from core.flows import maintenance, queries
 from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
+from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory
+from core.records.transcript import Message
 from core.store.schema import HEAD
 from tests.flows.world import run_of
 from tests.store.worlds import choose_in_sessions, lines_file, lively_context, tell_parts, tell_twice
@@ -27,7 +31,7 @@ FOLDER = Path(__file__).parent
 def make(target: Path) -> None:
     """A learner that has seen everything; arms with costs and labels, said directly, by imports, and taken
     back; runs chosen in sessions at two baseline rates; observations of weight below 1; evaluations, one undone; an
-    episode on a declared scale."""
+    episode on a declared scale; a run with its transcript."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         context = lively_context(folder)
@@ -49,6 +53,9 @@ def make(target: Path) -> None:
             context, "sums/1", environment="sums", name="priced", reward=0.5, finished=True, run="priced"
         )
         declare(context, "sums", hi=2)
+        change(context, "keep_texts", True)
+        words = (Message(kind="user", text="count the rows"), Message(kind="agent", text="there are 3"))
+        record(context, replace(run_of("spoken"), messages=words, prompt="count the rows"))
         assert queries.verify(context).clean
         maintenance.backup(context, folder / "copy.db")
         context.store.close()

@@ -7,15 +7,25 @@ from __future__ import annotations
 
 from alembic import op
 
-from core.store.text_index import DEFINITIONS
-
 revision = "0035"
 down_revision = "0034"
 branch_labels = None
 depends_on = None
+_DEFINITIONS = {
+    "sqlite": (
+        "CREATE VIRTUAL TABLE text_index USING fts5(learner_id UNINDEXED, kind UNINDEXED, no UNINDEXED, words,"
+        " tokenize='ascii', detail='none', columnsize=0)",
+    ),
+    "postgresql": (
+        "CREATE TABLE text_index (learner_id integer NOT NULL, kind text NOT NULL, no bigint NOT NULL,"
+        " words tsvector NOT NULL)",
+        "CREATE INDEX ix_text_index_words ON text_index USING gin (words)",
+        "CREATE INDEX ix_text_index_no ON text_index (learner_id, kind, no)",
+    ),
+}
 
 
 def upgrade() -> None:
     """Add the index, empty; texts so far are indexed afterwards, some at a time."""
-    for statement in DEFINITIONS[op.get_bind().dialect.name]:
+    for statement in _DEFINITIONS[op.get_bind().dialect.name]:
         op.execute(statement)
