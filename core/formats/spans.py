@@ -49,6 +49,7 @@ _FLAT_INPUT: Final = re.compile(
 _USERS: Final = frozenset(("user", "human"))
 _NAMING: Final = ("name", "function", "tool.name", "tool.json_schema", "json_schema", "toolSpec")
 _REPLIES: Final = frozenset(("chat", "generate_content", "text_completion"))
+_AGENT: Final = "invoke_agent"
 _NOT_REPLIES: Final = frozenset(("user", "human", "system", "developer", "tool", "function"))
 _ASKING: Final = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
 _RESULT_TYPES: Final = frozenset(("tool_result", "tool_call_response"))
@@ -103,6 +104,11 @@ class Span:
             or self.kind == "LLM"
             or _text(self.attributes.get("gen_ai.operation.name")) in _REPLIES
         )
+
+    @property
+    def is_agent(self) -> bool:
+        """Return whether the span is the work of an agent."""
+        return "AGENT" in {self.type, self.kind} or self.attributes.get("gen_ai.operation.name") == _AGENT
 
     @cached_property
     def calls_requested(self) -> list[SpanCall]:

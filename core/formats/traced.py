@@ -9,6 +9,8 @@
 - *Tools* are the model's choices. A framework's tool for the final answer (``final_result``) counts where it is
   listed among the others, and not where it is listed apart.
 
+- *Sub-agents* are agents inside the call of a tool. Their steps hold no calls of the agent, and are in the bill only.
+
 A trace with unknown tools or calls is refused with the reason: a guess would count for or against arms. So is one
 that names a tool only in the name of a span (``tool.search.wikipedia.start``), which does not show the tool's own
 name.
@@ -39,6 +41,7 @@ from core.formats.spans import (
     user_text,
 )
 from core.formats.strict import Flaw
+from core.formats.sub_agents import parted
 from core.formats.tools import inferred, inventory_of
 from core.records.bill import Spent, disjoint, heaviest, merged
 from core.records.run import Call, Inventory, Run, Usage, beyond
@@ -130,6 +133,23 @@ class Traced:
     def parents(self) -> dict[str, str | None]:
         return {step.id: step.parent for step in self.steps}
 
+    @cached_property
+    def parts(self) -> tuple[list[Step], list[Step]]:
+        """The agent's own steps, and those of agents that a tool's call started."""
+        agents = {one.id for one in self.steps if one.span.is_agent}
+        tools = {one.id for one in self.steps if tool_called(one.span) is not None} if agents else set()
+
+        def is_sub_agent(step: Step) -> bool:
+            above = [step.id, *self._around(step.id)]
+            first = next((place for place, one in enumerate(above) if one in agents), len(above))
+            return not tools.isdisjoint(above[first:])
+
+        return parted(self.steps, is_sub_agent) if tools else ([*self.steps], [])
+
+    @property
+    def own(self) -> list[Step]:
+        return self.parts[0]
+
     def run(self, format: str, supplied: Inventory | None = None, *, keeps_texts: bool = False) -> Run:
         """Return the run; raises the errors in `core.formats.strict.UNDECODABLE` where it can't be determined.
 
@@ -174,7 +194,7 @@ class Traced:
         talk.add("user", self._prompt() or "")
         executed, requested = self._executed(), self._requested()
         around = self._outer({one.id for one in self._replies()})
-        for one in self.steps:
+        for one in self.own:
             if one.span.is_reply and one.id not in around:
                 for identity, result in results_before(one.span):
                     talk.result(result, identity)
@@ -206,7 +226,7 @@ class Traced:
     def offered(self) -> Inventory | None:
         """Return each tool that a part of the trace lists, with its schema if one of them has it."""
         tools: dict[str, object] = {}
-        for one in self.steps:
+        for one in self.own:
             for name, tool in offered(one.span):
                 if isinstance(tools.get(name, ""), str):
                     tools[name] = tool
@@ -228,7 +248,7 @@ class Traced:
 
     def _executed(self) -> dict[str, SpanCall]:
         """Return the calls of tools' spans, by step; one inside another of the same tool or call is not another."""
-        tools = ((one.id, tool_called(one.span)) for one in self.steps)
+        tools = ((one.id, tool_called(one.span)) for one in self.own)
         spans = {identity: call for identity, call in tools if call is not None}
         names = {identity: call.name for identity, call in spans.items()}
         ids: set[str] = set()
@@ -265,7 +285,7 @@ class Traced:
             raise Flaw("names tools that the agent went for, but no call of them")
 
     def _replies(self) -> list[Step]:
-        return [one for one in self.steps if one.span.is_reply]
+        return [one for one in self.own if one.span.is_reply]
 
     def _failed(self) -> bool:
         """Return whether the outermost step failed; the agent may have recovered from inner failures."""
@@ -294,18 +314,18 @@ class Traced:
         models = [one.model for one in self._replies() if one.model is not None]
         return models[-1] if models else None
 
-    def _innermost(self) -> list[tuple[str | None, Tokens]]:
-        """Return model and usage of the innermost steps that have one."""
-        usages = {one.id: (one.model, one.usage) for one in self.steps if one.usage is not None}
-        outer = self._outer(usages)
-        return [used for identity, used in usages.items() if identity not in outer]
+    def _innermost(self, steps: Iterable[Step]) -> list[tuple[str | None, Tokens]]:
+        """Return model and usage of these steps, of the innermost ones that have one."""
+        outer = self._outer(one.id for one in self.steps if one.usage is not None)
+        return [(one.model, one.usage) for one in steps if one.usage is not None and one.id not in outer]
 
     def spent(self) -> tuple[Spent, ...]:
         """Return the disjoint counts by model."""
-        return merged(tokens.spent(model) for model, tokens in self._innermost())
+        own, others = ([tokens.spent(model) for model, tokens in self._innermost(one)] for one in self.parts)
+        return merged([*own, *(replace(row, owner="sub-agent") for row in others)])
 
     def usage(self) -> Usage | None:
-        return summed(tokens[:5] for _, tokens in self._innermost())
+        return summed(tokens[:5] for _, tokens in self._innermost(self.own))
 
     def duration_ms(self, ended_at_ms: int | None) -> int | None:
         known = [one.started_ms for one in self.steps if one.started_ms is not None]
