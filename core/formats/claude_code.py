@@ -12,9 +12,11 @@ not replies. Programs that write calls as lines of their own (``type: "tool"`` w
 "tool_use"``, or a ``tool_use`` beside the message) are read too.
 
 The counts of a usage are disjoint: its input contains no cached token. ``cache_creation`` splits the cache writes by
-lifetime. Older lines lack it, so five minutes are assumed. A sub-agent's responses are among the session's lines
-(``isSidechain``), in notices (``agent_progress``), or in a file of their own, ``agent-*.jsonl``. They go to the bill
-of the run whose call started it (`core.formats.sub_agents`).
+lifetime. Older lines lack it, so five minutes are assumed. ``iterations`` lists the requests of an answer: each is in
+the bill at its model, an advisor's and a compaction's too. Fast mode, service tier, region and web searches are
+billed apart. A sub-agent's responses are among the session's lines (``isSidechain``), in notices
+(``agent_progress``), or in a file of their own, ``agent-*.jsonl``. They go to the bill of the run during which they
+were given (`core.formats.sub_agents`).
 
 The inventory in full is what the session calls, or what a person supplied. Deferred tools (``deferred_tools_delta``)
 and listed skills (``skill_listing``) are there by name, from the line that lists them. A call of such a tool, or a
@@ -32,9 +34,10 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace as replace_fields
 
 from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.prompts import Parts, Prompt
+from core.formats.prompts import Parts, Prompt, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import digest_of, plain
 from core.formats.sessions import Session, lines_of, read_named
@@ -71,7 +74,7 @@ class _Written(msgspec.Struct, gc=False):
     ephemeral_1h_input_tokens: Tokens | None = None
 
 
-class _Usage(msgspec.Struct, gc=False):
+class _Counts(msgspec.Struct, gc=False):
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
     cache_read_input_tokens: Tokens | None = None
@@ -83,12 +86,7 @@ class _Usage(msgspec.Struct, gc=False):
         """The cache writes by lifetime; empty for a member of another shape."""
         return decoded(_LIFETIMES, self.cache_creation) or _NOT_SPLIT
 
-    @property
-    def parts(self) -> Parts:
-        cached, stored = self.cache_read_input_tokens or 0, self.cache_creation_input_tokens or 0
-        return self.input_tokens or 0, self.output_tokens or 0, cached, stored, 0
-
-    def spent(self, model: str | None, owner: Owner) -> Spent:
+    def row(self, model: str | None, owner: Owner) -> Spent:
         """Return the disjoint counts; cache writes without a lifetime count as five minutes."""
         split = self.split
         five, hour = split.ephemeral_5m_input_tokens or 0, split.ephemeral_1h_input_tokens or 0
@@ -104,18 +102,109 @@ class _Usage(msgspec.Struct, gc=False):
             cache_write_1h=hour,
             output=self.output_tokens or 0,
             assumed=written > hour and five + hour != written,
-        )
+        ).as_request
+
+
+class _Iteration(_Counts, gc=False):
+    """One of the requests that an answer took."""
+
+    type: str = ""
+    model: Label | None = None
+
+
+class _Usage(_Counts, gc=False):
+    iterations: msgspec.Raw = msgspec.Raw(b"")
+    server_tool_use: msgspec.Raw = msgspec.Raw(b"")
+    speed: msgspec.Raw = msgspec.Raw(b"")
+    service_tier: msgspec.Raw = msgspec.Raw(b"")
+    inference_geo: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def tier(self) -> str:
+        """The tiers that are billed apart, joined by ``+``."""
+        return "+".join(sorted({_text(self.speed), _text(self.service_tier)} - _USUAL))
+
+    @property
+    def region(self) -> str:
+        """The region of the inference, where it is billed apart."""
+        named = _text(self.inference_geo)
+        return "" if named in _ANYWHERE else named
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """The usage of an answer as its line has it, which was checked there."""
+
+    raw: bytes
+
+    @property
+    def parts(self) -> Parts:
+        """The counts of the answer's own model, as the source adds them up."""
+        usage = decoded(_USAGE, self.raw) or _NO_USAGE
+        cached, stored = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+        return usage.input_tokens or 0, usage.output_tokens or 0, cached, stored, 0
+
+    def billed(self, model: str | None, owner: Owner) -> Iterator[Spent]:
+        """Yield a row for each request: those of the answer itself, and those of other models.
+
+        The counts of the answer stand for its own requests, unless these come to more.
+        """
+        usage = decoded(_USAGE, self.raw) or _NO_USAGE
+        whole = usage.row(model, owner)
+        rows, others = [], []
+        iterations = decoded(_ITERATIONS, usage.iterations)
+        for one in iterations or ():
+            row = one.row(one.model or model, owner)
+            if one.type in _OWN:
+                rows.append(row)
+            elif one.type in _PAID:
+                others.append(row)
+            else:
+                others.append(Spent(model=row.model, owner=owner, total=row.tokens, unread=1))
+        if sum(row.tokens for row in rows) < whole.tokens:
+            rows = [whole, *(row for row in rows if row.model != model)]
+        unknown = unread(self.raw, _KNOWN) + unread(usage.server_tool_use, _SEARCHES | _FREE)
+        unknown += iterations is None and unread(usage.iterations, ())
+        searched = decoded(_SEARCHED, usage.server_tool_use) or _NO_SEARCHES
+        others.append(Spent(model=model, owner=owner, searches=searched.web_search_requests, unread=unknown))
+        for row in rows:
+            yield replace_fields(row, tier=usage.tier, region=usage.region)
+        for row in others:
+            yield replace_fields(row, region=usage.region if row.tokens else "")
+
+
+class _Searches(msgspec.Struct):
+    web_search_requests: Tokens = 0
 
 
 _NOT_SPLIT: Final = _Written()
+_NO_USAGE: Final = _Usage()
+_NO_SEARCHES: Final = _Searches()
 _LIFETIMES: Final = msgspec.json.Decoder(_Written | None)
+_USAGE: Final = msgspec.json.Decoder(_Usage | None)
+_ITERATIONS: Final = msgspec.json.Decoder(list[_Iteration] | None)
+_SEARCHED: Final = msgspec.json.Decoder(_Searches | None)
+_OWN: Final = frozenset(("message", "fallback_message"))
+"""Requests that the counts of the answer stand for, where they are of its model."""
+_PAID: Final = _OWN | {"advisor_message", "compaction"}
+_KNOWN: Final = frozenset(
+    (
+        *(name for name in _Usage.__struct_fields__),
+        *("input_tokens_details", "output_tokens_details", "cache_deleted_input_tokens"),
+    )
+)
+"""Members of a usage that are read, or are part of another one."""
+_SEARCHES: Final = frozenset(("web_search_requests",))
+_FREE: Final = frozenset(("web_fetch_requests",))
+_USUAL: Final = frozenset(("", "standard", "default", "auto"))
+_ANYWHERE: Final = frozenset(("", "global", "not_available", "unknown"))
 
 
 class _Message(msgspec.Struct, gc=False):
     content: str | list[_Block] | None = None
     id: str | None = None
     model: Label | None = None
-    usage: _Usage | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"")
     parts: msgspec.Raw = msgspec.Raw(b"")
     tool_calls: msgspec.Raw = msgspec.Raw(b"")
     function_call: msgspec.Raw = msgspec.Raw(b"")
@@ -321,7 +410,15 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         yield alone(reading.file)
 
 
-_decode: Final = lines_of(_Line, _READ)
+_line_of: Final = lines_of(_Line, _READ)
+
+
+def _decode(raw: bytes) -> _Line | None:
+    """Return a line; raise for a usage that is none."""
+    line = _line_of(raw)
+    if line is not None and line.type == "assistant" and line.message is not None and line.message.usage:
+        _USAGE.decode(line.message.usage)
+    return line
 
 
 def _identity(line: _Line, raw: bytes) -> str:
@@ -464,8 +561,8 @@ class _Session(Session[_Line]):
         if run.status == "error":
             run.status = "completed"
         self.touch(line.timestamp)
-        if message.usage is not None:
-            self.use(run, message.id or _identity(line, raw), message.model, message.usage)
+        if bytes(message.usage) not in _NOTHING:
+            self.use(run, message.id or _identity(line, raw), message.model, _Used(bytes(message.usage)))
         self._add_blocks(run, message)
         if line.tool_use:
             self._add_calls(run, line.tool_use)
@@ -540,11 +637,11 @@ class _Session(Session[_Line]):
         if line.type == "user" and not one.asked:
             texts = [block.text for block in message.blocks if block.type == "text" and block.text]
             one.asked = "\n".join(texts)
-        usage, model = message.usage, message.model
+        usage, model = decoded(_USAGE, message.usage), message.model
         # A notice without the id of its response can't be matched with the same one in a file.
         response = message.id or (None if named else _identity(line, raw))
         if line.type == "assistant" and usage is not None and model != _SYNTHETIC and response is not None:
-            spent = partial(usage.spent, model, "sub-agent")
+            spent = partial(_Used(bytes(message.usage)).billed, model, "sub-agent")
             one.add(response, Response(spent, usage.output_tokens or 0, line.timestamp, open_run))
         if line.tool_use_result:
             self._add_result(line, identity)

@@ -1,12 +1,15 @@
 """Codex CLI rollouts: JSON lines ``{timestamp, type, payload}``, one run per ``user_message`` of the person.
 
 A message of role ``user`` alone is no prompt, because instructions and the environment have it too. Calls are items
-of the response. An MCP call is named ``server.tool`` in each of its three forms. Totals of ``token_count`` add up
-over the session, so a run has the difference. A total that falls starts again. Input contains the cached tokens.
+of the response. An MCP call is named ``server.tool`` in each of its three forms. A ``token_usage_record`` has the
+usage of one response, a compaction's too, and counts once by its id. Totals of ``token_count`` add up over the
+session, so a run has the difference, without what records of the same responses count. A total that falls starts
+again. Input contains the cached tokens. A call that searches the web is a search.
 
 The file of a fork or sub-agent begins with its parent's history at new times. It ends at the first turn whose id,
-which holds its time, is not older than the session. Its totals are the base of the first run. A sub-agent's calls are
-not the agent's. Its tokens go to the bill of the run that started it, or that was open at their time.
+which holds its time, is not older than the session. Its totals are the base of the first run. Without such a history
+the last usage bounds the first difference. A sub-agent's calls are not the agent's. Its tokens go to the bill of the
+run that was open at their time.
 
 A tool that the header marks with ``deferLoading`` is there by name until a call finds it (`core.formats.by_name`).
 """
@@ -22,14 +25,16 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace as replace_fields
 
 from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.prompts import split
+from core.formats.prompts import split, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import plain, utc_ms_of
 from core.formats.sessions import Steps, read_segments
 from core.formats.strict import decoded
 from core.formats.sub_agents import Response, alone
+from core.records.bill import Spent
 from core.records.limits import Label, Millis, Tokens
 from core.records.run import Run, Status
 
@@ -54,6 +59,10 @@ _REPLAY_MS: Final = 500
 """Milliseconds after its first line in which a rollout without times in its ids may still be a replay."""
 
 
+_Split = tuple[int, int, int, int]
+"""Input with the cached tokens, those read from a cache, those written to one, and output."""
+
+
 class _Counts(msgspec.Struct):
     input_tokens: Tokens = 0
     cached_input_tokens: Tokens = 0
@@ -74,6 +83,11 @@ class _Counts(msgspec.Struct):
 
 class _Info(msgspec.Struct):
     total_token_usage: _Counts | None = None
+    last_token_usage: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Action(msgspec.Struct):
+    type: str = "search"
 
 
 class _Part(msgspec.Struct):
@@ -121,6 +135,10 @@ class _Payload(msgspec.Struct):
     invocation: _Invocation | None = None
     new_thread_id: str | None = None
     receiver_thread_id: str | None = None
+    response_id: msgspec.Raw = msgspec.Raw(b"")
+    thread_id: msgspec.Raw = msgspec.Raw(b"")
+    service_tier: msgspec.Raw = msgspec.Raw(b"")
+    usage: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def text(self) -> str:
@@ -157,6 +175,13 @@ _decode: Final = msgspec.json.Decoder(_Line).decode
 _PAYLOAD: Final = msgspec.json.Decoder(_Payload)
 _TOOLS: Final = msgspec.json.Decoder(list[_Tool])
 _CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
+_COUNTS: Final = msgspec.json.Decoder(_Counts)
+_TEXT: Final = msgspec.json.Decoder(str)
+_ACTION: Final = msgspec.json.Decoder(_Action)
+_NOTHING: Final = (0, 0, 0, 0)
+_KNOWN: Final = frozenset((*_Counts.__struct_fields__, "reasoning_output_tokens", "total_tokens"))
+"""Members of a usage that are read, or are part of another one."""
+_USUAL: Final = frozenset(("", "auto", "default", "standard"))
 _SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
 
 
@@ -222,11 +247,21 @@ class _Session(Steps[_Line]):
     is_sub_agent: bool = False
     began: str | None = None
     base: _Counts = field(default_factory=_Counts)
-    used: list[tuple[str | None, str | None, tuple[int, int, int, int]]] = field(default_factory=list)
+    is_fork: bool = False
+    has_base: bool = False
+    tier: str = ""
+    used: list[tuple[str | None, Spent]] = field(default_factory=list)
+    responses: set[str] = field(default_factory=set)
+    recorded: list[_Split] = field(default_factory=list)
+    """Usages of records since the last total that rose."""
+    alone: _Split | None = None
+    """Difference of the last total that rose without a record before it."""
     provider: str | None = None
     model: str | None = None
     turn_id: str | None = None
     n_in_turn: Counter[str] = field(default_factory=Counter)
+    early: list[Spent] = field(default_factory=list)
+    """What was spent before the first prompt."""
 
     def add(self, line: _Line, raw: bytes) -> None:  # noqa: ARG002 - the line has all of it
         one, at = line.payload or _Payload(), line.timestamp
@@ -236,11 +271,14 @@ class _Session(Steps[_Line]):
         if self.began is not None and _begins_turn(line, self.id, self.began):
             self.began = None
         if one.info is not None and one.info.total_token_usage is not None:
-            self._add_total(one.info.total_token_usage, at)
+            self._add_total(one.info.total_token_usage, one.info.last_token_usage, at)
+        elif line.type == "token_usage_record":
+            self._add_record(one, at)
         elif self.began is not None:
             return
         elif line.type == "turn_context":
             self.model = one.model or self.model
+            self.tier = decoded(_TEXT, one.service_tier) or ""
         elif line.type == "event_msg":
             self._add_event(one, at)
         elif line.type == "response_item":
@@ -265,6 +303,7 @@ class _Session(Steps[_Line]):
         if self.id is None:
             self.id, self.provider, self.parents = plain(one.id), one.model_provider, one.parents
             self.is_sub_agent = b'"subagent"' in bytes(one.source)
+            self.is_fork = one.forked_from_id is not None
             self.began = (at or "") if one.parents else None
             self._add_tools(one.dynamic_tools)
 
@@ -277,12 +316,53 @@ class _Session(Steps[_Line]):
         self.n_facts += bool(deferred)  # a reading without them is a shorter one
         self.by_name.add_tools(deferred)
 
-    def _add_total(self, total: _Counts, at: str | None) -> None:
-        counts, self.base = total.since(self.base), total
-        if self.began is None and any(counts):
-            self.used.append((at, self.model, counts))
-            if self.prompts and not self.is_sub_agent:
-                self.prompts[-1].rows.append(split(self.model, "agent", counts))
+    def _add_total(self, total: _Counts, latest: msgspec.Raw, at: str | None) -> None:
+        counts, is_first = total.since(self.base), self.is_fork and not self.has_base
+        self.base, self.has_base = total, True
+        if self.began is not None or not any(counts):
+            return
+        last = decoded(_COUNTS, latest)
+        request = None if last is None else last.since(_Counts())
+        if is_first and request is None:  # its own part of the parent's total is unknown
+            self._use(Spent(model=self.model, unread=int(not self.recorded)), at)
+            self.recorded = []
+            return
+        if is_first and request is not None:
+            counts = _least(counts, request)
+        if self.recorded:
+            counts, self.recorded, self.alone = _above(counts, self.recorded), [], None
+        else:
+            self.alone = counts
+        if any(counts):
+            row = split(self.model, "agent", counts)
+            self._use(row.as_request if counts == request else row, at)
+
+    def _add_record(self, one: _Payload, at: str | None) -> None:
+        """Add the usage of one response; a parent's in a fork is its own matter."""
+        identity = decoded(_TEXT, one.response_id)
+        is_known = identity in self.responses
+        self.responses.add(identity or "")
+        foreign = self.parents and (decoded(_TEXT, one.thread_id) or self.id) != self.id
+        if self.began is not None or foreign or (identity and is_known):
+            return
+        usage = decoded(_COUNTS, one.usage)
+        n_unread = unread(one.usage, _KNOWN) if usage is not None else 1
+        counts = _NOTHING if usage is None else usage.since(_Counts())
+        model = one.model or self.model
+        if counts == self.alone:
+            counts, self.alone = _NOTHING, None
+        elif usage is not None:
+            self.recorded.append(counts)
+        self._use(replace_fields(split(model, "agent", counts).as_request, unread=n_unread), at)
+
+    def _use(self, row: Spent, at: str | None) -> None:
+        row = replace_fields(row, tier="" if self.tier in _USUAL else self.tier)
+        if not any(row.counts):
+            return
+        self.used.append((at, row))
+        if not self.is_sub_agent:
+            (self.prompts[-1].rows if self.prompts else self.early).append(row)
+            if self.prompts:
                 self.prompts[-1].model = self.model
 
     def _add_event(self, one: _Payload, at: str | None) -> None:
@@ -305,12 +385,19 @@ class _Session(Steps[_Line]):
         n_same = self.n_in_turn[own]
         self.n_in_turn[own] += 1
         self.open(f"{own}/{n_same}" if n_same or self.turn_id is None else own, text, at)
+        self.prompts[-1].model = self.model
+        self.prompts[-1].rows, self.early = [*self.early], []
 
     def _add_item(self, one: _Payload, at: str | None) -> None:
+        self.alone = None
         if one.type in _CALLS:
             self.call(one.called, one.call_id, one.arguments or one.input or one.action, at)
+            self.prompts[-1].model = self.model or self.prompts[-1].model
+            if one.type == "web_search_call" and (decoded(_ACTION, one.action) or _Action()).type == "search":
+                self._use(Spent(model=self.model, searches=1), at)
         elif one.type == "message" and one.role == "assistant":
             self.say(one.text, at)
+            self.prompts[-1].model = self.model or self.prompts[-1].model
         elif one.type.endswith("_output"):
             self.add_output(one.call_id, one.output)
         elif one.type not in _OTHERS and self.unknown.block(one.type):
@@ -338,11 +425,32 @@ class _Session(Steps[_Line]):
 
     def _charge(self, child: _Session) -> None:
         agent = self.agents.at(child.id or "", None)
-        for place, (at, model, counts) in enumerate(child.used):
-            spent = partial(split, model, "sub-agent", counts)
-            agent.add(f"{child.id}/{place}", Response(spent, counts[-1], at, None))
+        for place, (at, row) in enumerate(child.used):
+            spent = partial(replace_fields, row, owner="sub-agent")
+            agent.add(f"{child.id}/{place}", Response(spent, row.output, at, None))
         for parent in child.parents - {self.id or ""}:
             self.agents.add_nested(child.id or "", parent)
+
+
+def _least(counts: _Split, bound: _Split) -> _Split:
+    """Return the smaller of each count.
+
+    >>> _least((105, 0, 0, 9), (5, 3, 0, 9))
+    (5, 0, 0, 9)
+    """
+    read, cached, written, output = map(min, zip(counts, bound, strict=True))
+    return read, cached, written, output
+
+
+def _above(counts: _Split, recorded: Iterable[_Split]) -> _Split:
+    """Return what a difference of totals counts beyond the records; nothing where it does not contain them.
+
+    >>> _above((30, 0, 0, 3), [(10, 0, 0, 1)]), _above((10, 0, 0, 1), [(10, 0, 0, 1), (200, 0, 0, 3)])
+    ((20, 0, 0, 2), (0, 0, 0, 0))
+    """
+    known = map(sum, zip(*recorded, strict=True))
+    read, cached, written, output = (one - other for one, other in zip(counts, known, strict=True))
+    return (read, cached, written, output) if min(read, cached, written, output) >= 0 else _NOTHING
 
 
 def _sessions_of(reading: Reading) -> Iterable[_Session]:

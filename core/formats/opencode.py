@@ -80,7 +80,7 @@ class _Tokens(msgspec.Struct):
             cache_write_5m=self.cache.write,
             output=self.output + (0 if contained else self.reasoning),
             assumed=self.cache.write > 0,
-        )
+        ).as_request
 
 
 class _Metadata(msgspec.Struct, rename={"session_id": "sessionId", "newer_id": "sessionID"}):

@@ -18,7 +18,7 @@ Without a report the inventory is the set of called tools, and texts are not hel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -63,8 +63,11 @@ class _Usage(msgspec.Struct, rename="camel"):
         parts = (self.input or 0, self.output or 0, self.cache_read or 0, self.cache_write or 0)
         return (*parts, self.total_tokens or sum(parts))
 
-    def spent(self, model: str | None, owner: Owner) -> Spent:
+    def billed(self, model: str | None, owner: Owner) -> Iterable[Spent]:
         """Return the disjoint counts; a total with another split has none."""
+        return (self._row(model, owner).as_request,)
+
+    def _row(self, model: str | None, owner: Owner) -> Spent:
         row = disjoint(*self.parts)
         if row is None:
             return Spent(model=model, owner=owner, total=self.total_tokens or 0)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from zlib import crc32
+
+import msgspec
+from msgspec.structs import replace
 
 from core.errors import InvalidInput
 from core.formats.by_name import Offer
+from core.formats.strict import decoded
 from core.records.bill import Owner, Spent, containing, merged
 from core.records.limits import MAX_TOKENS
 from core.records.run import Call, Status, Usage
@@ -25,8 +29,8 @@ class Reported(Protocol):
 
     @property
     def parts(self) -> Parts: ...
-    def spent(self, model: str | None, owner: Owner) -> Spent:
-        """Return the disjoint counts."""
+    def billed(self, model: str | None, owner: Owner) -> Iterable[Spent]:
+        """Return the disjoint counts, a row for each request and model."""
         ...
 
 
@@ -39,6 +43,7 @@ class Counts(NamedTuple):
     thoughts: int | None
     tool: int | None
     total: int | None
+    unread: int = 0
 
     @property
     def parts(self) -> Parts:
@@ -46,9 +51,9 @@ class Counts(NamedTuple):
         whole = self.total or sum(one or 0 for one in (self.input, self.output, self.thoughts, self.tool))
         return self.input or 0, self.output or 0, self.cached or 0, 0, whole
 
-    def spent(self, model: str | None, owner: Owner) -> Spent:
+    def billed(self, model: str | None, owner: Owner) -> Iterable[Spent]:
         """Return the disjoint counts: results of tools are input, thoughts are output."""
-        return containing(
+        row = containing(
             model=model,
             owner=owner,
             input=(self.input or 0) + (self.tool or 0),
@@ -56,6 +61,7 @@ class Counts(NamedTuple):
             output=(self.output or 0) + (self.thoughts or 0),
             total=self.total or 0,
         )
+        return (replace(row, unread=self.unread).as_request,)
 
 
 @dataclass(slots=True)
@@ -74,6 +80,7 @@ class Prompt:
     model: str | None = None
     n_replies: int = 0
     n_foreign: int = 0
+    began: str | float | None = None
     last_time: str | float | None = None
     last_text: str | None = None
     duration_ms: int | None = None
@@ -81,7 +88,7 @@ class Prompt:
     texts: list[str] = field(default_factory=list)
     used: dict[str, tuple[str | None, Reported]] = field(default_factory=dict)
     rows: list[Spent] = field(default_factory=list)
-    by_sub_agents: list[Callable[[], Spent]] = field(default_factory=list)
+    by_sub_agents: list[Callable[[], Spent | Iterable[Spent]]] = field(default_factory=list)
     offer: Offer | None = None
     talk: Talk = field(default_factory=Talk)
     key: int = 0
@@ -109,11 +116,38 @@ class Prompt:
         """The disjoint counts by model: the agent's, then its sub-agents', of which what no bill can have is a lower
         bound.
         """
-        own = merged((*self.rows, *(one.spent(model, "agent") for model, one in self.used.values())))
+        used = self.used.values()
+        own = merged((*self.rows, *(row for model, one in used for row in one.billed(model, "agent"))))
         try:
-            return own + merged(make() for make in self.by_sub_agents)
+            return own + merged(row for make in self.by_sub_agents for row in _each(make()))
         except InvalidInput:
             return (*own, Spent(owner="sub-agent", total=MAX_TOKENS))
+
+
+def _each(made: Spent | Iterable[Spent]) -> Iterable[Spent]:
+    return (made,) if isinstance(made, Spent) else made
+
+
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def unread(raw: bytes | msgspec.Raw, known: Collection[str]) -> int:
+    """Return how many members of a usage hold an amount, and are none of the known ones.
+
+    >>> unread(b'{"input": 1, "details": {"audio": 7}, "seats": 2, "fee": 0, "tier": "a"}', {"input"})
+    2
+    """
+    members = decoded(_MEMBERS, raw) or {}
+    return sum(_is_amount(value) for name, value in members.items() if name not in known)
+
+
+def _is_amount(value: object) -> bool:
+    """Return whether a number other than 0 is in a value of JSON."""
+    if isinstance(value, Mapping):
+        return any(map(_is_amount, value.values()))
+    if isinstance(value, list):
+        return any(map(_is_amount, value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value != 0
 
 
 def summed(parts: Iterable[Parts]) -> Usage | None:
@@ -142,7 +176,7 @@ def split(model: str | None, owner: Owner, counts: tuple[int, int, int, int]) ->
     """
     read, cached, written, output = counts
     if cached + written > read:
-        return Spent(model=model, owner=owner, total=read + output)
+        return Spent(model=model, owner=owner, total=min(read + output, MAX_TOKENS))
     return Spent(
         model=model,
         owner=owner,

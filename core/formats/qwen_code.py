@@ -184,7 +184,7 @@ class _Session(Session[_Line]):
         one.began = one.began or line.timestamp
         usage = line.usage_metadata
         if line.type == "assistant" and usage is not None:
-            spent = partial(usage.counts.spent, line.model, "sub-agent")
+            spent = partial(usage.counts.billed, line.model, "sub-agent")
             written = usage.candidates_token_count or 0
             one.add(_identity(line, raw), Response(spent, written, line.timestamp, open_run))
 

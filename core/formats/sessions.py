@@ -211,7 +211,7 @@ class Session(Order, ABC, Generic[L]):
 
     def begin(self, identity: str, request: str | None = None, at: str | float | None = None) -> Prompt:
         """Open a run, with a prompt of the person."""
-        prompt = Prompt(identity, request=request, last_time=at)
+        prompt = Prompt(identity, request=request, began=at, last_time=at)
         if request is not None:
             text = request.encode(errors="surrogatepass")
             if self.prompts:

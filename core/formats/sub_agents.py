@@ -1,15 +1,16 @@
-"""Sub-agents of a session: the tokens of their responses, and the run that each was started in.
+"""Sub-agents of a session: the tokens of their responses, and the run during which each was given.
 
 A sub-agent's calls are not the agent's, so they make no arm and no run. Its tokens belong to the bill of the run
-that started it. Its responses are found in three forms: among the session's own lines, in progress notices, and in a
-file of its own. A response in several of them counts once. Where none is found, the total that its result reports
-is a lower bound.
+during which they were spent: the latest that had begun, and none before the run that started the sub-agent. Without a
+time it is that run. Its responses are found in three forms: among the session's own lines, in progress notices, and
+in a file of its own. A response in several of them counts once. Where none is found, the total that its result
+reports is a lower bound.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -53,7 +54,7 @@ class Response(NamedTuple):
     of one response the one with more ``written`` tokens is the later one.
     """
 
-    spent: Callable[[], Spent]
+    spent: Callable[[], Spent | Iterable[Spent]]
     written: int
     at: str | float | None
     open_run: Prompt | None
@@ -146,13 +147,23 @@ class SubAgents:
                 counted.add(key)
                 run = _run_of(response, own, timeline)
                 run.by_sub_agents.append(response.spent)
-                for call in self._calls_of.get(agent, ()):
-                    if self._run_of_call.get(call) is run:
-                        self._totals.pop(call, None)
+                self._drop_totals(agent, run, timeline)
             if self.by_id[agent].responses:
                 self._totals.pop(agent, None)
         for key, total in self._totals.items():
             self._charge_total(key, total, runs)
+
+    def _drop_totals(self, agent: str, run: Prompt, timeline: _Timeline) -> None:
+        """Drop the totals of the latest call that the sub-agent worked for in this run: its responses are known."""
+        before = timeline.place(run)
+        places = {
+            call: timeline.place(known)
+            for call in self._calls_of.get(agent, ())
+            if (known := self._run_of_call.get(call)) is not None and timeline.place(known) <= before
+        }
+        for call, place in places.items():
+            if place == max(places.values()):
+                self._totals.pop(call, None)
 
     def _charge_total(self, key: str, total: int, runs: Sequence[Prompt]) -> None:
         known = self._run_of_call.get(key)
@@ -218,29 +229,31 @@ class SubAgents:
 
 
 class _Timeline:
-    """Runs of a session in order, with the latest end up to each."""
+    """Runs of a session in order, with the latest beginning up to each."""
 
     def __init__(self, runs: Sequence[Prompt]) -> None:
         self.runs = runs
-        ends = (utc_ms_of(run.last_time)[0] for run in runs)
-        self._latest_ms = list(accumulate((-1 if end is None else end for end in ends), max))
+        starts = (utc_ms_of(run.began)[0] for run in runs)
+        self._latest_ms = list(accumulate((-1 if start is None else start for start in starts), max))
+        self._places = {id(run): place for place, run in enumerate(runs)}
+
+    def place(self, run: Prompt) -> int:
+        """Return the place of a run, 0 for one of another session."""
+        return self._places.get(id(run), 0)
 
     def at(self, time: str | float | None) -> Prompt | None:
-        """Return the first run that had not ended at a time, else None."""
+        """Return the latest run that had begun at a time; None without a time, or where none had."""
         at_ms, _ = utc_ms_of(time)
-        place = len(self.runs) if at_ms is None else bisect_left(self._latest_ms, at_ms)
-        return self.runs[place] if place < len(self.runs) else None
+        place = 0 if at_ms is None else bisect_right(self._latest_ms, at_ms)
+        return self.runs[place - 1] if place and self._latest_ms[place - 1] >= 0 else None
 
 
 def _run_of(response: Response, own: Sequence[Prompt], timeline: _Timeline) -> Prompt:
-    """Return the run of a response: of those that started its sub-agent, else of all, by its line or by its time."""
-    if len(own) == 1:
-        return own[0]
-    if own:
-        if response.open_run is not None and any(run is response.open_run for run in own):
-            return response.open_run
-        return _Timeline(own).at(response.at) or own[-1]
-    return timeline.at(response.at) or response.open_run or timeline.runs[-1]
+    """Return the run of a response: by its time or its line, and none before the run that started its sub-agent."""
+    run = timeline.at(response.at) or response.open_run
+    if not own:
+        return run or timeline.runs[-1]
+    return max(own[0], run or own[0], key=timeline.place)
 
 
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)

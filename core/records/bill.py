@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Final, Literal, NamedTuple
+from fractions import Fraction
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from core.errors import InvalidInput, InvalidSetting
 from core.records.limits import (
@@ -31,6 +32,10 @@ Owner = Literal["agent", "sub-agent"]
 OWNERS: Final[tuple[Owner, ...]] = ("agent", "sub-agent")
 PARTS: Final = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 """Disjoint parts of a model's tokens, each with a price of its own."""
+CONTEXTS: Final = (0, 128_000, 200_000, 256_000, 272_000, 512_000)
+"""Sizes of a request above which providers bill it apart: a row has the largest that its requests exceed."""
+LONG: Final = 200_000
+"""Size above which a request may have another price, where the model's price names none."""
 MICRO: Final = 1_000_000
 """Millionths of a dollar in a dollar."""
 MAX_PRICE: Final = 1e9
@@ -45,6 +50,10 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     a lower bound, outside every exact sum. ``assumed``: the source does not name the lifetime of its cache writes, so
     five minutes are assumed.
 
+    Rows that providers bill apart have a ``tier`` (like ``fast``; ``+`` joins several), the ``region`` of the
+    inference, and the ``context`` that each of their requests exceeds. ``searches`` are billed by number. ``unread``
+    counts spends that the source names and armscope does not understand.
+
     >>> Spent(input=10, cache_read=100, output=5).tokens
     115
     """
@@ -58,6 +67,11 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     output: Tokens = 0
     total: Tokens = 0
     assumed: bool = False
+    tier: Label = ""
+    region: Label = ""
+    context: Tokens = 0
+    searches: Tokens = 0
+    unread: Tokens = 0
 
     def __post_init__(self) -> None:
         for value in self.counts:  # there may be millions: a look at each, and names only for what is wrong
@@ -68,14 +82,25 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             force_setattr(self, "model", text("bill.model", self.model, MAX_LABEL_CHARS))
         one_of("bill.owner", self.owner, OWNERS)
         flag("bill.assumed", self.assumed)
+        if self.tier or self.region or self.context:
+            self._check_apart()
 
     def _check_counts(self) -> None:
-        for name, value in zip((*PARTS, "total"), self.counts, strict=True):
+        for name, value in zip(_COUNTED, self.counts, strict=True):
             force_setattr(self, name, whole(f"bill.{name}", value, MAX_TOKENS))
 
+    def _check_apart(self) -> None:
+        for name in ("tier", "region"):
+            force_setattr(self, name, text(f"bill.{name}", getattr(self, name), MAX_LABEL_CHARS))
+        if self.context not in CONTEXTS:
+            raise InvalidInput(
+                f"bill.context must be one of {', '.join(map(str, CONTEXTS))}, got {shown(self.context)}.",
+                next_step="Give the largest that each request exceeds.",
+            )
+
     @property
-    def counts(self) -> tuple[int, int, int, int, int, int]:
-        """The five counts, and those of an unknown split."""
+    def counts(self) -> tuple[int, int, int, int, int, int, int, int]:
+        """The five counts, those of an unknown split, and the numbers of searches and of unread spends."""
         return (
             self.input,
             self.cache_read,
@@ -83,7 +108,14 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             self.cache_write_1h,
             self.output,
             self.total,
+            self.searches,
+            self.unread,
         )
+
+    @property
+    def is_apart(self) -> bool:
+        """True if a part of the row has a price other than that of its five counts."""
+        return bool(self.tier or self.region or self.context or self.searches or self.unread)
 
     @property
     def tokens(self) -> int:
@@ -91,19 +123,35 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h + self.output
 
     @property
-    def key(self) -> tuple[Owner, str]:
+    def key(self) -> RowKey:
         """Key of the row inside its run."""
-        return self.owner, self.model or ""
+        return self.owner, self.model or "", self.tier, self.region, self.context
+
+    @property
+    def as_request(self) -> Spent:
+        """The row of one request, with the size that it exceeds.
+
+        >>> Spent(input=1, cache_read=200_000).as_request.context, Spent(input=9).as_request.context
+        (200000, 0)
+        """
+        size = self.tokens - self.output
+        if size <= CONTEXTS[1]:
+            return self
+        return replace(self, context=max(bound for bound in CONTEXTS if bound < size))
+
+
+RowKey = tuple[Owner, str, str, str, int]
+_COUNTED: Final = (*PARTS, "total", "searches", "unread")
 
 
 def merged(rows: Iterable[Spent]) -> tuple[Spent, ...]:
-    """Return one row per owner and model, sorted; empty rows are left out.
+    """Return one row per owner, model and kind of price, sorted; empty rows are left out.
 
     >>> two = [Spent(model="m", input=1), Spent(model="m", output=2), Spent(model="n")]
     >>> merged(two) == (Spent(model="m", input=1, output=2),)
     True
     """
-    by_key: dict[tuple[Owner, str], list[Spent]] = {}
+    by_key: dict[RowKey, list[Spent]] = {}
     for row in rows:
         if any(row.counts):
             by_key.setdefault(row.key, []).append(row)
@@ -115,11 +163,10 @@ def _sum(rows: Sequence[Spent]) -> Spent:
     if len(rows) == 1:
         return first
     counts = map(sum, zip(*[row.counts for row in rows], strict=True))
-    return Spent(
-        model=first.model,
-        owner=first.owner,
+    return replace(
+        first,
         assumed=any(row.assumed for row in rows),
-        **dict(zip((*PARTS, "total"), counts, strict=True)),
+        **dict(zip(_COUNTED, counts, strict=True)),
     )
 
 
@@ -130,8 +177,11 @@ def heaviest(rows: Iterable[Spent]) -> str | None:
     >>> heaviest([Spent(model="a", input=3), own, other])
     'b'
     """
-    own = [row for row in rows if row.owner == "agent" and row.model is not None]
-    return max(own, key=lambda row: row.tokens).model if own else None
+    own: dict[str, int] = {}
+    for row in rows:
+        if row.owner == "agent" and row.model is not None:
+            own[row.model] = own.get(row.model, 0) + row.tokens
+    return max(own, key=lambda model: own[model]) if own else None
 
 
 def disjoint(
@@ -187,8 +237,55 @@ def containing(*, model: str | None, owner: Owner, input: int, cached: int, outp
     )
 
 
+Rates = tuple[int | Fraction | None, ...]
+"""Millionths of a dollar per million tokens by part; None = assumed by ratio."""
+
+
+def _check_amounts(price: Price | Apart, names: Iterable[str]) -> None:
+    for name in names:
+        _check_amount(name, getattr(price, f"{name}_micro"))
+
+
+def _check_amount(name: str, micro: int | None) -> None:
+    if micro is not None and not 0 <= micro <= MAX_PRICE_MICRO:
+        raise InvalidSetting(
+            f"The price {name} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {micro / MICRO:g}.",
+            next_step=PRICE_EXAMPLE,
+        )
+
+
+class Apart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a tier or a long context costs: a factor on the model's prices, in millionths, or prices by part.
+
+    A part without a price has the factor; without a factor it is assumed by ratio. ``above`` is the size of a
+    request, in tokens, above which the price of a long context applies.
+    """
+
+    factor_micro: int | None = None
+    input_micro: int | None = None
+    cache_read_micro: int | None = None
+    cache_write_5m_micro: int | None = None
+    cache_write_1h_micro: int | None = None
+    output_micro: int | None = None
+    above: int = LONG
+
+    def __post_init__(self) -> None:
+        _check_amounts(self, (*PARTS, "factor"))
+
+    def over(self, rates: Rates) -> Rates:
+        """Return the rates in the place of these."""
+        own = [getattr(self, f"{part}_micro") for part in PARTS]
+        factor = None if self.factor_micro is None else Fraction(self.factor_micro, MICRO)
+        scaled = [None if rate is None or factor is None else rate * factor for rate in rates]
+        return tuple(one if one is not None else rate for one, rate in zip(own, scaled, strict=True))
+
+
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Prices of one model from a time on: millionths of a dollar per million tokens; None = assumed by ratio."""
+    """Prices of one model from a time on: millionths of a dollar per million tokens; None = assumed by ratio.
+
+    ``tiers`` are those of `TIERS`, ``long`` is for requests above a size. ``region_micro`` has factors in millionths
+    by name, ``*`` for any other. ``search_micro`` is the price of one search.
+    """
 
     input_micro: int
     cache_read_micro: int | None = None
@@ -196,15 +293,26 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cache_write_1h_micro: int | None = None
     output_micro: int | None = None
     valid_from_ms: int = 0
+    tiers: dict[str, Apart] = {}
+    long: Apart | None = None
+    region_micro: dict[str, int] = {}
+    search_micro: int | None = None
+
+    @property
+    def rates(self) -> Rates:
+        """Its prices by part."""
+        return (
+            self.input_micro,
+            self.cache_read_micro,
+            self.cache_write_5m_micro,
+            self.cache_write_1h_micro,
+            self.output_micro,
+        )
 
     def __post_init__(self) -> None:
-        for part in PARTS:
-            value = getattr(self, f"{part}_micro")
-            if value is not None and not 0 <= value <= MAX_PRICE_MICRO:
-                raise InvalidSetting(
-                    f"The price {part} must be 0 to {MAX_PRICE:,.0f} per million tokens, got {value / MICRO:g}.",
-                    next_step=PRICE_EXAMPLE,
-                )
+        _check_amounts(self, (*PARTS, "search"))
+        for name, factor in self.region_micro.items():
+            _check_amount(f"region {shown(name)}", factor)
         if not 0 <= self.valid_from_ms <= LAST_MS:
             raise InvalidSetting(
                 f"valid_from must be a time from 1970 to 9999, got {self.valid_from_ms} ms.",
@@ -216,6 +324,14 @@ PRICE_EXAMPLE: Final = (
     "For example: armscope settings set prices '{\"large\": 3}', or each part apart: "
     '\'{"large": {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}}\'.'
 )
+APART_EXAMPLE: Final = (
+    "For example: armscope settings set prices "
+    '\'{"large": {"input": 3, "fast": 2, "long": {"above": 200000, "input": 6}, "region": 1.1, "search": 0.01}}\'.'
+)
+TIERS: Final = ("fast", "priority", "batch", "flex")
+"""Tiers that a price may name."""
+_DEARER: Final = frozenset(("fast", "priority"))
+"""Tiers that never cost less than the model's prices. What another tier without a price costs is not bounded."""
 ModelPrices = float | Price | tuple[Price, ...]
 """Prices of a model: its input price in dollars, its five prices, or several of these by their first day."""
 
@@ -306,25 +422,58 @@ def cache_ratios(prices: Mapping[str, ModelPrices], *, lasts_minutes: float) -> 
     return sum(reads) / len(known), sum(writes) / len(known)
 
 
-def cost(row: Spent, price: Price) -> tuple[int, bool]:
-    """Return a row's cost in twentieths of 10⁻¹² dollars, and whether a part of it is assumed.
+def cost(row: Spent, price: Price) -> tuple[int | Fraction, int]:
+    """Return a row's cost in twentieths of 10⁻¹² dollars, and its marks.
 
     >>> cost(Spent(input=2, output=1), Price(input_micro=3)), cost(Spent(input=1), Price(input_micro=3))
-    ((420, True), (60, False))
+    ((420, 1), (60, 0))
+    >>> cost(Spent(input=1, tier="fast"), Price(input_micro=3))
+    (60, 2)
     """
-    amount, assumed = 0, row.assumed and row.cache_write_5m > 0
-    for part in PARTS:
+    rates, factor, marks = price.rates, Fraction(1), 0
+    if row.is_apart or price.long is not None:
+        rates, factor, marks = _apart(row, price)
+    marks |= ESTIMATED * (row.assumed and row.cache_write_5m > 0)
+    amount: int | Fraction = 0
+    for part, rate in zip(PARTS, rates, strict=True):
         count: int = getattr(row, part)
         if not count:
             continue
-        known: int | None = getattr(price, f"{part}_micro")
-        if known is None:
+        if rate is None:
             above, below = RATIOS[part]
-            amount += count * price.input_micro * above * (_SCALE // below)
-            assumed = True
+            amount += count * (rates[0] or 0) * above * (_SCALE // below)
+            marks |= ESTIMATED
         else:
-            amount += count * known * _SCALE
-    return amount, assumed
+            amount += count * rate * _SCALE
+    if factor != 1:
+        amount *= factor
+    return amount + row.searches * (price.search_micro or 0) * MICRO * _SCALE, marks
+
+
+def _apart(row: Spent, price: Price) -> tuple[Rates, Fraction, int]:
+    """Return the prices of a row that is billed apart, the factor on them, and its marks."""
+    rates, factor = price.rates, Fraction(1)
+    above = LONG if price.long is None else price.long.above
+    is_known = not row.searches or price.search_micro is not None
+    if row.context < above:
+        upto = next((one for one in CONTEXTS if one > row.context), MAX_TOKENS)
+        is_known = is_known and (price.long is None or upto <= above)
+    elif price.long is None:
+        is_known = False
+    else:
+        rates = price.long.over(rates)
+    for tier in filter(None, row.tier.split("+")):
+        extra = price.tiers.get(tier)
+        if extra is not None:
+            rates = extra.over(rates)
+            continue
+        is_known = False
+        factor *= tier in _DEARER
+    if row.region:
+        by_region = price.region_micro.get(row.region, price.region_micro.get(ANY_REGION))
+        is_known = is_known and by_region is not None
+        factor *= 1 if by_region is None else Fraction(by_region, MICRO)
+    return rates, factor, 0 if is_known else AT_LEAST
 
 
 def bill_of(
@@ -337,27 +486,29 @@ def bill_of(
     >>> bill_of((Spent(input=1_000_000, output=10),), "m", None, {"m": 3.0})
     Bill(pico=3000150000000, marks=1)
     """
-    amount = marks = 0
+    amount: int | Fraction = 0
+    marks = 0
     for row in rows:
-        if row.total:
+        if row.total or row.unread:
             marks |= AT_LEAST
-        if not row.tokens:
+        if not row.tokens and not row.searches:
             continue
         priced = prices.get(row.model or model or "")
         price = None if priced is None else price_at(priced, at_ms)
         if price is None:
             return UNKNOWN_BILL
-        added, assumed = cost(row, price)
+        added, known = cost(row, price)
         amount += added
-        if assumed or (at_ms is None and isinstance(priced, tuple)):
+        marks |= known
+        if at_ms is None and isinstance(priced, tuple):
             marks |= ESTIMATED
     pico = _rounded(amount)
-    if pico > MAX_PICO or not any(row.tokens for row in rows):
+    if pico > MAX_PICO or not any(row.tokens or row.searches for row in rows):
         return UNKNOWN_BILL
     return Bill(pico, marks)
 
 
-def _rounded(amount: int) -> int:
+def _rounded(amount: int | Fraction) -> int:
     """Return an amount without its twentieths, rounded half to even.
 
     >>> _rounded(30), _rounded(50), _rounded(51)
@@ -368,10 +519,10 @@ def _rounded(amount: int) -> int:
 
 
 def checked_rows(rows: tuple[Spent, ...], where: str) -> None:
-    """Refuse a bill with two rows of one owner and model."""
+    """Refuse a bill with two rows of one owner, model and kind of price."""
     keys = [row.key for row in rows]
     if len(set(keys)) != len(keys):
-        owner, model = next(key for key in keys if keys.count(key) > 1)
+        owner, model, *_ = next(key for key in keys if keys.count(key) > 1)
         raise InvalidInput(
             f"A bill must name a model once for each owner, got {model!r} of the {owner} twice{where}.",
             next_step="Add the two rows up.",
@@ -381,9 +532,15 @@ def checked_rows(rows: tuple[Spent, ...], where: str) -> None:
 _PARTS: Final = {**{part: part for part in PARTS}, "cache_write": "cache_write_5m"}
 """Names of the parts in dollars; ``cache_write`` alone means five minutes."""
 _FROM: Final = "valid_from"
+_APART: Final = (*TIERS, "long", "region", "search")
+"""Names of what is billed apart: factors, or prices by part, of tiers and of long requests; factors of regions; the
+price of a search.
+"""
 _ALLOWED: Final = (
-    f"a number (the input price), or an object of {', '.join(PARTS)} and {_FROM}, or a list of such objects"
+    f"a number (the input price), or an object of {', '.join((*PARTS, *_APART))} and {_FROM}, or a list of such "
+    "objects"
 )
+ANY_REGION: Final = "*"
 
 
 def plain_prices(value: object) -> object:
@@ -397,19 +554,30 @@ def plain_prices(value: object) -> object:
     return {model: _of_model(str(model), price) for model, price in value.items()}
 
 
-def dollars(price: Price) -> dict[str, float | str]:
+def dollars(price: Price) -> dict[str, Any]:
     """Return a price by part, in dollars, as `plain_prices` takes it.
 
     >>> dollars(Price(input_micro=3_000_000, valid_from_ms=86_400_000))
     {'input': 3.0, 'valid_from': '1970-01-02T00:00:00+00:00'}
     """
-    parts = {part: getattr(price, f"{part}_micro") for part in PARTS}
-    written: dict[str, float | str] = {
-        part: micro / MICRO for part, micro in parts.items() if micro is not None
-    }
+    written: dict[str, Any] = _written(price)
+    for tier, extra in price.tiers.items():
+        parts = _written(extra)
+        written[tier] = parts["factor"] if parts.keys() == {"factor"} else parts
+    if price.long is not None:
+        written["long"] = _written(price.long) | {"above": price.long.above}
+    if price.region_micro:
+        written["region"] = {name: factor / MICRO for name, factor in price.region_micro.items()}
+    if price.search_micro is not None:
+        written["search"] = price.search_micro / MICRO
     if price.valid_from_ms:
         written[_FROM] = datetime.fromtimestamp(price.valid_from_ms / 1000, UTC).isoformat()
     return written
+
+
+def _written(price: Price | Apart) -> dict[str, Any]:
+    parts = {part: getattr(price, f"{part}_micro", None) for part in (*PARTS, "factor")}
+    return {part: micro / MICRO for part, micro in parts.items() if micro is not None}
 
 
 def _of_model(model: str, price: object) -> object:
@@ -422,23 +590,61 @@ def _of_model(model: str, price: object) -> object:
     raise _refused(model, price)
 
 
-def _fields(model: str, price: Mapping[object, object]) -> dict[str, int]:
-    fields: dict[str, int] = {}
+def _fields(model: str, price: Mapping[object, object]) -> dict[str, object]:
+    fields: dict[str, object] = {}
     for name, value in price.items():
-        if name in Price.__struct_fields__ and type(value) is int:
-            field, number = str(name), value
+        if (
+            name in Price.__struct_fields__
+            and (type(value) is int or isinstance(value, Mapping))
+            and name not in _APART
+        ):
+            field, plain = str(name), value
         elif name == _FROM:
-            field, number = "valid_from_ms", _start(model, value)
-        elif name in _PARTS:
-            field, number = f"{_PARTS[str(name)]}_micro", _micro(model, str(name), value)
+            field, plain = "valid_from_ms", _start(model, value)
+        elif name in TIERS:
+            field, plain = str(name), _extra(model, str(name), value)
+        elif name == "long":
+            field, plain = "long", _extra(model, "long", value)
+        elif name == "region":
+            field, plain = "region_micro", _regions(model, value)
+        elif name in _PARTS or name == "search":
+            field, plain = f"{_PARTS.get(str(name), name)}_micro", _micro(model, str(name), value)
         else:
             raise _refused(model, {name: value})
         if field in fields:
             raise _refused(model, price)
-        fields[field] = number
+        fields[field] = plain
     if "input_micro" not in fields:
         raise _refused(model, price)
+    tiers = {tier: fields.pop(tier) for tier in TIERS if tier in fields}
+    return {**fields, "tiers": tiers} if tiers else fields
+
+
+def _extra(model: str, name: str, value: object) -> dict[str, int]:
+    """Return the price of a tier or of a long request: a factor, or an object of parts."""
+    if not isinstance(value, Mapping):
+        return {"factor_micro": _micro(model, name, value)}
+    allowed = {**_PARTS, "factor": "factor"}
+    fields: dict[str, int] = {}
+    for part, one in value.items():
+        if name == "long" and part == "above" and type(one) is int and 0 < one <= MAX_TOKENS:
+            fields["above"] = one
+        elif part in Apart.__struct_fields__ and part != "above" and type(one) is int:
+            fields[str(part)] = one
+        elif part in allowed:
+            fields[f"{allowed[str(part)]}_micro"] = _micro(model, f"{name}.{part}", one)
+        else:
+            raise _refused_apart(model, name, value)
+    if not fields.keys() & {"factor_micro", "input_micro"}:
+        raise _refused_apart(model, name, value)
     return fields
+
+
+def _regions(model: str, value: object) -> dict[str, int]:
+    """Return the factors of regions; a number alone is that of any region."""
+    if not isinstance(value, Mapping):
+        return {ANY_REGION: _micro(model, "region", value)}
+    return {str(name): _micro(model, f"region.{str(name)[:60]}", one) for name, one in value.items()}
 
 
 def _micro(model: str, part: str, value: object) -> int:
@@ -467,6 +673,14 @@ def _start(model: str, value: object) -> int:
         ) from problem
     at = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
     return round(at.timestamp() * 1000)
+
+
+def _refused_apart(model: str, name: str, value: object) -> InvalidSetting:
+    return InvalidSetting(
+        f"The price {name} of {model[:60]!r} must be a factor, or an object of {', '.join(PARTS)}, factor"
+        f"{' and above' if name == 'long' else ''} that has a factor or an input, got {shown(value)}.",
+        next_step=APART_EXAMPLE,
+    )
 
 
 def _refused(model: str, value: object) -> InvalidSetting:

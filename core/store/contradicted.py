@@ -20,7 +20,7 @@ from core.store.erased import Erased
 from core.store.reads import numbered_runs
 from core.store.tables import ACTS, metadata
 from core.store.transaction import TEXTS_OF_DETAILS, Facts, Snapshot
-from core.store.version import AS_JUDGED, COLUMNS, NO_SOURCE, SPENT_COLUMNS, Version, load
+from core.store.version import APART_COLUMNS, AS_JUDGED, COLUMNS, NO_SOURCE, SPENT_COLUMNS, Version, load
 
 Rows = Mapping[int, Sequence[Row]]
 _SESSION: Final = COLUMNS.index("session")
@@ -33,6 +33,8 @@ _PARTS: Final = (
     " WHERE learner_id = ? AND run_no IN ({}) ORDER BY run_no, arm_no",
     f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent WHERE learner_id = ? AND run_no IN ({{}})"
     " ORDER BY run_no, by_sub_agent, model",
+    f"SELECT run_no, {', '.join(APART_COLUMNS)} FROM spent_apart WHERE learner_id = ? AND run_no IN ({{}})"
+    f" ORDER BY run_no, {', '.join(APART_COLUMNS[:5])}",
     "SELECT r.run_no, d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
     " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no IN ({}) ORDER BY r.run_no, d.arm_no",
     "SELECT run_no, history_key, marks FROM history WHERE learner_id = ? AND run_no IN ({})",
@@ -82,7 +84,7 @@ class StoredVersion(NamedTuple):
 
 def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
     """Yield the versions of runs, active and inactive."""
-    outcomes, evidence, decisions, spent, definitions, history = (
+    outcomes, evidence, decisions, spent, apart, definitions, history = (
         _by_run(facts, sql, run_nos) for sql in _PARTS
     )
     for run_no, uid, trace, digest, *columns in facts.connection.rows_in(_RUNS, [facts.learner_id], run_nos):
@@ -97,6 +99,7 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
             spent=_plain(spent.get(run_no, ())),
             definitions=_plain(definitions.get(run_no, ())),
             history=_plain(history.get(run_no, ())),
+            apart=_plain(apart.get(run_no, ())),
         )
         yield StoredVersion(run_no, uid, trace, digest, version)
     for run_no, digest, uid in facts.connection.rows_in(

@@ -148,6 +148,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("run.format", "run.unit", "run.provider", "run.model", "run.channel", "run.class"),
             *("run.phase", "run.status", "run.outcome", "run.inventory", "run.not_offered", "run.choice"),
             *("decision.reason", "evidence.place", "provenance.kind", "spent.model", "definition.version"),
+            *("spent_apart.model", "spent_apart.tier", "spent_apart.region"),
             *("observation.uid", "observation.kind", "adapter.uri", "adapter.name", "adapter.version"),
             *("layer.uid", "layer.label", "layer.task", "layer.type", "layer.domain", "layer.tags"),
             *("rubric.uid", "rubric.version", "evaluation.uid", "evaluation.model"),

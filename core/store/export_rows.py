@@ -15,7 +15,7 @@ from core.records.run import History, Inventory, Run, Usage
 from core.store.engine.words import ACTIVE
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Version, read_version, recorded_selection, spent_of
+from core.store.version import COLUMNS, Version, apart_of, read_version, recorded_selection, spent_of
 
 Columns = dict[str, Any]
 """Columns of a run, by name."""
@@ -111,7 +111,7 @@ class _Runs:
                 "unobserved": _unobserved(columns, outcomes),
                 "empty": columns["outcome"] == "empty",
                 "selection": recorded_selection(version, self._keys, included),
-                "bill": spent_of(version.spent),
+                "bill": spent_of(version.spent) + apart_of(version.apart),
                 "history": next((History(key=key, marks=marks) for key, marks in version.history), None),
             },
             Run,

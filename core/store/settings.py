@@ -18,7 +18,7 @@ from core.records.learner import SEEDS, LearnerSettings
 from core.store.tables import beyond
 from core.store.text_index import build_learner, clear_index
 from core.store.transaction import Facts, Transaction, rebase
-from core.store.version import SPENT_COLUMNS, TOKEN_COLUMNS, spent_of, usage_rows
+from core.store.version import APART_COLUMNS, SPENT_COLUMNS, TOKEN_COLUMNS, apart_of, spent_of, usage_rows
 
 _BILL_CHUNK: Final = 5_000
 """Runs read at a time."""
@@ -66,14 +66,18 @@ def _bills(
 
 def _spent(facts: Facts, after: int, upto: int) -> dict[int, tuple[Spent, ...]]:
     """Return the rows of the runs with numbers above ``after``."""
-    rows: dict[int, list[list[object]]] = defaultdict(list)
-    for run_no, *row in facts.connection.rows(
-        f"SELECT run_no, {', '.join(SPENT_COLUMNS)} FROM spent"
-        " WHERE learner_id = ? AND run_no > ? AND run_no <= ?",
-        [facts.learner_id, after, upto],
+    rows: dict[int, tuple[Spent, ...]] = defaultdict(tuple)
+    for table, columns, read in (
+        ("spent", SPENT_COLUMNS, spent_of),
+        ("spent_apart", APART_COLUMNS, apart_of),
     ):
-        rows[run_no].append(row)
-    return {run_no: spent_of(of_run) for run_no, of_run in rows.items()}
+        for run_no, *row in facts.connection.rows(
+            f"SELECT run_no, {', '.join(columns)} FROM {table}"
+            " WHERE learner_id = ? AND run_no > ? AND run_no <= ?",
+            [facts.learner_id, after, upto],
+        ):
+            rows[run_no] += read([row])
+    return rows
 
 
 def add_setting(txn: Transaction, name: str, value: object) -> int:

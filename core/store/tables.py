@@ -328,6 +328,23 @@ spent = _clustered(
     _int("assumed"),  # 1: the lifetime of cache writes is assumed
 )
 
+spent_apart = _clustered(
+    "spent_apart",  # tokens and searches that providers bill apart, by tier, region and size of the request
+    _bulk_learner(),
+    _key("run_no"),
+    _key("by_sub_agent"),
+    *(Column(name, Text, primary_key=True, nullable=False) for name in ("model", "tier", "region")),
+    _key("context"),  # each request exceeds so many tokens; 0: not known to be long
+    *(
+        _int(f"{part}_tokens")
+        for part in ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
+    ),
+    _int("unsplit_tokens"),
+    _int("assumed"),
+    _int("searches"),
+    _int("unread"),  # spends of a kind that is not understood
+)
+
 defined = _clustered(
     "defined",  # the set of definitions in a run's prompt; a run without a row has none on record
     _bulk_learner(),

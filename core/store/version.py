@@ -100,13 +100,16 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls(**{name: getattr(selection, name) for name in cls.__struct_fields__})
 
 
+_ApartRow = tuple[int, str, str, str, int, int, int, int, int, int, int, int, int, int]
+
+
 class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One version of a run: its columns in the order of `COLUMNS`, and its rows in the child tables.
 
     ``evidence`` holds (arm number, place, excerpt), ``decisions`` (arm number, reason, rank, token cost, draw, budget
     left), ``spent`` the rows of the bill (`core.store.tables`), ``definitions`` (arm number, version of its
-    definition), ``history`` the one row of that table. ``texts`` are in no digest, as they are stored only where a
-    setting allows it.
+    definition), ``history`` the one row of that table, ``apart`` the rows of the bill that have another price.
+    ``texts`` are in no digest, as they are stored only where a setting allows it.
     """
 
     columns: tuple[str | int | float | None, ...]
@@ -119,6 +122,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
     spent: tuple[tuple[int, str, int, int, int, int, int, int, int], ...] = ()
     definitions: tuple[tuple[int, str], ...] = ()
     history: tuple[tuple[int, bytes], ...] = ()
+    apart: tuple[_ApartRow, ...] = ()
 
     def digests(self) -> tuple[int, int]:
         """Return the digest of the source's content at any settings, and that of everything.
@@ -133,7 +137,8 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 self.costs,
                 self.evidence,
                 self.decisions,
-                *((self.spent,) if self.spent else ()),
+                *((self.spent,) if self.spent or self.apart else ()),
+                *((self.apart,) if self.apart else ()),
             )
         )
         rest = _ENCODER.encode(
@@ -146,15 +151,18 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
         trace = _digest(content)
         digest = _digest(trace.to_bytes(8, "big", signed=True) + rest)
-        return self._ordered(trace) if self.spent else trace, digest
+        return self._ordered(trace) if self.spent or self.apart else trace, digest
 
     def _ordered(self, trace: int) -> int:
         """Return the trace with the tokens of the bill in front.
 
         Of two versions of one rank the larger trace is active. So the same files in any order give the same bill: the
-        most complete one. A version without a bill loses to it, except one in 4,096.
+        most complete one, where what is billed apart counts twice. A version without a bill loses to it, except one
+        in 4,096.
         """
-        known = min(sum(sum(row[2:7]) for row in self.spent), (1 << _KNOWN_BITS) - 1)
+        tokens = sum(sum(row[2:7]) for row in self.spent)
+        apart = sum(1 + 2 * sum(row[5:10]) + row[12] + row[13] for row in self.apart)
+        known = min(tokens + apart, (1 << _KNOWN_BITS) - 1)
         rest = trace & ((1 << _REST_BITS) - 1)
         return (((1 << _FRONT_BITS) - 1) << _KNOWN_BITS | known) << _REST_BITS | rest
 
@@ -200,9 +208,10 @@ def version_of(
         evidence=tuple(sorted((numbers[ref.arm], ref.where, ref.excerpt) for ref in references)),
         decisions=() if selection is None else _decisions(selection, others | numbers),
         texts=texts,
-        spent=tuple(sorted(_spent(row) for row in run.bill)),
+        spent=tuple(sorted(_spent(row) for row in run.bill if not row.is_apart)),
         definitions=definitions,
         history=history,
+        apart=tuple(sorted(_spent_apart(row) for row in run.bill if row.is_apart)),
     )
 
 
@@ -217,6 +226,22 @@ def _spent(row: Spent) -> tuple[int, str, int, int, int, int, int, int, int]:
         row.output,
         row.total,
         int(row.assumed),
+    )
+
+
+def _spent_apart(row: Spent) -> _ApartRow:
+    plain = _spent(row)
+    return (*plain[:2], row.tier, row.region, row.context, *plain[2:], row.searches, row.unread)
+
+
+def apart_of(rows: Iterable[Sequence[Any]]) -> tuple[Spent, ...]:
+    """Return rows of the table ``spent_apart``, without their keys, as a bill's rows."""
+    return tuple(
+        msgspec.structs.replace(
+            row, tier=tier, region=region, context=context, searches=searches, unread=unread
+        )
+        for owner, model, tier, region, context, *counts, searches, unread in rows
+        for row in spent_of([(owner, model, *counts)])
     )
 
 
@@ -236,7 +261,7 @@ def spent_of(rows: Iterable[Sequence[Any]]) -> tuple[Spent, ...]:
 
 def bill_rows(version: Version) -> tuple[Spent, ...]:
     """Return the rows of a version's bill: its own, or its usage where that can be split."""
-    return spent_of(version.spent) or usage_rows(*_tokens_of(version.columns))
+    return spent_of(version.spent) + apart_of(version.apart) or usage_rows(*_tokens_of(version.columns))
 
 
 def usage_rows(
@@ -422,7 +447,7 @@ def recorded_selection(
 
 BILL: Final = ("bill_pico", "bill_marks")
 """Columns of a run's bill: a cache of its tokens and the prices of its time."""
-BESIDE: Final = ("outcome", "evidence", "decision", "spent", "defined", "history")
+BESIDE: Final = ("outcome", "evidence", "decision", "spent", "spent_apart", "defined", "history")
 """Child tables of a run's active version."""
 _OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
 _EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
@@ -437,6 +462,13 @@ SPENT_COLUMNS: Final = (
     "assumed",
 )
 _SPENT: Final = insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS)
+APART_COLUMNS: Final = (
+    *SPENT_COLUMNS[:2],
+    *("tier", "region", "context"),
+    *SPENT_COLUMNS[2:],
+    *("searches", "unread"),
+)
+_APART: Final = insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS)
 _DEFINED: Final = insert_into("defined", "learner_id", "run_no", "set_key")
 _HISTORY: Final = insert_into("history", "learner_id", "run_no", "history_key", "marks")
 _DEFINITION: Final = insert_into("definition", "learner_id", "set_key", "arm_no", "version")
@@ -464,6 +496,9 @@ def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
     history = [(learner, run_no, *row) for run_no, version in versions for row in version.history]
     if history:
         txn.connection.many(_HISTORY, history)
+    apart = [(learner, run_no, *row) for run_no, version in versions for row in version.apart]
+    if apart:
+        txn.connection.many(_APART, apart)
     _write_definitions(txn, [(run_no, version.definitions) for run_no, version in versions])
     texts = [(run_no, version.texts) for run_no, version in versions if version.texts is not None]
     if texts:
@@ -595,11 +630,12 @@ def read_version(facts: Facts, run_no: int) -> Version:
         f"SELECT arm_no, place, excerpt FROM evidence {where}",
         f"SELECT arm_no, reason, rank, token_cost, draw, budget_left FROM decision {where}",
         f"SELECT {', '.join(SPENT_COLUMNS)} FROM spent {where} ORDER BY by_sub_agent, model",
+        f"SELECT {', '.join(APART_COLUMNS)} FROM spent_apart {where} ORDER BY {', '.join(APART_COLUMNS[:5])}",
         "SELECT d.arm_no, d.version FROM defined r JOIN definition d ON d.learner_id = r.learner_id"
         " AND d.set_key = r.set_key WHERE r.learner_id = ? AND r.run_no = ? ORDER BY d.arm_no",
         f"SELECT history_key, marks FROM history {where}",
     )
-    (columns,), outcomes, evidence, decisions, spent, definitions, history = facts.together(
+    (columns,), outcomes, evidence, decisions, spent, apart, definitions, history = facts.together(
         *[partial(_rows, facts, sql, key) for sql in texts]
     )
     return msgspec.convert(
@@ -614,6 +650,7 @@ def read_version(facts: Facts, run_no: int) -> Version:
             spent,
             definitions,
             history,
+            apart,
         ),
         Version,
     )

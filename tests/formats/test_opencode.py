@@ -52,11 +52,12 @@ def finish(counts: Json) -> Json:
 def session(
     number: int, *messages: tuple[str, list[Json], Json], parent: int | None = None
 ) -> dict[str, Any]:
-    """An exported session; each message is (role, parts, further members)."""
+    """An exported session; each message is (role, parts, further members). A sub-agent works in the first run."""
     made = []
+    began = 100 * number if parent is None else 102
     for place, (role, parts, more) in enumerate(messages):
         info: Json = {"id": f"msg_{number}_{place}", "sessionID": f"ses_{number}", "role": role}
-        info["time"] = {"created": START + 1000 * (100 * number + place)}
+        info["time"] = {"created": START + 1000 * (began + place)}
         if role == "assistant":
             info |= {"modelID": "m", "providerID": "p", "parentID": f"msg_{number}_0"}
         made.append(

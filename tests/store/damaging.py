@@ -219,7 +219,18 @@ def tried(context: Context, place: Place, dice: Random) -> Tried:
     return Tried(values[-1], is_found, excuse(context, place, values[-1]) if is_found is False else None)
 
 
-_OF_RUNS = ("run", "outcome", "evidence", "decision", "spent", "defined", "history", "definition", "version")
+_OF_RUNS = (
+    "run",
+    "outcome",
+    "evidence",
+    "decision",
+    "spent",
+    "spent_apart",
+    "defined",
+    "history",
+    "definition",
+    "version",
+)
 _HIGHER = ("revision", *(f"next_{name}_no" for name in TAKEN))
 """Counters that an import which never settles may also leave too high."""
 

@@ -196,7 +196,11 @@ def do(context: Context, folder: Path) -> None:
     redo(context, undo(context, reset(context, arms=[A], target="prior").id).undone)
     repair_and_read(context, folder)
     undo(context, change(context, "k", 5).id)
-    spent = (Spent(model="small", input=5), Spent(model="large", owner="sub-agent", output=7))
+    spent = (
+        Spent(model="small", input=5),
+        Spent(model="large", owner="sub-agent", output=7),
+        Spent(model="large", tier="fast", region="us", context=200_000, input=3, searches=2, unread=1),
+    )
     record(context, replace_fields(run_of("billed", at_ms=START_MS, model="small"), bill=spent))
     defined = Inventory(kind="declared", arms=(Arm(key=A, version="1"), Arm(key=B, version="2")))
     history = History(key=5, marks=b"\x01abcdefgh")

@@ -180,6 +180,10 @@ MARKS: dict[str, Marks] = {
         "learner_id run_no by_sub_agent model input_tokens cache_read_tokens "
         "cache_write_5m_tokens cache_write_1h_tokens output_tokens unsplit_tokens assumed"
     ),
+    "spent_apart": Marks(
+        "learner_id run_no by_sub_agent model tier region context input_tokens cache_read_tokens "
+        "cache_write_5m_tokens cache_write_1h_tokens output_tokens unsplit_tokens assumed searches unread"
+    ),
     "staged_arm": Marks("learner_id arm_no", "key"),
     "staged_day": Marks(
         "learner_id",

@@ -147,7 +147,7 @@ def test_each_drawn_change_is_found_or_is_of_no_settled_act(contexts: list[Conte
 
 
 STAGED = (
-    *("run", "outcome", "evidence", "decision", "spent", "defined", "history"),
+    *("run", "outcome", "evidence", "decision", "spent", "spent_apart", "defined", "history"),
     *("staged_arm", "staged_day", "staged_hour", "staged_provenance", "staged_usage"),
 )
 

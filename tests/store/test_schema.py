@@ -343,6 +343,7 @@ _BACK_TO_0021 = (
         )
     ),
     "DROP TABLE spent",
+    "DROP TABLE spent_apart",
     "ALTER TABLE run DROP COLUMN bill_pico",
     "ALTER TABLE run DROP COLUMN bill_marks",
     "DROP TABLE hold",
