@@ -423,6 +423,13 @@ VERBS: Final = (
         flow="core.flows.settings:in_force",
     ),
     Verb(
+        name="accept_price",
+        action="settings",
+        flow="core.flows.settings:accept_price",
+        example={"model": "large-20260401"},
+        document="core.doors.documents:act",
+    ),
+    Verb(
         name="change",
         action="settings",
         flow="core.flows.settings:change",

@@ -11,6 +11,7 @@ from core.records.arm import arm_type
 from core.records.bill import Spent
 from core.records.counts import number_of
 from core.records.evidence import Where
+from core.records.model_kinds import price_words
 from core.records.observation import Observation
 from core.records.selection import Reason, Selection
 
@@ -71,16 +72,20 @@ def _by_name(story: RunStory) -> str:
 
 
 def bill(story: RunStory) -> str | None:
-    """Return what a run cost, and who used which tokens; None where the usage says as much."""
+    """Return what a run cost, who used which tokens, and what has no price; None where the usage says as much."""
     facts = story.facts
-    if not facts.bill or (facts.cost_pico is None and len(facts.bill) == 1):
+    if not facts.bill or (facts.cost_pico is None and len(facts.bill) == 1 and not facts.unpriced):
         return None
+    models = [name for name in facts.unpriced if " of " not in name]
     if facts.cost_pico is None:
-        cost = "unknown, because a model has no price"
+        no_price = models[0] if models else "a model"
+        cost = f"unknown, because {no_price} has no price"
     else:
         bound, assumed = "at least " * facts.at_least, ", estimated" * facts.estimated
         cost = f"{bound}${_dollars(facts.cost_pico)}{assumed}"
-    return " ".join((f"Cost: {cost}.", *(_used(row, facts.model) for row in facts.bill)))
+    missing = price_words(facts.unpriced, facts.price_offers)
+    used = (_used(row, facts.model) for row in facts.bill)
+    return " ".join((f"Cost: {cost}.", *used, *([missing] if missing else [])))
 
 
 def _dollars(pico: int) -> str:
@@ -101,8 +106,15 @@ def _used(row: Spent, model: str | None) -> str:
     used = [f"{number_of(row.tokens, 'token')} ({split})"] if split else []
     if row.total:
         used.append(f"at least {number_of(row.total, 'token')} of an unknown split")
+    if row.searches:
+        used.append(f"{row.searches:,} web search{'' if row.searches == 1 else 'es'}")
+    if row.unread:
+        used.append(f"{number_of(row.unread, 'spend')} that armscope does not understand")
     by = row.model or (model if row.tokens else None) or "an unknown model"
-    return f"{who} used {' and '.join(used)} with {by}."
+    how = [*row.tiers, *([f"region {row.region}"] if row.region else [])]
+    how += [f"requests above {row.context:,} tokens"] if row.context else []
+    apart = f" ({', '.join(how)})" if how else ""
+    return f"{who} used {' and '.join(used)} with {by}{apart}."
 
 
 _PARTS: Final = {

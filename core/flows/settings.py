@@ -16,6 +16,7 @@ from core.records.bill import plain_prices
 from core.records.learner import LearnerSettings
 from core.records.limits import shown
 from core.records.misfits import misfit
+from core.records.model_kinds import price_offers
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
 
@@ -57,6 +58,28 @@ def change_all(
         return [put(txn, name, value) for name, value in changes.items()]
 
     return context.write("settings", work, create=True)
+
+
+def accept_price(
+    context: Context,
+    model: Annotated[str, Meta(description="Name of the model, as runs have it.")],
+) -> SettingAnswer:
+    """Give a model the price of a model that differs only in spelling.
+
+    Raises `InvalidSetting` where no priced model is of its kind.
+    """
+
+    def work(txn: Transaction) -> SettingAnswer:
+        prices = txn.settings.prices
+        like = model if model in prices else price_offers([model], prices).get(model)
+        if like is None:
+            raise InvalidSetting(
+                f"A model must differ from a priced one only in prefix, date or suffix, got {shown(model)}.",
+                next_step="Name it in the setting prices, beside the other models.",
+            )
+        return put(txn, "prices", {**msgspec.to_builtins(prices), model: msgspec.to_builtins(prices[like])})
+
+    return context.write("settings", work)
 
 
 def _refuse_outdated(viewed: LearnerSettings, now: LearnerSettings, changes: Mapping[str, object]) -> None:

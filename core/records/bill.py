@@ -113,6 +113,11 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         )
 
     @property
+    def tiers(self) -> list[str]:
+        """The tiers that ``tier`` joins."""
+        return self.tier.split("+") if self.tier else []
+
+    @property
     def is_apart(self) -> bool:
         """True if a part of the row has a price other than that of its five counts."""
         return bool(self.tier or self.region or self.context or self.searches or self.unread)
@@ -309,6 +314,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             self.output_micro,
         )
 
+    def factor_of(self, region: str) -> Fraction | None:
+        """Return the factor of a region; None = it has no price. No region costs the price itself."""
+        if not region:
+            return Fraction(1)
+        micro = self.region_micro.get(region, self.region_micro.get(ANY_REGION))
+        return None if micro is None else Fraction(micro, MICRO)
+
     def __post_init__(self) -> None:
         _check_amounts(self, (*PARTS, "search"))
         for name, factor in self.region_micro.items():
@@ -432,7 +444,8 @@ def cost(row: Spent, price: Price) -> tuple[int | Fraction, int]:
     """
     rates, factor, marks = price.rates, Fraction(1), 0
     if row.is_apart or price.long is not None:
-        rates, factor, marks = _apart(row, price)
+        rates, factor = _apart(row, price)
+        marks = AT_LEAST * bool(missing_parts(row, price))
     marks |= ESTIMATED * (row.assumed and row.cache_write_5m > 0)
     amount: int | Fraction = 0
     for part, rate in zip(PARTS, rates, strict=True):
@@ -450,30 +463,35 @@ def cost(row: Spent, price: Price) -> tuple[int | Fraction, int]:
     return amount + row.searches * (price.search_micro or 0) * MICRO * _SCALE, marks
 
 
-def _apart(row: Spent, price: Price) -> tuple[Rates, Fraction, int]:
-    """Return the prices of a row that is billed apart, the factor on them, and its marks."""
+def _apart(row: Spent, price: Price) -> tuple[Rates, Fraction]:
+    """Return the prices of a row that is billed apart, and the factor on them; a lower bound without a price."""
     rates, factor = price.rates, Fraction(1)
-    above = LONG if price.long is None else price.long.above
-    is_known = not row.searches or price.search_micro is not None
-    if row.context < above:
-        upto = next((one for one in CONTEXTS if one > row.context), MAX_TOKENS)
-        is_known = is_known and (price.long is None or upto <= above)
-    elif price.long is None:
-        is_known = False
-    else:
+    if price.long is not None and row.context >= price.long.above:
         rates = price.long.over(rates)
-    for tier in filter(None, row.tier.split("+")):
-        extra = price.tiers.get(tier)
-        if extra is not None:
-            rates = extra.over(rates)
-            continue
-        is_known = False
-        factor *= tier in _DEARER
-    if row.region:
-        by_region = price.region_micro.get(row.region, price.region_micro.get(ANY_REGION))
-        is_known = is_known and by_region is not None
-        factor *= 1 if by_region is None else Fraction(by_region, MICRO)
-    return rates, factor, 0 if is_known else AT_LEAST
+    for tier in row.tiers:
+        if tier in price.tiers:
+            rates = price.tiers[tier].over(rates)
+        else:
+            factor *= tier in _DEARER
+    by_region = price.factor_of(row.region)
+    return rates, factor if by_region is None else factor * by_region
+
+
+def missing_parts(row: Spent, price: Price) -> list[str]:
+    """Return the parts of a row that a price does not have.
+
+    >>> missing_parts(Spent(input=9, tier="fast", region="us", searches=1), Price(input_micro=3))
+    ['fast', 'region us', 'search']
+    """
+    missing = [tier for tier in row.tiers if tier not in price.tiers]
+    if row.tokens and (price.factor_of(row.region)) is None:
+        missing.append(f"region {row.region}")
+    if row.searches and price.search_micro is None:
+        missing.append("search")
+    upto = next((one for one in CONTEXTS if one > row.context), MAX_TOKENS)
+    if row.context >= LONG if price.long is None else row.context < price.long.above < upto:
+        missing.append("long")
+    return missing
 
 
 def bill_of(

@@ -20,7 +20,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Stored facts of one run; None = unknown. ``import_no`` 0 = recorded directly.
 
     ``bill`` has the tokens by owner and model. ``cost_pico`` is their cost in 10⁻¹² dollars, by the prices of the
-    run's time. It is ``estimated`` where a price or a split is assumed, ``at_least`` where tokens have no split.
+    run's time. It is ``estimated`` where a price or a split is assumed, ``at_least`` where a spend has no price or no
+    split. ``unpriced`` names models and parts without a price, ``price_offers`` the priced models that fit them.
     """
 
     run_no: int
@@ -56,6 +57,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     cost_pico: int | None = None
     estimated: bool = False
     at_least: bool = False
+    unpriced: tuple[str, ...] = ()
+    price_offers: dict[str, str] = {}
 
 
 class RunSource(NamedTuple):

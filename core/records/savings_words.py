@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from core.records.estimate import Estimate
+from core.records.model_kinds import price_words
 from core.records.status import Money, SavingsVerdict
 
 VERDICTS: Final[Mapping[str, str]] = {
@@ -69,10 +70,14 @@ def money_rows(money: Money | None) -> list[tuple[str, str]]:
     runs = (
         f"{n_baseline:,} baseline and {n_selected:,} selected bills; {money.unbilled_runs:,} runs without one"
     )
+    missing = price_words(
+        [name or "runs without a model" for name in money.unpriced_models], money.price_offers
+    )
     return [
         ("saves money", f"{_MONEY[money.verdict, money.estimated]}"),
         ("money saved", f"{figure(shown, capped=money.headline == 'capped', what='money')}{by}"),
         ("bills", runs),
+        *([("prices", missing)] if missing else []),
     ]
 
 

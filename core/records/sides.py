@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.records.estimate import Estimate
@@ -66,7 +66,8 @@ class SideRuns:
 class ComparedSides:
     """Two sides. ``failures`` is the failed share of b less that of a, in percentage points.
 
-    ``arms`` are the first of ``n_arms``, by the difference of their means.
+    ``arms`` are the first of ``n_arms``, by the difference of their means. ``unpriced_models`` of the learner have no
+    price, and ``price_offers`` names the priced models that fit them.
     """
 
     a: SideRuns
@@ -74,3 +75,5 @@ class ComparedSides:
     failures: Estimate
     arms: tuple[ComparedArm, ...]
     n_arms: int
+    unpriced_models: tuple[str, ...] = ()
+    price_offers: dict[str, str] = field(default_factory=dict)

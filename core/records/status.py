@@ -75,8 +75,10 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     """Savings in money, by the bills of runs, in dollars; the interval is of 95 %, for one look.
 
     ``compared_runs`` are those of ``savings_percent``, which is counted as ``headline`` names. ``unbilled_runs`` have
-    no exact bill: their model has no price, or the split of their tokens is unknown. ``estimated``: a price or a
-    split is assumed. Then ``verdict`` is never ``proven``, and ``costs_more`` is a warning.
+    no exact bill: their model has no price, or the split of their tokens is unknown. ``unpriced_models`` have no
+    price, and ``price_offers`` names the priced model that differs from one only in spelling. ``estimated``: a price
+    or a split is assumed. ``at_least``: a bill is a lower bound. Then ``verdict`` is never ``proven``. With
+    ``estimated``, ``costs_more`` is a warning.
     """
 
     savings_percent: float | None
@@ -92,6 +94,8 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     uncompared_runs: int
     unbilled_runs: int
     unpriced_models: tuple[str, ...]
+    price_offers: dict[str, str] = {}
+    at_least: bool = False
 
 
 class SpoolCounts(msgspec.Struct, frozen=True, kw_only=True):

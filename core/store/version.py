@@ -19,6 +19,7 @@ from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of, disjoint
 from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
+from core.records.model_kinds import unpriced_parts
 from core.records.selection import LaterDraw, Selection
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE
@@ -272,6 +273,11 @@ def usage_rows(
         return ()
     row = disjoint(read or 0, written or 0, cached or 0, stored or 0, tokens)
     return () if row is None else (row,)
+
+
+def unpriced_of(version: Version, prices: Mapping[str, ModelPrices]) -> tuple[str, ...]:
+    """Return what of a version has no price at its time."""
+    return unpriced_parts(bill_rows(version), *_priced_by(version.columns), prices)
 
 
 def bill_in_force(version: Version, prices: Mapping[str, ModelPrices]) -> Bill:

@@ -21,6 +21,7 @@ _WHY: Final[dict[VerdictReason, str]] = {
     "declared_coin": "the random draw is declared by its source, not made here",
     "unbalanced": "the groups don't look randomly drawn",
     "estimated": "bills are estimated",
+    "at_least": "some bills are lower bounds",
     "unknown_differ": "one group has unknown tokens more often",
     "runaways_cost": "ordinary runs and runaway runs go different ways",
     "runaways_spare": "ordinary runs and runaway runs go different ways",

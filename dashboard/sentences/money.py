@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from core.flows.queries import MonthSaved
+from core.records.model_kinds import price_words
 from core.records.times import instant
 from core.statistics.savings import Estimate, MoneySaved
 from dashboard import wording
 from dashboard.wording import Markdown, Words
 
-_NAMED: Final = 3
 _MILLION: Final = 1e6
 
 
@@ -99,17 +99,15 @@ def _limits(total: Estimate, *, is_money: bool) -> Words:
 
 
 def unbilled(money: MoneySaved) -> Markdown:
-    """Return why some runs have no bill, as Markdown; empty where all have one."""
-    if not money.n_unbilled and not money.is_estimated:
-        return Words("")
+    """Return why some runs have no bill, and models without a price, as Markdown; empty where all have one."""
     words: list[Markdown] = []
     if money.n_unbilled:
-        names = [wording.literal(name) or Words("runs without a model") for name in money.unpriced[:_NAMED]]
-        more = len(money.unpriced) - len(names)
-        names += [f"{wording.count(more)} more"] if more else []
-        why = f"; without a price: {wording.listed(names)}" if names else ""
-        split = "their model has no price, or the split of their tokens is unknown"
-        words.append(f"{wording.things(money.n_unbilled, 'run')} without an exact bill: {split}{why}.")
+        split = "their model has no price, a spend has none, or the split of their tokens is unknown"
+        words.append(f"{wording.things(money.n_unbilled, 'run')} without an exact bill: {split}.")
+    if missing := price_words([name or "runs without a model" for name in money.unpriced], money.offers):
+        words.append(wording.literal(missing))
+    if money.is_at_least:
+        words.append(Words("Some bills are lower bounds, so nothing is proven in money."))
     if money.is_estimated:
         words.append(
             Words("Bills are estimated: a price is assumed by a ratio, or cache writes last five minutes.")

@@ -16,6 +16,7 @@ from core.flows.members import add_member, add_sender
 from core.flows.queues import add_queue
 from core.flows.review import next_item
 from core.flows.reward import reward
+from core.flows.settings import change
 from core.flows.tokens import create_token
 from core.flows.undo import undo
 from core.flows.webhooks import add_webhook
@@ -39,6 +40,7 @@ def example_world(folder: Path) -> Context:
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
     learn.record(context, replace(run_of(RUN, inventory=prompt, calls=["search"]), session=SESSION))
+    change(context, "prices", {"large": 3})
     reward(context, ARM, 0.5)
     undo(context, reward(context, ARM, 0.5).id)
     add_queue(context, "Week 12")

@@ -89,6 +89,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "declare": ["episodes", "declare", "sums", "--scale", "0", "2", "--threshold", "1.5"],
     "credit_episode": ["episodes", "credit", "sums/1", "--rule", "equal", "--yes"],
     "change": ["settings", "set", "baseline_rate", "0.1"],
+    "accept_price": ["settings", "accept-price", "large-20260401"],
     "erase": ["erase", "--run", "request-1", "--yes"],
     "compact": ["compact", "--keep-days", "365", "--yes"],
     "repair": [
@@ -141,6 +142,7 @@ FIELDS: Mapping[str, str] = {
     ),
     "select": "arms session budget_tokens k",
     "change": "name value",
+    "accept_price": "model",
     "reward": "arm value outcome reason run correct key create seen",
     "reward_batch": "rewards key",
     "reward_run": "run value rule outcome reason correct key",

@@ -19,6 +19,7 @@ from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
+from core.records.model_kinds import price_offers
 from core.records.transcript import texts_policy
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SETTINGS = group("settings", words="List the settings, or set one.")
 UNCHANGED = "{name} is {value} already."
 CHANGED = "{name}: {before} -> {value}."
+ACCEPTED = "{model} now has the price of {like}."
+PRICED = "{model} has a price already."
 
 
 @command("list", inside=SETTINGS, takes="settings", examples=["settings", "settings list --json"])
@@ -58,6 +61,27 @@ def set_setting(
     policy = texts_policy(str(context.store.location)) if keeps else ()
     lines = (text, *policy, *written_words(line, context, change.id))
     done(line, act_document(context, change), lambda: say(*lines))
+
+
+@command(
+    "accept-price",
+    inside=SETTINGS,
+    takes="accept_price",
+    examples=["settings accept-price MODEL"],
+)
+def accept_price(
+    line: typer.Context,
+    model: Annotated[str, typer.Argument(help=words("accept_price", "model"))],
+) -> None:
+    context = context_of(line)
+    accepted: SettingAnswer = verb("accept_price").call(context, model=model)
+    like = price_offers([model], accepted.before).get(model) if isinstance(accepted.before, dict) else None
+    text = (PRICED if like is None else ACCEPTED).format(model=model, like=like)
+    done(
+        line,
+        act_document(context, accepted),
+        lambda: say(text, *written_words(line, context, accepted.id)),
+    )
 
 
 def _setting_value(text: str) -> object:

@@ -15,6 +15,7 @@ from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.arm import MICRO
 from core.records.limits import shown
+from core.records.model_kinds import price_words
 from core.records.run_query import RunSide
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def _say(result: ComparedSides) -> None:
         ),
     ]
     say_table(("", "a", "b"), rows, numbers=(1, 2))
+    if missing := price_words(result.unpriced_models, result.price_offers):
+        say(missing)
     one = result.failures
     if one.value is not None:
         limits = (

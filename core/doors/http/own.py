@@ -888,5 +888,6 @@ ROWS: Final = (
     ),
     _act("undo", "undo"),
     _act("redo", "redo"),
+    _act("settings:accept-price", "accept_price"),
     _act("settings/{setting}", "change", "PUT", {"name": "setting"}),
 )

@@ -117,6 +117,7 @@ def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Saving
         baseline_rate=chosen.baseline_rate,
         n_arms=n_arms,
         priced=chosen.prices.keys(),
+        unpriced=reads.unpriced_models(snapshot),
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from core.flows.context import Context
 from core.records.estimate import Estimate
+from core.records.model_kinds import price_offers
 from core.records.observation import SOURCE_OF, SOURCES, Source
 from core.records.run_query import ALL_RUNS, RunSide, side_of
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns, SourceShift
@@ -67,12 +68,15 @@ def compare_sides(
         return -abs(shift), -abs(b.n_in / n_b - a.n_in / n_a), arm.key
 
     first = sorted(named, key=order)[:limit]
+    unpriced = reads.unpriced_models(snapshot)
     return ComparedSides(
         a=_side(left.runs),
         b=_side(right.runs),
         failures=_failures(left.runs, right.runs),
         arms=tuple(ComparedArm(arm=one.key, a=_arm(one, left), b=_arm(one, right)) for one in first),
         n_arms=len(named),
+        unpriced_models=unpriced,
+        price_offers=price_offers(unpriced, snapshot.settings.prices),
     )
 
 

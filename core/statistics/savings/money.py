@@ -1,19 +1,22 @@
 """Bills of runs → savings in money: the comparison of tokens, with what each run cost in place of its tokens.
 
-A bill of an unknown split, or one that is only a lower bound, takes no part. An estimated bill (assumed prices or an
-assumed split) takes part, and then nothing is proven: what selecting saves could lie in the assumption.
+A bill of an unknown split, or one that is only a lower bound, takes no part, and a lower bound withholds the proof.
+An estimated bill (assumed prices or an assumed split) takes part, and then nothing is proven: what selecting saves
+could lie in the assumption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from core.columns import UNKNOWN, SessionRuns, UsageColumns
+from core.records.bill import AT_LEAST
 from core.records.estimate import Estimate
+from core.records.model_kinds import price_offers
 from core.records.status import Money, SavingsVerdict
 from core.statistics.savings.cap import bucket_of
 from core.statistics.savings.comparison import Comparison, agreed, comparison
@@ -31,9 +34,10 @@ class MoneySaved:
 
     ``shown`` is the first figure, counted as ``headline`` names; the others are beside it, as in `Comparison`.
     ``baseline_mean`` and ``selected_mean`` are dollars a run, ``total`` the dollars that all selected runs saved.
-    ``n_unbilled`` completed runs have no exact bill: their model has no price (``unpriced`` names these models), or
-    the split of their tokens is unknown. ``is_estimated``: a price or a split is assumed. Then the verdict is never
-    ``proven``, and ``costs_more`` is a warning.
+    ``n_unbilled`` completed runs have no exact bill: their model has no price, or the split of their tokens is
+    unknown. ``unpriced`` names the models without a price, of other runs too, and ``offers`` the priced models that
+    fit them. ``is_estimated``: a price or a split is assumed. ``is_at_least``: a bill is a lower bound. Then the
+    verdict is never ``proven``. With ``is_estimated``, ``costs_more`` is a warning.
     """
 
     shown: Estimate
@@ -50,7 +54,9 @@ class MoneySaved:
     n_sessions: tuple[int, int]
     n_unbilled: int
     unpriced: tuple[str, ...]
+    offers: Mapping[str, str]
     is_estimated: bool
+    is_at_least: bool
     verdict: SavingsVerdict
     reason: VerdictReason
 
@@ -71,6 +77,8 @@ class MoneySaved:
             uncompared_runs=self.n_uncompared,
             unbilled_runs=self.n_unbilled,
             unpriced_models=self.unpriced,
+            price_offers=dict(self.offers),
+            at_least=self.is_at_least,
         )
 
     @property
@@ -80,7 +88,12 @@ class MoneySaved:
 
 
 def money_saved(
-    usage: UsageColumns, sampled: SessionRuns | None, *, priced: Collection[str], prob: float
+    usage: UsageColumns,
+    sampled: SessionRuns | None,
+    *,
+    priced: Collection[str],
+    prob: float,
+    unpriced: Collection[str] = (),
 ) -> MoneySaved | None:
     """Return the savings in money of the usage's runs, by their bills; None where no model has a price."""
     if sampled is None or not priced:
@@ -99,6 +112,10 @@ def money_saved(
     verdict, reason = overall.verdict, overall.reason
     if is_estimated and verdict in {"proven", "mixed"}:
         verdict, reason = "not_proven", "estimated"
+    is_at_least = bool(((runs.bill_marks & AT_LEAST != 0) & compared.is_completed).any())
+    if is_at_least and verdict in {"proven", "mixed"}:
+        verdict, reason = "not_proven", "at_least"
+    names = tuple(sorted({*runs.model, *unpriced} - {*priced}))
     return MoneySaved(
         shown=overall.shown,
         headline="plain" if overall.is_narrow else "capped",
@@ -113,8 +130,10 @@ def money_saved(
         n_uncompared=overall.n_uncompared,
         n_sessions=overall.n_sessions,
         n_unbilled=int((compared.is_completed & ~compared.is_known).sum()),
-        unpriced=tuple(sorted({*runs.model} - {*priced})),
+        unpriced=names,
+        offers=price_offers(names, dict.fromkeys(priced, 0.0)),
         is_estimated=is_estimated,
+        is_at_least=is_at_least,
         verdict=verdict,
         reason=reason,
     )

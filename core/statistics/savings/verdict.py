@@ -30,6 +30,7 @@ VerdictReason = Literal[
     "declared_coin",
     "unbalanced",
     "estimated",
+    "at_least",
     "unfinished_differ",
     "unknown_differ",
     "runaways_cost",

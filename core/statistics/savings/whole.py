@@ -180,6 +180,7 @@ def savings(
     baseline_rate: float,
     n_arms: int,
     priced: Collection[str] = (),
+    unpriced: Collection[str] = (),
     prob: float = 0.95,
     target_points: float = 5.0,
 ) -> Savings:
@@ -188,7 +189,8 @@ def savings(
     ``saved_percent = (baseline mean - selected mean) / baseline mean * 100``, both means at the same mix of
     strata. ``sampled`` are runs with their sessions, all or drawn at random; without them each run counts
     as a session by itself. ``baseline_rate`` is the configured one, ``n_arms`` the size of the inventory, ``priced``
-    the models that have a price: savings in money come from the bills of the sampled runs.
+    the models that have a price: savings in money come from the bills of the sampled runs. ``unpriced`` are models of
+    any run without a price, which the result names.
 
     Parameters
     ----------
@@ -202,6 +204,8 @@ def savings(
         Size of the inventory, 0 or more.
     priced : collection of str, optional
         Models that have a price.
+    unpriced : collection of str, optional
+        Models of any run that have no price.
     prob : float, optional
         Probability that intervals hold, in (0, 1).
     target_points : float, optional
@@ -240,7 +244,7 @@ def savings(
         distribution=distribution(usage, runs),
         tokens=total_saved(runs.tokens, so_far, prob=prob),
         variation=variation,
-        money=money_saved(usage, sampled, priced=priced, prob=prob),
+        money=money_saved(usage, sampled, priced=priced, prob=prob, unpriced=unpriced),
     )
 
 

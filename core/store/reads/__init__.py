@@ -80,6 +80,7 @@ from core.store.reads.usage import (
     pulls_series,
     strata,
     totals,
+    unpriced_models,
     usage_columns,
     usage_series,
 )

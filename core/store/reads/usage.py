@@ -190,6 +190,27 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
 
 
+MODELS_READ: Final = 20_000
+"""No rollup keeps the models of sub-agents: so many runs are read for them, the newest."""
+_MODELS: Final = (
+    "SELECT DISTINCT model FROM usage_day WHERE learner_id = ?1 AND tokens > 0 AND model <> ''"
+    + "".join(
+        f" UNION SELECT DISTINCT model FROM {table} WHERE learner_id = ?1 AND model <> ''"
+        f" AND run_no > (SELECT coalesce(max(run_no), 0) - {MODELS_READ} FROM run WHERE learner_id = ?1)"
+        for table in ("spent", "spent_apart")
+    )
+)
+
+
+def unpriced_models(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return models that spent tokens and have no price, sorted; nothing while no model has one."""
+    prices = snapshot.settings.prices
+    if not prices:
+        return ()
+    rows = snapshot.connection.rows(_MODELS, [snapshot.learner_id])
+    return tuple(sorted(model for (model,) in rows if model not in prices))
+
+
 _MIX: Final = (
     "SELECT {unit}, model, channel, sum(n) FROM {table} WHERE learner_id = ? AND outcome <> 'empty'"
     " AND {at} >= ? AND {at} < ? GROUP BY 1, 2, 3 HAVING sum(n) > 0"

@@ -351,6 +351,7 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "compactions": {"keep_days": 365},
         "undo": {"act_id": "reward-1"},
         "redo": {"act_id": "reward-1"},
+        "settings:accept-price": {"model": "large"},
         "k": {"value": 3},
         "reward": {"uri": "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "outcome": "success"},
         "export": {"all_adapters": True, "format": "trace_jsonl"},

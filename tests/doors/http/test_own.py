@@ -42,6 +42,7 @@ ACTS: Mapping[str, str] = {
     "credit_episode": "credits",
     "undo": "undo",
     "redo": "redo",
+    "accept_price": "settings:accept-price",
 }
 PAID: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "episodes": ("environments", {}),
