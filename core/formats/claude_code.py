@@ -147,30 +147,33 @@ class _Used:
     def billed(self, model: str | None, owner: Owner) -> Iterator[Spent]:
         """Yield a row for each request: those of the answer itself, and those of other models.
 
-        The counts of the answer stand for its own requests, unless these come to more.
+        The counts of the answer are those of its own requests, unless these come to more.
         """
         usage = decoded(_USAGE, self.raw) or _NO_USAGE
         whole = usage.row(model, owner)
-        rows, others = [], []
+        rows, others, advisors = [], [], []
         iterations = decoded(_ITERATIONS, usage.iterations)
         for one in iterations or ():
             row = one.row(one.model or model, owner)
             if one.type in _OWN:
                 rows.append(row)
-            elif one.type in _PAID:
+            elif one.type == "compaction":
                 others.append(row)
+            elif one.type == "advisor_message":
+                advisors.append(row)
             else:
-                others.append(Spent(model=row.model, owner=owner, total=row.tokens, unread=1))
+                advisors.append(Spent(model=row.model, owner=owner, total=row.tokens, unread=1))
         if sum(row.tokens for row in rows) < whole.tokens:
             rows = [whole, *(row for row in rows if row.model != model)]
+        rows += others
         unknown = unread(self.raw, _KNOWN) + unread(usage.server_tool_use, _SEARCHES | _FREE)
         unknown += iterations is None and unread(usage.iterations, ())
         searched = decoded(_SEARCHED, usage.server_tool_use) or _NO_SEARCHES
-        others.append(Spent(model=model, owner=owner, searches=searched.web_search_requests, unread=unknown))
         for row in rows:
             yield replace_fields(row, tier=usage.tier, region=usage.region)
-        for row in others:
-            yield replace_fields(row, region=usage.region if row.tokens else "")
+        for row in advisors:
+            yield replace_fields(row, region=usage.region)
+        yield Spent(model=model, owner=owner, searches=searched.web_search_requests, unread=unknown)
 
 
 class _Searches(msgspec.Struct):
@@ -185,8 +188,7 @@ _USAGE: Final = msgspec.json.Decoder(_Usage | None)
 _ITERATIONS: Final = msgspec.json.Decoder(list[_Iteration] | None)
 _SEARCHED: Final = msgspec.json.Decoder(_Searches | None)
 _OWN: Final = frozenset(("message", "fallback_message"))
-"""Requests that the counts of the answer stand for, where they are of its model."""
-_PAID: Final = _OWN | {"advisor_message", "compaction"}
+"""Requests that the counts of the answer contain, where they are of its model."""
 _KNOWN: Final = frozenset(
     (
         *(name for name in _Usage.__struct_fields__),

@@ -356,7 +356,8 @@ class _Session(Steps[_Line]):
         self._use(replace_fields(split(model, "agent", counts).as_request, unread=n_unread), at)
 
     def _use(self, row: Spent, at: str | None) -> None:
-        row = replace_fields(row, tier="" if self.tier in _USUAL else self.tier)
+        if row.tokens and self.tier not in _USUAL:
+            row = replace_fields(row, tier=self.tier)
         if not any(row.counts):
             return
         self.used.append((at, row))

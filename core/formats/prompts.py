@@ -124,8 +124,8 @@ class Prompt:
             return (*own, Spent(owner="sub-agent", total=MAX_TOKENS))
 
 
-def _each(made: Spent | Iterable[Spent]) -> Iterable[Spent]:
-    return (made,) if isinstance(made, Spent) else made
+def _each(rows: Spent | Iterable[Spent]) -> Iterable[Spent]:
+    return (rows,) if isinstance(rows, Spent) else rows
 
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, Any])

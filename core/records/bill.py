@@ -260,7 +260,7 @@ def _check_amount(name: str, micro: int | None) -> None:
 
 
 class Apart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a tier or a long context costs: a factor on the model's prices, in millionths, or prices by part.
+    """Cost of a tier or of a long context: a factor on the model's prices, in millionths, or prices by part.
 
     A part without a price has the factor; without a factor it is assumed by ratio. ``above`` is the size of a
     request, in tokens, above which the price of a long context applies.

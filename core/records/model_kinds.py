@@ -50,8 +50,8 @@ def price_offers(models: Iterable[str], prices: Mapping[str, ModelPrices]) -> di
     {'Claude-Opus-4.8': 'claude-opus-4-8'}
     """
     by_kind = {kind_of(model): model for model in sorted(sorted(prices), key=len, reverse=True)}
-    found = {model: by_kind.get(kind_of(model)) for model in models if model not in prices}
-    return {model: like for model, like in found.items() if like is not None}
+    likes = {model: by_kind.get(kind_of(model)) for model in models if model not in prices}
+    return {model: like for model, like in likes.items() if like is not None}
 
 
 def unpriced_parts(

@@ -1,0 +1,299 @@
+"""Laws of what a session spent: each planted spend is in the bill once, at its model, owner and run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.flows.settings import changed
+from core.records.bill import AT_LEAST, ModelPrices, Spent, bill_of
+from core.records.learner import LearnerSettings
+from core.records.run import Run
+from tests.formats.builders import lines, put, read, runs
+
+Json = dict[str, Any]
+MODELS = ("own-1", "own-2", "advisor-1", "child-1")
+PRICES = dict.fromkeys(MODELS, 3.0)
+
+
+class Spend(NamedTuple):
+    """A planted spend of one run. ``kind`` says who spent it, ``size`` its input and output."""
+
+    kind: str
+    model: str
+    size: tuple[int, int]
+    fast: bool = False
+    searches: int = 0
+    twice: bool = False
+    unknown: bool = False
+
+
+Planted = Sequence[Sequence[Spend]]
+Write = Callable[[Path, Planted], list[Path]]
+Key = tuple[int, str, str, str, str]
+
+
+def time_of(run: int, step: int) -> str:
+    return f"2026-01-02T03:{run:02}:{step:02}.000Z"
+
+
+def usage_of(spend: Spend) -> Json:
+    return {"input_tokens": spend.size[0], "output_tokens": spend.size[1]}
+
+
+def claude_usage(spend: Spend, beside: Sequence[Spend]) -> Json:
+    """The usage of an answer: its own counts, and the requests that it took."""
+    own = usage_of(spend)
+    usage: Json = {**own, "service_tier": "standard", "inference_geo": "not_available"}
+    others = [
+        {"type": f"{one.kind}_message" if one.kind == "advisor" else one.kind, "model": one.model}
+        | usage_of(one)
+        for one in beside
+    ]
+    usage["iterations"] = [{"type": "message", **own}, *others] if beside else None
+    if spend.fast:
+        usage["speed"] = "fast"
+    if spend.searches:
+        usage["server_tool_use"] = {"web_search_requests": spend.searches, "web_fetch_requests": 3}
+    if spend.unknown:
+        usage["seats"] = {"n": 2}
+    return usage
+
+
+def claude_code(folder: Path, planted: Planted) -> list[Path]:
+    """One session; sub-agents go on in later runs, in files of their own."""
+    made: list[Json] = []
+    children: list[Json] = [agent_line("user", "c0", 0, 0, {"role": "user", "content": "look"})]
+
+    def line(kind: str, run: int, step: int, message: Json, **more: object) -> None:
+        parent = made[-1]["uuid"] if made else None
+        made.append(
+            {"type": kind, "uuid": f"u{len(made)}", "parentUuid": parent, "sessionId": "s1"}
+            | {"timestamp": time_of(run, step), "message": message}
+            | more
+        )
+
+    for place, spends in enumerate(planted):
+        line("user", place, 0, {"role": "user", "content": f"go {place}"})
+        if place == 0:
+            call = {"type": "tool_use", "id": "t0", "name": "Agent", "input": {"prompt": "look"}}
+            line("assistant", place, 1, {"id": "start", "model": "own-1", "content": [call]})
+            done = {"type": "tool_result", "tool_use_id": "t0", "content": "x"}
+            line("user", place, 1, {"role": "user", "content": [done]}, toolUseResult={"agentId": "a1"})
+        for step, spend in enumerate(spends):
+            beside = [one for one in spends if one.kind in {"advisor", "compaction"}] if step == 0 else []
+            message = {
+                "id": f"m{place}-{step}",
+                "model": spend.model,
+                "content": [{"type": "text", "text": "x"}],
+            }
+            if spend.kind == "own":
+                for _ in range(1 + spend.twice):
+                    line("assistant", place, 2 + step, {**message, "usage": claude_usage(spend, beside)})
+            elif spend.kind == "sub-agent":
+                message["usage"] = claude_usage(spend, ())
+                children.append(agent_line("assistant", f"c{place}-{step}", place, 2 + step, message))
+    put(folder, lines(children), "agent-a1.jsonl")
+    return [put(folder, lines(made), "s1.jsonl"), folder / "agent-a1.jsonl"]
+
+
+def agent_line(kind: str, uuid: str, run: int, step: int, message: Json) -> Json:
+    head = {"type": kind, "uuid": uuid, "parentUuid": None, "sessionId": "s1", "agentId": "a1"}
+    return {**head, "isSidechain": True, "timestamp": time_of(run, step), "message": message}
+
+
+def codex(folder: Path, planted: Planted, *, totals: bool) -> list[Path]:
+    """A rollout and that of its sub-agent; records alone, or totals beside them that leave compactions out."""
+    made = [event(0, 0, "session_meta", id="s1")]
+    source = {"subagent": {"thread_spawn": {"parent_thread_id": "s1"}}}
+    children = [event(0, 1, "session_meta", id="a1", source=source)]
+    whole = Counter[str]()
+    for place, spends in enumerate(planted):
+        made.append(event(place, 0, "event_msg", type="user_message", message=f"go {place}"))
+        if place == 0:
+            made.append(event(0, 1, "event_msg", type="collab", call_id="t0", new_thread_id="a1"))
+        for step, spend in enumerate(spends):
+            target = children if spend.kind == "sub-agent" else made
+            usage = usage_of(spend) | ({"seats": 2} if spend.unknown else {})
+            tier = "fast" if spend.fast else None
+            target.append(event(place, 2 + step, "turn_context", model=spend.model, service_tier=tier))
+            record = event(place, 2 + step, "token_usage_record", response_id=f"r{place}-{step}", usage=usage)
+            target += [record] * (1 + spend.twice)
+            search = {"type": "web_search_call", "action": {"type": "search", "query": "q"}}
+            target += [event(place, 2 + step, "response_item", **search)] * spend.searches
+            if totals and target is made and spend.kind != "compaction":
+                whole.update(usage_of(spend))
+                info = {"total_token_usage": dict(whole), "last_token_usage": usage_of(spend)}
+                made += [event(place, 2 + step, "event_msg", type="token_count", info=info)] * 2
+    put(folder, lines(children), "a1.jsonl")
+    return [put(folder, lines(made), "s1.jsonl"), folder / "a1.jsonl"]
+
+
+def event(run: int, step: int, kind: str, **payload: object) -> Json:
+    return {"type": kind, "timestamp": time_of(run, step), "payload": payload}
+
+
+def codex_records(folder: Path, planted: Planted) -> list[Path]:
+    return codex(folder, planted, totals=False)
+
+
+def codex_totals(folder: Path, planted: Planted) -> list[Path]:
+    return codex(folder, planted, totals=True)
+
+
+FORMATS: dict[Write, tuple[str, ...]] = {
+    claude_code: ("own", "advisor", "compaction", "sub-agent"),
+    codex_records: ("own", "compaction", "sub-agent"),
+    codex_totals: ("own", "compaction", "sub-agent"),
+}
+
+
+def spends_of(kinds: Sequence[str], *, unknown: bool) -> st.SearchStrategy[list[Spend]]:
+    """The spends of a run; its first is the agent's own."""
+    size = st.tuples(st.integers(1, 300_000), st.integers(1, 9_000))
+    own = st.builds(
+        Spend,
+        kind=st.just("own"),
+        model=st.sampled_from(MODELS[:2]),
+        size=size,
+        fast=st.booleans(),
+        searches=st.integers(0, 3),
+        twice=st.booleans(),
+        unknown=st.booleans() if unknown else st.just(False),
+    )
+    models = {"advisor": MODELS[2:3], "sub-agent": MODELS[3:]}
+    others = [
+        st.tuples(st.just(kind), st.sampled_from(models.get(kind, MODELS[:2])), size).map(
+            lambda fields: Spend(*fields)
+        )
+        for kind in kinds
+        if kind != "own"
+    ]
+    return st.tuples(own, st.lists(st.one_of(own, *others), max_size=5)).map(in_one_tier)
+
+
+def in_one_tier(drawn: tuple[Spend, list[Spend]]) -> list[Spend]:
+    """A compaction is in the tier of the answer that it belongs to."""
+    head, rest = drawn
+    return [head, *(one._replace(fast=head.fast) if one.kind == "compaction" else one for one in rest)]
+
+
+def wanted(planted: Planted) -> Counter[Key]:
+    counts: Counter[Key] = Counter()
+    for place, spends in enumerate(planted):
+        for one in spends:
+            owner = "sub-agent" if one.kind == "sub-agent" else "agent"
+            tier = "fast" if one.fast else ""
+            for part, count in zip(("input", "output"), one.size, strict=True):
+                counts[place, owner, one.model, tier, part] += count
+            counts[place, owner, one.model, "", "searches"] += one.searches
+    return +counts
+
+
+def found(read_runs: Iterable[Run]) -> Counter[Key]:
+    counts: Counter[Key] = Counter()
+    for place, run in enumerate(read_runs):
+        assert run.usage is not None
+        whole = Spent(input=run.usage.input, output=run.usage.output)
+        for row in run.bill or (whole,):
+            for part in ("input", "output", "searches", "cache_read", "cache_write_5m", "total"):
+                counts[place, row.owner, row.model or run.model or "", row.tier, part] += getattr(row, part)
+    return +counts
+
+
+def read_of(write: Write, planted: Planted) -> list[Run]:
+    with TemporaryDirectory() as name:
+        return runs(read(*write(Path(name), planted)))
+
+
+@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_each_planted_spend_is_in_the_bill_once(write: Write, data: st.DataObject) -> None:
+    planted = data.draw(st.lists(spends_of(FORMATS[write], unknown=False), min_size=1, max_size=3))
+    assert found(read_of(write, planted)) == wanted(planted)
+
+
+@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_spend_of_an_unknown_kind_makes_the_bill_a_lower_bound(write: Write, data: st.DataObject) -> None:
+    planted = data.draw(st.lists(spends_of(FORMATS[write], unknown=True), min_size=1, max_size=3))
+    bare = [
+        [one._replace(fast=False, searches=0, size=(one.size[0] % 900 + 1, one.size[1])) for one in run]
+        for run in planted
+    ]
+    for run, spends in zip(read_of(write, bare), bare, strict=True):
+        whole = Spent(input=run.usage.input, output=run.usage.output) if run.usage else Spent()
+        bill = bill_of(run.bill or (whole,), run.model, None, PRICES)
+        assert bill.pico is not None
+        assert bill.is_at_least == any(one.unknown for one in spends)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(1, 400_000), min_size=1, max_size=6), st.sampled_from([128_000, 200_000, 272_000])
+)
+def test_a_long_request_has_its_price_request_by_request(sizes: list[int], above: int) -> None:
+    planted = [[Spend("own", "own-1", (size, 1)) for size in sizes]]
+    (run,) = read_of(claude_code, planted)
+    rows = run.bill or (Spent(input=sum(sizes), output=len(sizes)),)
+    long = {"above": above, "input": 6, "output": 0}
+    prices = converted({"own-1": {"input": 3, "output": 0, "long": long}})
+    assert bill_of(rows, "own-1", None, prices) == (
+        sum(size * (6 if size > above else 3) * 10**6 for size in sizes),
+        0,
+    )
+    flat = bill_of(rows, "own-1", None, converted({"own-1": {"input": 3, "output": 0}}))
+    assert flat == (sum(sizes) * 3 * 10**6, AT_LEAST * any(size > 200_000 for size in sizes))
+
+
+def converted(prices: Json) -> Mapping[str, ModelPrices]:
+    return changed(LearnerSettings(), "prices", prices).prices
+
+
+def test_a_fork_without_its_history_spends_what_its_last_usage_bounds(tmp_path: Path) -> None:
+    def rollout(last: Json | None) -> list[Json]:
+        info = {"total_token_usage": {"input_tokens": 105_000, "output_tokens": 90}}
+        more = info | ({"last_token_usage": last} if last else {})
+        return [
+            event(0, 0, "session_meta", id="s1", forked_from_id="s0"),
+            event(0, 1, "turn_context", model="own-1"),
+            event(0, 2, "event_msg", type="user_message", message="go"),
+            event(0, 3, "response_item", type="message", role="assistant", content="x"),
+            event(0, 4, "event_msg", type="token_count", info=more),
+        ]
+
+    (run,) = runs(
+        read(put(tmp_path, lines(rollout({"input_tokens": 5_000, "output_tokens": 10})), "a.jsonl"))
+    )
+    assert (run.model, run.tokens) == ("own-1", 5_010)
+    (run,) = runs(read(put(tmp_path, lines(rollout(None)), "b.jsonl")))
+    assert (run.tokens, [(row.unread, row.tokens) for row in run.bill]) == (None, [(1, 0)])
+
+
+@pytest.mark.parametrize("own", [{}, {"input_tokens": 4, "output_tokens": 5}])
+def test_an_answer_without_counts_of_its_requests_keeps_its_own(tmp_path: Path, own: Json) -> None:
+    """An entry of another model is added; entries of the answer's model never count beside its usage."""
+    usage = {"input_tokens": 10, "output_tokens": 20, "iterations": [
+        {"type": "message", **own},
+        {"type": "fallback_message", "model": "own-2", "input_tokens": 1, "output_tokens": 1},
+        {"type": "jury", "model": "own-2", "input_tokens": 7},
+    ]}  # fmt: skip
+    message = {"id": "m", "model": "own-1", "content": [{"type": "text", "text": "x"}], "usage": usage}
+    head = {"sessionId": "s1", "timestamp": time_of(0, 0)}
+    made = [
+        {"type": "user", "uuid": "u", "message": {"role": "user", "content": "go"}, **head},
+        {"type": "assistant", "uuid": "v", "message": message, **head},
+    ]
+    (run,) = runs(read(put(tmp_path, lines(json.loads(json.dumps(made))), "s.jsonl")))
+    rows = {(row.model, row.tokens, row.total, row.unread) for row in run.bill}
+    assert rows == {("own-1", 30, 0, 0), ("own-2", 2, 7, 1)}
