@@ -54,7 +54,7 @@ def session(
 ) -> dict[str, Any]:
     """An exported session; each message is (role, parts, further members). A sub-agent works in the first run."""
     made = []
-    began = 100 * number if parent is None else 102
+    began = 100 * number if parent is None else 101
     for place, (role, parts, more) in enumerate(messages):
         info: Json = {"id": f"msg_{number}_{place}", "sessionID": f"ses_{number}", "role": role}
         info["time"] = {"created": START + 1000 * (began + place)}
