@@ -277,7 +277,8 @@ def usage_rows(
 
 def unpriced_of(version: Version, prices: Mapping[str, ModelPrices]) -> tuple[str, ...]:
     """Return what of a version has no price at its time."""
-    return unpriced_parts(bill_rows(version), *_priced_by(version.columns), prices)
+    model, at_ms = _priced_by(version.columns)
+    return unpriced_parts(bill_rows(version), model, at_ms, prices)
 
 
 def bill_in_force(version: Version, prices: Mapping[str, ModelPrices]) -> Bill:

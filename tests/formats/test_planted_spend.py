@@ -90,7 +90,7 @@ def claude_code(folder: Path, planted: Planted) -> list[Path]:
             line("user", place, 1, {"role": "user", "content": [done]}, toolUseResult={"agentId": "a1"})
         for step, spend in enumerate(spends):
             beside = [one for one in spends if one.kind in {"advisor", "compaction"}] if step == 0 else []
-            message = {
+            message: Json = {
                 "id": f"m{place}-{step}",
                 "model": spend.model,
                 "content": [{"type": "text", "text": "x"}],
