@@ -431,17 +431,18 @@ def _content_of(line: _Line) -> int:
     """Return a digest of what a line says; the results of tools by their size."""
     message = line.message
     if message is None:
-        return hash((line.type, line.timestamp, bytes(line.attachment), bytes(line.tool_use)))
+        return hash((line.timestamp, bytes(line.attachment), bytes(line.tool_use)))
     content = message.content
-    if isinstance(content, list):
-        return hash(
-            (
-                line.timestamp,
-                message.id,
-                *[(one.id, one.name, one.text, bytes(one.input), len(bytes(one.content))) for one in content],
-            )
-        )
-    return hash((line.timestamp, message.id, content))
+    if not isinstance(content, list):
+        return hash((line.timestamp, message.id, content))
+    if len(content) == 1:  # as in most lines
+        one = content[0]
+        more = bytes(one.input) or memoryview(one.content).nbytes
+        return hash((line.timestamp, message.id, one.id, one.name, one.text, more))
+    parts = [
+        (one.id, one.name, one.text, bytes(one.input), memoryview(one.content).nbytes) for one in content
+    ]
+    return hash((line.timestamp, message.id, *parts))
 
 
 @dataclass

@@ -184,7 +184,9 @@ class Session(Order, ABC, Generic[L]):
     _inputs: dict[str, tuple[int, int]] = field(default_factory=dict)
     _calls: dict[str, set[int]] = field(default_factory=dict)
     _left_out: dict[str, list[tuple[Prompt, Call]]] = field(default_factory=dict)
-    _lines: dict[str, set[int]] = field(default_factory=dict)
+    _lines: dict[str | int, int] = field(default_factory=dict)
+    _further: dict[str, set[int]] = field(default_factory=dict)
+    """Contents of the lines of one id, where they are several."""
     _waiting: dict[str, Prompt] = field(default_factory=dict)
     _before: int = 0
     _is_timed: bool = True
@@ -196,12 +198,16 @@ class Session(Order, ABC, Generic[L]):
     def is_same_line(self, identity: str | None, content: bytes | int) -> bool:
         """Return whether a line of this id and content came before; other content makes it another line."""
         content = content if isinstance(content, int) else hash(content.strip())
-        contents = self._lines.setdefault(identity or "", set())
+        n_before = len(self._lines)
+        first = self._lines.setdefault(identity or content, content)
+        if len(self._lines) != n_before:
+            return False
+        if first == content:
+            return True
+        contents = self._further.setdefault(identity or "", {first})
         if content in contents:
             return True
-        if identity and contents:
-            self._share(contents, content)
-        contents.add(content)
+        self._share(contents, content)
         return False
 
     def _share(self, contents: set[int], content: int) -> None:
