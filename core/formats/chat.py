@@ -15,12 +15,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.errors import InvalidInput
-from core.formats.entries import Entry, Outside, Progress, Rejected
+from core.formats.entries import Entry, Outside, Progress, Rejected, Remark
 from core.formats.reading import Head, Piece, Reading, first_keys
 from core.formats.scalars import utc_ms_of
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.bill import Spent
+from core.records.counts import number_of
 from core.records.episode import Episode, Step
 from core.records.episode import Part as RewardPart
 from core.records.limits import Label
@@ -379,7 +380,7 @@ def read(
 
     def identified(raw: bytes) -> tuple[Record, str]:
         record = decode(raw)
-        return record, record.identity or ordinals.identity(raw)
+        return record, record.identity or ordinals.identity(raw, is_timed=record.ended_at is not None)
 
     records = reading.records(identified, pieces=pieces(progress))
     held, n_bytes = list[tuple[int, bytes, tuple[Record, str] | Rejected]](), 0
@@ -414,6 +415,9 @@ def read(
         except InvalidInput as error:  # counts that no run can have, once they are added up
             yield reading.rejected(number, error, raw)
     yield from unknown.remarks(reading.file)
+    if ordinals.n_alike:
+        alike = f"{number_of(ordinals.n_alike, 'record')} equal to another one, without times"
+        yield Remark(file=reading.file, text=f"{alike}: each counts, and may be a copy ({reading.file}).")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -546,13 +550,15 @@ class _Ordinals:
     def __init__(self) -> None:
         self._ids: set[int] = set()
         self._repeats: dict[int, int] = {}
+        self.n_alike = 0
 
-    def identity(self, raw: bytes) -> str:
+    def identity(self, raw: bytes, *, is_timed: bool) -> str:
         digest = hashlib.sha256(_CANONICAL.encode(msgspec.json.decode(raw))).digest()[:16]
         short = int.from_bytes(digest[:8])
         ordinal = 0
         if short in self._ids:
             ordinal = self._repeats[short] = self._repeats.get(short, 0) + 1
+            self.n_alike += not is_timed
         self._ids.add(short)
         return f"{digest.hex()}-{ordinal}"
 

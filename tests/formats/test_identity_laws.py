@@ -357,5 +357,7 @@ def test_equal_records_stay_as_many_as_they_are(format: str, tools: list[list[st
     records = [RECORDS[format](0, one) for one in tools]
     content = lines(records) if format == "openai-chat" else json.dumps(records).encode()
     with TemporaryDirectory() as folder:
-        totals, _ = _imported(Path(folder), [[content]])
+        totals, (answer, _) = _imported(Path(folder), [[content]])
     assert totals == Totals(len(tools), sum(map(len, tools)), 0)
+    n_alike = len(tools) - len(set(map(tuple, tools)))
+    assert [one.partition(" ")[0] for one in answer.notes] == [str(n_alike)][:n_alike], "may be copies"
