@@ -215,7 +215,7 @@ class Client(LearnerProtocol):
                 "file": _pack(paths, body),
                 "tools_bytes": n_tools or None,
                 "tools_file": None,
-                **{name: "true" if options[name] else None for name in ("each_event", "preview")},
+                **{name: "true" if options[name] else None for name in ("each_event", "replace", "preview")},
             }
             query = urlencode({key: value for key, value in fields.items() if value is not None})
             length = body.tell()

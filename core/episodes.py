@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from core.records.episode import Scale, Step
+from core.records.episode import Episode, Scale, Step
 
 _EXACT: Final = Context(prec=800)
 """Digits between the largest double and the smallest, and 10^15 of them added up."""
@@ -247,3 +247,50 @@ def sums_of(totals: EpisodeTotals, scale: Scale) -> EpisodeSums:
         reward_sum=Decimal(0) if reached is None else reached,
         reward_squares=Decimal(0) if reached is None else _SQUARED.multiply(reached, reached),
     )
+
+
+# States of one episode
+
+
+def is_later(known: Episode, other: Episode) -> bool | None:
+    """Return whether another state of an episode is later than the known one; None where nothing orders them.
+
+    In this order count: the ranks that the source gives, growth, an error that is gone, the number of rewards and
+    parts, and the time of the last one.
+
+    >>> steps = (Step(number=0), Step(number=1))
+    >>> one, grown = (Episode(uid="e", environment="v", steps=steps[:n]) for n in (1, 2))
+    >>> is_later(one, grown), is_later(grown, one), is_later(one, one)
+    (True, False, None)
+    """
+    if known.rank and other.rank and known.rank != other.rank:
+        return other.rank > known.rank
+    before, after = _calls(known), _calls(other)
+    both = min(len(before), len(after))
+    if len(before) != len(after) and before[:both] == after[:both]:
+        return len(after) > len(before)
+    are_alike = [(one.kind, one.name) for one in before] == [(one.kind, one.name) for one in after]
+    for order in (_wholeness, _n_paid, _latest) if are_alike else (_latest,):
+        of_known, of_other = order(known), order(other)
+        if of_known is not None and of_other is not None and of_known != of_other:
+            return of_other > of_known
+    return None
+
+
+def _calls(line: Episode) -> list[Step]:
+    """Return the steps before the outcome, without texts and keyed digests."""
+    n = len(line.steps) - (1 if line.steps and line.steps[-1].kind == "outcome" else 0)
+    return [with_fields(step, args_digest=None, meta_digest=None) for step in line.without_texts().steps[:n]]
+
+
+def _wholeness(line: Episode) -> int:
+    return not (line.broken or line.incomplete)
+
+
+def _n_paid(line: Episode) -> int:
+    return sum(step.reward is not None for step in line.steps) + len(line.parts)
+
+
+def _latest(line: Episode) -> int | None:
+    times = [line.at_ms, *(step.at_ms for step in line.steps)]
+    return max((at_ms for at_ms in times if at_ms is not None), default=None)

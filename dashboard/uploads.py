@@ -120,7 +120,11 @@ def hear_import() -> None:
 
 def _result_of(answer: ImportAnswer) -> Words:
     if answer.id is None:
+        if answer.left_out_words is not None:
+            n_left_out = wording.things(answer.left_out, "record")
+            return f"Nothing new, and {n_left_out} left out: others are known under their ids."
         return Words("Nothing new: all of it was known already, so there is no import to undo.")
-    new = answer.runs - answer.duplicates - answer.updated
+    new = answer.new_runs
+    left_out = f" {wording.things(answer.left_out, 'record')} left out." if answer.left_out else ""
     rejected = f" {wording.things(answer.rejected_count, 'line')} rejected." if answer.rejected_count else ""
-    return f"{wording.things(new, 'new run')}, {wording.count(answer.updated)} grown.{rejected}"
+    return f"{wording.things(new, 'new run')}, {wording.count(answer.updated)} updated.{rejected}{left_out}"

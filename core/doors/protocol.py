@@ -150,6 +150,7 @@ class ImportOptions(TypedDict):
     max_inflated_bytes: int | None
     max_rejected: int | None
     each_event: bool
+    replace: bool
     preview: bool
 
 
@@ -495,13 +496,15 @@ class LearnerProtocol(Protocol):
         max_inflated_bytes: int | None = None,
         max_rejected: int | None = None,
         each_event: bool = False,
+        replace: bool = False,
         preview: bool = False,
     ) -> ImportAnswer:
         """Import transcripts, recognised by their content, as one act; a repeat changes nothing.
 
         A packed file may hold ``max_inflated_bytes`` (default 4 GiB). A file is read past up to ``max_rejected``
         rejected lines in a row (default 100,000; 10,000 before its first good one). ``each_event`` counts every
-        rollout event, also where several repeat the reward of one message. ``preview`` answers and writes nothing.
+        rollout event, also where several repeat the reward of one message. ``replace`` takes records whose ids are
+        known with other content. ``preview`` answers and writes nothing.
         """
         return self._import(
             [Path(path) for path in paths],
@@ -513,6 +516,7 @@ class LearnerProtocol(Protocol):
                 "max_inflated_bytes": max_inflated_bytes,
                 "max_rejected": max_rejected,
                 "each_event": each_event,
+                "replace": replace,
                 "preview": preview,
             },
         )

@@ -176,6 +176,7 @@ class Learner(LearnerProtocol):
             phase=options["phase"],
             limits=limits,
             each_event=options["each_event"],
+            replace=options["replace"],
         )
         return answer
 

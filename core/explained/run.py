@@ -348,7 +348,7 @@ def standing(story: RunStory) -> str | None:
         + (" (undone)" if one.undone else "")
         for one in tellings
     ]
-    return f"Imported {len(tellings)} times ({', '.join(names)}); the longest active version is shown."
+    return f"Imported {len(tellings)} times ({', '.join(names)}); the latest active version is shown."
 
 
 def _reward(value: float) -> str:

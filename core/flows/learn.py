@@ -125,7 +125,7 @@ def _record(
         RecordAnswer(
             uid=judged.run.uid,
             outcome=judged.verdict.outcome,
-            told=how,
+            told=how if how != "other" else "duplicate",
             observed=sum(judged.flags.translate(_IS_FULL)) if judged.verdict.observed else 0,
             not_offered=_most_called(judged) if judged.evidence.not_offered else (),
         )

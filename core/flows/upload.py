@@ -40,6 +40,7 @@ def import_uploaded(
     progress: ReadingProgress | None = None,
     limits: Limits | None = None,
     each_event: bool = False,
+    replace: bool = False,
 ) -> ImportAnswer:
     """Import files like `import_files`, all as one act. An unreadable one among several is listed.
 
@@ -65,6 +66,7 @@ def import_uploaded(
             names=names,
             limits=limits,
             each_event=each_event,
+            replace=replace,
         )
 
 

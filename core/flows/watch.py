@@ -95,7 +95,9 @@ class ContinuedImport:
 
 def has_news(answer: ImportAnswer) -> bool:
     """Return whether an import added anything new."""
-    return answer.runs > answer.duplicates or answer.n_other_facts > answer.n_other_known
+    return bool(
+        answer.new_runs + answer.updated + answer.left_out or answer.n_other_facts > answer.n_other_known
+    )
 
 
 def _check_exist(paths: Sequence[Path]) -> None:

@@ -320,6 +320,7 @@ class _Opening:
             sub_agents=self.sub_agents,
             sessions=self.sessions,
             keeps_texts=self.keeps_texts,
+            takes_nan=format.takes_nan,
             seems=None if recognised is None or recognised is format else recognised.name,
         )
         return Source(

@@ -36,7 +36,7 @@ from core.formats.prompts import split, usage_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import named, plain, utc_ms_of
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, Flaw, check, decoded
+from core.formats.strict import UNDECODABLE, Flaw, check, decoded, with_nulls
 from core.formats.sub_agents import alone, parted
 from core.formats.tools import DeclaredLists
 from core.records.bill import Owner, Spent, heaviest, merged
@@ -464,7 +464,7 @@ def _result(path: Path, limits: Limits) -> _Result | None:
         return None
     try:
         with Bytes(beside, RESULT, limits) as content:
-            document = content.document()
+            document = with_nulls(content.document())
         check(document, limits.depth)
         return _RESULT_OF.decode(document)
     except msgspec.ValidationError:
@@ -476,4 +476,6 @@ def _result(path: Path, limits: Limits) -> _Result | None:
         ) from error
 
 
-FORMAT: Final = Format(name=NAME, units=("episode", "turn"), claims=_claims, read=_read, is_document=True)
+FORMAT: Final = Format(
+    name=NAME, units=("episode", "turn"), claims=_claims, read=_read, is_document=True, takes_nan=True
+)

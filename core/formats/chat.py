@@ -203,17 +203,18 @@ _NOTHING: Final = (b"null", b"[]", b"{}")
 class Record:
     """A record in the terms of all formats; ``declared`` None = it lists no tools.
 
-    ``identity`` None = the record has no id of its own. ``rank`` is the length of a record that grows. Reward, usage
-    and duration belong to the full record. ``spent`` are the disjoint counts by model where ``usage`` does not show
-    them. ``environment`` paid the reward for ``task``. ``parts`` are its parts.
-    A record with an ``environment`` is an episode even where it was not paid. ``broken`` is the type of the error
-    that ended it.
+    ``identity`` None = the record has no id of its own. ``rank`` is the length of a record that grows. ``state``
+    orders states of one record: the higher is later, 0 = unknown. Reward, usage and duration belong to the full
+    record. ``spent`` are the disjoint counts by model where ``usage`` does not show them. ``environment`` paid the
+    reward for ``task``. ``parts`` are its parts. A record with an ``environment`` is an episode even where it was not
+    paid. ``broken`` is the type of the error that ended it.
     """
 
     messages: Sequence[Message]
     declared: Inventory | None = None
     identity: str | None = None
     rank: int | None = None
+    state: int = 0
     session: str | None = None
     model: str | None = None
     reward: float | None = None
@@ -357,6 +358,8 @@ Pieces = Callable[[Progress | None], Iterator[Piece]]
 """Goes through a file's pieces, every time it is called."""
 
 _HELD_BYTES: Final = 8 << 20
+_LENGTH_BITS: Final = 20
+"""In a rank the state is above the length."""
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -407,7 +410,7 @@ def read(
             record=record,
             source=source,
             inventory=inventory,
-            rank=rank,
+            rank=rank + (max(record.state - 1, 0) << _LENGTH_BITS),
             unknown=unknown,
         )
         try:
@@ -483,6 +486,7 @@ class _RecordRuns:
             at_ms=at_ms,
             broken=record.broken is not None,
             steps=(*calls, outcome),
+            rank=record.state,
             parts=record.parts,
             runs=runs,
         )

@@ -17,7 +17,7 @@ from core.formats.archive import ZIP_MAGIC, is_tar, names_in
 from core.formats.entries import Limits
 from core.formats.reading import Head, complete_values, first_keys
 from core.formats.stream import BOM, COMPRESSED, Bytes
-from core.formats.strict import UNDECODABLE
+from core.formats.strict import UNDECODABLE, with_nulls
 
 _MAX_LINES: Final = 64
 _MAX_BYTES: Final = 128 << 10
@@ -165,6 +165,6 @@ def _objects(text: bytes) -> Iterator[dict[str, msgspec.Raw]]:
         try:
             yield _OBJECT.decode(text)
         except UNDECODABLE:
-            for value in complete_values(text):
+            for value in complete_values(with_nulls(text)):
                 with suppress(*UNDECODABLE):
                     yield _OBJECT.decode(value)

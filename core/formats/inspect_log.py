@@ -3,7 +3,8 @@ document per sample.
 
 Calls carry their name as plain ``function``. The tools offered are those of the sample's model events; a log
 without them takes ``--tools``, else what is called. Usage, time and scores are the sample's. A sample keeps its
-``uuid`` when a log is converted or retried.
+``uuid`` when a log is converted, retried or scored again. The later state has more scores, or changed later. A score
+of NaN is none. An invalidated sample is broken.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from core.formats.chat import Message, Part, Pieces, Record, read
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.prompts import Parts, summed
 from core.formats.reading import Format, Head, Piece, Reading
-from core.formats.scalars import named, plain
+from core.formats.scalars import named, plain, utc_ms_of
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE
 from core.formats.tools import DeclaredLists
@@ -39,6 +40,9 @@ _ATTACHED: Final = "attachment://"
 _BY_PERSON: Final = "operator"
 _GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Correct, partly correct, incorrect, no answer."""
+
+_SCORING: Final = ("score", "score_edit")
+_MOST_SECONDS: Final = 1 << 28
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 
@@ -68,12 +72,24 @@ class _Usage(msgspec.Struct):
 
 class _Event(msgspec.Struct):
     event: str = ""
+    intermediate: bool | None = None
     timestamp: str | None = None
     tools: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Mark(msgspec.Struct):
+    """Time of a change by a person."""
+
+    timestamp: str | None = None
+
+
+class _Edit(msgspec.Struct):
+    provenance: _Mark | None = None
+
+
 class _Score(msgspec.Struct):
     value: msgspec.Raw = msgspec.Raw(b"null")
+    history: list[_Edit] | None = None
 
 
 class _Limit(msgspec.Struct):
@@ -93,6 +109,7 @@ class _Sample(msgspec.Struct):
     completed_at: str | None = None
     error: msgspec.Raw = msgspec.Raw(b"null")
     limit: _Limit | None = None
+    invalidation: _Mark | None = None
     attachments: dict[str, msgspec.Raw] | None = None
 
 
@@ -108,8 +125,17 @@ class _Eval(msgspec.Struct):
         return self.eval_id or f"{self.run_id}/{self.task_id}"
 
 
+class _Stats(msgspec.Struct):
+    completed_at: str | None = None
+
+
 class _Header(msgspec.Struct):
     eval: _Eval
+    stats: _Stats | None = None
+
+    @property
+    def completed_at(self) -> str | None:
+        return None if self.stats is None else self.stats.completed_at
 
 
 _HEADER: Final = msgspec.json.Decoder(_Header)
@@ -125,15 +151,16 @@ def _claims(head: Head) -> bool:
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     if reading.shape == "archive":
-        evaluation, pieces = _archived_header(reading), _archived(reading)
+        header, pieces = _archived_header(reading), _archived(reading)
     else:
-        evaluation, pieces = _document(reading, progress)
-    return read(NAME, reading, progress, _Samples(evaluation).record, pieces=pieces)
+        header, pieces = _document(reading, progress)
+    return read(NAME, reading, progress, _Samples(header.eval, header.completed_at).record, pieces=pieces)
 
 
-def _document(reading: Reading, progress: Progress | None) -> tuple[_Eval, Pieces]:
+def _document(reading: Reading, progress: Progress | None) -> tuple[_Header, Pieces]:
     fields = reading.fields("samples", progress)
-    evaluation = _evaluation(reading, b'{"eval":' + bytes(fields.get("eval", b"null")) + b"}")
+    parts = (b'"%b":%b' % (name.encode(), bytes(fields.get(name, b"null"))) for name in ("eval", "stats"))
+    header = _header(reading, b"{" + b",".join(parts) + b"}")
     samples = fields.get("samples", msgspec.Raw(b"null"))
     # They are nearly the whole file, so they are copied only where they are as short as a null.
     is_null = memoryview(samples).nbytes == len(b"null") and bytes(samples) == b"null"
@@ -141,10 +168,10 @@ def _document(reading: Reading, progress: Progress | None) -> tuple[_Eval, Piece
     def pieces(_: Progress | None) -> Iterator[Piece]:
         return reading.elements(b"[]" if is_null else samples)
 
-    return evaluation, pieces
+    return header, pieces
 
 
-def _archived_header(reading: Reading) -> _Eval:
+def _archived_header(reading: Reading) -> _Header:
     with reading.report_errors(), Archive(reading.path, reading.file, reading.limits) as archive:
         name = next((name for name in _HEADERS if name in archive.names), _HEADERS[0])
         header = archive.read(name) if name in archive.names else Damage("has no header", "archive")
@@ -154,7 +181,7 @@ def _archived_header(reading: Reading) -> _Eval:
             f"A log must say what was evaluated. {checked.reason} ({reading.file}).",
             next_step="Copy it again from where it came.",
         )
-    return _evaluation(reading, checked)
+    return _header(reading, checked)
 
 
 def _archived(reading: Reading) -> Pieces:
@@ -170,9 +197,9 @@ def _archived(reading: Reading) -> Pieces:
     return pieces
 
 
-def _evaluation(reading: Reading, raw: bytes) -> _Eval:
+def _header(reading: Reading, raw: bytes) -> _Header:
     try:
-        return _HEADER.decode(raw).eval
+        return _HEADER.decode(raw)
     except UNDECODABLE as error:
         raise reading.damaged(error, raw) from None
 
@@ -182,6 +209,7 @@ class _Samples:
     """Samples of one evaluation → records."""
 
     evaluation: _Eval
+    completed_at: str | None = None
     lists: DeclaredLists = field(default_factory=DeclaredLists)
 
     def record(self, raw: bytes) -> Record:
@@ -202,7 +230,8 @@ class _Samples:
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=sample.completed_at or _last_time(sample),
             status=_status(sample),
-            broken=None if bytes(sample.error) == b"null" else "error",
+            broken=_broken(sample),
+            state=_state(sample, self.completed_at),
         )
 
     def _offered(self, sample: _Sample) -> Inventory | None:
@@ -253,6 +282,30 @@ def _reward(sample: _Sample) -> float | None:
     return _GRADES.get(value) if isinstance(value, str) else float(value)
 
 
+def _broken(sample: _Sample) -> str | None:
+    if bytes(sample.error) != b"null":
+        return "error"
+    return None if sample.invalidation is None else "invalidated"
+
+
+def _state(sample: _Sample, log_completed_at: str | None) -> int:
+    """Return the order of a sample's state: its scores and edits, and the seconds from its end to its last change."""
+    scores = [*(sample.scores or {}).values(), *(one for one in (sample.score,) if one is not None)]
+    edits = [edit for score in scores for edit in score.history or ()]
+    marks = [*(edit.provenance for edit in edits), sample.invalidation]
+    scored = [one for one in sample.events or () if one.event in _SCORING and not one.intermediate]
+    times = [
+        *(one.timestamp for one in marks if one is not None),
+        *(one.timestamp for one in scored),
+        log_completed_at,
+    ]
+    ended_ms, _ = utc_ms_of(sample.completed_at or _last_time(sample))
+    changed = [ms for ms, _ in map(utc_ms_of, times) if ms is not None]
+    seconds = 0 if ended_ms is None else (max([ended_ms, *changed]) - ended_ms) // 1000
+    n_marks = len(scores) + len(edits) + len(scored) + (sample.invalidation is not None)
+    return 1 + n_marks + min(seconds, _MOST_SECONDS)
+
+
 def _last_time(sample: _Sample) -> str | None:
     times = [event.timestamp for event in sample.events or () if event.timestamp]
     return times[-1] if times else None
@@ -274,4 +327,5 @@ FORMAT: Final = Format(
     read=_read,
     is_document=True,
     reads_zips=True,
+    takes_nan=True,
 )

@@ -155,4 +155,4 @@ class _RowReader:
         return same is None or same == pair
 
 
-FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False)
+FORMAT: Final = Format(name=NAME, units=(), claims=_claims, read=_read, takes_tools=False, takes_nan=True)

@@ -20,7 +20,7 @@ import msgspec
 from core.errors import UnreadableSource
 from core.formats.entries import Entry, Limits, Progress, Rejected, Source
 from core.formats.stream import Bytes, Damage
-from core.formats.strict import UNDECODABLE, check, reason
+from core.formats.strict import UNDECODABLE, check, reason, with_nulls
 from core.formats.tools import Supplied
 from core.records.run import Inventory, Unit
 
@@ -188,6 +188,8 @@ class Reading:
     """The other sources of the import that lie below a folder, where they may be the same work."""
     keeps_texts: bool = False
     """Runs bring their transcripts, because the learner keeps texts."""
+    takes_nan: bool = False
+    """NaN in place of a number is read as no value."""
     seems: str | None = None
     """The format that it was recognised as, where a person named another."""
 
@@ -214,8 +216,7 @@ class Reading:
             else:
                 raw = piece
                 try:
-                    check(raw, self.limits.depth)
-                    decoded = decode(raw)
+                    raw, decoded = self._decoded(raw, decode)
                 except UNDECODABLE as error:
                     refused = self.rejected(number, error, raw)
                     rest = _mended(raw) if mends and self.shape == "lines" else b""
@@ -256,12 +257,23 @@ class Reading:
                 return
             at = number if self.shape == "lines" else position
             try:
-                check(value, self.limits.depth)
-                decoded = decode(value)
+                value, decoded = self._decoded(value, decode)  # noqa: PLW2901
             except UNDECODABLE as error:
                 yield at, value, self.rejected(at, error, value)
             else:
                 yield at, value, decoded
+
+    def _decoded(self, raw: bytes, decode: Callable[[bytes], T]) -> tuple[bytes, T]:
+        """Check and decode a value; return it as decoded, which may be without NaN."""
+        try:
+            check(raw, self.limits.depth)
+            return raw, decode(raw)
+        except UNDECODABLE:
+            mended = with_nulls(raw) if self.takes_nan else raw
+            if mended == raw:
+                raise
+        check(mended, self.limits.depth)
+        return mended, decode(mended)
 
     def _exhausted(self, n_bad: int) -> Rejected:
         return Rejected(
@@ -278,7 +290,12 @@ class Reading:
         with self.report_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
             document = content.document()
         try:
-            fields = _FIELDS.decode(document)
+            try:
+                fields = _FIELDS.decode(document)
+            except msgspec.DecodeError:
+                if not self.takes_nan:
+                    raise
+                fields = _FIELDS.decode(with_nulls(document))
             for name, value in fields.items():
                 if name != unchecked:
                     check(bytes(value), self.limits.depth)
@@ -289,7 +306,12 @@ class Reading:
     def elements(self, array: bytes | msgspec.Raw) -> Iterator[Piece]:
         """Yield each element of an array."""
         try:
-            elements = _ELEMENTS.decode(array)
+            try:
+                elements = _ELEMENTS.decode(array)
+            except msgspec.DecodeError:
+                if not self.takes_nan:
+                    raise
+                elements = _ELEMENTS.decode(with_nulls(bytes(array)))
         except UNDECODABLE as error:
             raise self.damaged(error, bytes(array)) from None
         for number, element in enumerate(elements, start=1):
@@ -329,7 +351,7 @@ class Reading:
             check(piece, self.limits.depth)
         except UNDECODABLE as error:
             return self.rejected(number, error, piece)
-        return piece
+        return with_nulls(piece) if self.takes_nan else piece
 
     def _left_out(self, number: int, damage: Damage) -> Rejected:
         return Rejected(file=self.file, line=number, reason=f"The {damage.of} {damage.reason}.")
@@ -362,6 +384,8 @@ class Format:
     takes_tools: bool = True
     names_domain: bool = False
     """Its records say which list of a ``--tools`` file by domain is theirs."""
+    takes_nan: bool = False
+    """Its programs write NaN for a value that is none."""
     is_document: bool = False
     """A file is one JSON object, on however many lines."""
     reads_zips: bool = False

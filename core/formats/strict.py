@@ -32,6 +32,9 @@ _BYTE_POSITION: Final = re.compile(r"\(byte (\d+)\)")
 _NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
 
 
+_NO_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?(?:NaN|Infinity)', re.DOTALL)
+
+
 class Flaw(ValueError):
     """Reason against a piece of JSON."""
 
@@ -50,6 +53,17 @@ def decoded(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> T | N
         return decoder.decode(raw) if raw else None
     except UNDECODABLE:
         return None
+
+
+def with_nulls(raw: bytes) -> bytes:
+    r"""Return JSON with null in place of NaN and infinity, which Python's encoder writes for a value that is none.
+
+    >>> with_nulls(b'{"NaN": NaN, "a": [-Infinity, "Infinity \\" NaN"]}')
+    b'{"NaN": null, "a": [null, "Infinity \\" NaN"]}'
+    """
+    if b"NaN" not in raw and b"Infinity" not in raw:
+        return raw
+    return _NO_NUMBERS.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", raw)
 
 
 def check(raw: bytes, max_depth: int) -> None:

@@ -275,4 +275,5 @@ FORMAT: Final = Format(
     read=_read,
     names_domain=True,
     is_document=True,
+    takes_nan=True,
 )

@@ -45,4 +45,4 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     return read(NAME, reading, progress, _decode)
 
 
-FORMAT: Final = Format(name=NAME, units=("episode", "turn"), claims=_claims, read=_read)
+FORMAT: Final = Format(name=NAME, units=("episode", "turn"), claims=_claims, read=_read, takes_nan=True)

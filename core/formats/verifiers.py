@@ -26,7 +26,7 @@ from core.formats.entries import Entry, Limits, Progress, Remark
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import named
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, check
+from core.formats.strict import UNDECODABLE, check, with_nulls
 from core.formats.tools import DeclaredLists
 from core.records.counts import number_of
 from core.records.episode import Episode, Part
@@ -145,7 +145,7 @@ def _metadata(path: Path, limits: Limits) -> _Metadata:
         return _Metadata()
     try:
         with Bytes(beside, beside.name, limits) as content:
-            document = content.document()
+            document = with_nulls(content.document())
         check(document, limits.depth)
         return _METADATA_OF.decode(document)
     except (*UNDECODABLE, OSError) as error:
@@ -243,4 +243,4 @@ def _hides_calls(one: Episode) -> bool:
     return len(one.steps) == 1 and any(_CALLS.search(part.name) and part.value > 0 for part in one.parts)
 
 
-FORMAT: Final = Format(name=NAME, units=("episode",), claims=_claims, read=_read)
+FORMAT: Final = Format(name=NAME, units=("episode",), claims=_claims, read=_read, takes_nan=True)

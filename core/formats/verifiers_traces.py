@@ -20,7 +20,7 @@ from core.formats.prompts import usage_of
 from core.formats.reading import Piece, Reading
 from core.formats.scalars import named, plain
 from core.formats.stream import Damage
-from core.formats.strict import decoded
+from core.formats.strict import decoded, with_nulls
 from core.formats.tools import DeclaredLists
 from core.records.bill import Spent, heaviest, merged
 from core.records.episode import Part
@@ -60,8 +60,13 @@ class _ModelCall(msgspec.Struct):
 
 
 class _Reward(msgspec.Struct):
-    score: float
-    weight: float = 1.0
+    score: float | None
+    weight: float | None = 1.0
+
+    @property
+    def paid(self) -> float | None:
+        """Score × weight; None where one of them is none."""
+        return None if self.score is None or self.weight is None else self.score * self.weight
 
 
 class _Span(msgspec.Struct):
@@ -116,8 +121,8 @@ class _Trace(msgspec.Struct):
     def parts(self) -> Iterator[Part]:
         """Yield the named rewards with their weights, then the measures."""
         for name, reward in self.rewards.items():
-            if reward is not None and 1 <= len(name) <= MAX_LABEL_CHARS:
-                yield Part(name=name, value=reward.score * reward.weight)
+            if reward is not None and reward.paid is not None and 1 <= len(name) <= MAX_LABEL_CHARS:
+                yield Part(name=name, value=reward.paid)
         measures = dict(self.metrics)
         if self.extra_usage:
             measures["extra_tokens"] = sum(
@@ -156,6 +161,7 @@ def separated(reading: Reading, progress: Progress | None) -> Iterator[Piece]:
         if isinstance(piece, Damage) or (b'"nodes"' not in piece and b'"traces"' not in piece):
             yield number, piece
             continue
+        piece = with_nulls(piece)  # noqa: PLW2901
         line = decoded(_LINE, piece)
         if line is None or (line.traces is None and not line.nodes):
             yield number, piece  # what may be wrong with it is named where it is read
@@ -171,7 +177,7 @@ def record(name: str, lists: DeclaredLists, raw: bytes) -> Record | None:
     wrapped = _WRAPPED.decode(raw)
     trace, agent = wrapped.trace, wrapped.trace.agent.name
     rows = merged(trace.spent)
-    scores = [reward.score * reward.weight for reward in trace.rewards.values() if reward is not None]
+    scores = [one.paid for one in trace.rewards.values() if one is not None and one.paid is not None]
     span, tools, broken = trace.timing.agent, bytes(trace.tools), trace.broken
     where = [name, named(wrapped.env), None if agent == _ONE_AGENT else named(agent)]
     return Record(

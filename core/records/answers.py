@@ -13,6 +13,8 @@ from core.records.parameters import ExportFormat
 from core.records.reset import Target
 
 Recorded = Literal["new", "duplicate", "updated"]
+Imported = Recorded | Literal["other"]
+"""What an import made of a record; another state of a known one, which nothing orders, stays out."""
 
 
 class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):

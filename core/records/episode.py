@@ -243,7 +243,8 @@ class Episode(
     are the uids of runs that were made in it. ``incomplete``: not everything that was answered could be written.
     ``broken``: an error ended it, so its reward counts in no average. The note of its last step names the error.
     Steps are in the order of their numbers, each number once, and all of them after the one that finished are marked
-    as refused; parts are sorted by name. ``revision`` is the counter of the learner whose line it is.
+    as refused; parts are sorted by name. ``revision`` is the counter of the learner whose line it is. ``rank`` orders
+    states of one episode as its source does: the higher is later, 0 = unknown. It is no part of the content.
 
     >>> steps = (Step(number=0, reward=0.1), Step(number=1), Step(number=2, reward=1.0, finished=True))
     >>> episode = Episode(uid="sums/1", environment="sums", steps=steps)
@@ -265,6 +266,7 @@ class Episode(
     parts: tuple[Part, ...] = ()
     runs: tuple[Label, ...] = ()
     revision: Count | None = None
+    rank: Count = 0
 
     def __post_init__(self) -> None:
         force_setattr(self, "uid", text("An episode's uid", self.uid, MAX_LABEL_CHARS, lowest=1))
@@ -277,6 +279,7 @@ class Episode(
                 force_setattr(self, name, text(name, value, MAX_LABEL_CHARS, where=where))
         if self.at_ms is not None:
             force_setattr(self, "at_ms", whole("at_ms", self.at_ms, LAST_MS, where=where))
+        force_setattr(self, "rank", whole("rank", self.rank, MAX_COUNT, where=where))
         flag("incomplete", self.incomplete, where=where)
         flag("broken", self.broken, where=where)
         if self.incomplete and self.broken:

@@ -10,8 +10,11 @@ import msgspec
 
 from core.records.counts import number_of
 from core.records.evidence import SKIP_REASONS, SkipReason
+from core.records.limits import shown
 
 _T = TypeVar("_T")
+_NAMED: Final = 3
+"""Records that the words name; the answer lists more."""
 SHOWN: Final = 100
 """Rejected lines, and likewise differences, that an answer lists; it counts them all."""
 
@@ -55,15 +58,16 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of an import.
 
     ``id`` names the act; None: nothing was new, so there is no act to undo. ``runs`` = read and not empty =
-    ``observed`` + ``skipped`` (``skipped_by`` reason); of them ``duplicates`` were known and ``updated`` known and
-    shorter. ``outside``: replies of no turn. ``not_offered``: calls of tools outside the prompt, once per run and
-    tool; by tool in ``not_offered_calls``, most frequent first. ``episodes``: attempts at an environment's tasks; of
-    them ``episode_duplicates`` were known and ``episodes_updated`` known and shorter. ``ledger``: accepted acts of
-    people (rewards, evaluations, resets, notes, ...), by kind in ``ledger_by``; of them ``ledger_duplicates`` were
-    known. ``only_named``: automatic observations that were taken back, by arm: the arm was in the run by name.
-    ``ignored``: files that were not read, in ``unread`` by reason and ending. ``differences``: beliefs in a
-    file that do not follow from its own runs. ``notes``: unexpected treatments of the files. ``heads``: those of the
-    chains of acts that exports of other learners name.
+    ``observed`` + ``skipped`` (``skipped_by`` reason). Of them ``duplicates`` were known, ``updated`` known in an
+    earlier state, and ``left_out_runs`` known with other content, which stays in force. ``outside``: replies of no
+    turn. ``not_offered``: calls of tools outside the prompt, once per run and tool; by tool in ``not_offered_calls``,
+    most frequent first. ``episodes``: attempts at an environment's tasks. Of them ``episode_duplicates``,
+    ``episodes_updated`` and ``left_out_episodes`` as with runs. ``left_out_names``: uids of what was left out.
+    ``ledger``: accepted acts of people (rewards, evaluations, resets, notes, ...), by kind in ``ledger_by``; of them
+    ``ledger_duplicates`` were known. ``only_named``: automatic observations that were taken back, by arm: the arm was
+    in the run by name. ``ignored``: files that were not read, in ``unread`` by reason and ending. ``differences``:
+    beliefs in a file that do not follow from its own runs. ``notes``: unexpected treatments of the files. ``heads``:
+    those of the chains of acts that exports of other learners name.
     """
 
     id: str | None
@@ -88,6 +92,9 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     episodes: int = 0
     episode_duplicates: int = 0
     episodes_updated: int = 0
+    left_out_runs: int = 0
+    left_out_episodes: int = 0
+    left_out_names: tuple[str, ...] = ()
     not_offered_calls: tuple[NotOffered, ...] = ()
     ignored: tuple[RejectedLine, ...] = ()
     unread: tuple[Unread, ...] = ()
@@ -114,6 +121,33 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
         were, are = "was" if n_arms == 1 else "were", "is" if n == 1 else "are"
         arms = f"{number_of(n_arms, 'arm')} that {were} only named"
         return f"{number_of(n, 'observation')} of {arms} {are} taken back."
+
+    @property
+    def new_runs(self) -> int:
+        """Number of runs that were not here."""
+        return self.runs - self.duplicates - self.updated - self.left_out_runs
+
+    @property
+    def new_episodes(self) -> int:
+        """Number of episodes that were not here."""
+        return self.episodes - self.episode_duplicates - self.episodes_updated - self.left_out_episodes
+
+    @property
+    def left_out(self) -> int:
+        """Number of records that were left out: others with their ids stay in force."""
+        return self.left_out_runs + self.left_out_episodes
+
+    @property
+    def left_out_words(self) -> str | None:
+        """Records that were left out, in words; None for none."""
+        if not self.left_out:
+            return None
+        names = ", ".join(map(shown, self.left_out_names[:_NAMED]))
+        more = f" and {self.left_out - _NAMED:,} more" if self.left_out > _NAMED else ""
+        return (
+            f"{number_of(self.left_out, 'record')} left out ({names}{more}): the known content is another, and "
+            "nothing shows which is later. To take those of a file: armscope import FILE --replace"
+        )
 
     @property
     def n_other_facts(self) -> int:
@@ -159,6 +193,7 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
             - len(self.differences)
             + len(differences),
             notes=(*earlier.notes, *_new(earlier.notes, self.notes)),
+            left_out_names=tuple(dict.fromkeys((*earlier.left_out_names, *self.left_out_names)))[:SHOWN],
             heads=tuple(dict.fromkeys((*earlier.heads, *self.heads))),
             hint=earlier.hint if self.hint is None else self.hint,
         )
@@ -179,6 +214,8 @@ _COUNTS: Final = (
     "episodes",
     "episode_duplicates",
     "episodes_updated",
+    "left_out_runs",
+    "left_out_episodes",
 )
 
 

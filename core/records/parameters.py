@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, get_args, get_type_hints
 
 from msgspec import Meta
 
@@ -54,3 +54,22 @@ def completed(options: type, values: Mapping[str, Any]) -> dict[str, Any]:
     for name in values.keys() - defaults.keys():
         raise TypeError(f"{options.__name__} has no key {name!r}")
     return {**defaults, **values}
+
+
+class TakingOptions(TypedDict, total=False):
+    """Options of an import that say which of several records count."""
+
+    each_event: Annotated[
+        bool,
+        Meta(
+            description="Count every rollout event, also where several repeat the reward of one message.",
+            extra={"default": False},
+        ),
+    ]
+    replace: Annotated[
+        bool,
+        Meta(
+            description="Take the files' records where others are known under their ids and none is later.",
+            extra={"default": False},
+        ),
+    ]

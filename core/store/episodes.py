@@ -2,11 +2,14 @@
 
 **Versions.** An episode grows while it is recorded, so several imports can bring it with different numbers of steps.
 Undoing an import must restore the episode of the other imports, so no version may be lost. Each source (one per
-import, 0 = recorded directly) is a row of ``provenance`` with its number of steps (rank) and the version's digest.
+import, 0 = recorded directly) is a row of ``provenance`` with its place (``trace``), its number of steps (rank) and
+the version's digest.
 
-**Version in force.** It is the active source's version with the most steps (ties: the larger digest). Only its steps
-are rows of ``step``. The others are JSON in ``provenance.said``. `recompute_episodes` chooses again
-after an import, undo or redo; `_exchange` swaps the two forms.
+**Version in force.** It is the active source's version with the highest place, then with the most steps, then the
+first. A later state (`core.episodes.is_later`) is placed above the version in force when it comes, any other state
+below. So is a state that nothing orders, unless the import replaces. Sources from before places (0) are ordered by
+steps and digest. Only the steps of the version in force are rows of ``step``. The others are JSON in
+``provenance.said``. `recompute_episodes` chooses again after an import, undo or redo. `_exchange` swaps the two.
 
 **Writes.** `tell_episodes` stores full episodes: `_insert` the new ones, `_again` another source of known ones.
 `add_step` appends one step without reading the others. Links to runs belong to no version, and exist for known runs.
@@ -25,8 +28,9 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from core.episodes import EpisodeTotals, after, totals_of
+from core.episodes import EpisodeTotals, after, is_later, totals_of
 from core.errors import Conflict, InvalidInput, StoreUnusable
+from core.records.answers import Imported
 from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown
 from core.records.verification import Difference
@@ -44,8 +48,6 @@ from core.store.episode_credits import settle_episodes
 from core.store.provenance import undone_imports
 from core.store.texts import is_erased_episode, keep_step_texts, with_step_texts
 from core.store.transaction import Facts, Snapshot, Transaction
-
-Imported = Literal["new", "duplicate", "updated"]
 
 _NAMES: Final = ("split", "task", "variant", "model", "at_ms")
 _COLUMNS: Final = (
@@ -82,7 +84,13 @@ _STEP: Final = (
 )
 _PART: Final = ("episode_no", "name", "value", "kind")
 _RUN: Final = ("episode_no", "run_no")
-_SOURCE: Final = ("kind", "no", "import_no", "revision", "rank", "digest", "said")
+_SOURCE: Final = ("kind", "no", "import_no", "revision", "trace", "rank", "digest", "said")
+_PLACES: Final = 9
+"""Bits of a place for later states of one rank; the rank that the source gives is above them."""
+_REPLACED: Final = 1 << 60
+"""Places from here on were given by a person; only growth comes after them."""
+_BELOW: Final = (0, -1)
+"""Place and rank below every version in force."""
 _DIGEST_BYTES: Final = 8
 _NEVER: Final = 1 << 62
 """Number above that of every episode."""
@@ -105,13 +113,20 @@ _NO_DIGESTS: Final = [None, None]
 
 
 class Source(NamedTuple):
-    """One import's version (0 = direct): revision, number of steps, digest, and the line unless it is in the rows."""
+    """One import's version (0 = direct): revision, place, number of steps, digest; the line, unless in the rows."""
 
     import_no: int
     revision: int
+    place: int
     rank: int
     digest: int
     line: str | None
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The active source with the highest one is in force."""
+        has_no_place = self.place == 0 <= self.rank
+        return self.place, self.rank, self.digest if has_no_place else -self.revision
 
 
 class Plan(NamedTuple):
@@ -138,9 +153,13 @@ class _Telling(NamedTuple):
     def rank(self) -> int:
         return len(self.line.steps)
 
+    @property
+    def place(self) -> int:
+        return (1 + self.line.rank) << _PLACES
+
 
 def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int = 0) -> list[Imported]:
-    """Store episodes; return for each whether it was new, known, or longer than before.
+    """Store episodes; return for each whether it was new, known, later than before, or another one that stays out.
 
     ``import_no`` 0 = recorded directly: then a known one with other content raises `Conflict`, unless it grew.
     """
@@ -198,7 +217,7 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
     )
     txn.connection.insert("episode", _ROW, txn.learner_id, chain.from_iterable(rows))
     sources = (
-        ("episode", number, import_no, txn.revision, telling.rank, telling.digest, None)
+        ("episode", number, import_no, txn.revision, telling.place, telling.rank, telling.digest, None)
         for number, telling in fresh.items()
     )
     txn.connection.insert("provenance", _SOURCE, txn.learner_id, chain.from_iterable(sources))
@@ -212,30 +231,64 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
 def _again(
     txn: Transaction, again: Sequence[tuple[int, _Telling]], import_no: int, *, replaces: bool
 ) -> dict[int, Imported]:
-    """Record another source of known episodes, and activate the longest version."""
+    """Record another source of known episodes, and activate the latest version."""
     numbers = [number for number, _ in again]
     sources, now = _sources(txn, numbers), _rows(txn, numbers)
-    noted = []
+    noted, left_out = [], set()
+    differing = sorted(number for number, telling in again if telling.digest != now[number].digest)
+    in_force = dict(zip(differing, read_episodes(txn, differing), strict=True))
     for number, telling in again:
         own = next((one for one in sources[number] if one.import_no == import_no), None)
         is_direct = import_no == 0 and not replaces
         if is_direct and now[number].standing and _is_other(txn, number, telling, now[number].digest):
             raise _conflict(telling.line.uid)
-        if replaces or own is None or (telling.rank, telling.digest) > (own.rank, own.digest):
+        order = max(
+            (one.order[:2] for one in sources[number] if one.digest == now[number].digest), default=_BELOW
+        )
+        place, rank, is_left_out = _placed(telling, in_force.get(number), order, replaces=txn.replaces)
+        if replaces:
+            place, rank = telling.place if own is None else own.place, telling.rank
+        if is_left_out and now[number].standing:
+            left_out.add(number)
+        if replaces or own is None or (place, rank) > (own.place, own.rank):
             line = None if telling.digest == now[number].digest else _encoded(telling.line)
-            source = (telling.rank, telling.digest, line)
+            source = (place, rank, telling.digest, line)
             noted.append((txn.learner_id, "episode", number, import_no, txn.revision, *source))
     txn.connection.many(
-        f"INSERT INTO provenance (learner_id, {', '.join(_SOURCE)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO provenance (learner_id, {', '.join(_SOURCE)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE"
-        " SET rank = excluded.rank, digest = excluded.digest, said = excluded.said",
+        " SET trace = excluded.trace, rank = excluded.rank, digest = excluded.digest, said = excluded.said",
         noted,
     )
     changed = recompute_episodes(txn, [row[2] for row in noted])
-    return {
-        number: ("updated" if now[number].standing else "new") if number in changed else "duplicate"
-        for number in numbers
-    }
+    rest: Imported
+    results: dict[int, Imported] = {}
+    for number in numbers:
+        rest = "other" if number in left_out else "duplicate"
+        results[number] = ("updated" if now[number].standing else "new") if number in changed else rest
+    return results
+
+
+def _placed(
+    telling: _Telling, known: Episode | None, order: tuple[int, int], *, replaces: bool
+) -> tuple[int, int, bool]:
+    """Return place and rank of another source beside the version in force, and whether nothing orders the two.
+
+    ``known`` is the version in force, None for the same; ``order`` are its place and rank.
+    """
+    usual, (place, rank) = (telling.place, telling.rank), order
+    if known is None:
+        return *max(usual, order), False
+    is_chosen, has_grown = place >= _REPLACED, telling.rank > rank
+    stated = 0 if is_chosen else max((place >> _PLACES) - 1, 0)
+    later = is_later(replace(known, rank=stated), telling.line)
+    if later and is_chosen and not has_grown:
+        later = None
+    if later:
+        return max(telling.place, place + (not has_grown)), telling.rank, False
+    if later is None and replaces:
+        return max(place + 1, _REPLACED), telling.rank, False
+    return *(usual if usual < order else _BELOW), later is None
 
 
 def _is_other(txn: Transaction, number: int, telling: _Telling, digest_now: int) -> bool:
@@ -389,7 +442,7 @@ def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> Non
 
 
 def _encoded(line: Episode) -> str:
-    return _ENCODER.encode(replace(line.without_texts(), runs=(), revision=None)).decode()
+    return _ENCODER.encode(replace(line.without_texts(), runs=(), revision=None, rank=0)).decode()
 
 
 # Sources
@@ -439,7 +492,7 @@ def episode_plans(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
     for number in now:
         standing = [one for one in sources[number] if one.import_no not in undone]
         if standing:
-            best = max(standing, key=lambda one: (one.rank, one.digest))
+            best = max(standing, key=lambda one: one.order)
             plans[number] = Plan(1, min(one.revision for one in standing), best.digest)
         else:
             plans[number] = now[number]._replace(standing=0)
@@ -460,7 +513,7 @@ def _rows(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
 def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
     sources: dict[int, list[Source]] = defaultdict(list)
     for number, *source in facts.connection.rows_in(
-        "SELECT no, import_no, revision, rank, digest, said FROM provenance"
+        "SELECT no, import_no, revision, trace, rank, digest, said FROM provenance"
         " WHERE learner_id = ? AND kind = 'episode' AND no IN ({})",
         [facts.learner_id],
         numbers,

@@ -15,7 +15,15 @@ from core.records.run import History, Inventory, Run, Usage
 from core.store.engine.words import ACTIVE
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot
-from core.store.version import COLUMNS, Version, apart_of, read_version, recorded_selection, spent_of
+from core.store.version import (
+    COLUMNS,
+    Version,
+    apart_of,
+    read_version,
+    recorded_selection,
+    source_rank,
+    spent_of,
+)
 
 Columns = dict[str, Any]
 """Columns of a run, by name."""
@@ -99,7 +107,7 @@ class _Runs:
             {
                 **plain,
                 "uid": uid,
-                "rank": rank,
+                "rank": source_rank(rank),
                 "inventory": msgspec.convert(inventory, Inventory),
                 "ended_at_ms": columns["at_ms"],
                 "naive_time": bool(columns["naive_time"]),

@@ -1,8 +1,9 @@
 """Provenance: the sources of facts. The state of a fact follows from its active imports.
 
 A fact with one source has it in its own row. With a second source every source becomes a row of ``provenance``, one
-per import. Of the active ones the highest rank decides a run's version (ties: the larger digest of the trace, then
-the earlier revision), and the earliest revision decides the epoch. Without an active source the fact is inactive. So
+per import. Of the active ones the highest rank decides a run's version, and the earliest revision decides the epoch.
+`core.store.runs` gives a later state a higher rank, and one that nothing orders a lower one. Sources from before that
+may have equal ranks: then the larger digest of the trace decides. Without an active source the fact is inactive. So
 undoing an import restores what the other imports say.
 
 Sources about arms are here from the first on: ``arm`` (it is listed), its ``prior``, ``cost`` and ``label``, each a
@@ -83,7 +84,7 @@ def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known:
         f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, 'run', ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE"
         " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
-        " WHERE (excluded.rank, excluded.trace) > (provenance.rank, provenance.trace)",
+        " WHERE excluded.rank > provenance.rank",
         [
             (learner, one.run_no, one.import_no, txn.revision, one.rank, one.trace, one.digest)
             for one in attributions
@@ -99,7 +100,7 @@ def _link(txn: Transaction, attributions: Sequence[Attribution], known: Tellings
         noted = known.get(one.run_no) or {one.origin[0]: one.origin[1:]}
         own = noted.get(one.import_no)
         head = (one.run_no, one.uid, one.import_no)
-        if own is None or (one.rank, one.trace) > own[1:3]:
+        if own is None or one.rank > own[1]:
             since = txn.revision if own is None else own[0]
             after.append((*head, since, one.rank, one.trace, one.digest))
             before += [] if own is None else [(*head, *own)]

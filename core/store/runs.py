@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, count
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from core.errors import Conflict
-from core.records.answers import Recorded
+from core.records.answers import Imported
 from core.records.judged import Judged
 from core.records.run import History, Inventory, Run
 from core.store.caches import apply, run_facts
@@ -21,7 +22,7 @@ from core.store.engine.words import RUNS_BY_UID
 from core.store.erased import REMEMBER
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs
 from core.store.rollup import Rollup, hour_of
-from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede
+from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede, waiting_states
 from core.store.texts import (
     StoredTexts,
     fill_texts,
@@ -37,10 +38,15 @@ from core.store.version import (
     COLUMNS,
     Version,
     bill_in_force,
+    generation_of,
+    is_later,
+    load,
+    ranked,
     read_version,
     renamed,
     session_key,
     session_of,
+    source_rank,
     stripped,
     version_of,
     write_parts,
@@ -50,6 +56,11 @@ _KNOWN_QUERY: Final = (
     f"SELECT uid, run_no, rank, trace, digest, import_no, revision, standing FROM run {RUNS_BY_UID}"
     " WHERE learner_id = ? AND uid IN ({})"
 )
+_REPLACED: Final = 1 << 12
+"""Generations from here on were given by a person; only growth comes after them."""
+_LAST: Final = (1 << 13) - 1
+_BELOW: Final = -1
+"""The rank of a state that stays out, below every version in force."""
 _ROW: Final = (
     "run_no",
     "uid",
@@ -156,13 +167,13 @@ _UID_OF: Final = "SELECT run_no, uid FROM run WHERE learner_id = ? AND run_no IN
 _SHARED_CHARS: Final = 400
 
 
-def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Recorded]:
-    """Store runs; return for each: new (or active again), duplicate, or updated.
+def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Imported]:
+    """Store runs; return for each: new (or active again), duplicate, updated, or another one that stays out.
 
     ``import_no`` 0 = recorded directly: then a known uid with other content raises `Conflict`, unless the run grew
     (its rank is higher).
     """
-    results: dict[int, Recorded] = {}
+    results: dict[int, Imported] = {}
     versions = [_stored_version(txn, judged, import_no) for judged in batch]
     rest = list(range(len(batch)))
     while rest:
@@ -179,7 +190,7 @@ def _add_distinct(
     versions: Sequence[_StoredVersion],
     indexes: list[int],
     import_no: int,
-) -> dict[int, Recorded]:
+) -> dict[int, Imported]:
     results, indexes = _compacted(txn, batch, versions, indexes, import_no)
     uids = [batch[index].run.uid for index in indexes]
     known = _known(txn, uids)
@@ -212,7 +223,7 @@ def _compacted(
     versions: Sequence[_StoredVersion],
     indexes: list[int],
     import_no: int,
-) -> tuple[dict[int, Recorded], list[int]]:
+) -> tuple[dict[int, Imported], list[int]]:
     """Return the results of runs that were compacted, and the indexes of the others.
 
     A compacted run is known and changes no more. ``txn.n_not_grown`` counts those with other content.
@@ -220,7 +231,7 @@ def _compacted(
     if not txn.is_compacted:
         return {}, indexes
     compacted = compacted_runs(txn, {batch[index].run.uid for index in indexes})
-    results: dict[int, Recorded] = {}
+    results: dict[int, Imported] = {}
     for index in indexes:
         run = compacted.get(uid := batch[index].run.uid)
         if run is None:
@@ -386,13 +397,15 @@ def _again(
     versions: Sequence[_StoredVersion],
     again: dict[int, KnownRun],
     import_no: int,
-) -> dict[int, Recorded]:
-    """Record another source of known runs, and activate the longest version."""
-    results: dict[int, Recorded] = {}
+) -> dict[int, Imported]:
+    """Record another source of known runs, and activate the latest version."""
+    results: dict[int, Imported] = {}
     texts: list[tuple[int, StoredTexts]] = []
     attributions = []
     noted = attributed(txn, [run.run_no for run in again.values()])
-    for index, (run_no, rank, trace, digest, first_import, revision, standing) in again.items():
+    waiting = waiting_states(txn, {run.run_no: run for run in again.values()})
+    for index, known in again.items():
+        run_no, rank, trace, digest, first_import, revision, standing = known
         version, own_trace, own_digest, is_stripped, _ = versions[index]
         run, stored_texts = batch[index].run, version.texts
         if is_stripped and version == read_version(txn, run_no):
@@ -401,16 +414,23 @@ def _again(
             texts.append((run_no, stored_texts))
         results[index] = "duplicate"
         is_first_source = import_no == first_import and run_no not in noted
-        if standing and is_first_source and own_trace == trace and run.rank <= rank:
+        if standing and is_first_source and own_trace == trace and run.rank <= source_rank(rank):
             continue
-        if import_no == 0 and standing and own_trace != trace and run.rank <= rank:
+        if import_no == 0 and standing and own_trace != trace and run.rank <= source_rank(rank):
             raise _other_content(run.uid, run_no)
+        state = waiting.get(run_no, known)
+        in_force = partial(_version_of, txn, state, is_waiting=run_no in waiting)
+        own_rank, is_left_out = _placed(state, in_force, version, own_trace, run.rank, replaces=txn.replaces)
+        if is_left_out and standing:
+            results[index] = "other"
+            if is_first_source or import_no in noted.get(run_no, {}):
+                continue
         attributions.append(
             Attribution(
                 run_no=run_no,
                 uid=run.uid,
                 import_no=import_no,
-                rank=run.rank,
+                rank=own_rank,
                 trace=own_trace,
                 digest=own_digest,
                 origin=(first_import, revision, rank, trace, digest),
@@ -421,14 +441,40 @@ def _again(
         attributions = deferred(txn, attributions, {run.run_no: run for run in again.values()})
     attribute_runs(txn, attributions, noted)
     changed = recompute_runs(txn, [one.run_no for one in attributions])
-    if texts:
-        is_filled = fill_texts(txn, texts)
-        if isinstance(txn, Part):
-            txn.stage.is_filled |= is_filled
+    is_filled = bool(texts) and fill_texts(txn, texts)
+    if isinstance(txn, Part):
+        txn.stage.is_filled |= is_filled
     for index, (run_no, *_, standing) in again.items():
         if run_no in changed:
             results[index] = "updated" if standing else "new"
     return results
+
+
+def _version_of(txn: Transaction, state: KnownRun, *, is_waiting: bool) -> Version:
+    return load(txn, state.run_no, state.digest) if is_waiting else read_version(txn, state.run_no)
+
+
+def _placed(
+    known: KnownRun,
+    in_force: Callable[[], Version],
+    version: Version,
+    trace: int,
+    rank: int,
+    *,
+    replaces: bool,
+) -> tuple[int, bool]:
+    """Return the rank to store for another state, and whether nothing orders it and the known one."""
+    generation, before = generation_of(known.rank), source_rank(known.rank)
+    if trace == known.trace:
+        return ranked(generation, max(rank, before)), False
+    if rank != before:
+        return ranked(generation if rank > before else 0, rank), False
+    later = is_later(in_force(), version)
+    if later and generation < _REPLACED:
+        return ranked(generation + 1, rank), False
+    if replaces and later is not False:
+        return ranked(min(max(generation + 1, _REPLACED), _LAST), rank), False
+    return _BELOW, later is not False
 
 
 def _other_content(uid: str, run_no: int) -> Conflict:

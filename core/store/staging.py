@@ -307,16 +307,37 @@ def supersede(txn: Transaction, known: Mapping[str, KnownRun]) -> list[Supersede
 
 def attribute_superseded(txn: Transaction, superseded: Sequence[SupersededRun]) -> None:
     """Record the removed staged versions as further sources of the runs as they are now."""
-    numbers: dict[str, int] = dict(
-        txn.connection.rows_in(
-            f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
+    known = {
+        uid: row
+        for uid, *row in txn.connection.rows_in(
+            f"SELECT uid, run_no, rank, trace FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
             [txn.learner_id],
             [one.uid for one in superseded],
         )
-    )
+    }
     for one in superseded:
-        telling = StagedAttribution(numbers[one.uid], one.segment, one.rank, one.trace, one.digest, "new")
+        run_no, rank, trace = known[one.uid]
+        own_rank = (
+            -1 if one.rank == rank and one.trace != trace else one.rank
+        )  # what is recorded stays in force
+        telling = StagedAttribution(run_no, one.segment, own_rank, one.trace, one.digest, "new")
         _defer(txn, telling, one.version)
+
+
+def waiting_states(txn: Transaction, known: Mapping[int, KnownRun]) -> dict[int, KnownRun]:
+    """Return the known runs of which a state waits in this part and will be in force, with that state."""
+    if not isinstance(txn, Part):
+        return {}
+    rows = txn.connection.rows_in(
+        "SELECT run_no, rank, trace, digest FROM staged_provenance WHERE learner_id = ? AND run_no IN ({})",
+        [txn.learner_id],
+        list(known),
+    )
+    return {
+        run_no: known[run_no]._replace(rank=rank, trace=trace, digest=digest)
+        for run_no, rank, trace, digest in rows
+        if rank > known[run_no].rank
+    }
 
 
 class StagedAttribution(NamedTuple):
@@ -342,7 +363,7 @@ def deferred(
     for one in attributions:
         run = known[one.run_no]
         is_settled = run.revision < part.staged.revision
-        longer = (one.rank, one.trace) > (run.rank, run.trace)
+        longer = one.rank > run.rank
         if is_settled and (
             one.run_no in known_before or (longer if run.standing else _has_observations(part, one.run_no))
         ):
@@ -385,7 +406,7 @@ def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None
         "INSERT INTO staged_provenance (learner_id, run_no, stretch, rank, trace, digest, counted)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, run_no) DO UPDATE"
         " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
-        " WHERE (excluded.rank, excluded.trace) > (staged_provenance.rank, staged_provenance.trace)",
+        " WHERE excluded.rank > staged_provenance.rank",
         [txn.learner_id, *waiting],
     )
     _count_deferred(txn, before, _deferred(txn, "run_no", waiting.run_no))

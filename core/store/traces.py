@@ -14,6 +14,7 @@ from core.records.times import DAY_MS
 from core.store.compacted import compacted_runs
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
+from core.store.version import source_rank
 
 TRACES: Final = "otlp/prompt/"
 """Prefix of the uids of runs from traces; the trace's own id follows."""
@@ -170,11 +171,10 @@ def spans_of(facts: Facts, uid: str) -> list[bytes]:
 
 def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
     """Return the ranks of known runs; a compacted one is as long as can be, because it grows no more."""
-    ranks: dict[str, int] = dict(
-        facts.connection.rows_in(
-            "SELECT uid, rank FROM run WHERE learner_id = ? AND uid IN ({})", [facts.learner_id], uids
-        )
+    rows = facts.connection.rows_in(
+        "SELECT uid, rank FROM run WHERE learner_id = ? AND uid IN ({})", [facts.learner_id], uids
     )
+    ranks = {uid: source_rank(rank) for uid, rank in rows}
     return ranks | dict.fromkeys(compacted_runs(facts, [uid for uid in uids if uid not in ranks]), _LONGEST)
 
 

@@ -343,6 +343,8 @@ class Transaction:
     _FIRST = 1
     segment: int | None = None
     """In a part of an import: between which of the resets that it tells; see `core.store.staging`."""
+    replaces = False
+    """States that nothing orders take the place of known ones, because a person wants them."""
     n_not_grown = 0
     """Compacted runs that this write read again with other content."""
     newest: dict[tuple[int, int], int]

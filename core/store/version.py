@@ -281,6 +281,40 @@ def unpriced_of(version: Version, prices: Mapping[str, ModelPrices]) -> tuple[st
     return unpriced_parts(bill_rows(version), model, at_ms, prices)
 
 
+_GENERATION: Final = 1 << 50
+
+
+def source_rank(stored: int) -> int:
+    """Return the rank that the source gave to a stored state; see `generation_of`.
+
+    >>> source_rank(3), source_rank(ranked(2, 3)), source_rank(-1)
+    (3, 3, 0)
+    """
+    return max(stored, 0) % _GENERATION
+
+
+def generation_of(stored: int) -> int:
+    """Return how many later states of the same rank came before a stored state."""
+    return max(stored, 0) // _GENERATION
+
+
+def ranked(generation: int, rank: int) -> int:
+    """Return the rank to store for a state of a source's rank."""
+    return generation * _GENERATION + rank
+
+
+def is_later(known: Version, other: Version) -> bool | None:
+    """Return whether a state of the same rank is later: it ended later, or its bill is fuller. None: neither is."""
+    before, after = _ended(known.columns), _ended(other.columns)
+    if before is not None and after is not None and before != after:
+        return bool(after > before)
+    of_known, of_other = (sum(sum(row[2:7]) for row in one.spent) for one in (known, other))
+    return None if of_known == of_other else of_other > of_known
+
+
+_ended: Final = itemgetter(COLUMNS.index("at_ms"))
+
+
 def bill_in_force(version: Version, prices: Mapping[str, ModelPrices]) -> Bill:
     """Return the bill of a version at the prices of its time."""
     if not prices:

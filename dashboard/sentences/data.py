@@ -44,10 +44,10 @@ def left_behind(one: PastImport) -> Words:
         return Words("nothing: undone")
     answer = one.answer
     counts = (
-        (answer.runs - answer.duplicates - answer.updated, "run"),
-        (answer.updated, "grown run"),
-        (answer.episodes - answer.episode_duplicates - answer.episodes_updated, "episode"),
-        (answer.episodes_updated, "grown episode"),
+        (answer.new_runs, "run"),
+        (answer.updated, "updated run"),
+        (answer.new_episodes, "episode"),
+        (answer.episodes_updated, "updated episode"),
         (answer.ledger - answer.ledger_duplicates, "fact"),
     )
     return wording.listed([wording.things(n, noun) for n, noun in counts if n]) or Words("nothing new")
@@ -57,11 +57,11 @@ def import_line(answer: ImportAnswer) -> Markdown:
     """Return an import in one line, in Markdown."""
     if answer.runs == 0:
         return f"No runs; {wording.literal(answer.other_facts)}."
-    new = answer.runs - answer.duplicates - answer.updated
-    paid = answer.episodes - answer.episode_duplicates - answer.episodes_updated
+    new = answer.new_runs
+    paid = answer.new_episodes
     episodes = f" and **{wording.things(paid, 'new episode')}**" if answer.episodes else ""
     return (
-        f"**{wording.things(new, 'new run')}**{episodes}, {wording.count(answer.updated)} grown, "
+        f"**{wording.things(new, 'new run')}**{episodes}, {wording.count(answer.updated)} updated, "
         f"{wording.count(answer.duplicates)} known already; {wording.things(answer.rejected_count, 'line')} rejected."
     )
 
@@ -72,7 +72,7 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         ("runs read", answer.runs, f"from {wording.things(answer.files, 'file')}"),
         ("observed", answer.observed, "their arms were rewarded or penalised"),
         ("known already", answer.duplicates, "nothing changed"),
-        ("grown", answer.updated, "a longer copy updated them"),
+        ("updated", answer.updated, "a longer copy or a correction took their place"),
     ]
     rows += [("skipped", n, _SKIPPED[reason]) for reason, n in answer.skipped_by.items()]
     if answer.skipped and not answer.skipped_by:
@@ -84,7 +84,8 @@ def report(answer: ImportAnswer) -> dict[str, list[object]]:
         ("observations taken back", sum(answer.only_named.values()), "their arms were only named"),
         ("episodes read", answer.episodes, "what environments paid, step by step"),
         ("episodes known already", answer.episode_duplicates, "nothing changed"),
-        ("episodes grown", answer.episodes_updated, "a longer record updated them"),
+        ("episodes updated", answer.episodes_updated, "a longer record or a correction took their place"),
+        ("records left out", answer.left_out, "known with other content, which stays in force"),
         *(
             (f"{kind}s", n, "reported by the files")
             for kind, n in (answer.ledger_by or {"fact": answer.ledger}).items()

@@ -80,6 +80,7 @@ class ImportOptions(Options, frozen=True, kw_only=True):
         ),
     ] = None
     each_event: Annotated[bool, typer.Option("--each-event", help=words("import", "each_event"))] = False
+    replace: Annotated[bool, typer.Option("--replace", help=words("import", "replace"))] = False
 
     def values(self) -> Fields:
         """Return the arguments of an import."""
@@ -91,6 +92,7 @@ class ImportOptions(Options, frozen=True, kw_only=True):
             "tools_file": self.tools,
             "phase": self.phase,
             "each_event": self.each_event,
+            "replace": self.replace,
             "limits": Limits.of(
                 inflated_bytes=None if self.max_size is None else _size_of(self.max_size),
                 rejected_lines=self.max_rejected,
@@ -153,6 +155,8 @@ def import_(
         raise typer.BadParameter("--workers goes with --learner-from, which says whose each file is")
     if preview and (watched or learner_from is not None):
         raise typer.BadParameter("--preview goes without --watch and --learner-from")
+    if watched and options.replace:
+        raise typer.BadParameter("--replace goes without --watch: it takes a file once")
     if learner_from is not None:
         if watched or not paths:
             raise typer.BadParameter("--learner-from takes folders, and goes without --watch")
@@ -163,7 +167,7 @@ def import_(
     if watched:
         from core.flows.watch import watch
 
-        del values["each_event"]
+        del values["each_event"], values["replace"]
         news = watch(context, paths, partial(time.sleep, every_s), **values)
         _say_watched(line, context, paths, news)
         return
@@ -335,7 +339,7 @@ def _say_watched(
 def _news(one: ImportAnswer) -> str:
     """Return the new facts of an import on one line; the import must be an act."""
     ledger = f", {one.other_facts}{_known_of(one)}" if one.n_other_facts > one.n_other_known else ""
-    return f"{one.id}: {number_of(one.runs - one.duplicates - one.updated, 'new run')}, {one.updated:,} grown{ledger}"
+    return f"{one.id}: {number_of(one.new_runs, 'new run')}, {one.updated:,} updated{ledger}"
 
 
 def _known_of(one: ImportAnswer) -> str:
@@ -364,7 +368,8 @@ def _say_import(
             say(f"  {words}")
     counts = {
         "known already": result.duplicates,
-        "grown": result.updated,
+        "updated": result.updated,
+        "episodes updated": result.episodes_updated,
         "empty prompts": result.empty,
         "replies outside any turn": result.outside,
         "calls of tools that were not offered": result.not_offered,
@@ -375,6 +380,8 @@ def _say_import(
             say(f"  {count:,} {what}")
     if result.taken_back is not None:
         say(f"  {result.taken_back}")
+    if result.left_out_words is not None:
+        say(f"  {result.left_out_words}")
     _say_not_offered(result)
     _say_rejected(result)
     _say_unread(result)

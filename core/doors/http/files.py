@@ -46,7 +46,17 @@ _MOST_HEADS_BYTES: Final = 8_000
 _SPOOLED: Final = 1 << 20
 _NAME: Final = "upload"
 _LIMITS: Final = ("max_inflated_bytes", "max_rejected")
-_FIELDS: Final = ("file", "format", "unit", "phase", "tools_bytes", "each_event", "preview", *_LIMITS)
+_FIELDS: Final = (
+    "file",
+    "format",
+    "unit",
+    "phase",
+    "tools_bytes",
+    "each_event",
+    "replace",
+    "preview",
+    *_LIMITS,
+)
 
 
 def _import(context: Context, call: HttpCall) -> HttpAnswer:
@@ -75,6 +85,7 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
             at_most_bytes=MOST_BYTES,
             limits=Limits.of(**limits),
             each_event=_is_true(call, "each_event"),
+            replace=_is_true(call, "replace"),
         )
     hint = None if answer.hint is None else worded(answer.hint)
     return document_answer(verb("import").plain(context, msgspec.structs.replace(answer, hint=hint)))
@@ -187,6 +198,11 @@ _IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
         "description": "So many bytes at the beginning are a list of tools.",
     },
     "each_event": {"type": "boolean", "default": False, "description": "Count every rollout event."},
+    "replace": {
+        "type": "boolean",
+        "default": False,
+        "description": "Take records whose ids are known with other content.",
+    },
     "preview": {"type": "boolean", "default": False, "description": "Show the answer, and write nothing."},
     "max_inflated_bytes": {"type": "integer", "minimum": 1, "description": "Limit of a packed file."},
     "max_rejected": {"type": "integer", "minimum": 1, "description": "Limit of rejected lines in a row."},

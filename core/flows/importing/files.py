@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Unpack
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,7 @@ from core.formats import Limits, Opened, open_sources, refuse_address
 from core.records.counts import number_of
 from core.records.import_answer import SHOWN, ImportAnswer
 from core.records.limits import shown
+from core.records.parameters import TakingOptions
 from core.records.run import Phase, Unit
 from core.store.arms import by_keys
 from core.store.imports import begin_import, finish_import, reopen_import
@@ -52,14 +53,11 @@ def import_files(
         Literal["passive", "active"] | None, Meta(description="Phase of the learner for this import.")
     ] = None,
     limits: Limits | None = None,
-    progress: ReadingProgress | None = None,
     continuing: str | None = None,
     names: Mapping[Path, str] | None = None,
+    progress: ReadingProgress | None = None,
     waiting: OnWait | None = None,
-    each_event: Annotated[
-        bool,
-        Meta(description="Count every rollout event, also where several repeat the reward of one message."),
-    ] = False,
+    **options: Unpack[TakingOptions],
 ) -> ImportAnswer:
     """Import agent transcripts; a repeat changes nothing.
 
@@ -71,8 +69,9 @@ def import_files(
     answer covers the rows read now; the stored import covers all of its parts. ``names`` maps paths to the names
     of files. In a rehearsal the whole import is one transaction, which is rolled back; writers wait meanwhile.
 
-    A longer copy of a source updates its runs. Rejected lines are listed and never fatal. Raises
-    `UnreadableSource` where no file can be read.
+    A later state of a record takes the place of an earlier one. Where nothing orders two records of one id, the first
+    stays in force and the answer names the other, which ``replace`` takes. Rejected lines are listed and never fatal.
+    Raises `UnreadableSource` where no file can be read.
     """
     _check_there(paths)
     with open_sources(
@@ -82,16 +81,17 @@ def import_files(
         tools_file=tools_file,
         limits=limits,
         names=names,
-        each_event=each_event,
+        each_event=options.get("each_event", False),
         keeps_texts=context.keeps_texts(),
     ) as opened:
         steps = import_in_steps(
             context,
             opened,
             phase=phase,
-            progress=progress,
             continuing=continuing,
+            progress=progress,
             waiting=waiting,
+            replace=options.get("replace", False),
         )
         while True:
             try:
@@ -109,13 +109,14 @@ def import_in_steps(
     progress: ReadingProgress | None = None,
     continuing: str | None = None,
     waiting: OnWait | None = None,
+    replace: bool = False,
 ) -> ImportSteps:
     """Import opened files part by part, like `import_files`."""
     if not opened.sources:
         raise _nothing_to_read(opened.skipped[0].reason if opened.skipped else None)
     context.permit("ingest", create=True)
     while True:
-        reading = SourceReading(context, opened, phase)
+        reading = SourceReading(context, opened, phase, replaces=replace)
         try:
             if context.is_rehearsal:
                 return _rehearsed(context, opened, reading, progress, continuing)
@@ -204,6 +205,7 @@ def _act(
     txn: Transaction, reading: SourceReading, writer: AtOnce | InParts, opened: Opened, continuing: str | None
 ) -> ImportAnswer:
     writer.begin(txn)
+    txn.replaces = reading.replaces
     known = None if continuing is None else reopen_import(txn, continuing)
     number = begin_import(txn, writer.import_no) if known is None else known.number
     counts, sources = reading.counts.copy(), opened.sources

@@ -15,7 +15,7 @@ import msgspec
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows.context import Context
 from core.formats import Skipped, Source
-from core.records.answers import Recorded
+from core.records.answers import Imported, Recorded
 from core.records.arm import Arm
 from core.records.counts import number_of
 from core.records.episode import Episode
@@ -34,7 +34,7 @@ from core.records.judged import Judged
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import ArmLine, ContentLine, FactLine, LearnerLine, ResetLine, RewardLine
 from core.store.arms import attribute_arms, recompute_arms
-from core.store.episodes import Imported, tell_episodes
+from core.store.episodes import tell_episodes
 from core.store.facts import EXCHANGED
 from core.store.imports import begin_import
 from core.store.lines import take_line
@@ -60,6 +60,7 @@ class ImportCounts:
     next_steps: dict[str, str] = field(default_factory=dict)
     differences: list[BeliefDifference] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
     n_named: int = 0
     n_held: int = 0
@@ -79,16 +80,18 @@ class ImportCounts:
             next_steps=self.next_steps.copy(),
             differences=self.differences.copy(),
             remarks=self.remarks.copy(),
+            left_out=self.left_out.copy(),
             heads=self.heads.copy(),
         )
 
-    def run(self, judged: Judged, status: Recorded) -> None:
-        """Count a run by its verdict, and whether it was new, known or updated."""
+    def run(self, judged: Judged, status: Imported) -> None:
+        """Count a run by its verdict, and whether it was new, known, updated or left out."""
         outcome = judged.verdict.outcome
         self.counts["skipped"] += outcome in SKIP_REASONS
         self.counts[outcome] += 1
         if outcome != "empty":
             self.counts[status] += 1
+            self._leave_out(judged.run.uid, status)
             missing = judged.run.not_offered or judged.evidence.not_offered
             if missing:
                 self._count_missing(missing)
@@ -109,10 +112,16 @@ class ImportCounts:
         self.by_kind[kind] += 1
         self.counts["ledger_duplicate"] += not is_new
 
-    def episode(self, status: Imported) -> None:
-        """Count an episode, and whether it was new, known or updated."""
+    def episode(self, uid: str, status: Imported) -> None:
+        """Count an episode, and whether it was new, known, updated or left out."""
         self.counts["episodes"] += 1
         self.counts[f"episode_{status}"] += 1
+        self._leave_out(uid, status)
+
+    def _leave_out(self, uid: str, status: Imported) -> None:
+        """Name a record that is here with other content. The first hundred are listed."""
+        if status == "other" and len(self.left_out) < SHOWN:
+            self.left_out.append(uid)
 
     def reject(self, line: int | None, reason: str, file: str | None = None) -> None:
         """Count a rejected line of a file (None: the one being read). The first hundred are listed."""
@@ -174,6 +183,9 @@ class ImportCounts:
             episodes=counts["episodes"],
             episode_duplicates=counts["episode_duplicate"],
             episodes_updated=counts["episode_updated"],
+            left_out_runs=counts["other"],
+            left_out_episodes=counts["episode_other"],
+            left_out_names=tuple(self.left_out),
             not_offered_calls=most_called(self.not_offered),
             ignored=tuple(self.ignored),
             unread=unread_of(self.ignored, self.next_steps),
@@ -267,8 +279,9 @@ class LedgerWriter:
             self._write_episodes()
 
     def _write_episodes(self) -> None:
-        for status in tell_episodes(self._txn, self._episodes, import_no=self._import_no):
-            self._counts.episode(status)
+        statuses = tell_episodes(self._txn, self._episodes, import_no=self._import_no)
+        for line, status in zip(self._episodes, statuses, strict=True):
+            self._counts.episode(line.uid, status)
         self._episodes, self._n_steps = [], 0
 
     def _is_own(self, uid: str) -> bool:

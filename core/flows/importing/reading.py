@@ -315,13 +315,16 @@ class SharedSessions:
 class SourceReading:
     """One pass over some files for a learner, by its present settings."""
 
-    def __init__(self, context: Context, opened: Opened, phase: Phase | None) -> None:
+    def __init__(
+        self, context: Context, opened: Opened, phase: Phase | None, *, replaces: bool = False
+    ) -> None:
         self.counts = ImportCounts()
         self.lines = LineQueue()
         self.n_segments = 1
         self._context = context
         self._opened = opened
         self._phase = phase
+        self.replaces = replaces
         self._comparison = StatedBeliefs()
         self._comparisons: list[StatedBeliefs] = []
         with context.store.reading(context.learner) as snapshot:

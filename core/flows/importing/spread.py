@@ -147,6 +147,7 @@ class SpreadOptions(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase | None = None
     limits: Limits | None = None
     each_event: bool = False
+    replace: bool = False
 
 
 @dataclass

@@ -175,6 +175,7 @@ class InParts:
         """Write the waiting runs. Return the writer, and the time since which others wait."""
         since = self._pace.clock()
         writer = self._writer.copy(self._reading.counts)
+        part.replaces = self._reading.replaces
         for segment, runs in by_segment(self._waiting):
             part.at(segment)
             writer.write(part, runs, part.staged.import_no)

@@ -1,0 +1,211 @@
+"""Two states of one record: the later one by the source's own order is in force, in any order and split of files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace as with_fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.flows import queries
+from core.flows.context import Context
+from core.flows.export import lines
+from core.flows.importing import import_files
+from core.flows.maintenance import backup
+from core.flows.restore import restore
+from core.flows.undo import redo, undo
+from core.records.episode import Episode
+from core.records.import_answer import ImportAnswer
+from core.records.ledger_lines import RunLine
+from tests.flows.world import IN_PARTS, START_MS, context_at
+from tests.formats.builders import Json, put
+from tests.formats.builders import lines as json_lines
+from tests.formats.test_inspect_log import archive, log, sample
+from tests.formats.test_tau2 import TALK, results, simulation
+
+REWARDS: Final = (0.0, 1.0, 0.5)
+"""Rewards of the first, the second and the third state."""
+Made = Callable[[int, str], bytes]
+"""Makes a file that holds a state of a record, by the number of the state and the uid."""
+
+
+def _own(number: int, uid: str, **fields: object) -> bytes:
+    return json_lines([{"kind": "episode", "uid": uid, "environment": "v", "format": "f", **fields}])
+
+
+def _run(number: int, uid: str, **fields: object) -> bytes:
+    arms = ["tool:a:x", f"tool:a:x{number}"]
+    one = {"kind": "run", "uid": uid, "arms": arms, "calls": arms[1:], "reward": REWARDS[number], **fields}
+    return json_lines([one])
+
+
+def _step(number: int, **fields: object) -> Json:
+    return {"number": 0, "reward": REWARDS[number], **fields}
+
+
+def _sample(number: int, uid: str, **fields: object) -> Json:
+    value = {0.0: "I", 1.0: "C", 0.5: "P"}[REWARDS[number]]
+    return sample(uid, scores={"match": {"value": value}}, completed_at="2026-01-01T00:00:00Z", **fields)
+
+
+def _edited(number: int, uid: str) -> Json:
+    made = _sample(number, uid)
+    edits = [
+        {"value": "x", "provenance": {"timestamp": f"2026-01-0{n + 2}T00:00:00Z"}} for n in range(number)
+    ]
+    return {**made, "scores": {"match": {**made["scores"]["match"], "history": edits}}}  # type: ignore[index]
+
+
+def _scored(number: int, uid: str) -> Json:
+    """A sample that was scored again: an event of each scoring."""
+    return _sample(number, uid, events=[{"event": "score"}] * (number + 1))
+
+
+ORDERED: Final[dict[str, Made]] = {
+    "own, by the time of the step": lambda n, uid: _own(n, uid, steps=[_step(n, at_ms=START_MS + n)]),
+    "own, by the time of the episode": lambda n, uid: _own(n, uid, at_ms=START_MS + n, steps=[_step(n)]),
+    "own, by rank": lambda n, uid: _own(n, uid, rank=n + 1, steps=[_step(n)]),
+    "own, by the number of parts": lambda n, uid: _own(
+        n, uid, steps=[_step(n)], parts=[{"name": f"p{at}", "value": 1.0} for at in range(n)]
+    ),
+    "own, broken before": lambda n, uid: _own(
+        n, uid, broken=n == 0, at_ms=START_MS + max(n, 1), steps=[_step(n)]
+    ),
+    "own run, by its time": lambda n, uid: _run(n, uid, ended_at_ms=START_MS + n),
+    "own run, by its bill": lambda n, uid: _run(
+        n, uid, usage={"tokens": 9}, bill=[{"owner": "sub-agent", "model": "m", "input": n + 1}]
+    ),
+    "own run, by rank": lambda n, uid: _run(n, uid, rank=n),
+    "inspect, by the time of the sample": lambda n, uid: log(
+        {**_sample(n, uid), "completed_at": f"2026-01-0{n + 1}T00:00:00Z"}
+    ),
+    "inspect, by edits": lambda n, uid: log(_edited(n, uid)),
+    "inspect, by scorings": lambda n, uid: log(_scored(n, uid)),
+    "inspect, an archive": lambda n, uid: archive(_scored(n, uid)),
+    "tau2, by the time of its end": lambda n, uid: results(
+        simulation(TALK, uid, end_time=f"2025-08-01T1{n}:00:00", reward_info={"reward": REWARDS[n]})
+    ),
+}
+
+
+def _rewards(context: Context) -> list[float | None]:
+    """Return the rewards in force: of episodes, else of runs, which must agree."""
+    episodes, runs = [one.total for one in _held(context)], [line.run.reward for line in _runs(context)]
+    assert not episodes or not runs or episodes == runs
+    return episodes or runs
+
+
+def _held(context: Context) -> list[Episode]:
+    with context.reading() as snapshot:
+        return [line for line in lines(snapshot) if isinstance(line, Episode)]
+
+
+def _runs(context: Context) -> list[RunLine]:
+    with context.reading() as snapshot:
+        return [line for line in lines(snapshot) if isinstance(line, RunLine)]
+
+
+def _import(context: Context, *files: Path, replace: bool = False) -> ImportAnswer:
+    answer = import_files(context, files, replace=replace)
+    assert queries.verify(context).clean
+    _adds_up(answer)
+    return answer
+
+
+def _adds_up(answer: ImportAnswer) -> None:
+    assert answer.runs == answer.observed + answer.skipped
+    assert min(answer.new_runs, answer.new_episodes) >= 0
+    assert answer.new_runs + answer.duplicates + answer.updated + answer.left_out_runs == answer.runs
+    parts = (
+        answer.new_episodes,
+        answer.episode_duplicates,
+        answer.episodes_updated,
+        answer.left_out_episodes,
+    )
+    assert sum(parts) == answer.episodes
+
+
+@settings(max_examples=20)
+@given(
+    made=st.sampled_from(sorted(ORDERED)),
+    order=st.permutations(range(3)),
+    cuts=st.sets(st.integers(1, 2)),
+    n_first=st.integers(1, 3),
+    in_parts=st.booleans(),
+)
+def test_the_later_state_is_in_force_in_any_order_and_split(
+    made: str, order: Sequence[int], cuts: set[int], n_first: int, *, in_parts: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        context, files = context_at(Path(folder) / "a.db"), []
+        context = with_fields(context, pace=IN_PARTS) if in_parts else context
+        for number in order:
+            contents = [ORDERED[made](number, f"e{at}") for at in range(n_first)]
+            files.append([put(Path(folder), one, f"{number}-{at}") for at, one in enumerate(contents)])
+        bounds = [0, *sorted(cuts), 3]
+        answers = [
+            _import(context, *itertools.chain.from_iterable(files[start:end]))
+            for start, end in itertools.pairwise(bounds)
+        ]
+        assert _rewards(context) == [REWARDS[2]] * n_first
+        assert sum(answer.left_out for answer in answers) == 0, "the source orders its states"
+        again = _import(context, *itertools.chain.from_iterable(files))
+        assert (again.id, again.new_runs, again.new_episodes) == (None, 0, 0)
+        if len(answers) > 1 and answers[-1].id is not None:
+            undo(context, answers[-1].id)
+            assert _rewards(context) == [REWARDS[max(order[: bounds[-2]])]] * n_first
+            redo(context, answers[-1].id)
+            assert _rewards(context) == [REWARDS[2]] * n_first
+            assert queries.verify(context).clean
+
+
+UNORDERED: Final[dict[str, Made]] = {
+    "own": lambda n, uid: _own(n, uid, steps=[_step(n)]),
+    "own, longer but otherwise": lambda n, uid: _own(
+        n, uid, steps=[_step(n), *({"number": at + 1} for at in range(n))]
+    ),
+    "own run": _run,
+    "inspect": lambda n, uid: log(_sample(n, uid)),
+    "tau2": lambda n, uid: results(simulation(TALK, uid, reward_info={"reward": REWARDS[n]})),
+}
+
+
+@pytest.mark.parametrize("made", UNORDERED)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_without_an_order_the_first_stays_and_replace_takes_the_other(
+    tmp_path: Path, made: str, order: tuple[int, int], *, at_once: bool
+) -> None:
+    first, second = (put(tmp_path, UNORDERED[made](number, "e"), str(number)) for number in order)
+    context = context_at(tmp_path / "a.db")
+    if at_once:
+        answer = _import(context, first, second)
+    else:
+        _import(context, first)
+        answer = _import(context, second)
+        assert answer.id is None
+    assert _rewards(context) == [REWARDS[order[0]]]
+    known = {one.uid for one in _held(context)} | {line.run.uid for line in _runs(context)}
+    assert answer.left_out == len(known)
+    assert {*answer.left_out_names} == known
+    assert "1 record" in str(answer.left_out_words) or "2 records" in str(answer.left_out_words)
+    taken = _import(context, second, replace=True)
+    assert (taken.episodes_updated + taken.updated, taken.left_out) == (len(known), 0)
+    assert _rewards(context) == [REWARDS[order[1]]]
+    assert _import(context, first).left_out == len(known), "what a person took stays"
+    restored = context_at(tmp_path / "b.db")
+    backup(context, tmp_path / "backup.db")
+    restore(restored.store.location, tmp_path / "backup.db")
+    assert _rewards(context_at(tmp_path / "b.db")) == [REWARDS[order[1]]]
+    undo(context, taken.id)
+    assert queries.verify(context).clean
+    assert _rewards(context) == [REWARDS[order[0]]]
+    redo(context, taken.id)
+    assert queries.verify(context).clean
+    assert _rewards(context) == [REWARDS[order[1]]]
