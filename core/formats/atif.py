@@ -14,14 +14,14 @@ calls of the agent. Their tokens are in the bill.
 
 Harbor writes ``result.json`` beside the trajectory, one folder above, or for a step of a trial above its ``steps``.
 Its reward makes the episode, and an exception there breaks it. Job and trial are the identity then, because some
-agents have one session id in all trials. An agent's own session in the trajectory's folder is the same work: its runs
-count, and the trajectory brings the reward.
+agents have one session id in all trials. Without a result the beginning belongs to the identity. An agent's own
+session in the trajectory's folder is the same work: its runs count, and the trajectory brings the reward.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -34,7 +34,7 @@ from core.formats.chat import Message, Part, Record, ToolCall, read
 from core.formats.entries import Entry, Limits, Outside, Progress, Remark, Skipped
 from core.formats.prompts import split, usage_of
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import named, plain, utc_ms_of
+from core.formats.scalars import digest_of, named, plain, utc_ms_of
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, Flaw, check, decoded, with_nulls
 from core.formats.sub_agents import alone, parted
@@ -53,6 +53,7 @@ RESULT: Final = "result.json"
 _TRAJECTORY_FILE: Final = "trajectory.json"
 _AGENT: Final = "agent"
 _STEPS: Final = "steps"
+_BEGINNING_CHARS: Final = 16
 
 
 class _Call(msgspec.Struct):
@@ -392,6 +393,8 @@ class _Trajectories:
         began, ended = (utc_ms_of(time)[0] for time in (times[0], times[-1])) if times else (None, None)
         names = [] if self._result is None else self._result.names(self._step)
         ids = [one for one in (*names, trajectory.session_id, trajectory.trajectory_id) if one]
+        if ids and not names:
+            ids.append(_beginning(own))
         self._repeats["/".join(ids)] = sum(one.is_repeat for one in used)
         self.is_sub_agent |= trajectory.agent.is_sub_agent
         tools = bytes(trajectory.agent.tool_definitions)
@@ -448,6 +451,18 @@ class _Trajectories:
         if not trajectory.schema_version.startswith("ATIF-v1."):
             raise Flaw(f"is of version {trajectory.schema_version[:20]!a}, and versions ATIF-v1.x are read")
         return trajectory
+
+
+def _beginning(steps: Iterable[_Step]) -> str:
+    """Return a digest of all up to the first reply: some programs give each trajectory the same ids."""
+    start: list[object] = []
+    for step in steps:
+        message = next(step.messages())
+        calls = [(call.name, call.metadata) for call in message.calls]
+        start.append((step.source, step.timestamp, message.text, calls))
+        if step.source == "agent":
+            break
+    return digest_of(msgspec.json.encode(start))[:_BEGINNING_CHARS]
 
 
 def _results(path: Path) -> list[Path]:

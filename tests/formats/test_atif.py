@@ -100,7 +100,7 @@ def test_a_trajectory_is_a_run(tmp_path: Path, version: str) -> None:
     assert run.usage is not None
     assert (run.usage.input, run.usage.cache_read, run.usage.output, run.tokens) == (120, 210, 17, 347)
     assert {row.model: row.tokens for row in run.bill} == {"large": 137, "mini": 210}
-    assert (run.uid, run.session, run.duration_ms) == ("atif/episode/s1", "s1", 5000)
+    assert (run.uid[:16], run.session, run.duration_ms) == ("atif/episode/s1/", "s1", 5000)
     assert (offered(run), run.inventory.kind) == (["read", "write"], "inferred")
     first, second = runs(read(path, unit="turn"))
     assert (names(first), names(second), first.usage, second.reply) == (
@@ -255,6 +255,33 @@ def test_trials_are_as_many_as_there_are(
     assert import_files(context, [whole]).id is None
     with context.store.reading(context.learner) as snapshot:
         assert list(differences(snapshot)) == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["go", "stop"]), TOOLS, st.sampled_from("ab")), unique_by=str, max_size=5
+    )
+)
+def test_trajectories_with_one_id_and_other_beginnings_are_as_many(
+    histories: list[tuple[str, list[str], str]],
+) -> None:
+    """The prompt, the first call and the times decide; a longer state of a trajectory is the same run."""
+    with TemporaryDirectory() as folder:
+        uids = []
+        for number, (prompt, calls, day) in enumerate(histories):
+            steps: list[Json] = [{"source": "user", "message": prompt}, *(agent(name) for name in calls)]
+            timed: list[Json] = [
+                {**step, "timestamp": f"2026-01-0{1 + 'ab'.index(day)}T00:00:00Z"} for step in steps
+            ]
+            states = [timed, [*timed, agent("more", timestamp="2026-01-09T00:00:00Z")]]
+            documents = [json.dumps({**trajectory(one), "session_id": "harbor"}) for one in states]
+            found = [
+                runs(read(put(Path(folder), one.encode(), f"{number}-{place}")))[0].uid
+                for place, one in enumerate(documents)
+            ]
+            assert found[0] == found[1]
+            uids.append(found[0])
+    assert len({*uids}) == len({(prompt, calls[0], day) for prompt, calls, day in histories})
 
 
 def test_one_trial_of_two_jobs_is_two(tmp_path: Path) -> None:
