@@ -370,12 +370,14 @@ def read(
     decode: Decode,
     *,
     pieces: Pieces | None = None,
+    about: str = "",
 ) -> Iterator[Entry]:
     """Runs of a file of records, in its order; ``pieces`` None = its lines, or the elements of its array.
 
-    Identity of a record: its own id, else the hash of its canonical JSON and its ordinal among identical ones
-    in the file. Without a declared or supplied list the inventory is what the file's records call, so the
-    longer file's inventory supersedes (`Run.rank`), and a file beyond a few MiB is read twice.
+    Identity of a record: its own id, else the hash of its canonical JSON, its ordinal among identical ones in the
+    file, and ``about``, which names the environment and the model of the file. Without a declared or supplied
+    list the inventory is what the file's records call, so the longer file's inventory supersedes (`Run.rank`), and a
+    file beyond a few MiB is read twice.
     """
     pieces = pieces or reading.pieces
     ordinals, unknown = _Ordinals(), Unknown()
@@ -383,7 +385,8 @@ def read(
 
     def identified(raw: bytes) -> tuple[Record, str]:
         record = decode(raw)
-        return record, record.identity or ordinals.identity(raw, is_timed=record.ended_at is not None)
+        is_timed = record.ended_at is not None
+        return record, record.identity or ordinals.identity(raw, is_timed=is_timed) + about
 
     records = reading.records(identified, pieces=pieces(progress))
     held, n_bytes = list[tuple[int, bytes, tuple[Record, str] | Rejected]](), 0

@@ -223,7 +223,7 @@ class _Samples:
             session=plain(evaluation.identity),
             model=evaluation.model,
             reward=_reward(sample),
-            environment=named(evaluation.task),
+            environment=named(evaluation.task) or (NAME if sample.scores or sample.score else None),
             task=named(sample.id),
             usage=summed(usage.parts for usage in (sample.model_usage or {}).values()),
             spent=merged(usage.spent(model) for model, usage in (sample.model_usage or {}).items()),

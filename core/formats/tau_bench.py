@@ -22,7 +22,7 @@ NAME: Final = "tau-bench"
 
 class _Episode(msgspec.Struct):
     traj: list[Message]
-    reward: float | None = None
+    reward: float | msgspec.UnsetType | None = msgspec.UNSET
     model: Label | None = None
     task_id: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -37,7 +37,11 @@ def _claims(head: Head) -> bool:
 def _decode(raw: bytes) -> Record:
     episode = _EPISODE.decode(raw)
     return Record(
-        messages=episode.traj, model=episode.model, reward=episode.reward, task=named(episode.task_id)
+        messages=episode.traj,
+        model=episode.model,
+        reward=episode.reward if isinstance(episode.reward, float) else None,
+        environment=None if episode.reward is msgspec.UNSET else NAME,
+        task=named(episode.task_id),
     )
 
 

@@ -1,6 +1,7 @@
 """Results of verifiers, one evaluated rollout a line, ``{example_id, task, prompt, completion, reward, info, …}``.
 
-Beside ``NAME.results.jsonl`` lies ``NAME.metadata.json``, which names the environment and the model. Every other
+Beside ``NAME.results.jsonl`` lies ``NAME.metadata.json``, which names the environment and the model: they are part of
+an identity. Both may have no ``NAME``. Every other
 number of a line is a part of its reward or a measure (counts of calls, tokens, times). Calls are in the messages of
 ``completion``, each a JSON text; offered are the tools of ``info.oai_tools``. Lines of one ``example_id`` are
 rollouts of the same task. A rollout without a reward is unpaid. One with an ``error``, or with ``is_completed``
@@ -24,7 +25,7 @@ from core.formats import verifiers_traces
 from core.formats.chat import Message, Record, Requested, ToolCall, read
 from core.formats.entries import Entry, Limits, Progress, Remark
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import named
+from core.formats.scalars import digest_of, named
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, check, with_nulls
 from core.formats.tools import DeclaredLists
@@ -35,8 +36,10 @@ from core.records.run import Inventory
 
 NAME: Final = "verifiers"
 
-_RESULTS: Final = ".results.jsonl"
-_METADATA: Final = ".metadata.json"
+_RESULTS: Final = "results.jsonl"
+_METADATA: Final = "metadata.json"
+_ENDS: Final = ("", ".")
+"""What a name before these two ends with: both are whole names, too."""
 _PACKED: Final = ("", ".gz", ".bz2", ".xz")
 _MARKS: Final = frozenset(("prompt", "completion", "reward"))
 _OWN: Final = frozenset(("reward", "example_id", "id"))
@@ -95,6 +98,12 @@ class _Metadata(msgspec.Struct):
     env: str | None = None
     model: str | None = None
 
+    @property
+    def about(self) -> str:
+        """Part of each identity: equal lines of two environments or models are two rollouts."""
+        names = [self.env_id or self.env, self.model]
+        return f"-{digest_of(msgspec.json.encode(names))[:8]}" if any(names) else ""
+
 
 _NO_ERROR: Final = (b"null", b'""', b"false", b"{}")
 _TYPE_CHARS: Final = 80
@@ -129,9 +138,9 @@ def results_of(path: Path) -> Path | None:
     >>> results_of(Path("notes.txt")) is None
     True
     """
-    if not path.name.endswith(_METADATA):
-        return None
     stem = path.name.removesuffix(_METADATA)
+    if stem == path.name or stem[-1:] not in _ENDS:
+        return None
     paths = (path.with_name(f"{stem}{_RESULTS}{packed}") for packed in _PACKED)
     return next((one for one in paths if one.is_file()), None)
 
@@ -140,7 +149,7 @@ def _metadata(path: Path, limits: Limits) -> _Metadata:
     """Return the metadata beside results; empty where unreadable."""
     endings = (_RESULTS + packed for packed in _PACKED)
     stem = next((path.name.removesuffix(end) for end in endings if path.name.endswith(end)), None)
-    beside = None if stem is None else path.with_name(stem + _METADATA)
+    beside = None if stem is None or stem[-1:] not in _ENDS else path.with_name(stem + _METADATA)
     if beside is None or not beside.is_file():
         return _Metadata()
     try:
@@ -224,10 +233,11 @@ def _claims(head: Head) -> bool:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    results = _Results(_metadata(reading.path, reading.limits))
+    metadata = _metadata(reading.path, reading.limits)
+    results = _Results(metadata)
     pieces = partial(verifiers_traces.separated, reading)
     n_hidden = 0
-    for entry in read(NAME, reading, progress, results.record, pieces=pieces):
+    for entry in read(NAME, reading, progress, results.record, pieces=pieces, about=metadata.about):
         n_hidden += isinstance(entry, Episode) and _hides_calls(entry)
         yield entry
     if n_hidden:

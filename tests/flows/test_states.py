@@ -209,3 +209,65 @@ def test_without_an_order_the_first_stays_and_replace_takes_the_other(
     redo(context, taken.id)
     assert queries.verify(context).clean
     assert _rewards(context) == [REWARDS[order[1]]]
+
+
+def _rollouts(folder: Path, name: str, *made: Json, **metadata: object) -> Path:
+    (folder / name).mkdir()
+    (folder / name / "metadata.json").write_bytes(json_lines([metadata]))
+    return put(folder / name, json_lines(made), "results.jsonl")
+
+
+def _rollout(task: int, reward: object, **fields: object) -> Json:
+    prompt, completion = ([{"role": role, "content": "x"}] for role in ("user", "assistant"))
+    return {"example_id": task, "prompt": prompt, "completion": completion, "reward": reward, **fields}
+
+
+def test_equal_lines_of_two_models_are_two_and_one_file_twice_is_one(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    lines_of = [_rollout(1, 1.0), _rollout(1, 1.0), _rollout(2, 0.0)]
+    files = [
+        _rollouts(tmp_path, f"{env}-{model}", *lines_of, env_id=env, model=model, avg_reward=float("nan"))
+        for env in ("a", "b")
+        for model in ("m1", "m2")
+    ]
+    _import(context, *files)
+    found = [(one.environment, one.model) for one in _held(context)]
+    assert sorted(found) == sorted(
+        3 * [(f"verifiers/{env}", model) for env in "ab" for model in ("m1", "m2")]
+    )
+    assert _import(context, *files).id is None
+
+
+@pytest.mark.parametrize("none", [float("nan"), float("inf"), None])
+def test_a_value_that_is_none_leaves_one_record_unpaid_and_the_others_paid(
+    tmp_path: Path, none: object
+) -> None:
+    bad, good = sample("a", scores={"match": {"value": none}}), sample("b")
+    simulations = [simulation(TALK, str(value), reward_info={"reward": value}) for value in (none, 1.0)]
+    trace = {"id": "t1", "task": {}, "agent": {}, "nodes": [], "rewards": {"r": {"score": none}}, "ok": True}
+    files = {
+        "a log": log(bad, good),
+        "an archive": archive(bad, good),
+        "tau2": results(*simulations),
+        "verifiers": json_lines([_rollout(1, none, correct=none), _rollout(2, 1.0, correct=none)]),
+        "traces": json_lines(
+            [trace, {**trace, "id": "t2", "rewards": {"r": {"score": 1.0}}, "metrics": {"m": none}}]
+        ),
+    }
+    for name, content in files.items():
+        context = context_at(tmp_path / f"{name}.db")
+        answer = _import(context, put(tmp_path, content, name))
+        assert (answer.rejected_count, answer.episodes) == (0, 2), name
+        assert sorted(map(str, _rewards(context))) == ["1.0", "None"], name
+
+
+def test_an_invalidated_sample_pays_nothing_and_is_broken_by_name(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "a.db")
+    mark = {"author": "a", "reason": "contaminated", "timestamp": "2026-01-01T00:00:00Z"}
+    _import(context, put(tmp_path, log(sample("a"), sample("b")), "before"))
+    answer = _import(context, put(tmp_path, log(sample("a", invalidation=mark), sample("b")), "after"))
+    assert answer.episodes_updated == 1
+    assert {one.uid: (one.status, one.steps[-1].name) for one in _held(context)} == {
+        "inspect-ai/ua": ("broken", "invalidated"),
+        "inspect-ai/ub": ("finished", ""),
+    }
