@@ -32,14 +32,15 @@ class _Graphs(BaseCallbackHandler):
 
     def __init__(self) -> None:
         self._parents: dict[UUID | None, UUID | None] = {}
-        self._ends: dict[UUID | None, Callable[[BaseException], None]] = {}
+        self._ends: dict[UUID, Callable[[BaseException | None], None]] = {}
 
-    def watch(self, end: Callable[[BaseException], None]) -> Any:
-        """Call ``end`` if the graph of the node that runs here fails or is left; return the node's configuration."""
-        config: Any = get_config()
+    def watch(self, config: Any, end: Callable[[BaseException | None], None]) -> bool:
+        """Call ``end`` when the graph of a node ends, fails or is left; return False for an unknown graph."""
         node = getattr(config.get("callbacks"), "parent_run_id", None)
-        self._ends[self._parents.get(node)] = end
-        return config
+        if (graph := self._parents.get(node)) is None:
+            return False
+        self._ends[graph] = end
+        return True
 
     def on_chain_start(
         self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **_options: Any
@@ -47,7 +48,8 @@ class _Graphs(BaseCallbackHandler):
         self._parents[run_id] = parent_run_id
 
     def on_chain_end(self, *_: Any, run_id: UUID, **_options: Any) -> None:
-        self._forget(run_id)
+        if (end := self._forget(run_id)) is not None:
+            end(None)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_options: Any) -> None:
         """End the request of a graph that failed or was left; an interrupt is no failure."""
@@ -60,7 +62,7 @@ class _Graphs(BaseCallbackHandler):
         if (started := _STARTED.get()) is not None:
             started.append((invocation_params or {}).get("tools"))
 
-    def _forget(self, run_id: UUID) -> Callable[[BaseException], None] | None:
+    def _forget(self, run_id: UUID) -> Callable[[BaseException | None], None] | None:
         self._parents.pop(run_id, None)
         return self._ends.pop(run_id, None)
 
@@ -77,6 +79,13 @@ class _State(AgentState[Any]):
     armscope_run: NotRequired[Annotated[str, OmitFromInput]]  # type: ignore[valid-type]
 
 
+class _GraphRequest(Request):
+    """A request of a graph. ``is_over``: all of its nodes ran. ``is_watched``: the end of its graph is reported."""
+
+    is_over = False
+    is_watched = False
+
+
 class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
     """Middleware of `create_agent`, at any place in its list.
 
@@ -89,7 +98,7 @@ class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
         super().__init__()
         self.tools: list[Any] = []
         self._requests = Requests(learner, options)
-        self._open: dict[str | None, Request] = {}
+        self._open: dict[str | None, _GraphRequest] = {}
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002
         """Give the request a uid, which stays the same over an interrupt."""
@@ -130,29 +139,30 @@ class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
         return await handler(request) if refused is None else refused
 
     def after_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002
-        """Record the run."""
-        self._request(state)[0].end()
-        self._open.pop(state.get(_KEY), None)
-
-    async def aafter_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002
-        await self._request(state)[0].awaited_end()
-        self._open.pop(state.get(_KEY), None)
+        """Let the end of the graph record the run: its caller may leave the last event."""
+        ours, _ = self._request(state)
+        ours.is_over = True
+        if not ours.is_watched:
+            ours.end()
+            self._open.pop(state.get(_KEY), None)
 
     def _refused(self, request: Any) -> ToolMessage | None:
         call = request.tool_call
         answer = self._request(request.state)[0].refusal(call["name"])
         return None if answer is None else ToolMessage(answer, tool_call_id=call["id"], name=call["name"])
 
-    def _request(self, state: Any) -> tuple[Request, bool]:
+    def _request(self, state: Any) -> tuple[_GraphRequest, bool]:
         """Return the request of a graph's state, and whether it is new: also where it began in another process."""
         uid = state.get(_KEY) if isinstance(state, Mapping) else None
-        ours = self._open.get(uid) or Request(self._requests, uid=uid)
+        ours = self._open.get(uid) or _GraphRequest(self._requests, uid=uid)
 
-        def end(problem: BaseException) -> None:
-            self._open.pop(uid, None)
-            ours.end(problem)
+        def end(problem: BaseException | None) -> None:
+            if problem is not None or ours.is_over:  # else it is interrupted
+                self._open.pop(uid, None)
+                ours.end(problem)
 
-        config = _GRAPHS.watch(end)
+        config: Any = get_config()
+        ours.is_watched = _GRAPHS.watch(config, end)
         if not ours.has_begun:
             ours.session = config.get("configurable", {}).get("thread_id")
         if uid is not None:
@@ -182,8 +192,8 @@ def _sending(request: Any, ours: Request) -> Iterator[Any]:
         yield last
     finally:
         _STARTED.reset(token)
-        if started and not noted:  # a middleware made a request of its own
-            ours.shows(request.tools if started[-1] is None else started[-1])
+        if not noted:  # other middleware gave the answer, or made a request of its own
+            ours.shows([] if not started else request.tools if started[-1] is None else started[-1])
 
 
 def _forced(request: Any) -> tuple[str, ...]:

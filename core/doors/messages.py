@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -108,7 +108,7 @@ def text_of(arguments: object) -> str:
 
 def _readable_parts(message: object) -> Iterator[MessagePart]:
     """Parts of a message up to the first that can't be read; an SDK's object may raise anything."""
-    is_read, problem = False, None
+    is_read, problem = False, cast("Exception | None", None)
     try:
         for part in _parts(message):
             is_read = True

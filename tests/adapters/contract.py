@@ -1,15 +1,16 @@
 """The promises of every adapter, to be checked with the real package and a model of its own that follows a script.
 
-A question such as ``call read`` makes the model call that tool if it is shown, and then answer. ``fail`` makes it
-raise. The tool ``broken`` raises. Each answer has 130 tokens of input, 100 of them cached, and 7 of output.
+A question such as ``call read`` makes the model call that tool if it is shown, and then answer. ``insist read``
+makes it call the tool in any case. ``fail`` makes it raise. The tool ``broken`` raises. Each answer has 130 tokens of
+input, 100 of them cached, and 7 of output.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,15 +32,20 @@ class Shown:
     tools: list[list[str]] = field(default_factory=list)
     systems: list[str] = field(default_factory=list)
     ran: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
 
-    def step(self, question: str, tools: list[str], system: str, *, has_result: bool) -> str | None:
+    def step(
+        self, question: str, tools: list[str], system: str, *, has_result: bool, result: object = ""
+    ) -> str | None:
         """The tool that the model calls now; None = it answers."""
         self.tools.append(tools)
+        self.results += [str(result)] if has_result else []
         self.systems.append(system)
         if question.startswith("fail"):
             raise KeyError("model")
-        name = question.removeprefix("call ").split(" ", maxsplit=1)[0]
-        return None if has_result or name not in tools else name
+        name = question.removeprefix("call ").removeprefix("insist ").split(" ", maxsplit=1)[0]
+        is_callable = name in tools or question.startswith("insist")
+        return name if is_callable and not has_result else None
 
     def run(self, name: str, q: str) -> str:
         """Run a tool."""
@@ -102,13 +108,23 @@ def own_event_loop() -> Iterator[None]:
         loop.close()
 
 
+async def _counted(events: AsyncIterator[Any]) -> AsyncIterator[int]:
+    """The numbers of events, from 1 on."""
+    n = 0
+    async for _ in events:
+        n += 1
+        yield n
+
+
 class Contract:
     """Tests of an adapter; a subclass makes the agent.
 
-    ``guides``: its package lets an adapter add to the prompt. ``of_tool``: what comes of a tool that raises.
+    ``guides``: its package lets an adapter add to the prompt. ``last_is_end``: with its last event the run is over.
+    ``of_tool``: what comes of a tool that raises.
     """
 
     guides = True
+    last_is_end = False
     of_tool: type[Exception] = ZeroDivisionError
 
     @abstractmethod
@@ -116,6 +132,12 @@ class Contract:
         self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any
     ) -> list[Any]:
         """Answer questions, each of a thread, all at once by the same agent with the tools `NAMES`."""
+
+    @abstractmethod
+    def events(
+        self, learner: Any, shown: Shown, question: str, **options: Any
+    ) -> AbstractAsyncContextManager[AsyncIterator[Any]]:
+        """A stream of the events of one run, inside an event loop."""
 
     @pytest.fixture
     def learner(self, tmp_path: Path) -> Iterator[Learner]:
@@ -175,6 +197,52 @@ class Contract:
         assert {(run.calls, run.tokens, run.status) for run in runs} == {
             (1, 2 * (INPUT + OUTPUT), "completed")
         }
+
+    @pytest.mark.parametrize("name", NAMES[:3])
+    def test_a_left_out_tool_that_is_called_runs_and_stays(self, learner: Learner, name: str) -> None:
+        """It is an arm by name, of which nothing is learned; from the call on the model gets it."""
+        shown = Shown()
+        (answer,) = asyncio.run(self.ask(learner, shown, [(f"insist {name}", "t")], k=1))
+        assert (answer, shown.ran) == ("done", [name])
+        assert shown.tools[1] == list(dict.fromkeys([*shown.tools[0], name])) or name in shown.tools[0]
+        story = learner.why(learner.runs()[0].uid)
+        arms = {one.arm.split(":")[2]: one for one in story.arms}
+        is_left_out = name not in shown.tools[0]
+        assert (arms[name].referenced, arms[name].loaded) == (True, is_left_out)
+        assert {one: arm.reward for one, arm in arms.items()} == {
+            one: None if one not in shown.tools[0] else float(one == name) for one in NAMES
+        }
+        assert story.facts.status == "completed"
+        assert learner.verify().clean
+
+    def test_an_excluded_tool_that_is_called_is_not_offered(self, learner: Learner) -> None:
+        learner.change("excluded_arms", ["tool:fs:read"])
+        shown = Shown()
+        (answer,) = asyncio.run(self.ask(learner, shown, [("insist read", "t")]))
+        assert (answer, shown.ran) == ("done", [])
+        assert ["not offered" in one for one in shown.results] == [True]
+        assert all("read" not in tools for tools in shown.tools)
+        (run,) = facts_of(learner)
+        assert (run.status, run.calls, run.referenced, run.n_in) == ("completed", 1, (), 3)
+        learner.change("excluded_arms", [])
+        asyncio.run(self.ask(learner, shown, [("call read", "u")]))
+        assert shown.ran == ["read"], "it runs in another session"
+
+    @pytest.mark.parametrize("question", ["call read", "hello"])
+    def test_a_stream_is_aborted_wherever_it_is_left(self, learner: Learner, question: str) -> None:
+        async def left_at(n: int) -> bool:
+            async with self.events(learner, Shown(), question) as events:
+                async for at in _counted(events):
+                    if at == n:
+                        return True
+            return False
+
+        n = 1
+        while asyncio.run(left_at(n)):
+            n += 1
+        assert n > 1
+        left = ["aborted"] * (n - 1 - self.last_is_end) + ["completed"] * self.last_is_end
+        assert [run.status for run in facts_of(learner)] == [*left, "completed"]
 
     def test_the_agents_own_exception_stays(self, learner: Learner) -> None:
         with pytest.raises(KeyError, match="model"):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, MessagesState, StateGraph
@@ -33,10 +37,16 @@ USAGE = {
 }
 
 
+def tool_json(tool: Any) -> Any:
+    """The definition that a provider gets."""
+    return convert_to_openai_tool(tool) if isinstance(tool, BaseTool) else tool
+
+
 class ScriptedModel(BaseChatModel):
     """LangChain's own fake models can't be bound to tools."""
 
     shown: Any
+    names: bool = False
     bound: list[Any] = []  # noqa: RUF012 - a field
 
     @property
@@ -44,13 +54,16 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Any, **options: Any) -> Any:
-        return self.model_copy(update={"bound": list(tools)})
+        """Without a word to callbacks; a bound model names its tools to them."""
+        copied = self.model_copy(update={"bound": list(tools)})
+        return copied.bind(tools=[tool_json(tool) for tool in tools]) if self.names else copied
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
         question = str(next(one.content for one in reversed(messages) if one.type == "human"))
         names = [one.name if isinstance(one, BaseTool) else str(one.get("name")) for one in self.bound]
         system = str(messages[0].content) if messages[0].type == "system" else ""
-        name = self.shown.step(question, names, system, has_result=messages[-1].type == "tool")
+        last = messages[-1]
+        name = self.shown.step(question, names, system, has_result=last.type == "tool", result=last.content)
         calls = [] if name is None else [{"name": name, "args": {"q": "x"}, "id": "1"}]
         answer = AIMessage(
             content="done" if name is None else "",
@@ -83,7 +96,82 @@ def asked(question: str) -> Any:
     return {"messages": [("user", question)]}
 
 
+def without(name: str) -> Any:
+    """Middleware that takes a tool out of each request."""
+
+    class Without(AgentMiddleware[Any, Any]):
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            return handler(request.override(tools=[tool for tool in request.tools if tool.name != name]))
+
+        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+            return await handler(
+                request.override(tools=[tool for tool in request.tools if tool.name != name])
+            )
+
+    return Without()
+
+
+class Retry(AgentMiddleware[Any, Any]):
+    """Middleware that asks once more, and looks at its own request afterwards."""
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        try:
+            answer = handler(request)
+        except KeyError:
+            answer = handler(request.override(model=ScriptedModel(shown=request.model.shown)))
+        return answer if request.model else None
+
+
 class TestLangChain(Contract):
+    @asynccontextmanager
+    async def events(
+        self, learner: Any, shown: Shown, question: str, **options: Any
+    ) -> AsyncIterator[AsyncIterator[Any]]:
+        ours = ArmscopeMiddleware(learner, **options)
+        agent = create_agent(ScriptedModel(shown=shown), tools_of(shown), middleware=[ours])
+        async with aclosing(agent.astream(asked(question))) as events:
+            yield events
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    @pytest.mark.parametrize("other", [without("write"), Retry()], ids=["without", "retry"])
+    def test_any_order_of_middleware_records_what_was_received(
+        self, learner: Learner, other: Any, *, is_first: bool
+    ) -> None:
+        shown, ours = Shown(), ArmscopeMiddleware(learner)
+        middleware = [ours, other] if is_first else [other, ours]
+        agent = create_agent(ScriptedModel(shown=shown), tools_of(shown), middleware=middleware)
+        agent.invoke(asked("call read"))
+        received = set(shown.tools[0])
+        assert (received == set(NAMES)) == isinstance(other, Retry)
+        story = learner.why(learner.runs()[0].uid)
+        rewards = {one.arm.split(":")[2]: one.reward for one in story.arms}
+        assert {name for name, reward in rewards.items() if reward is not None} == received
+        assert "tool:other:write" not in {one.arm for one in story.arms if one.in_prompt} - received
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    def test_an_answer_that_other_middleware_gives_shows_no_tool(
+        self, learner: Learner, *, is_first: bool
+    ) -> None:
+        class Cached(AgentMiddleware[Any, Any]):
+            def wrap_model_call(self, request: Any, handler: Any) -> Any:
+                return AIMessage("from a cache")
+
+        shown, ours = Shown(), ArmscopeMiddleware(learner)
+        middleware: list[Any] = [ours, Cached()] if is_first else [Cached(), ours]
+        create_agent(ScriptedModel(shown=shown), tools_of(shown), middleware=middleware).invoke(asked("hi"))
+        assert [(run.status, run.n_in) for run in facts_of(learner)] == [("completed", 0)]
+
+    def test_a_sync_stream_is_aborted_wherever_it_is_left(self, learner: Learner) -> None:
+        agent = create_agent(
+            ScriptedModel(shown=Shown()), tools_of(Shown()), middleware=[ArmscopeMiddleware(learner)]
+        )
+        n_events = sum(1 for _ in agent.stream(asked("call read")))
+        for n in range(1, n_events + 1):
+            for at, _ in enumerate(agent.stream(asked("call read")), 1):
+                if at == n:
+                    break
+        assert [run.status for run in facts_of(learner)] == ["completed"] + ["aborted"] * n_events
+
     async def ask(
         self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any
     ) -> list[Any]:
@@ -174,6 +262,38 @@ class TestLangChain(Contract):
 
 class TestLangGraph(Contract):
     guides = False
+
+    @asynccontextmanager
+    async def events(
+        self, learner: Any, shown: Shown, question: str, **options: Any
+    ) -> AsyncIterator[AsyncIterator[Any]]:
+        graph, _ = self.graph(learner, shown, **options)
+        async with aclosing(graph.astream(asked(question), in_thread("t"))) as events:
+            yield events
+
+    @pytest.mark.parametrize("is_dynamic", [True, False])
+    def test_what_a_node_binds_is_what_was_received(self, learner: Learner, *, is_dynamic: bool) -> None:
+        """A tool less, or one more than were chosen."""
+        shown = Shown()
+        tools = tools_of(shown)
+        ours = ArmscopeTools(learner, tools[:3] if is_dynamic else tools)
+        model = ScriptedModel(shown=shown, names=True)
+
+        def answer(state: Any) -> Any:
+            chosen = [tool for tool in ours.chosen() if is_dynamic or tool.name != "broken"]
+            bound = model.bind_tools([*chosen, *(tools[3:] if is_dynamic else [])])
+            return {"messages": [bound.invoke(state["messages"])]}
+
+        builder = StateGraph(MessagesState)
+        builder.add_node("model", answer)
+        builder.add_node("tools", ToolNode(tools))
+        builder.add_edge(START, "model")
+        builder.add_conditional_edges("model", tools_condition)
+        builder.add_edge("tools", "model")
+        ours.watch(builder.compile()).invoke(asked("call read"))
+        story = learner.why(learner.runs()[0].uid)
+        observed = {one.arm.split(":")[2] for one in story.arms if one.reward is not None}
+        assert observed == set(shown.tools[0]) == (set(NAMES) if is_dynamic else set(NAMES[:3]))
 
     async def ask(
         self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -53,9 +54,10 @@ class ScriptedModel(Model):
     def output(self, system: str | None, input: Any, tools: Any) -> list[Any]:
         items = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
         texts = [one["content"] for one in items if one.get("role") == "user"]
-        has_result = items[-1].get("type") == "function_call_output"
+        has_result = items[-1].get("type") == "function_call_output" and items[-1].get("call_id") == "c"
         names = [tool.name for tool in tools]
-        name = self._shown.step(texts[-1], names, system or "", has_result=has_result)
+        result = items[-1].get("output")
+        name = self._shown.step(texts[-1], names, system or "", has_result=has_result, result=result)
         if name is not None:
             return [
                 ResponseFunctionToolCall(type="function_call", call_id="c", name=name, arguments='{"q": "x"}')
@@ -134,6 +136,74 @@ class Counting(RunHooks[Any]):
 
 class TestOpenAIAgents(Contract):
     of_tool = UserError
+
+    @asynccontextmanager
+    async def events(
+        self, learner: Any, shown: Shown, question: str, **options: Any
+    ) -> AsyncIterator[AsyncIterator[Any]]:
+        result = ArmscopeRunner(learner, **options).run_streamed(an_agent(shown), question)
+        async with aclosing(result.stream_events()) as events:
+            yield events
+
+    def test_a_cancelled_stream_is_aborted(self, learner: Learner) -> None:
+        async def run() -> None:
+            result = ArmscopeRunner(learner).run_streamed(an_agent(Shown()), "call read")
+            async for _ in result.stream_events():
+                result.cancel()
+
+        asyncio.run(run())
+        assert [one.status for one in facts_of(learner)] == ["aborted"]
+
+    @pytest.mark.parametrize("chooses", range(6))
+    def test_after_a_handoff_the_other_agent_has_all_its_tools(self, learner: Learner, chooses: int) -> None:
+        """Also one that it shares with the first agent, which was left out there."""
+        shown = Shown()
+        shared = a_tool(shown, "read")
+        other = Agent(name="other", model=ScriptedModel(shown), tools=[shared, a_tool(shown, "write")])
+
+        class Handing(ScriptedModel):
+            def output(self, system: str | None, input: Any, tools: Any) -> list[Any]:
+                self._shown.tools.append([tool.name for tool in tools])
+                name = "transfer_to_other"
+                return [
+                    ResponseFunctionToolCall(type="function_call", call_id="h", name=name, arguments="{}")
+                ]
+
+        agent = an_agent(shown, handoffs=[other], tools=[a_tool(shown, "search"), shared])
+        agent.model = Handing(shown)
+        result = asyncio.run(ArmscopeRunner(learner, k=1).run(agent, f"call read {chooses}"))
+        assert (result.final_output, shown.ran) == ("done", ["read"])
+        assert len(shown.tools[0]) == 1
+        assert shown.tools[1:] == [["read", "write"]] * 2
+        story = learner.why(learner.runs()[0].uid)
+        observed = {one.arm.split(":")[2]: one.reward for one in story.arms if one.reward is not None}
+        assert observed == dict.fromkeys(shown.tools[0], 0.0) | {"read": 1.0, "write": 0.0}
+
+    def test_an_agent_in_a_tool_keeps_its_tools_and_calls(self, learner: Learner) -> None:
+        """Its requests are its own: nothing of them is chosen, or counts as the agent's."""
+        shown, inner_shown = Shown(), Shown()
+        inner = Agent(
+            name="inner",
+            model=ScriptedModel(inner_shown),
+            tools=[a_tool(inner_shown, one) for one in NAMES[:3]],
+        )
+        tool = inner.as_tool("ask_inner", "Ask it.")
+        asked = an_agent(shown, tools=[tool])
+
+        class Asking(ScriptedModel):
+            def output(self, system: str | None, input: Any, tools: Any) -> list[Any]:
+                items = super().output(system, input, tools)
+                for one in items:
+                    if isinstance(one, ResponseFunctionToolCall):
+                        one.arguments = '{"input": "call read"}'
+                return items
+
+        asked.model = Asking(shown)
+        result = asyncio.run(ArmscopeRunner(learner, k=1).run(asked, "call ask_inner"))
+        assert (result.final_output, inner_shown.ran) == ("done", ["read"])
+        assert inner_shown.tools == [list(NAMES[:3])] * 2
+        story = learner.why(learner.runs()[0].uid)
+        assert (story.facts.n_calls, [one.arm for one in story.arms]) == (1, ["tool:other:ask_inner"])
 
     async def ask(
         self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any

@@ -71,8 +71,9 @@ def test_the_contract_holds_with_each_version(name: str, tmp_path: Path) -> None
     options = ["-q", "--noconftest", "-c", os.devnull, "--import-mode=importlib", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [
-            *(programs / "python", "-m", "pytest", *options, f"--rootdir={ROOT}"),
-            *(Path(__file__).parent / file for file in files),
+            str(programs / "python"),
+            *("-m", "pytest", *options, f"--rootdir={ROOT}"),
+            *(str(Path(__file__).parent / file) for file in files),
         ],
         env=variables(programs, tmp_path),
         capture_output=True,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -45,6 +47,10 @@ def a_tool(shown: Shown, name: str) -> Tool[Any]:
     return Tool(run, name=name, description=f"The tool {name}")
 
 
+def tools_of(shown: Shown) -> list[Tool[Any]]:
+    return [a_tool(shown, name) for name in NAMES]
+
+
 def a_model(shown: Shown) -> FunctionModel:
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         parts = [part for message in messages for part in message.parts]
@@ -54,6 +60,7 @@ def a_model(shown: Shown) -> FunctionModel:
             [tool.name for tool in info.function_tools],
             getattr(messages[-1], "instructions", None) or "",
             has_result=isinstance(parts[-1], ToolReturnPart),
+            result=getattr(parts[-1], "content", None),
         )
         part = TextPart("done") if name is None else ToolCallPart(name, {"q": "x"})
         return ModelResponse(parts=[part], usage=USAGE, model_name=MODEL)
@@ -63,6 +70,41 @@ def a_model(shown: Shown) -> FunctionModel:
 
 class TestPydanticAi(Contract):
     guides = adapter._HAS_CAPABILITIES
+    last_is_end = True
+
+    @asynccontextmanager
+    async def events(
+        self, learner: Any, shown: Shown, question: str, **options: Any
+    ) -> AsyncIterator[AsyncIterator[Any]]:
+        agent = ArmscopeAgent(Agent(a_model(shown), tools=tools_of(shown)), learner, **options)
+        async with agent.iter(question) as run:
+            yield run
+
+    @pytest.mark.parametrize("is_read", [True, False])
+    def test_a_streamed_answer_that_is_left_is_aborted(self, learner: Learner, *, is_read: bool) -> None:
+        async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+            for word in ("Let ", "me ", "see."):
+                yield word
+
+        async def run() -> None:
+            inner = Agent(FunctionModel(stream_function=answer), tools=tools_of(Shown()))
+            async with ArmscopeAgent(inner, learner).run_stream("hello") as response:
+                async for _ in response.stream_text(delta=True, debounce_by=None):
+                    if not is_read:
+                        break
+
+        asyncio.run(run())
+        assert [one.status for one in facts_of(learner)] == ["completed" if is_read else "aborted"]
+
+    @pytest.mark.parametrize("model", ["run", "override", "agent"])
+    def test_each_model_of_a_run_is_sent_the_chosen_tools(self, learner: Learner, model: str) -> None:
+        shown, other = Shown(), Shown()
+        inner = Agent(a_model(other if model != "agent" else shown), tools=tools_of(shown))
+        agent = ArmscopeAgent(inner, learner, k=2)
+        with inner.override(model=a_model(shown)) if model == "override" else nullcontext():
+            asyncio.run(agent.run("hello", model=a_model(shown) if model == "run" else None))
+        assert [len(tools) for tools in shown.tools] == [2]
+        assert other.tools == []
 
     async def ask(
         self, learner: Any, shown: Shown, questions: list[tuple[str, str]], **options: Any
