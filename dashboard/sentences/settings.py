@@ -103,7 +103,8 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         label="Prices, one model a line",
         explains="Price of a million input tokens, as `model = price`, for savings in money. Or each part: "
         '`model = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}`. '
-        "A missing part is assumed by ratio. Selection ignores prices.",
+        'Apart: `"fast": 2` (also priority, batch, flex), `"long": {"above": 200000, "input": 6}`, `"region": 1.1`, '
+        '`"search": 0.01`. A missing part is assumed by ratio. Selection ignores prices.',
         allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),
     "thresholds": SettingWords(
