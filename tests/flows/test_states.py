@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace as with_fields
 from pathlib import Path
@@ -20,9 +21,11 @@ from core.flows.importing import import_files
 from core.flows.maintenance import backup
 from core.flows.restore import restore
 from core.flows.undo import redo, undo
+from core.formats import Rejected, open_sources
 from core.records.episode import Episode
 from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import RunLine
+from core.records.run import Run
 from tests.flows.world import IN_PARTS, START_MS, context_at
 from tests.formats.builders import Json, put
 from tests.formats.builders import lines as json_lines
@@ -271,3 +274,19 @@ def test_an_invalidated_sample_pays_nothing_and_is_broken_by_name(tmp_path: Path
         "inspect-ai/ua": ("broken", "invalidated"),
         "inspect-ai/ub": ("finished", ""),
     }
+
+
+@pytest.mark.parametrize(
+    "kind", ["claude-code", "gemini-cli", "inspect-ai", "openclaw-session", "pi-session", "verifiers"]
+)
+def test_each_record_of_real_files_is_in_the_sums(shared_data: Path, tmp_path: Path, kind: str) -> None:
+    folder = shared_data / kind
+    with open_sources([folder]) as opened:
+        read = Counter(type(entry) for source in opened.sources for entry in source.entries())
+    answer = import_files(context_at(tmp_path / "a.db"), [folder])
+    _adds_up(answer)
+    assert (answer.runs + answer.empty, answer.episodes, answer.rejected_count) == (
+        read[Run],
+        read[Episode],
+        read[Rejected],
+    )
