@@ -164,7 +164,7 @@ def _codex(drawn: Drawn) -> list[Json]:
     add(0, "session_meta", id=drawn.id("s"), model_provider="openai", source="cli")
     for n, (kind, what, second, read) in enumerate(_steps(drawn)):
         if kind == "prompt":
-            turn = WORD if drawn.name is None else uuid7(second % 60_000, len(drawn.name))
+            turn = WORD if drawn.name is None else uuid7(second % 60_000, sum(map(ord, drawn.name)))
             add(second, "event_msg", type="task_started", turn_id=turn)
             add(second, "event_msg", type="user_message", message=what)
         elif kind == "call":
@@ -262,18 +262,28 @@ turns = st.tuples(
     st.lists(st.sampled_from(("read", "bash", "grep")), max_size=2).map(tuple),
     st.integers(0, 1),
 )
-stories = st.lists(st.lists(turns, min_size=1, max_size=3).map(tuple), min_size=1, max_size=4)
+
+
+@st.composite
+def forests(draw: st.DrawFn) -> list[tuple[tuple[str, tuple[str, ...], int], ...]]:
+    """Draw the turns of sessions: most go on from a part of another one."""
+    made = [draw(st.lists(turns, min_size=1, max_size=3).map(tuple))]
+    for _ in range(draw(st.integers(1, 3))):
+        of = draw(st.sampled_from(made))
+        more = draw(st.lists(turns, min_size=1, max_size=2).map(tuple))
+        made.append((*of[: draw(st.integers(0, len(of)))], *more))
+    return made
 
 
 def _drawn(stories: Sequence[Sequence[tuple[str, tuple[str, ...], int]]], ids: str) -> list[Drawn]:
-    """Sessions of these turns; a turn's time follows from all turns up to it."""
+    """Sessions of these turns; under shared ids a turn's time follows from all turns up to it."""
     known: dict[object, int] = {}
     sessions = []
     for number, story in enumerate(stories):
         made = []
-        for place, (words, tools, _) in enumerate(story):
+        for place, (words, tools, later) in enumerate(story):
             rank = known.setdefault(tuple(story[: place + 1]), len(known))
-            made.append(Turn(words, tools, 7200 * place + 60 * rank + 60))
+            made.append(Turn(words, tools, 7200 * place + 60 * (later if ids == "unique" else rank) + 60))
         names = {"unique": f"a{number}", "same": "a", "word": None}
         sessions.append(Drawn(names[ids], tuple(made)))
     return sessions
@@ -319,7 +329,7 @@ def _imported(folder: Path, calls: Sequence[Sequence[bytes]]) -> tuple[Totals, l
 @settings(max_examples=8)
 @given(data=st.data())
 def test_each_beginning_of_a_session_counts_once(format: str, ids: str, data: st.DataObject) -> None:
-    sessions = _drawn(data.draw(stories), ids)
+    sessions = _drawn(data.draw(forests()), ids)
     expected = _expected(sessions, has_tokens=format not in WITHOUT_TOKENS)
     files = [lines(SESSIONS[format](one)) for one in data.draw(st.permutations(sessions))]
     if data.draw(st.booleans()):
