@@ -24,6 +24,7 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from core.doors.http.guard import SAFE_METHODS
 from core.errors import StoreError, Unidentified
 from core.flows.identity import note_denied
+from core.records.actor import Actor
 from core.records.member import Session, session_of
 from dashboard import who
 from dashboard.pages import PAGES
@@ -46,6 +47,8 @@ _MOST_REQUESTED: Final = 2_000
 _REQUESTED_S: Final = 600
 PERSON: Final = "armscope.person"
 """Key of the signed-in person, issuer and subject, in an admitted request's scope."""
+ACTOR: Final = "armscope.actor"
+"""Key of the same person as an actor."""
 _PAGES: Final = frozenset(f"/{page.name}" for page in PAGES)
 _BY_OWN_PAGE: Final = frozenset({"same-origin", "none"})
 
@@ -97,11 +100,12 @@ class Gate:
                 return self._to_provider(path.removeprefix(f"{SIGN_IN}/"))
         presented = self._presented(HTTPConnection(scope).cookies)
         try:
-            state = await to_thread(_state_of, presented)
+            actor, state = await to_thread(_admitted, presented)
         except StoreError:
             return PlainTextResponse("The members can't be read just now. Try again.\n", status_code=503)
         if presented.session is not None and state is None:
             scope[PERSON] = (presented.session.issuer, presented.session.subject)
+            scope[ACTOR] = actor
         return self._answer(scope, presented.session, state)
 
     def _answer(self, scope: Scope, session: Session | None, state: SignInState | None) -> Response | None:
@@ -148,17 +152,16 @@ class Gate:
         return RedirectResponse(generate_login_redirect_url(name), status_code=303)
 
 
-def _state_of(presented: Presented) -> SignInState | None:
-    """Return why the presented cookie admits no one, or None."""
+def _admitted(presented: Presented) -> tuple[Actor, SignInState | None]:
+    """Return the actor of the presented cookie, or why it admits no one."""
     if presented.session is None:
-        return presented.state
+        return who.NOBODY, presented.state
     context = opened()
     try:
-        who.acting(context, presented.session)
+        return who.acting(context, presented.session).actor, None
     except Unidentified:
         note_denied(context.store, None, "identify", context.clock())
-        return who.sign_in_state(context, presented.session)
-    return None
+        return who.NOBODY, who.sign_in_state(context, presented.session)
 
 
 def _is_own(scope: Scope) -> bool:

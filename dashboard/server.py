@@ -24,7 +24,7 @@ from typing import Any, Final
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,19 +37,24 @@ from uvicorn.config import HTTP_PROTOCOLS
 
 from core.doors.alerting import Watch
 from core.doors.http import openclaw
-from core.doors.http.app import Api, BelowPath
+from core.doors.http.app import Api, BelowPath, Incoming
 from core.doors.http.connections import bounded_protocol, raise_limit
-from core.doors.http.guard import has_proxy_headers, host_of
+from core.doors.http.guard import PATIENCE_S, has_proxy_headers, host_of
 from core.doors.http.observed import OTHER, Observed
 from core.doors.http.proxied import Proxied
+from core.doors.http.refusals import Full, TooLarge, refused
 from core.doors.http.serving import doors, is_door_path
 from core.doors.logs import acting, start_log
 from core.doors.service import Service
+from core.errors import ArmscopeError, Denied
+from core.flows.identity import note_denied
+from core.permissions import Action, may
+from core.records.actor import Actor
 from core.records.member import session_of
 from core.settings import LogFormat, LogLevel, base_path, set_variables
 from dashboard import who
 from dashboard.configuration import PACKAGE, STREAMLITS, options, own_names
-from dashboard.gate import PERSON, SIGN_IN, Gate, is_for_people
+from dashboard.gate import ACTOR, PERSON, SIGN_IN, Gate, is_for_people
 from dashboard.open_files import (
     Owners,
     Person,
@@ -103,6 +108,10 @@ MOST_UPLOADED: Final = 1 << 30
 """Bytes of uploads that all pages hold together; one page may hold half of it."""
 OWNERS: Final = Owners()
 _LATER: Final = {"retry-after": "10"}
+_SAID: Final = {"connection": "close"}
+"""Headers of a refusal whose body was not read."""
+_BY_FILES: Final[tuple[Action, ...]] = ("ingest", "reward")
+"""Actions for which pages take files."""
 _PAGES: Final = frozenset(("/", *(f"/{page.name}" for page in PAGES)))
 _OPENCLAWS_PAGE: Final = f"{openclaw.PREFIX}/dashboard"
 
@@ -340,7 +349,10 @@ class Sockets:
 
 
 class Files:
-    """Answers files of pages and uploads to their person alone, and bounds the uploads held in memory."""
+    """Answers files of pages and uploads to their person alone, and bounds the uploads held in memory.
+
+    An upload needs the right to what pages take files for, before its bytes are read. Its bytes count as they arrive.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -355,29 +367,77 @@ class Files:
             return
         session, person = of.partition("/")[0], scope.get(PERSON)
         owns = _person_of(session) == person if is_upload else OWNERS.has(rest, person)
-        declared = Headers(scope=scope).get("content-length", "")[:20]
-        n_bytes = int(declared) if scope["method"] == "PUT" and declared.isdecimal() else 0
-        refusal: Response | None = None
         if person is not None and not owns:
-            refusal = PlainTextResponse("There is nothing here.\n", 404)
+            await PlainTextResponse("There is nothing here.\n", 404)(scope, receive, send)
         elif scope["method"] == "PUT":
-            refusal = self._refusal(session, n_bytes)
-        self._coming[session] += n_bytes
+            await self._take(session, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _take(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand an upload on piece by piece, or answer why it is refused."""
+        incoming, n_bytes = Incoming(receive, PATIENCE_S, Headers(scope=scope)), 0
+
+        async def counted() -> Message:
+            nonlocal n_bytes
+            message = await incoming()
+            size = len(message.get("body", b""))
+            n_bytes += size
+            self._coming[session] += size
+            self._check_room(session, 0)
+            return message
+
         try:
-            await (refusal or self._app)(scope, receive, send)
+            await to_thread(_check_right, scope.get(ACTOR))
+            declared = Headers(scope=scope).get("content-length", "")[:20]
+            if not declared.isdecimal() or not int(declared):
+                await PlainTextResponse("An upload must declare its length.\n", 411)(scope, receive, send)
+                return
+            self._check_room(session, int(declared))
+            await self._app(scope, counted, send)
+        except ClientDisconnect:
+            return
+        except ArmscopeError as problem:
+            answer = refused(problem)
+            headers = {**_SAID, **({} if answer.status != 503 else _LATER)}
+            words = f"{problem.problem} {problem.next_step}\n"
+            await PlainTextResponse(words, answer.status, headers)(scope, receive, send)
         finally:
             self._coming[session] -= n_bytes
             self._coming += Counter()  # without those at 0
 
-    def _refusal(self, session: str, n_bytes: int) -> Response | None:
-        held = _uploaded() + self._coming
-        if not n_bytes:
-            return PlainTextResponse("An upload must declare its length.\n", 411)
-        if held[session] + n_bytes > MOST_UPLOADED // 2:
-            return PlainTextResponse(f"A page holds at most {MOST_UPLOADED >> 21} MiB of uploads.\n", 413)
+    def _check_room(self, session: str, n_bytes: int) -> None:
+        """Raise `TooLarge` beyond the share of a page or a person, and `Full` beyond that of all together."""
+        held, person = _uploaded() + self._coming, _person_of(session)
+        own = held[session]
+        if person is not None:
+            own = sum(size for one, size in held.items() if one == session or _person_of(one) == person)
+        if own + n_bytes > MOST_UPLOADED // 2:
+            raise TooLarge(
+                f"A person's pages must hold at most {MOST_UPLOADED >> 21} MiB of uploads, got more.",
+                next_step="Remove files from open pages, or import them with the command armscope import FILE.",
+            )
         if held.total() + n_bytes > MOST_UPLOADED:
-            return PlainTextResponse("Too many uploads are held. Try again later.\n", 503, _LATER)
-        return None
+            raise Full(
+                f"All pages together must hold at most {MOST_UPLOADED >> 20} MiB of uploads, got more.",
+                next_step="Try again later, or import the file with the command armscope import FILE.",
+                wait_s=int(_LATER["retry-after"]),
+            )
+
+
+def _check_right(actor: Actor | None) -> None:
+    """Raise `Denied`, and count it, for a signed-in person who may neither import nor reward anywhere."""
+    if actor is None:
+        return
+    learners = [None, *(grant.learner for grant in actor.grants)]
+    if any(may(actor, action, learner) for action in _BY_FILES for learner in learners):
+        return
+    context = opened()
+    note_denied(context.store, actor, _BY_FILES[0], context.clock())
+    raise Denied(
+        "Uploading a file needs the right to import or to reward, which this member has not.",
+        next_step="Ask an operator to import the file, or for another role.",
+    )
 
 
 def _person_of(session: str) -> Person | None:

@@ -44,6 +44,7 @@ from core.formats import (
     verifiers,
 )
 from core.formats.entries import (
+    MIB,
     Entry,
     Limits,
     Opened,
@@ -329,7 +330,19 @@ class _Opening:
             unit=chosen,
             size_bytes=path.stat().st_size,
             path=path,
-            read=partial(format.read, reading),
+            read=partial(_read, format, reading),
+        )
+
+
+def _read(format: Format, reading: Reading, progress: Progress | None) -> Iterator[Entry]:
+    """Yield what a format reads, and a remark where it read records without their long texts."""
+    reading.cut.clear()
+    yield from format.read(reading, progress)
+    if reading.cut:
+        most = f"{reading.limits.whole_bytes // MIB} MiB"
+        yield Remark(
+            file=reading.file,
+            text=f"Long texts of records over {most} were cut ({reading.file}).",
         )
 
 
@@ -352,7 +365,8 @@ def _recognised(head: Head) -> Format | None:
 
 def _shape(format: Format, head: Head) -> Shape:
     """Return the shape of the content; a format of one document may be on a single line."""
-    return "object" if format.is_document and head.shape != "archive" else head.shape
+    is_document = format.is_document or (format.may_be_document and head.is_long)
+    return "object" if is_document and head.shape in {"lines", "array", "object"} else head.shape
 
 
 def refuse_address(file: str) -> None:

@@ -20,13 +20,19 @@ class Limits:
     """Limits per file; files come from strangers and models.
 
     Reading stops after ``rejected_lines`` rejected or blank lines in a row, or after ``first_rejected`` rejected ones
-    before the first good line.
+    before the first good line. A record larger than ``whole_bytes`` is read with its long texts cut. ``elements`` are
+    the objects, lists and commas of what is decoded at one time. A database has at most ``rows`` in all tables, of at
+    most ``sessions``.
     """
 
     line_bytes: int = 16 * MIB
     document_bytes: int = 256 * MIB
+    whole_bytes: int = 64 * MIB
     inflated_bytes: int = 4096 * MIB
     depth: int = 64
+    elements: int = 3_000_000
+    rows: int = 20_000_000
+    sessions: int = 500_000
     rejected_lines: int = 100_000
     first_rejected: int = 10_000
 

@@ -127,7 +127,7 @@ def is_tools(head: Head) -> bool:
 
 def _start(path: Path, file: str, limits: Limits) -> tuple[bytes, bool]:
     """Return the first bytes, and whether they have no end of a line within the limit of one."""
-    rest = b""
+    rest, is_long = b"", False
     try:
         if path.exists() and not path.is_file():
             raise UnreadableSource(
@@ -137,7 +137,8 @@ def _start(path: Path, file: str, limits: Limits) -> tuple[bytes, bool]:
             start = content.read(_MAX_BYTES)
             if len(start) == _MAX_BYTES and b"\n" not in start and not is_tar(start):
                 start += content.read(max(limits.line_bytes - _MAX_BYTES, 0))
-                if len(start) == limits.line_bytes and b"\n" not in start:
+                is_long = len(start) == limits.line_bytes and b"\n" not in start
+                if is_long:
                     rest = content.shortened_line(start)
                     rest = rest + content.read(_MAX_BYTES) if rest else b""
             damage = content.damage
@@ -152,7 +153,7 @@ def _start(path: Path, file: str, limits: Limits) -> tuple[bytes, bool]:
             f"A file to import must be complete, but this one {damage} ({file}).",
             next_step="Copy it again from where it came.",
         )
-    return rest or start, bool(rest)
+    return rest or start, is_long
 
 
 def _records(texts: Iterable[bytes]) -> Iterator[dict[str, msgspec.Raw]]:

@@ -158,7 +158,8 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 
 def _document(reading: Reading, progress: Progress | None) -> tuple[_Header, Pieces]:
-    fields = reading.fields("samples", progress)
+    document = reading.document("samples", progress)
+    fields = document.fields()
     parts = (b'"%b":%b' % (name.encode(), bytes(fields.get(name, b"null"))) for name in ("eval", "stats"))
     header = _header(reading, b"{" + b",".join(parts) + b"}")
     samples = fields.get("samples", msgspec.Raw(b"null"))
@@ -166,7 +167,7 @@ def _document(reading: Reading, progress: Progress | None) -> tuple[_Header, Pie
     is_null = memoryview(samples).nbytes == len(b"null") and bytes(samples) == b"null"
 
     def pieces(_: Progress | None) -> Iterator[Piece]:
-        return reading.elements(b"[]" if is_null else samples)
+        return reading.elements(b"[]") if is_null else document.elements(fields)
 
     return header, pieces
 

@@ -17,11 +17,12 @@ Ids of messages and calls are no identity: some programs replace them by a word 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from glob import escape
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -29,11 +30,12 @@ import msgspec
 
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.heads import head_of
-from core.formats.reading import Format, Head, Reading, SubAgentFiles
+from core.formats.reading import Document, Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import plain
 from core.formats.sessions import Steps
-from core.formats.sqlite_file import MAGIC, opened, tables_in
-from core.formats.strict import UNDECODABLE, Flaw, check, decoded
+from core.formats.sqlite_file import MAGIC, Rows, opened, tables_in
+from core.formats.stream import Bytes
+from core.formats.strict import UNDECODABLE, Flaw, decoded, uncollected
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent
@@ -49,9 +51,13 @@ _BETWEEN: Final = ("session", "session_message")
 """Tables of version 1, of version 2, and of versions that had begun to keep messages in the newer table."""
 _LAYOUTS: Final = (_OLD, _NEW, _BETWEEN)
 _SESSIONS: Final = "SELECT id, parent_id FROM {} ORDER BY id"
-_MESSAGES: Final = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
-_PARTS: Final = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id"
-_NEWER: Final = "SELECT * FROM session_message WHERE session_id = ?"
+_SORTED: Final = {
+    "message": ("session_id", "time_created", "id"),
+    "part": ("session_id", "id"),
+    "session_message": ("session_id",),
+}
+"""The column of the session, and the order within it."""
+_NEWER: Final = ("id", "type", "seq", "time_created")
 _SESSION_ID: Final = re.compile(rb'"(id|parentID)"\s*:\s*"(ses_[^"\\]*)"')
 _PASSED_OVER: Final = frozenset(
     ("reasoning", "step-start", "step-finish", "file", "patch", "snapshot", "agent", "retry", "compaction")
@@ -213,6 +219,7 @@ _OTHER_KINDS: Final = frozenset(
 _OPEN: Final = frozenset(("pending", "streaming"))
 """States of a call whose arguments are still being written."""
 _EXPORT: Final = msgspec.json.Decoder(_Export)
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
 _STORED_OF: Final = msgspec.json.Decoder(_Stored)
 _INFO: Final = msgspec.json.Decoder(_Info)
 _PART: Final = msgspec.json.Decoder(_Part)
@@ -385,16 +392,24 @@ class _Source:
         self._exports: dict[str, _Export] = {}
         self.parents: dict[str, str | None] = {}
         self.tables: frozenset[str] = frozenset()
-        with reading.path.open("rb") as file:
+        self._children: dict[str | None, list[str]] = {}
+        self._document: Document | None = None
+        with Bytes(reading.path, reading.file, reading.limits) as file:
             is_database = file.read(len(MAGIC)) == MAGIC
         if is_database:
-            most = reading.limits.document_bytes
-            self._database, self.tables = stack.enter_context(opened(reading, NAME, _LAYOUTS, most))
+            most = reading.limits.line_bytes
+            database, self.tables = stack.enter_context(opened(reading, NAME, _LAYOUTS, most))
+            self._rows = Rows(reading, database)
             for table in sorted({"session", "session_v2"} & self.tables):
-                for one, parent in self._database.execute(_SESSIONS.format(table)):
+                for one, parent in self._rows.all(_SESSIONS.format(table)):
                     self.parents[_text(one)] = _text(parent) or None
+            for table in sorted(_SORTED.keys() & self.tables):
+                self._rows.gather(table, *_SORTED[table])
             return
-        for number, _, export in reading.records(partial(_decode, path=reading.path)):
+        if reading.shape == "object":
+            self._document = reading.document("messages")
+        pieces = None if self._document is None else [(1, self._document.raw)]
+        for number, _, export in reading.records(partial(_decode, path=reading.path), pieces=pieces):
             if isinstance(export, Rejected):
                 self.rejected.append(export)
                 continue
@@ -404,12 +419,17 @@ class _Source:
             key = f"{key}\0{number}" if key in self._exports else key
             self._exports[key], self.parents[key] = export, export.info.parent_id
 
-    def messages(self, session: str) -> list[_Message]:
+    def messages(self, session: str) -> Iterable[_Message]:
         """Return a session's messages in order; what can't be read is rejected."""
         if not self.tables:
-            return self._exports[session].messages or []
-        older = list(self._older(session)) if "part" in self.tables else []
+            listed = (
+                () if self._document is None or not self._document.is_large else self._listed(self._document)
+            )
+            return chain(self._exports[session].messages or (), listed)
         newer = list(self._newer(session)) if "session_message" in self.tables else []
+        if not newer:
+            return self._older(session) if "part" in self.tables else ()
+        older = list(self._older(session)) if "part" in self.tables else []
         ids, places = {one.info.id for one in older}, {one.info.place for one in older}
         rest = [one for one in newer if one.info.id not in ids and one.info.place not in places]
         if not older or not rest:
@@ -417,28 +437,37 @@ class _Source:
         return sorted((*older, *rest), key=lambda one: one.info.time.created or 0)
 
     def _older(self, session: str) -> Iterator[_Message]:
-        parts: dict[str, list[_Part]] = {}
-        for message, data in self._database.execute(_PARTS, (session,)):
-            part = self._decoded(_PART, data)
-            if part is not None:
-                parts.setdefault(_text(message), []).append(part)
-        for identity, data in self._database.execute(_MESSAGES, (session,)):
-            info = self._decoded(_INFO, data)
+        rows, parts = self._rows, dict[str, list[int]]()
+        for message, number in rows.cells("part", "message_id, rowid", rows.of("part", session.encode())):
+            parts.setdefault(_text(message), []).append(number)
+        for identity, number in rows.cells("message", "id, rowid", rows.of("message", session.encode())):
+            info = self._decoded(_INFO, rows.text("message", "data", number))
             if info is not None:
                 info.id = _text(identity)
-                yield _Message(info, parts.get(_text(identity), []))
+                texts = (rows.text("part", "data", one) for one in parts.get(info.id, ()))
+                found = (self._decoded(_PART, one) for one in texts)
+                yield _Message(info, [part for part in found if part is not None])
+
+    def _listed(self, document: Document) -> Iterator[_Message]:
+        """Yield the messages of a large document, each decoded by itself."""
+        for _, _, message in self.reading.records(_MESSAGE.decode, pieces=document.elements()):
+            if isinstance(message, Rejected):
+                self.rejected.append(message)
+            else:
+                yield message
 
     def _newer(self, session: str) -> Iterator[_Message]:
-        cursor = self._database.execute(_NEWER, (session,))
-        names = [column[0] for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor]
+        names = [one for one in _NEWER if one in self._rows.columns("session_message")]
+        numbers = self._rows.of("session_message", session.encode())
+        cells = self._rows.cells("session_message", ", ".join([*names, "rowid"]), numbers)
+        rows = [dict(zip([*names, "rowid"], row, strict=True)) for row in cells]
         for row in sorted(rows, key=lambda one: (one.get("seq") or 0, one.get("time_created") or 0)):
             kind = _text(row.get("type"))
             if kind not in _READ_KINDS:
                 if kind not in _OTHER_KINDS:
                     self.unknown.line(kind)
                 continue
-            data = self._decoded(_NEWER_OF, row.get("data") or b"null")
+            data = self._decoded(_NEWER_OF, self._rows.text("session_message", "data", row["rowid"]))
             if data is not None:
                 yield data.message(_text(row.get("id")), kind)
 
@@ -453,22 +482,24 @@ class _Source:
                 messages.append(_Message(info, [one for one in parts if one is not None]))
         return sorted(messages, key=lambda one: one.info.time.created or 0)
 
-    def _decoded(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T | None:
+    def _decoded(self, decoder: msgspec.json.Decoder[T], data: bytes | None) -> T | None:
         try:
-            check(data, self.reading.limits.depth)
-            return decoder.decode(data)
+            if not data:
+                raise Flaw("holds no JSON of a size that is read")
+            self.reading.check(data)
+            return uncollected(decoder.decode, data)
         except UNDECODABLE as error:
-            self.rejected.append(replace(self.reading.rejected(1, error, data), line=None))
+            self.rejected.append(replace(self.reading.rejected(1, error, data or b""), line=None))
             return None
 
-    def sub_agents_of(self, known: Container[str], named: Iterable[str]) -> list[str]:
+    def sub_agents_of(self, known: Collection[str], named: Iterable[str]) -> list[str]:
         """Return the sessions that one of these started or named, and that are not among them."""
-        named = set(named)
-        return [
-            one
-            for one, parent in self.parents.items()
-            if one not in known and (parent in known or one in named)
-        ]
+        if not self._children:
+            for one, parent in self.parents.items():
+                self._children.setdefault(parent, []).append(one)
+        started = [one for parent in known for one in self._children.get(parent, ())]
+        found = dict.fromkeys([*started, *(one for one in named if one in self.parents)])
+        return [one for one in found if one not in known]
 
 
 def _text(value: object) -> str:
@@ -523,4 +554,6 @@ def _charge(session: _Session, identity: str, own: _Source, stack: ExitStack) ->
                     session.agents.add_nested(child, source.parents[child] or "")
 
 
-FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read, sort=_sort)
+FORMAT: Final = Format(
+    name=NAME, units=("prompt",), claims=_claims, read=_read, sort=_sort, may_be_document=True
+)

@@ -16,13 +16,24 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.formats.spans import RESULT_KEYS, Span, as_text
-from core.formats.strict import UNDECODABLE, Flaw, check, reason
+from core.formats.split import SLICE_BYTES, Split, slices
+from core.formats.strict import UNDECODABLE, Flaw, check, reason, uncollected
 from core.formats.traced import Step, Tokens, Traced
 from core.records.run import Inventory, Run
 
 NAME: Final = "otlp"
 Encoding = Literal["protobuf", "json"]
 MAX_SPAN_BYTES: Final = 4 << 20
+MAX_SPANS: Final = 300_000
+_LARGE: Final = f"A span must be at most {MAX_SPAN_BYTES >> 20} MiB."
+_BYTES: Final = 2
+_FIXED: Final = {1: 8, 5: 4}
+"""Bytes of the wire types of protobuf with a fixed length."""
+_ATTRIBUTES: Final = 9
+_SPAN_FIELDS: Final = frozenset((1, 2, 4, 5, 7, 8, _ATTRIBUTES, 15))
+"""Fields of a span that are read."""
+_SPANS: Final = ("spans", 5)
+"""Name and depth of the lists of spans in OTLP's JSON."""
 _MAX_DEPTH: Final = 128
 _MS: Final = 1_000_000
 _FAILED: Final = 2
@@ -133,11 +144,19 @@ def read_spans(body: bytes, encoding: Encoding, *, keeps_texts: bool = False) ->
     raw_spans = _of_protobuf(body) if encoding == "protobuf" else _of_json(body)
     spans: list[TracedSpan] = []
     refused: list[str] = []
-    for one in raw_spans:
+    words: dict[str, str] = {}
+    for number, one in enumerate(raw_spans, start=1):
+        if number > MAX_SPANS:
+            raise InvalidInput(
+                f"A request must have at most {MAX_SPANS:,} spans, got more.",
+                next_step="Export fewer at a time; nothing was kept.",
+            )
         try:
+            if isinstance(one, Flaw):
+                raise one
             spans.append(_checked(one, keeps_texts=keeps_texts))
         except Flaw as flaw:
-            refused.append(str(flaw))
+            refused.append(words.setdefault(str(flaw), str(flaw)))
     return RequestSpans(spans, refused)
 
 
@@ -237,7 +256,7 @@ def _checked(one: TracedSpan, *, keeps_texts: bool) -> TracedSpan:
     except (OverflowError, msgspec.MsgspecError, UnicodeEncodeError):
         raise Flaw("A span's values must be text in UTF-8 and numbers of 64 bits.") from None
     if n_bytes > MAX_SPAN_BYTES:
-        raise Flaw(f"A span must be at most {MAX_SPAN_BYTES >> 20} MiB.")
+        raise Flaw(_LARGE)
     return checked
 
 
@@ -257,30 +276,80 @@ def _read_attributes(one: TracedSpan, *, keeps_texts: bool) -> dict[str, Any]:
     return attributes
 
 
-def _of_protobuf(body: bytes) -> Iterator[TracedSpan]:
+def _of_protobuf(body: bytes) -> Iterator[TracedSpan | Flaw]:
+    """Yield the spans one by one: a list of all would take a hundred times the bytes of empty ones."""
     from google.protobuf.message import DecodeError
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-        ExportTraceServiceRequest,
-    )
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-    request = ExportTraceServiceRequest()
     try:
-        request.ParseFromString(body)
-    except DecodeError:
+        for resource in _messages(memoryview(body), 1):
+            for scope in _messages(resource, 2):
+                for raw in _messages(scope, 2):
+                    content = bytes(raw) if len(raw) <= MAX_SPAN_BYTES else b"".join(_own_fields(raw))
+                    if len(content) > MAX_SPAN_BYTES:
+                        yield Flaw(_LARGE)
+                        continue
+                    span = Span.FromString(content)
+                    yield TracedSpan(
+                        trace=span.trace_id.hex(),
+                        id=span.span_id.hex(),
+                        parent=span.parent_span_id.hex(),
+                        name=span.name,
+                        started_ns=span.start_time_unix_nano,
+                        ended_ns=span.end_time_unix_nano,
+                        failed=span.status.code == _FAILED,
+                        attributes={one.key: _message_value(one.value) for one in span.attributes},
+                    )
+    except (DecodeError, IndexError, Flaw):
         raise _no_request("can't be decoded") from None
-    for resource in request.resource_spans:
-        for scope in resource.scope_spans:
-            for span in scope.spans:
-                yield TracedSpan(
-                    trace=span.trace_id.hex(),
-                    id=span.span_id.hex(),
-                    parent=span.parent_span_id.hex(),
-                    name=span.name,
-                    started_ns=span.start_time_unix_nano,
-                    ended_ns=span.end_time_unix_nano,
-                    failed=span.status.code == _FAILED,
-                    attributes={one.key: _message_value(one.value) for one in span.attributes},
-                )
+
+
+def _messages(message: memoryview, number: int) -> Iterator[memoryview]:
+    """Yield the messages in a field of a message of protobuf."""
+    return (content for _, field, content in _wire_fields(message) if field == number and content is not None)
+
+
+def _own_fields(span: memoryview) -> Iterator[memoryview]:
+    """Yield the fields of a span that are read, as they are."""
+    for whole, field, content in _wire_fields(span):
+        if field == _ATTRIBUTES and content is not None:
+            key = next(_messages(content, 1), b"")
+            if not _READ.match(bytes(key).decode(errors="replace")):
+                continue
+        if field in _SPAN_FIELDS:
+            yield whole
+
+
+def _wire_fields(message: memoryview) -> Iterator[tuple[memoryview, int, memoryview | None]]:
+    """Yield each field with its tag, its number and its content, None for a number's."""
+    at = 0
+    while at < len(message):
+        start = at
+        tag, at = _varint(message, at)
+        content = None
+        if tag & 7 == _BYTES:
+            n_bytes, at = _varint(message, at)
+            content = message[at : at + n_bytes]
+            at += n_bytes
+        elif tag & 7 == 0:
+            _, at = _varint(message, at)
+        elif tag & 7 in _FIXED:
+            at += _FIXED[tag & 7]
+        else:
+            raise Flaw("is of an unknown wire type")
+        if at > len(message) or not tag >> 3:
+            raise Flaw("is cut off")
+        yield message[start:at], tag >> 3, content
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = message[at + shift // 7]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at + shift // 7 + 1
+    raise Flaw("has a number of more than 64 bits")
 
 
 def _message_value(value: Any) -> object:  # noqa: ANN401 - a generated class
@@ -367,13 +436,21 @@ class _Request(msgspec.Struct, rename="camel"):
 
 
 _REQUEST: Final = msgspec.json.Decoder(_Request)
+_SPAN: Final = msgspec.json.Decoder(_FlatSpan)
 
 
 def _of_json(body: bytes) -> Iterator[TracedSpan]:
+    """Yield the spans, those of a large body one by one."""
     try:
-        check(body, _MAX_DEPTH)
-        request = _REQUEST.decode(body)
-        for resource in request.resource_spans:
+        rest = body
+        if len(body) > SLICE_BYTES:
+            apart = Split(slices(body), *_SPANS, b"".join)
+            for _, raw in apart.elements():
+                check(raw, _MAX_DEPTH)
+                yield uncollected(_SPAN.decode, raw).span
+            rest = apart.rest
+        check(rest, _MAX_DEPTH)
+        for resource in _REQUEST.decode(rest).resource_spans:
             for scope in resource.scope_spans:
                 for one in scope.spans:
                     yield one.span

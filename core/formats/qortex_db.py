@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from core.errors import InvalidInput
+from core.errors import InvalidInput, UnreadableSource
 from core.formats.carried import Belief, carried, micro_above_one
 from core.formats.entries import Entry, Progress, Rejected, Remark
 from core.formats.reading import Format, Head, Reading
@@ -77,6 +77,12 @@ def _arms(reading: Reading) -> dict[bytes, _Gathered]:
         for arm_id, *state in database.execute(_STATES):
             name = arm_id[:_MAX_ID_BYTES] if isinstance(arm_id, bytes) else b""
             arms.setdefault(name, _Gathered()).add(*state)
+            if len(arms) > reading.limits.sessions:
+                raise UnreadableSource(
+                    f"A qortex database must have at most {reading.limits.sessions:,} arms, got more "
+                    f"({reading.file}).",
+                    next_step="Check what made it.",
+                )
     return arms
 
 

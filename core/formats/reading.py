@@ -9,9 +9,11 @@ there is nothing but white space.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -19,8 +21,9 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.formats.entries import Entry, Limits, Progress, Rejected, Source
-from core.formats.stream import Bytes, Damage
-from core.formats.strict import UNDECODABLE, check, reason, with_nulls
+from core.formats.split import Split
+from core.formats.stream import Bytes, Damage, whole
+from core.formats.strict import UNDECODABLE, Excess, check, reason, uncollected, with_nulls
 from core.formats.tools import Supplied
 from core.records.run import Inventory, Unit
 
@@ -192,6 +195,8 @@ class Reading:
     """NaN in place of a number is read as no value."""
     seems: str | None = None
     """The format that it was recognised as, where a person named another."""
+    cut: list[str] = field(default_factory=list)
+    """The file, for each record whose long texts were cut."""
 
     def records(
         self,
@@ -226,8 +231,8 @@ class Reading:
                     continue
             if mends and rest:
                 with suppress(*UNDECODABLE):
-                    check(rest, self.limits.depth)
-                    decoded = decode(rest)
+                    self.check(rest)
+                    decoded = uncollected(decode, rest)
                     n_bad, most = 0, self.limits.rejected_lines
                     yield number, rest, refused
                     yield number, rest, decoded
@@ -245,7 +250,17 @@ class Reading:
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
         """The lines of the file, the elements of the array that it is, or all of it as one."""
         with self.report_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
-            yield from content.lines() if self.shape == "lines" else self._elements(content)
+            if self.shape == "lines":
+                yield from content.lines()
+            elif self.shape != "array":
+                yield 1, self._whole(list(content.slices()))
+            else:
+                start, is_large = self._start(content)
+                yield from (
+                    self._apart(chain(start, content.slices()), None)
+                    if is_large
+                    else self.elements(b"".join(start))
+                )
 
     def _several(
         self, number: int, raw: bytes, refused: Rejected, decode: Callable[[bytes], T]
@@ -266,14 +281,14 @@ class Reading:
     def _decoded(self, raw: bytes, decode: Callable[[bytes], T]) -> tuple[bytes, T]:
         """Check and decode a value; return it as decoded, which may be without NaN."""
         try:
-            check(raw, self.limits.depth)
-            return raw, decode(raw)
+            self.check(raw)
+            return raw, uncollected(decode, raw)
         except UNDECODABLE:
             mended = with_nulls(raw) if self.takes_nan else raw
             if mended == raw:
                 raise
-        check(mended, self.limits.depth)
-        return mended, decode(mended)
+        self.check(mended)
+        return mended, uncollected(decode, mended)
 
     def _exhausted(self, n_bad: int) -> Rejected:
         return Rejected(
@@ -283,25 +298,54 @@ class Reading:
             "--max-rejected allows more.",
         )
 
-    def fields(self, unchecked: str, progress: Progress | None = None) -> dict[str, msgspec.Raw]:
-        """Fields of the one object that the file is, all checked but the list of records ``unchecked``,
-        whose elements `records` checks one by one.
-        """
+    def document(self, listed: str, progress: Progress | None = None) -> Document:
+        """The one object that the file is; a large one is read twice, without and with its list ``listed``."""
         with self.report_errors(), Bytes(self.path, self.file, self.limits, progress) as content:
-            document = content.document()
-        try:
+            start, is_large = self._start(content)
+            if not is_large:
+                return Document(self, listed, b"".join(start), is_large=False)
+            apart = Split(chain(start, content.slices()), listed, 1, self._whole)
+            deque(apart.elements(), maxlen=0)
+        return Document(self, listed, apart.rest, is_large=True)
+
+    def again(self, listed: str) -> Iterator[Piece]:
+        """Yield each element of a list of the one object that the file is."""
+        with self.report_errors(), Bytes(self.path, self.file, self.limits) as content:
+            yield from self._apart(content.slices(), listed)
+
+    def _start(self, content: Bytes) -> tuple[list[bytes], bool]:
+        """Return the beginning of a document, and whether it is too large to be decoded at one time."""
+        most, n_bytes = self.limits.line_bytes, 0
+        start = []
+        for piece in content.slices():
+            start.append(piece)
+            n_bytes += len(piece)
+            if n_bytes > most:
+                return start, True
+        n_elements = (
+            sum(piece.count(mark) for piece in start for mark in (b"{", b"[", b","))
+            if n_bytes > self.limits.elements
+            else 0
+        )
+        return start, n_elements > self.limits.elements
+
+    def _apart(self, pieces: Iterable[bytes], listed: str | None) -> Iterator[Piece]:
+        """Yield each element of a large list by itself."""
+        apart = Split(pieces, listed, 0 if listed is None else 1, self._whole)
+        for number, (_, element) in enumerate(apart.elements(), start=1):
+            yield number, element or Damage("is too large, even without its long texts", "record")
+        if listed is None:
             try:
-                fields = _FIELDS.decode(document)
-            except msgspec.DecodeError:
-                if not self.takes_nan:
-                    raise
-                fields = _FIELDS.decode(with_nulls(document))
-            for name, value in fields.items():
-                if name != unchecked:
-                    check(bytes(value), self.limits.depth)
-        except UNDECODABLE as error:
-            raise self.damaged(error, document) from None
-        return fields
+                _ELEMENTS.decode(apart.rest)
+            except UNDECODABLE as error:
+                raise self.damaged(error, apart.rest) from None
+
+    def _whole(self, pieces: list[bytes]) -> bytes:
+        """Return a record as one text, its long texts cut if it is too large."""
+        most = self.limits.whole_bytes
+        if sum(map(len, pieces)) > most:
+            self.cut.append(self.file)
+        return whole(pieces, most)
 
     def elements(self, array: bytes | msgspec.Raw) -> Iterator[Piece]:
         """Yield each element of an array."""
@@ -323,6 +367,11 @@ class Reading:
             return UnreadableSource(
                 f"A file must be of the format that is named for it, but this one is {self.seems} ({self.file}).",
                 next_step="Leave --format out and it is recognised.",
+            )
+        if isinstance(error, Excess):
+            return UnreadableSource(
+                f"A JSON document must be small enough to be decoded, but this one {error} ({self.file}).",
+                next_step="Check what made it. Else split it, or write one record a line.",
             )
         return UnreadableSource(
             f"A JSON document must be whole, but this one {reason(error, document)} ({self.file}).",
@@ -348,10 +397,14 @@ class Reading:
         if isinstance(piece, Damage):
             return self._left_out(number, piece)
         try:
-            check(piece, self.limits.depth)
+            self.check(piece)
         except UNDECODABLE as error:
             return self.rejected(number, error, piece)
         return with_nulls(piece) if self.takes_nan else piece
+
+    def check(self, raw: bytes) -> None:
+        """Raise `Flaw` for what is no strict JSON, or more of it than the limits allow."""
+        check(raw, self.limits.depth, self.limits.elements)
 
     def _left_out(self, number: int, damage: Damage) -> Rejected:
         return Rejected(file=self.file, line=number, reason=f"The {damage.of} {damage.reason}.")
@@ -363,11 +416,43 @@ class Reading:
             return f"The last line {why}; import the file again once it is complete."
         return f"It {why}."
 
-    def _elements(self, content: Bytes) -> Iterator[Piece]:
-        document = content.document()
-        if self.shape != "array":
-            return iter([(1, document)])
-        return self.elements(document)
+
+@dataclass(frozen=True)
+class Document:
+    """The object that a file is, with an empty list ``listed`` if it ``is_large``."""
+
+    reading: Reading
+    listed: str
+    raw: bytes
+    is_large: bool
+
+    def fields(self) -> dict[str, msgspec.Raw]:
+        """Fields of the object, all checked but the list of records, whose elements `records` checks one by one."""
+        try:
+            if self.is_large:
+                self.reading.check(self.raw)
+            fields = self._fields()
+            for name, value in fields.items():
+                if name != self.listed:
+                    self.reading.check(bytes(value))
+        except UNDECODABLE as error:
+            raise self.reading.damaged(error, self.raw) from None
+        return fields
+
+    def _fields(self) -> dict[str, msgspec.Raw]:
+        try:
+            return _FIELDS.decode(self.raw)
+        except msgspec.DecodeError:
+            if not self.reading.takes_nan:
+                raise
+            return _FIELDS.decode(with_nulls(self.raw))
+
+    def elements(self, fields: dict[str, msgspec.Raw] | None = None) -> Iterator[Piece]:
+        """Yield the elements of the list."""
+        if self.is_large:
+            return self.reading.again(self.listed)
+        fields = self.fields() if fields is None else fields
+        return self.reading.elements(fields.get(self.listed, b"null"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,5 +473,7 @@ class Format:
     """Its programs write NaN for a value that is none."""
     is_document: bool = False
     """A file is one JSON object, on however many lines."""
+    may_be_document: bool = False
+    """A file whose first line is too long to be one is one JSON object."""
     reads_zips: bool = False
     """A file may be a zip that is one thing as a whole."""

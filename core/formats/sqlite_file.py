@@ -11,19 +11,27 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from core.errors import UnreadableSource
+from core.formats.entries import MIB
 from core.formats.reading import Head, Reading
-from core.formats.stream import Bytes
+from core.formats.stream import Bytes, whole
 
 MAGIC: Final = b"SQLite format 3\0"
 
 _TABLES: Final = re.compile(rb"CREATE TABLE\s+[`\"\[']?(\w+)", re.IGNORECASE)
+_NEXT: Final = {
+    "a": "Check what made it, and import a copy without that row.",
+    "more": "Check what made it, or export its sessions from its program and import those.",
+}
+"""Next steps for a cell, and for work, beyond the limits."""
 _STEPS_PER_LOOK: Final = 10_000
 _FEWEST_STEPS: Final = 1_000_000
 _STEPS_PER_BYTE: Final = 20  # a row takes ten bytes at least, and some hundred steps
@@ -56,10 +64,71 @@ def opened(
                 yield database, _restrict(database, n_bytes, layouts, most_cell_bytes)
     except (sqlite3.Error, OSError, UnicodeDecodeError) as problem:  # a message may quote what is no text
         shown = str(problem).partition("(")[0].strip()[:80]
+        if isinstance(problem, sqlite3.DataError):
+            shown = f"a cell of more than {most_cell_bytes:,} bytes"
+        elif shown == "interrupted":
+            shown = "more work than its size allows"
         raise UnreadableSource(
             f"A {program} database must be whole and readable, got {shown!r} ({reading.file}).",
-            next_step="Close what has it open, copy it again, and import the copy.",
+            next_step=_NEXT.get(
+                shown.split(" ")[0], "Close what has it open, copy it again, and import the copy."
+            ),
         ) from None
+
+
+class Rows:
+    """The rows of some tables by one column, each group in an order; their numbers alone are held.
+
+    No index is needed, and no cell is larger in memory than the limit: of a larger one its long texts are cut.
+    """
+
+    def __init__(self, reading: Reading, database: sqlite3.Connection) -> None:
+        self._reading = reading
+        self._database = database
+        self._numbers: dict[str, dict[object, array[int]]] = {}
+        self._n_rows = 0
+
+    def gather(self, table: str, column: str, *order: str) -> None:
+        """Gather the rows of a table."""
+        most, of_table = self._reading.limits, self._numbers.setdefault(table, {})
+        ordered = ", ".join((column, *order))
+        for key, number in self._database.execute(f"SELECT {column}, rowid FROM {table} ORDER BY {ordered}"):
+            of_table.setdefault(key, array("q")).append(number)
+            self._n_rows += 1
+            if self._n_rows > most.rows or len(of_table) > most.sessions:
+                raise UnreadableSource(
+                    f"A database must have at most {most.rows:,} rows of {most.sessions:,} sessions, got more "
+                    f"({self._reading.file}).",
+                    next_step="Export the sessions that you need from its program, and import those.",
+                )
+
+    def all(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query."""
+        yield from self._database.execute(query)
+
+    def columns(self, table: str) -> list[str]:
+        """Return the names of a table's columns."""
+        return [one[0] for one in self._database.execute(f"SELECT * FROM {table} LIMIT 0").description]
+
+    def of(self, table: str, key: object) -> Sequence[int]:
+        """Return the numbers of the rows with this value in the column."""
+        return self._numbers[table].get(key, array("q"))
+
+    def cells(self, table: str, columns: str, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        """Yield small cells of rows."""
+        for number in numbers:
+            yield from self._database.execute(f"SELECT {columns} FROM {table} WHERE rowid = ?", (number,))
+
+    def text(self, table: str, column: str, number: int) -> bytes | None:
+        """Return a cell with JSON, its long texts cut if it is larger than the limit; None for one without text."""
+        try:
+            (value,) = next(self.cells(table, column, (number,)))
+        except sqlite3.DataError:
+            with self._database.blobopen(table, column, number, readonly=True) as cell:
+                pieces = [*iter(partial(cell.read, MIB), b"")]
+            self._reading.cut.append(self._reading.file)
+            return whole(pieces, self._reading.limits.line_bytes)
+        return value if isinstance(value, bytes) else None
 
 
 def _opened(reading: Reading, folder: Path) -> tuple[sqlite3.Connection, int]:
@@ -68,7 +137,7 @@ def _opened(reading: Reading, folder: Path) -> tuple[sqlite3.Connection, int]:
     with path.open("rb") as file:
         is_plain = file.read(len(MAGIC)) == MAGIC
     if not is_plain:
-        return _in_memory(reading)
+        return _unpacked(reading, folder)
     beside = [one for end in ("-wal", "-journal") if (one := path.with_name(path.name + end)).is_file()]
     if any(one.stat().st_size for one in beside):
         for one in (path, *beside):
@@ -77,18 +146,22 @@ def _opened(reading: Reading, folder: Path) -> tuple[sqlite3.Connection, int]:
         address = path.as_uri()
     else:
         address = f"{path.as_uri()}?mode=ro&immutable=1"
-    database = sqlite3.connect(address, uri=True, isolation_level=None)
-    return database, sum(one.stat().st_size for one in (path, *beside))
+    return _connected(address), sum(one.stat().st_size for one in (path, *beside))
 
 
-def _in_memory(reading: Reading) -> tuple[sqlite3.Connection, int]:
+def _unpacked(reading: Reading, folder: Path) -> tuple[sqlite3.Connection, int]:
     """A compressed file, unpacked."""
-    with Bytes(reading.path, reading.file, reading.limits) as content:
-        image = bytearray(content.document())
-    image[18:20] = b"\1\1"  # a database with a write-ahead log can't be opened without a place for it
-    database = sqlite3.connect(":memory:", isolation_level=None)
-    database.deserialize(bytes(image))
-    return database, len(image)
+    path = folder / "unpacked"
+    with Bytes(reading.path, reading.file, reading.limits) as content, path.open("wb") as file:
+        for piece in content.slices():
+            file.write(piece)
+        file.seek(18)
+        file.write(b"\1\1")  # a database with a write-ahead log can't be opened without a place for it
+    return _connected(f"{path.as_uri()}?mode=ro&immutable=1"), path.stat().st_size
+
+
+def _connected(address: str) -> sqlite3.Connection:
+    return sqlite3.connect(address, uri=True, isolation_level=None)
 
 
 def _restrict(

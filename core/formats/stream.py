@@ -11,7 +11,7 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -29,6 +29,7 @@ BOM: Final = b"\xef\xbb\xbf"
 _BLOCK: Final = 256 << 10
 _TEXT_BYTES: Final = 128 << 10
 """So much of each text is held of a line that is too long."""
+_TEXTS_BYTES: Final = (_TEXT_BYTES, 8 << 10, 1 << 10, 128)
 _INSIDE: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _HALF: Final = re.compile(rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?$")
 _LINES_PER_REPORT: Final = 64
@@ -132,21 +133,26 @@ class Bytes:
         self._report()
 
     def document(self) -> bytes:
-        """All of it, if it isn't larger than a JSON document may be."""
-        highest = self._limits.document_bytes
-        document = self._content.read(highest + 1)
-        if len(document) > highest:
-            raise UnreadableSource(
-                f"A JSON document must be at most {highest // MIB} MiB, got more ({self._file}).",
-                next_step="Split it, or write one record a line: lines are read one by one.",
-            )
+        """All of it, if it isn't larger than a JSON document may be; one larger than a record has its texts cut."""
+        return whole(list(self.slices()), self._limits.whole_bytes)
+
+    def slices(self) -> Iterator[bytes]:
+        """Yield a document in pieces, if it isn't larger than a JSON document may be."""
+        highest, n_bytes = self._limits.document_bytes, 0
+        while piece := self._content.read(MIB):
+            n_bytes += len(piece)
+            if n_bytes > highest:
+                raise UnreadableSource(
+                    f"A JSON document must be at most {highest // MIB} MiB, got more ({self._file}).",
+                    next_step="Split it, or write one record a line: lines are read one by one.",
+                )
+            yield piece
         if self.damage is not None:
             raise UnreadableSource(
                 f"A file must be complete, but this one {self.damage} ({self._file}).",
                 next_step="Copy it again from where it came.",
             )
         self._report()
-        return document
 
     def _to_its_end(self, line: bytes) -> Iterator[bytes]:
         while line:
@@ -158,15 +164,28 @@ class Bytes:
             self._progress(self._disk.tell())
 
 
-def shortened(pieces: Iterable[bytes], most: int) -> bytes:
+def whole(pieces: Sequence[bytes], most: int) -> bytes:
+    """Return JSON as one text. If it is larger than ``most``, its long texts are cut, as few as possible.
+
+    Empty if even its short texts are too many.
+
+    >>> whole([b'{"a": "', b"x" * 9_000 + b'"}'], 2_000).count(b"x")
+    250
+    """
+    if sum(map(len, pieces)) <= most:
+        return b"".join(pieces)
+    return next(filter(None, (shortened(pieces, most, longest) for longest in _TEXTS_BYTES)), b"")
+
+
+def shortened(pieces: Iterable[bytes], most: int, longest: int = _TEXT_BYTES) -> bytes:
     """Return a line of JSON with its long texts cut, empty if more than ``most`` bytes are left; all pieces are read.
 
     >>> line = b'{"type": "user", "text": "' + b"x" * 300_000 + b'", "id": 1}'
     >>> len(shortened([line[:9], line[9:]], 1 << 20)) - (128 << 10)
     37
     """
-    longest = min(_TEXT_BYTES, most // 8)
-    held: list[bytes] = []
+    longest = min(longest, most // 8)
+    held = bytearray()
     n_held, is_text, text, before = 0, False, b"", b""
     for piece in pieces:
         content, at, before = before + piece, 0, b""
@@ -187,8 +206,8 @@ def shortened(pieces: Iterable[bytes], most: int) -> bytes:
             at = end
             n_held += len(part)
             if n_held <= most:
-                held.append(part)
-    return b"".join(held) if n_held <= most else b""
+                held += part
+    return bytes(held) if n_held <= most else b""
 
 
 def _cut(text: bytes, most: int) -> bytes:

@@ -6,9 +6,11 @@ in any other field must not depend on which fields those are.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
@@ -16,12 +18,14 @@ import numpy as np
 import orjson
 
 from core.errors import ArmscopeError, InvalidInput
+from core.formats.split import SLICE_BYTES, lone_surrogate, marked, slices
 from core.records.misfits import misfit
 
 T = TypeVar("T")
 
 MAX_BODY_BYTES: Final = 4 << 20
 MAX_DEPTH: Final = 64
+MAX_ELEMENTS: Final = 3_000_000
 _MAX_INTEGER: Final = 2**63 - 1
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_MARKS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
@@ -37,6 +41,10 @@ _NO_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?(?:NaN|Infinity)', re.DO
 
 class Flaw(ValueError):
     """Reason against a piece of JSON."""
+
+
+class Excess(Flaw):
+    """Reason against JSON that would take too much memory."""
 
 
 UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArmscopeError, Flaw)
@@ -66,11 +74,25 @@ def with_nulls(raw: bytes) -> bytes:
     return _NO_NUMBERS.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", raw)
 
 
-def check(raw: bytes, max_depth: int) -> None:
-    """Raise `Flaw` for lone surrogates, broken UTF-8 and deep nesting anywhere in ``raw``.
+def uncollected(decode: Callable[[bytes], T], raw: bytes) -> T:
+    """Return the decoded value; collections over half of a large one would take ten times as long as decoding."""
+    if len(raw) < SLICE_BYTES or not gc.isenabled():
+        return decode(raw)
+    gc.disable()
+    try:
+        return decode(raw)
+    finally:
+        gc.enable()
+
+
+def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
+    """Raise `Flaw` for lone surrogates, broken UTF-8, deep nesting and too many elements anywhere in ``raw``.
 
     >>> check(b'{"a": "[[[[["}', max_depth=3)
     """
+    if len(raw) > min(SLICE_BYTES, max_elements):
+        _check_slices(raw, max_depth, max_elements)
+        return
     if not raw.isascii():
         raw.decode()
     if b"\\" in raw and _SURROGATE.search(raw):  # a backslash is found four times as fast
@@ -79,7 +101,36 @@ def check(raw: bytes, max_depth: int) -> None:
     has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
     n_opening = raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
     if n_opening > max_depth and depth(raw) > max_depth:
-        raise Flaw(f"is nested deeper than {max_depth} levels")
+        raise Excess(f"is nested deeper than {max_depth} levels")
+
+
+def _check_slices(raw: bytes, max_depth: int, max_elements: int) -> None:
+    """Check slice by slice: other threads run in between."""
+    if not raw.isascii():
+        _check_characters(raw)
+    if b"\\u" in raw and (place := lone_surrogate(raw)) is not None:
+        raise Flaw(f"holds half of a surrogate pair (byte {place})")
+    n_elements = 0
+    for one in marked(slices(raw)):
+        if int(one.depths.max(initial=0)) > max_depth:
+            raise Excess(f"is nested deeper than {max_depth} levels")
+        n_elements += one.n_elements
+        if n_elements > max_elements:
+            raise Excess(f"holds more than {max_elements:,} elements")
+
+
+def _check_characters(raw: bytes) -> None:
+    start = 0
+    while start < len(raw):
+        end = start + SLICE_BYTES
+        while end < len(raw) and raw[end] & 0xC0 == 0x80 and end > start + SLICE_BYTES - 4:
+            end -= 1  # to the beginning of a character
+        try:
+            raw[start:end].decode()
+        except UnicodeDecodeError as error:
+            error.start += start
+            raise
+        start = end
 
 
 def depth(raw: bytes) -> int:

@@ -163,7 +163,8 @@ def results_of(path: Path) -> Path | None:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    fields = reading.fields(_SIMULATIONS, progress)
+    document = reading.document(_SIMULATIONS, progress)
+    fields = document.fields()
     if fields.keys() >= _ONE:
         raise UnreadableSource(
             f"This is a single simulation of tau2, and its tools and domain are in {_RESULTS} ({reading.file}).",
@@ -177,7 +178,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     def simulations(_: Progress | None) -> Iterator[Piece]:
         if files:
             return _pieces(reading, files.values())
-        return reading.elements(fields.get(_SIMULATIONS, b"null"))
+        return document.elements(fields)
 
     def decode(raw: bytes) -> Record:
         simulation = _SIMULATION.decode(raw)

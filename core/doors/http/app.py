@@ -128,7 +128,7 @@ class Api:
             await self._router(scope, receive, send)
             return
         call = _call(scope)
-        incoming = _Incoming(receive, self.listener.patience_s, call.headers)
+        incoming = Incoming(receive, self.listener.patience_s, call.headers)
         scope = {**scope, "path": call.path.rstrip("/") or "/", "root_path": "", "call": call}
         self._n_open += 1
         try:
@@ -149,7 +149,7 @@ class Api:
         finally:
             self._n_open -= 1
 
-    async def respond(self, answer: HttpAnswer, scope: Scope, incoming: _Incoming, send: Send) -> None:
+    async def respond(self, answer: HttpAnswer, scope: Scope, incoming: Incoming, send: Send) -> None:
         """Send an answer, with the safe headers; after a refusal the connection ends if its body is not over."""
         call: HttpCall = scope["call"]
         headers = {**SAFE_HEADERS, **answer.headers, "x-request-id": call.request}
@@ -170,7 +170,7 @@ class Api:
             response = Response(answer.body if has_body else b"", answer.status, headers)
         await response(scope, incoming.receive, send)
 
-    async def _then_drain(self, incoming: _Incoming, send: Send, message: Message) -> None:
+    async def _then_drain(self, incoming: Incoming, send: Send, message: Message) -> None:
         """Send a refusal at once, and read some of the body before the connection ends; in a flood end it at once."""
         if message["type"] == "http.response.body" and self._n_draining < _MOST_DRAINING:
             await send({**message, "more_body": True})
@@ -210,7 +210,7 @@ class Api:
             raise
 
     async def answer(
-        self, route: Route, call: HttpCall, incoming: _Incoming, actor: Actor | None, token: int = 0
+        self, route: Route, call: HttpCall, incoming: Incoming, actor: Actor | None, token: int = 0
     ) -> HttpAnswer:
         """Return the handler's answer when the body has arrived; ``actor`` None: the handler identifies the token."""
         most_bytes = route.streams or MAX_BODY_BYTES
@@ -352,7 +352,7 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         api, call = self._api, scope["call"]
         call.entry["route"] = self._path
-        assert isinstance(receive, _Incoming)  # noqa: S101 - `Api` passes it
+        assert isinstance(receive, Incoming)  # noqa: S101 - `Api` passes it
         route = self._any or self._routes.get(call.method)
         if route is None and call.method == "OPTIONS":
             answer = self._options()
@@ -386,7 +386,7 @@ class _Endpoint:
                 answer = route.refuse(problem, call)
         await api.respond(answer, scope, receive, send)
 
-    async def _of_token(self, route: Route, call: HttpCall, incoming: _Incoming, scope: Scope) -> HttpAnswer:
+    async def _of_token(self, route: Route, call: HttpCall, incoming: Incoming, scope: Scope) -> HttpAnswer:
         """Return the answer to a caller who needs a token, with the limits."""
         api, address = self._api, (scope.get("client") or ("",))[0]
         try:
@@ -454,7 +454,7 @@ def _query(raw: bytes) -> list[tuple[str, str]]:
         ) from None
 
 
-class _Incoming:
+class Incoming:
     """Messages of a request. A body may take ``patience_s`` seconds and one more for each `_BYTES_A_SECOND` of it.
 
     Between two messages may be ``patience_s`` seconds, too. Else `TooSlow` is raised.

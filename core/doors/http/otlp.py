@@ -23,7 +23,7 @@ PROTOBUF: Final = "application/x-protobuf"
 MOST_BYTES: Final = 64 << 20
 """Largest request after decompression."""
 _SMALL: Final = 4 << 20
-_AT_ONCE: Final = 2
+_AT_ONCE: Final = 1
 """Large requests in memory at one time: the parsed spans take many times their bytes."""
 _LARGE: Final = BoundedSemaphore(_AT_ONCE)
 _WAIT_S: Final = 5
@@ -70,7 +70,8 @@ class _Body:
                 )
 
     def whole(self) -> bytes:
-        return bytes(self._held)
+        held, self._held = self._held, bytearray()
+        return bytes(held)
 
     def close(self) -> None:
         if self._is_large:

@@ -1,0 +1,167 @@
+"""JSON in slices: elements and nesting counted before anything is decoded, and a long list taken apart.
+
+A slice takes a few milliseconds, so other threads wait no longer than that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+SLICE_BYTES: Final = 1 << 20
+_QUOTE: Final = ord('"')
+_COMMA: Final = ord(",")
+_LIST: Final = ord("[")
+_LIST_END: Final = ord("]")
+_MARK: Final = np.zeros(256, dtype=np.bool_)
+_MARK[list(b'[]{},"')] = True
+_STEP: Final = np.zeros(256, dtype=np.int8)
+_STEP[list(b"[{")] = 1
+_STEP[list(b"]}")] = -1
+_KEY_BYTES: Final = 200
+_LONE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+"""Half of a pair of surrogates."""
+
+
+class Marks(NamedTuple):
+    """Brackets and commas outside strings of a slice: their places, bytes, and the depth after each."""
+
+    text: bytes
+    places: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+    depths: NDArray[np.int64]
+
+    @property
+    def n_elements(self) -> int:
+        """Return the number of objects, lists and commas."""
+        return int(np.count_nonzero(_STEP[self.kinds] >= 0))
+
+
+def slices(raw: bytes | memoryview) -> Iterator[bytes]:
+    """Yield the slices of a text in memory."""
+    view = memoryview(raw)
+    for start in range(0, len(view), SLICE_BYTES):
+        yield bytes(view[start : start + SLICE_BYTES])
+
+
+def marked(pieces: Iterable[bytes]) -> Iterator[Marks]:
+    """Yield the marks of each piece.
+
+    >>> [(one.n_elements, one.depths.max()) for one in marked([b'{"a[": [1, {}', b"]}"])]
+    [(4, np.int64(3)), (0, np.int64(1))]
+    """
+    before, is_text, depth = b"", 0, 0
+    for piece in pieces:
+        text = before + piece
+        n_backslashes = len(text) - len(text.rstrip(b"\\"))
+        before = text[len(text) - n_backslashes % 2 :]  # a backslash waits for what it escapes
+        text = text[: len(text) - n_backslashes % 2]
+        codes = np.frombuffer(without_escapes(text), dtype=np.uint8)
+        places = np.flatnonzero(_MARK[codes])
+        kinds = codes[places]
+        is_quote = kinds == _QUOTE
+        n_quotes = np.cumsum(is_quote, dtype=np.int64) + is_text
+        is_text = int(n_quotes[-1]) % 2 if len(n_quotes) else is_text
+        is_mark = ~is_quote & (n_quotes % 2 == 0)
+        places, kinds = places[is_mark], kinds[is_mark]
+        depths = np.cumsum(_STEP[kinds], dtype=np.int64) + depth
+        depth = int(depths[-1]) if len(depths) else depth
+        yield Marks(text, places, kinds, depths)
+
+
+def without_escapes(text: bytes) -> bytes:
+    r"""Return a text of the same length without escaped backslashes and quotes.
+
+    >>> without_escapes(rb'"a\"\\"')
+    b'"a____"'
+    """
+    return text.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in text else text
+
+
+def lone_surrogate(raw: bytes) -> int | None:
+    r"""Return the place of the first half of a surrogate pair, or None.
+
+    >>> lone_surrogate(rb'"\ud83d\ude00 \\ud83d"'), lone_surrogate(rb'"\ud83d"')
+    (None, 1)
+    """
+    half = _LONE.search(without_escapes(raw))
+    return None if half is None else half.start()
+
+
+class Split:
+    """The elements of the lists of one name, at one depth, and what is left of the document without them.
+
+    ``name`` None is the document itself as a list. ``whole`` makes one text of the pieces of an element or of the
+    rest. Lists count from 0.
+
+    >>> apart = Split([b'{"b": {"a": [1, {"a": [2]}', b'], "c": 3}}'], "a", 2, b"".join)
+    >>> list(apart.elements()), apart.rest
+    ([(0, b'1'), (0, b' {"a": [2]}')], b'{"b": {"a": [], "c": 3}}')
+    """
+
+    def __init__(
+        self,
+        pieces: Iterable[bytes],
+        name: str | None,
+        depth: int,
+        whole: Callable[[list[bytes]], bytes],
+    ) -> None:
+        self._pieces = pieces
+        self._key = None if name is None else re.compile(rb'"%b"\s*:\s*$' % name.encode())
+        self._depth = depth
+        self._whole = whole
+        self._left: list[bytes] = []
+        self._n_lists = 0
+
+    def elements(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number of the list and the bytes of each element; read once."""
+        held: list[bytes] = []
+        is_inside = False
+        for text, places, kinds, depths in marked(self._pieces):
+            start = 0
+            for at, kind in self._ends(places, kinds, depths):
+                if is_inside:
+                    held.append(text[start:at])
+                    element = self._whole(held)
+                    if kind == _COMMA or element.strip():
+                        yield self._n_lists - 1, element
+                    held = []
+                    is_inside = kind == _COMMA
+                    start = at + is_inside
+                elif kind == _LIST and self._is_named(text[start:at]):
+                    self._left.append(text[start : at + 1])
+                    start, is_inside = at + 1, True
+                    self._n_lists += 1
+            (held if is_inside else self._left).append(text[start:])
+        if is_inside:
+            yield self._n_lists - 1, self._whole(held)
+
+    @property
+    def rest(self) -> bytes:
+        """Return the document with empty lists."""
+        return self._whole(self._left)
+
+    def _ends(
+        self, places: NDArray[np.int64], kinds: NDArray[np.uint8], depths: NDArray[np.int64]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the places where a list or an element at the depth may begin or end."""
+        is_within = depths == self._depth + 1
+        is_end = is_within & ((kinds == _LIST) | (kinds == _COMMA))
+        is_end |= (depths == self._depth) & (kinds == _LIST_END)
+        yield from zip(places[is_end].tolist(), kinds[is_end].tolist(), strict=True)
+
+    def _is_named(self, text: bytes) -> bool:
+        """Return whether the key before a list is the name; it may lie in the slice before."""
+        if self._key is None:
+            return True
+        for before in reversed(self._left):
+            if len(text) >= _KEY_BYTES:
+                break
+            text = before[-_KEY_BYTES:] + text
+        return self._key.search(text[-_KEY_BYTES:]) is not None
