@@ -135,7 +135,9 @@ class RequestSpans(NamedTuple):
     refused: list[str]
 
 
-def read_spans(body: bytes, encoding: Encoding, *, keeps_texts: bool = False) -> RequestSpans:
+def read_spans(
+    body: bytes, encoding: Encoding, *, keeps_texts: bool = False, max_spans: int = MAX_SPANS
+) -> RequestSpans:
     """The spans of a request; with ``keeps_texts`` they have the results of tools.
 
     Raises `InvalidInput`, which never repeats what was sent, for what is no such request at all; a span that has no
@@ -146,9 +148,9 @@ def read_spans(body: bytes, encoding: Encoding, *, keeps_texts: bool = False) ->
     refused: list[str] = []
     words: dict[str, str] = {}
     for number, one in enumerate(raw_spans, start=1):
-        if number > MAX_SPANS:
+        if number > max_spans:
             raise InvalidInput(
-                f"A request must have at most {MAX_SPANS:,} spans, got more.",
+                f"A request must have at most {max_spans:,} spans, got more.",
                 next_step="Export fewer at a time; nothing was kept.",
             )
         try:

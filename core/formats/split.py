@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SLICE_BYTES: Final = 1 << 20
+SLICE_BYTES: Final = 1 << 18
 _QUOTE: Final = ord('"')
 _COMMA: Final = ord(",")
 _LIST: Final = ord("[")

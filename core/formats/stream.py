@@ -139,7 +139,7 @@ class Bytes:
     def slices(self) -> Iterator[bytes]:
         """Yield a document in pieces, if it isn't larger than a JSON document may be."""
         highest, n_bytes = self._limits.document_bytes, 0
-        while piece := self._content.read(MIB):
+        while piece := self._content.read(_BLOCK):
             n_bytes += len(piece)
             if n_bytes > highest:
                 raise UnreadableSource(

@@ -64,7 +64,7 @@ class _Body:
             self._is_large = _LARGE.acquire(blocking=False)
             if not self._is_large:
                 raise TooMany(
-                    f"At most {_AT_ONCE} requests with more than {_SMALL >> 20} MiB of spans are taken at once.",
+                    f"Requests with more than {_SMALL >> 20} MiB of spans are taken one at a time.",
                     next_step=f"Wait {_WAIT_S} s.",
                     wait_s=_WAIT_S,
                 )

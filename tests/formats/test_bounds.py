@@ -1,0 +1,218 @@
+"""Bounds on what is decoded: bombs are refused in little memory, large files read like small ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sqlite3
+import tracemalloc
+from contextlib import closing
+from pathlib import Path
+from typing import Final, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import InvalidInput, UnreadableSource
+from core.formats import Entry, Limits, Rejected
+from core.formats.entries import Remark
+from core.formats.otlp import TracedSpan, read_spans
+from core.formats.split import Split
+from tests.formats.builders import names, put, read, rejected, runs
+from tests.formats.test_inspect_log import log, sample
+from tests.formats.test_opencode import MAIN, call, database, say
+from tests.formats.test_otlp import called, reply, request, span
+from tests.formats.test_registry import SAMPLES
+from tests.formats.test_tau2 import TALK, results, simulation
+
+N_BOMB: Final = 200_000
+SMALL: Final = Limits(elements=5_000)
+N_SPANS: Final = 400_000
+MOST_MB: Final = 20
+"""Without the limit the cheapest of these bombs takes more."""
+BOMBS: Final = {
+    "objects": b"{}," * N_BOMB,
+    "lists": b"[]," * N_BOMB,
+    "numbers": b"1," * N_BOMB,
+    "lists of objects": b"[{}," + b"{}," * N_BOMB + b"{}],",
+    "keys": b"{" + b",".join(b'"%x":{}' % n for n in range(N_BOMB)) + b"},",
+    "depth": b"[" * N_BOMB + b"]" * N_BOMB + b",",
+}
+PLACES: Final = re.compile(rb"\[(?=\s*[^\]\s])")
+JSON_SAMPLES: Final = sorted(name for name, content in SAMPLES.items() if content[:1] in b"{[")
+
+
+def entries_of(path: Path, limits: Limits) -> list[Entry] | None:
+    try:
+        return read(path, limits=limits)
+    except UnreadableSource:
+        return None
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_a_bomb_in_any_list_of_any_format_takes_little_memory(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    content = SAMPLES[data.draw(st.sampled_from(JSON_SAMPLES))]
+    bomb = BOMBS[data.draw(st.sampled_from(sorted(BOMBS)))]
+    if places := [one.end() for one in PLACES.finditer(content)]:
+        at = data.draw(st.sampled_from(places))
+    else:
+        at, bomb = content.index(b"{") + 1, b'"bomb": [' + bomb + b"1],"
+    content = content[:at] + bomb + content[at:]
+    if data.draw(st.booleans()):
+        content = gzip.compress(content, 1)
+    path = put(tmp_path_factory.getbasetemp(), content, "bomb")
+    tracemalloc.start()
+    try:
+        entries_of(path, SMALL)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (MOST_MB << 20)
+
+
+def test_the_reason_against_a_bomb_is_its_elements_or_its_depth(tmp_path: Path) -> None:
+    good = SAMPLES["openai-chat"]
+    for name, bomb in BOMBS.items():
+        line = good.strip()[:-1] + b', "extra": [' + bomb + b"1]}\n"
+        entries = read(put(tmp_path, good + line + good), limits=SMALL)
+        (why,) = [one.reason for one in rejected(entries)]
+        assert ("nested deeper" if name == "depth" else "holds more than 5,000 elements") in why
+        assert len(runs(entries)) == 2
+    tau2 = results(simulation(TALK)).strip()[:-1] + b', "more": [' + BOMBS["lists"] + b"1]}"
+    with pytest.raises(UnreadableSource, match="small enough to be decoded, but this one holds more"):
+        read(put(tmp_path, tau2), limits=SMALL)
+
+
+LARGE: Final = {
+    "inspect-ai": log(*(sample(number) for number in range(1, 9))),
+    "tau2": results(*({**simulation(TALK), "id": f"s{number}"} for number in range(8))),
+    "tau-bench": json.dumps(json.loads(SAMPLES["tau-bench"]) * 8, indent=1).encode(),
+    "opencode": SAMPLES["opencode"],
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_document_is_read_in_parts_like_a_small_one(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path, LARGE[name])
+    whole = read(path)
+    apart = read(path, limits=Limits(line_bytes=1000))
+    assert (apart, [one for one in apart if isinstance(one, Rejected | Remark)]) == (whole, [])
+    packed = put(tmp_path, gzip.compress(LARGE[name]), "packed")
+    assert len(runs(read(packed, limits=Limits(line_bytes=1000)))) == len(runs(whole)) > 0
+    cut_off = put(tmp_path, LARGE[name][: len(LARGE[name]) * 9 // 10], "cut")
+    left = entries_of(cut_off, Limits(line_bytes=1000))
+    assert left is None or rejected(left)
+
+
+def test_a_record_that_is_too_large_is_read_without_its_long_texts_and_a_remark_says_so(
+    tmp_path: Path,
+) -> None:
+    messages = [{**one, "parts": [*one["parts"], say("x" * 300_000)]} for one in MAIN["messages"]]
+    path = put(tmp_path, json.dumps({**MAIN, "messages": messages}, indent=1).encode())
+    limits = Limits(line_bytes=100_000, whole_bytes=200_000)
+    entries = read(path, limits=limits)
+    assert [names(run) for run in runs(entries)] == [names(run) for run in runs(read(path))]
+    (remark,) = [one for one in entries if isinstance(one, Remark)]
+    assert "Long texts" in remark.text
+
+
+@given(
+    st.recursive(
+        st.text('[]{}",\\é') | st.integers(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(("a", 'a"', "b", "[,")), inner),
+    ),
+    st.lists(st.text('[]{},"\\')),
+    st.integers(1, 40),
+)
+def test_a_list_is_taken_apart_at_its_name_and_depth(before: object, listed: list[str], n_bytes: int) -> None:
+    document = {"before": before, "a": listed, "after": {"a": [before]}}
+    raw = json.dumps(document).encode()
+    pieces = [raw[at : at + n_bytes] for at in range(0, len(raw), n_bytes)]
+    apart = Split(pieces, "a", 1, b"".join)
+    assert [json.loads(one) for _, one in apart.elements()] == listed
+    assert json.loads(apart.rest) == {**document, "a": []}
+
+
+def test_many_sessions_without_an_index_and_large_cells_are_read(tmp_path: Path) -> None:
+    sessions = []
+    for number in range(300):
+        text = json.dumps(MAIN).replace("ses_1", f"ses_{number}").replace("msg_1", f"msg_{number}")
+        sessions.append(json.loads(text))
+    path = database(tmp_path, *sessions)
+    assert len(runs(read(path))) == len(runs(read(put(tmp_path, SAMPLES["opencode"])))) * 300
+    long = database(tmp_path, MAIN, name="long.db")
+    with closing(sqlite3.connect(long)) as base:
+        part = {**call("read", "c9"), "more": "x" * 300_000}
+        base.execute(
+            "INSERT INTO part SELECT 'prt_9', message_id, session_id, ? FROM part WHERE id LIKE 'prt_1_%'"
+            " LIMIT 1",
+            (json.dumps(part),),
+        )
+        base.execute(
+            "INSERT INTO part SELECT 'prt_8', message_id, session_id, zeroblob(300000) FROM part LIMIT 1"
+        )
+        base.commit()
+    for content in (long.read_bytes(), gzip.compress(long.read_bytes())):
+        entries = read(put(tmp_path, content, "made.db"), limits=Limits(line_bytes=200_000))
+        assert ["no JSON of a size" in one.reason for one in rejected(entries)] == [True]
+        assert (
+            sum(len(names(run)) for run in runs(entries))
+            == sum(len(names(run)) for run in runs(read(long)))
+            > 0
+        )
+
+
+def test_a_database_with_too_many_rows_or_too_large_a_cell_names_that(tmp_path: Path) -> None:
+    path = database(tmp_path, MAIN)
+    with pytest.raises(UnreadableSource, match="at most 3 rows"):
+        read(path, limits=Limits(rows=3))
+    with closing(sqlite3.connect(tmp_path / "q.db")) as base:
+        base.execute("CREATE TABLE arm_states (arm_id, alpha, beta, pulls, last_updated)")
+        base.execute("INSERT INTO arm_states VALUES (zeroblob(100000), 1, 1, 0, '')")
+        base.commit()
+    with pytest.raises(UnreadableSource, match="a cell of more than 65,536 bytes") as refusal:
+        read(tmp_path / "q.db")
+    assert "without that row" in refusal.value.next_step
+
+
+def protobuf(content: bytes) -> bytes:
+    """A request of one scope with these spans."""
+    for _ in range(2):
+        n_bytes, size = len(content), b""
+        while n_bytes > 127:
+            size, n_bytes = size + bytes([n_bytes & 127 | 128]), n_bytes >> 7
+        content = (b"\x12" if _ == 0 else b"\x0a") + size + bytes([n_bytes]) + content
+    return content
+
+
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_empty_spans_are_refused_before_they_are_decoded(encoding: Literal["json", "protobuf"]) -> None:
+    spans = b"{}," * N_SPANS + b"{}"
+    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + spans + b"]}]}]}"
+    if encoding == "protobuf":
+        body = protobuf(b"\x12\x00" * N_SPANS)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput, match="at most 2,000 spans") as refusal:
+            read_spans(body, encoding, max_spans=2_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (MOST_MB << 20)
+    assert "fewer at a time" in refusal.value.next_step
+
+
+def test_a_large_request_is_read_span_by_span_like_small_ones() -> None:
+    spans = [span(1), *(reply(number, 1) for number in range(2, 1000)), called(1000, 1, "search")]
+    large = [{**one, "events": [{"name": "x" * 2000}]} for one in spans]
+    body = json.dumps(request(*large)).encode()
+    assert len(body) > 1 << 20
+    wanted: list[TracedSpan] = [
+        one for part in spans for one in read_spans(json.dumps(request(part)).encode(), "json").spans
+    ]
+    assert read_spans(body, "json") == (wanted, [])
