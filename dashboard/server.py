@@ -108,7 +108,7 @@ MOST_UPLOADED: Final = 1 << 30
 """Bytes of uploads that all pages hold together; one page may hold half of it."""
 OWNERS: Final = Owners()
 _LATER: Final = {"retry-after": "10"}
-_SAID: Final = {"connection": "close"}
+_UNREAD: Final = {"connection": "close"}
 """Headers of a refusal whose body was not read."""
 _BY_FILES: Final[tuple[Action, ...]] = ("ingest", "reward")
 """Actions for which pages take files."""
@@ -399,7 +399,7 @@ class Files:
             return
         except ArmscopeError as problem:
             answer = refused(problem)
-            headers = {**_SAID, **({} if answer.status != 503 else _LATER)}
+            headers = {**_UNREAD, **({} if answer.status != 503 else _LATER)}
             words = f"{problem.problem} {problem.next_step}\n"
             await PlainTextResponse(words, answer.status, headers)(scope, receive, send)
         finally:

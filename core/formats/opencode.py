@@ -445,8 +445,8 @@ class _Source:
             if info is not None:
                 info.id = _text(identity)
                 texts = (rows.text("part", "data", one) for one in parts.get(info.id, ()))
-                found = (self._decoded(_PART, one) for one in texts)
-                yield _Message(info, [part for part in found if part is not None])
+                decoded_parts = (self._decoded(_PART, one) for one in texts)
+                yield _Message(info, [part for part in decoded_parts if part is not None])
 
     def _listed(self, document: Document) -> Iterator[_Message]:
         """Yield the messages of a large document, each decoded by itself."""
@@ -498,8 +498,8 @@ class _Source:
             for one, parent in self.parents.items():
                 self._children.setdefault(parent, []).append(one)
         started = [one for parent in known for one in self._children.get(parent, ())]
-        found = dict.fromkeys([*started, *(one for one in named if one in self.parents)])
-        return [one for one in found if one not in known]
+        sub_agents = dict.fromkeys([*started, *(one for one in named if one in self.parents)])
+        return [one for one in sub_agents if one not in known]
 
 
 def _text(value: object) -> str:

@@ -212,7 +212,7 @@ def test_a_large_request_is_read_span_by_span_like_small_ones() -> None:
     large = [{**one, "events": [{"name": "x" * 2000}]} for one in spans]
     body = json.dumps(request(*large)).encode()
     assert len(body) > 1 << 20
-    wanted: list[TracedSpan] = [
+    expected: list[TracedSpan] = [
         one for part in spans for one in read_spans(json.dumps(request(part)).encode(), "json").spans
     ]
-    assert read_spans(body, "json") == (wanted, [])
+    assert read_spans(body, "json") == (expected, [])
