@@ -236,6 +236,15 @@ class _Session(Steps[_Message]):
     n_children: int = 0
     children: dict[str, None] = field(default_factory=dict)
 
+    def add_all(self, messages: Iterator[_Message]) -> None:
+        """Add all messages, of which one is held until the next shows whether it is the last."""
+        message = next(messages, None)
+        while message is not None:
+            following = next(messages, None)
+            self.last = message if following is None else None
+            self.add(message, b"")
+            message = following
+
     def add(self, line: _Message, raw: bytes) -> None:  # noqa: ARG002 - the message has all of it
         info, at = line.info, line.info.time.created
         self.written_at = at
@@ -514,10 +523,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             identity = key.partition("\0")[0]
             if parent is None:
                 session = _Session(unknown=unknown, id=plain(identity), keeps_texts=reading.keeps_texts)
-                messages = source.messages(key)
-                session.last = messages[-1] if messages else None
-                for message in messages:
-                    session.add(message, b"")
+                session.add_all(iter(source.messages(key)))
                 _charge(session, identity, source, stack)
                 yield from session.entries(reading)
             elif parent == identity or (
