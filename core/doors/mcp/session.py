@@ -12,6 +12,8 @@ from secrets import randbits
 from time import monotonic
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from core.doors.attempts import Limits, Request, fallback
 from core.doors.protocol import LearnerProtocol
 from core.doors.terminal import say_on_stderr
@@ -48,7 +50,7 @@ class OpenRun:
     is_over: bool = False
 
     def record(self, session: str, channel: str) -> Run:
-        """Return the run. A tool that was called counts as one that was in the prompt."""
+        """Return the run. A tool that was left out and called was there by name."""
         status: Status = "aborted" if self.n_open else "completed"
         if self.n_failed and not self.n_done:
             status = "error"
@@ -70,9 +72,13 @@ class OpenRun:
     def _arms(self) -> tuple[Inventory, tuple[str, ...]]:
         if self.selection is None:  # its client knew the tools from an earlier session
             return Inventory(kind="inferred", arms=tuple(Arm(key=key) for key in self.called)), ()
-        excluded = tuple(key for key in self.selection.excluded if key not in self.called)
-        included = tuple(arm for arm in self.offered.values() if arm.key not in set(excluded))
-        return Inventory(kind="declared", arms=included), excluded
+        refused = {one.arm for one in self.selection.decisions if one.reason == "excluded"}
+        excluded = set(self.selection.excluded)
+        by_name = excluded.intersection(self.called) - refused
+        arms = [arm for arm in self.offered.values() if arm.key not in excluded]
+        named = [replace(arm, token_cost=None) for arm in self.offered.values() if arm.key in by_name]
+        out = tuple(key for key in self.selection.excluded if key not in by_name)
+        return Inventory(kind="declared", arms=tuple(arms), named=tuple(named)), out
 
 
 class ProxySession:
