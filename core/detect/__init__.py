@@ -4,7 +4,8 @@ One small detector per arm type. Each looks at the run's calls and texts only, n
 beliefs. A call of exactly its name shows a tool. In ``standard``, a name that no arm has may also be a client's
 spelling of a tool with its server (`core.detect.words`). In ``openclaw`` it may not. Both modes recognise sections
 alike. The table `MENTIONS` holds the detectors of skills, files and memories. ``standard`` does not guess: a memory
-without content counts as not referenced. ``openclaw`` finds the same as OpenClaw.
+without content counts as not referenced. If the source says which skills were loaded, ``standard`` takes that alone.
+``openclaw`` finds the same as OpenClaw.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def _from_calls(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
     references = plan.references(run) if plan.reads_text else ()
     for index, _ in references:
         flags[index] = 1
-    if run.loaded:
-        references = (*references, *_loaded(run, flags))
+    if run.loaded or run.typed:
+        references = (*references, *_loaded(run, flags, plan))
     return Evidence(
         referenced=tuple(map(bool, flags)),
         references=tuple([reference for _, reference in references]) if references else (),
@@ -96,12 +97,14 @@ def _from_calls(run: Run, plan: _Plan, meta_tools: Collection[str]) -> Evidence:
     )
 
 
-def _loaded(run: Run, flags: bytearray) -> Iterator[tuple[int, Reference]]:
-    """Flag the loaded arms; yield their references."""
-    for index, arm in enumerate(run.inventory.offered):
-        if arm.key in run.loaded:
+def _loaded(run: Run, flags: bytearray, plan: _Plan) -> Iterator[tuple[int, Reference]]:
+    """Flag the loaded and typed arms; yield their references. ``openclaw`` knows loads of arms by name only."""
+    first = 0 if plan.is_standard else len(run.inventory.arms)
+    for index, arm in enumerate(run.inventory.offered[first:], first):
+        is_loaded = arm.key in run.loaded
+        if is_loaded or arm.key in run.typed:
             flags[index] = 1
-            yield index, Reference(arm=arm.key, where="call")
+            yield index, Reference(arm=arm.key, where="call" if is_loaded else "typed")
 
 
 def _from_source(run: Run, referenced: Sequence[str], mode: Mode, meta_tools: Collection[str]) -> Evidence:
@@ -136,14 +139,14 @@ class _Plan:
     always: bytearray
     arms: tuple[Arm, ...]
     mentions: Mentions
-    reads_spellings: bool
+    is_standard: bool
     tools: dict[str, list[int]] = field(default_factory=dict)
     reads_text: bool = False
     _spelled: dict[str, list[int]] | None = None
 
     def spelled(self, name: str) -> Sequence[int]:
         """Return the tools that a name means by another spelling."""
-        if not self.reads_spellings or not names_a_server(name):
+        if not self.is_standard or not names_a_server(name):
             return ()
         if self._spelled is None:  # most inventories are never asked
             self._spelled = {}
@@ -155,8 +158,9 @@ class _Plan:
     def references(self, run: Run) -> Sequence[tuple[int, Reference]]:
         """Return the first mention of each mentioned arm, in the inventory's order."""
         hits: dict[int, Reference] = {}
+        without_skills = run.loads_known and self.is_standard
         for index, where, excerpt in self.mentions.search(run):
-            if index not in hits:
+            if index not in hits and not (without_skills and self.arms[index].type == "skill"):
                 hits[index] = Reference(arm=self.arms[index].key, where=where, excerpt=excerpt)
         return sorted(hits.items())
 
@@ -177,7 +181,7 @@ def _plan_of(inventory: Inventory, mode: Mode) -> _Plan:
 
 def _plan(inventory: Inventory, mode: Mode) -> _Plan:
     arms = inventory.offered
-    plan = _Plan(bytearray(len(arms)), arms, MENTIONS[mode](), reads_spellings=mode == "standard")
+    plan = _Plan(bytearray(len(arms)), arms, MENTIONS[mode](), is_standard=mode == "standard")
     for index, arm in enumerate(arms):
         kind = arm.type
         if kind == "tool":

@@ -14,8 +14,10 @@ from core.explained.arm import (
     chance_words,
     is_excluded,
     judgement,
+    loads,
     missing_noun,
     of_hundred,
+    skill_use,
     used_in,
     versions,
 )

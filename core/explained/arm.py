@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, assert_never
 
-from core.records.arm_summary import ArmVersions
+from core.records.arm_summary import ArmVersions, SkillUse
 from core.records.counts import number_of
 from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, JudgedPosterior, Judgement, RecentMean
 
@@ -77,6 +77,27 @@ def by_name(n_named: int, n_loaded: int) -> str:
     ('by name in 25 runs, found in none', 'by name in 1 run, found in 1')
     """
     return f"by name in {number_of(n_named, 'run')}, found in {f'{n_loaded:,}' if n_loaded else 'none'}"
+
+
+def loads(loaded: int, typed: int) -> str:
+    """Return in how many sessions a skill was loaded or typed; "" for none.
+
+    >>> loads(3, 1), loads(0, 0)
+    ('loaded in 3 sessions, typed in 1 session', '')
+    """
+    parts = (("loaded", loaded), ("typed", typed))
+    return ", ".join(f"{what} in {number_of(n, 'session')}" for what, n in parts if n)
+
+
+def skill_use(use: SkillUse) -> str:
+    """Return the sentences about the evidence of a skill's use."""
+    known = loads(use.loaded_sessions, use.typed_sessions)
+    sentences = [f"{known[0].upper()}{known[1:]}."] if known else []
+    if use.by_text:
+        sentences.append("Recognised by its name in the text, where the source names no loads.")
+    if use.spellings:
+        sentences.append(f"Other spelling: {', '.join(use.spellings)}.")
+    return " ".join(sentences)
 
 
 def versions(answer: ArmVersions) -> str:

@@ -21,6 +21,7 @@ _NAMED: Final = 10
 
 _WHERE: Final[dict[Where, str]] = {
     "call": "called",
+    "typed": "typed by a person",
     "metadata": "in a call's arguments",
     "text": "in the answer",
     "given": "as its source says",
@@ -248,14 +249,14 @@ def evidence(arm: RunArm, story: RunStory) -> str:
     if arm.loaded:
         return "found by name"
     if arm.referenced:
-        return NONE if arm.where is None else _WHERE[arm.where]
+        return NONE if arm.where is None else recognised(arm.arm, arm.where, n_calls=0)
     return recognised(arm.arm, None, n_calls=story.facts.n_calls)
 
 
 def recognised(key: str, where: Where | None, *, n_calls: int) -> str:
     """Return how an arm in the prompt was recognised; ``where`` None: it was not, in so many calls."""
     if where is not None:
-        return _WHERE[where]
+        return "loaded" if where == "call" and arm_type(key) == "skill" else _WHERE[where]
     in_calls = f" in {number_of(n_calls, 'call')}" if n_calls else ""
     return {
         "tool": f"not called{in_calls}",

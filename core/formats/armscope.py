@@ -77,6 +77,8 @@ class _Run(
     arms: msgspec.Raw
     named: msgspec.Raw = _NO_ARMS
     loaded: tuple[str, ...] = ()
+    typed: tuple[str, ...] = ()
+    loads_known: bool = False
     excluded: tuple[str, ...] = ()
     calls: tuple[Label | Call, ...] = ()
     texts: tuple[str, ...] = ()

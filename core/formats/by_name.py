@@ -1,7 +1,8 @@
 """Arms that a session has by name: deferred tools and listed skills, and how they come into its prompt in full.
 
-A name is on offer from the line that lists it. A call of the tool, or a load of the skill, finds it: it is in full in
-the later runs of the session, until it is taken away.
+A name is on offer from the line that lists it. A call of the tool, a tool search that returns its definition, or a
+load of the skill finds it: it is in full in the later runs of the session, until it is taken away. The short name of
+a skill means the listed skill that ends with it, if there is only one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from core.errors import InvalidArm
-from core.records.arm import Arm, quarter_up, skill_key, tool_key
+from core.records.arm import Arm, quarter_up, skill_key, skill_name, tool_key
 from core.records.run import Inventory
 
 _ENTRY: Final = re.compile(r"^- .*(?:\n(?!- ).*)*", re.MULTILINE)
@@ -30,7 +31,7 @@ def listed_names(names: Sequence[str] | None, text: str) -> Sequence[str]:
 
 @dataclass(slots=True)
 class Offer:
-    """Offer of one run: ids that it has by name, those of them that are in full already, and those that it loads.
+    """Offer of one run: ids that it has by name, and those of them that are in full already.
 
     ``listed`` are all ids that a line has named by then, those that were taken away too.
     """
@@ -38,18 +39,14 @@ class Offer:
     keys: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
-    loaded: set[str] = field(default_factory=set)
-
-    def loads(self, inventory: Inventory) -> tuple[str, ...]:
-        """Return the arms by name that the run loads."""
-        return tuple(arm.key for arm in inventory.named if arm.key in self.loaded) if self.loaded else ()
 
 
 @dataclass
 class ByName:
     """State of a session: arms on offer by name with the cost of the name, and all that was called or loaded.
 
-    ``_inferred`` are arms that were called before a line named them: until then they were in full like all others.
+    ``_called`` are names of tools that were called or found, ``_loaded`` names of skills. ``_inferred`` are arms that
+    were called before a line named them: until then they were in full like all others.
     """
 
     _named: dict[str, Arm] = field(default_factory=dict)
@@ -58,6 +55,11 @@ class ByName:
     _loaded: set[str] = field(default_factory=set)
     _inferred: set[str] = field(default_factory=set)
     _held: dict[tuple[frozenset[str], ...], Inventory] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """All ids that were on offer by name."""
+        return self._ever.keys()
 
     @property
     def has_lists(self) -> bool:
@@ -82,7 +84,7 @@ class ByName:
         entries = {entry[2:].split(": ", 1)[0].strip(): entry.rstrip() for entry in _ENTRY.findall(text)}
         for name in listed_names(names, text):
             key = _skill_key(name)
-            self._add(key, entries.get(name, f"- {name}"), is_known=key in self._loaded)
+            self._add(key, entries.get(name, f"- {name}"), is_known=name in self._loaded)
 
     def _add(self, key: str | None, text: str, *, is_known: bool) -> None:
         if key is not None:
@@ -94,16 +96,26 @@ class ByName:
             self._named[key] = arm
 
     def add_call(self, name: str) -> None:
-        """Add a call of a tool."""
+        """Add a call of a tool, or a tool search that returned its definition."""
         self._called.add(name)
 
-    def add_load(self, skill: str, offer: Offer | None = None) -> None:
-        """Add a load of a skill: by the run of an offer, or by the person whose prompt comes next."""
-        key = _skill_key(skill)
-        if key is not None:
-            self._loaded.add(key)
-            if offer is not None:
-                offer.loaded.add(key)
+    def add_load(self, skill: str) -> None:
+        """Add a load of a skill, by the agent or by a person."""
+        self._loaded.add(skill)
+
+    def skills_of(self, name: str) -> list[str]:
+        """Return the listed skills that a name may mean: the one of this name, else those that end with it."""
+        key = _skill_key(name)
+        if key is None or key in self._ever:
+            return [] if key is None else [key]
+        return [
+            one for one in self._ever if one.startswith("skill:") and skill_name(one).endswith(f":{name}")
+        ]
+
+    def loaded_key(self, name: str) -> str | None:
+        """Return the skill that a load means; without a list of it that of its name, None if several are listed."""
+        listed = self.skills_of(name)
+        return listed[0] if len(listed) == 1 else None if listed else _skill_key(name)
 
     def begin(self) -> Offer:
         """Return the offer of a run that begins."""
@@ -124,7 +136,9 @@ class ByName:
         if not self._named:
             return frozenset()
         called = {key for name in self._called if (key := _tool_key(name))}
-        return frozenset(self._named).intersection(called | self._loaded)
+        return frozenset(self._named).intersection(
+            called.union(filter(None, map(self.loaded_key, self._loaded)))
+        )
 
     def inventory(self, in_full: Inventory, offer: Offer) -> Inventory:
         """Return the inventory of a run. ``in_full`` is the inventory of its session before names move arms."""

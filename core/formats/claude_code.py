@@ -19,9 +19,11 @@ billed apart. A sub-agent's responses are among the session's lines (``isSidecha
 were given (`core.formats.sub_agents`).
 
 The inventory in full is what the session calls, or what a person supplied. Deferred tools (``deferred_tools_delta``)
-and listed skills (``skill_listing``) are there by name, from the line that lists them. A call of such a tool, or a
-load of such a skill (`core.formats.by_name`), puts it in full in the later runs of the session. So does a command
-that a person typed, in its own run already. ``removedNames`` take a tool out.
+and listed skills (``skill_listing``) are there by name, from the line that lists them. A call of such a tool, its
+definition in the result of a search (``tool_reference``), or a load of such a skill (`core.formats.by_name`) puts it
+in full in the later runs of the session. So does a command that a person typed, in its own run already.
+``removedNames`` take a tool out. A call that loads a skill, or a reply that names it (``attributionSkill``), is a
+load by the agent.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ NAME: Final = "claude-code"
 _NOT_PROMPTS: Final = ("<local-command", "<bash-", "[Request interrupted")
 _INTERRUPTED: Final = "[Request interrupted"
 _SYNTHETIC: Final = "<synthetic>"
+_FOUND: Final = b'"tool_reference"'
 _LISTS: Final = (b'"deferred_tools_delta"', b'"skill_listing"')
 _QUEUED: Final = b'"queued_command"'
 
@@ -238,6 +241,7 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
+    attribution_skill: Label | None = None
     timestamp: str | None = None
     subtype: str | None = None
     duration_ms: Millis | float | None = None
@@ -313,6 +317,13 @@ class _Task(msgspec.Struct):
     prompt: str = ""
 
 
+class _Found(msgspec.Struct):
+    """Part of a search's result."""
+
+    type: str = ""
+    tool_name: Label | None = None
+
+
 class _Loaded(msgspec.Struct):
     """Arguments of a call that loads a skill."""
 
@@ -326,6 +337,7 @@ _QUEUE: Final = msgspec.json.Decoder(_Queued)
 _RESULTS: Final = msgspec.json.Decoder(_Result)
 _NOTICES: Final = msgspec.json.Decoder(_Notice)
 _TEXT: Final = msgspec.json.Decoder(str)
+_REFERENCES: Final = msgspec.json.Decoder(list[_Found])
 _LOADED: Final = msgspec.json.Decoder(_Loaded)
 _LOADS: Final = frozenset(("Skill", "SlashCommand"))
 """Tools that load a skill."""
@@ -459,6 +471,7 @@ class _Sidechains:
 @dataclass
 class _Session(Session[_Line]):
     format_name = NAME
+    loads_known = True
 
     first: str | None = None
     sidechains: _Sidechains = field(default_factory=_Sidechains)
@@ -514,6 +527,9 @@ class _Session(Session[_Line]):
     def _add_user(self, line: _Line, raw: bytes) -> None:
         self.is_answered = True
         blocks = (line.message or _NO_MESSAGE).blocks
+        if _FOUND in raw:
+            for block in blocks:
+                self._add_found(block)
         if self.keeps_texts:
             for block in blocks:
                 if block.type == "tool_result":
@@ -535,9 +551,16 @@ class _Session(Session[_Line]):
 
     def _add_prompt(self, line: _Line, raw: bytes, text: str) -> None:
         if text.strip() and not text.startswith(_NOT_PROMPTS):
-            for command in _COMMAND.findall(text) if text.startswith(_COMMANDS) else ():
+            commands = _COMMAND.findall(text) if text.startswith(_COMMANDS) else ()
+            for command in commands:
                 self.by_name.add_load(command)
-            self.begin(_identity(line, raw), text, line.timestamp)
+            self.begin(_identity(line, raw), text, line.timestamp).typed.update(commands)
+
+    def _add_found(self, block: _Block) -> None:
+        """Add the tools whose definitions a search returned."""
+        for found in decoded(_REFERENCES, block.content) or ():
+            if found.type == "tool_reference" and found.tool_name:
+                self.by_name.add_call(found.tool_name)
 
     def _add_queued(self, line: _Line, raw: bytes) -> None:
         """Add a command that waited; a person's prompt is a fact like a line of the user."""
@@ -561,6 +584,8 @@ class _Session(Session[_Line]):
         run = self._open or self.begin(_identity(line, raw))
         run.n_replies += 1
         run.model = message.model or run.model
+        if line.attribution_skill:
+            self._add_load(run, line.attribution_skill)
         if run.status == "error":
             run.status = "completed"
         self.touch(line.timestamp)
@@ -622,9 +647,15 @@ class _Session(Session[_Line]):
             return
         self.by_name.add_call(name)
         if name in _LOADS and (skill := _loaded(arguments)):
-            self.by_name.add_load(skill, run.offer)
+            self._add_load(run, skill)
         if name in _STARTS and identity is not None:
             self.agents.add_call(identity, run, (decoded(_TASKS, arguments) or _Task()).prompt)
+
+    def _add_load(self, run: Prompt, skill: str) -> None:
+        """Add a load of a skill by the agent; of a skill that the person typed in this run it is the same one."""
+        self.by_name.add_load(skill)
+        if skill not in run.typed:
+            run.loaded.add(skill)
 
     def _add_sub_agent(
         self, line: _Line, raw: bytes, open_run: Prompt | None, named: str | None = None

@@ -11,7 +11,9 @@ which holds its time, is not older than the session. Its totals are the base of 
 the last usage bounds the first difference. A sub-agent's calls are not the agent's. Its tokens go to the bill of the
 run that was open at their time.
 
-A tool that the header marks with ``deferLoading`` is there by name until a call finds it (`core.formats.by_name`).
+A tool that the header marks with ``deferLoading`` is there by name until a call or a search finds it. So is a skill
+of the instructions until it is loaded (`core.formats.by_name`). A call that reads the ``SKILL.md`` of a skill loads
+it. So does a person who names it: its text is then a message of its own.
 """
 
 from __future__ import annotations
@@ -53,6 +55,9 @@ _CALLS: Final = {
 _OTHERS: Final = frozenset(("message", "reasoning", "ghost_snapshot", "compaction", "agent_message", "other"))
 _PASSED_OVER: Final = frozenset(("compacted", "world_state", "inter_agent_communication_metadata"))
 _ENDS: Final[dict[str, Status]] = {"task_complete": "completed", "turn_aborted": "aborted", "error": "error"}
+_SKILLS: Final = b"### Available skills"
+_SKILL: Final = re.compile(r"^- (\S+?): .*\(file: .*\)$", re.MULTILINE)
+_NAMED_SKILL: Final = re.compile(r"\s*<skill>\s*<name>([^<\s]{1,200})</name>")
 _UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7")
 _TIME_CHARS: Final = 13
 _REPLAY_MS: Final = 500
@@ -131,6 +136,7 @@ class _Payload(msgspec.Struct):
     input: msgspec.Raw = msgspec.Raw(b"")
     action: msgspec.Raw = msgspec.Raw(b"")
     output: msgspec.Raw = msgspec.Raw(b"")
+    tools: msgspec.Raw = msgspec.Raw(b"")
     call_id: str | None = None
     invocation: _Invocation | None = None
     new_thread_id: str | None = None
@@ -163,6 +169,21 @@ class _Payload(msgspec.Struct):
         return {one for one in (self.forked_from_id, self.parent_thread_id, _spawner(self.source)) if one}
 
 
+class _FoundTool(msgspec.Struct):
+    """A tool whose definition a search returned, or the tools of a server."""
+
+    name: str
+    namespace: str | None = None
+    tools: list[_Tool] = []
+
+    @property
+    def names(self) -> list[str]:
+        """Names as they appear in calls."""
+        if self.tools:
+            return [_Tool(name=one.name, namespace=one.namespace or self.name).called for one in self.tools]
+        return [_Tool(name=self.name, namespace=self.namespace).called]
+
+
 class _Line(msgspec.Struct):
     type: str = ""
     payload: _Payload | None = None
@@ -173,6 +194,7 @@ class _Line(msgspec.Struct):
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
 _PAYLOAD: Final = msgspec.json.Decoder(_Payload)
+_FOUND: Final = msgspec.json.Decoder(list[_FoundTool])
 _TOOLS: Final = msgspec.json.Decoder(list[_Tool])
 _CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
 _COUNTS: Final = msgspec.json.Decoder(_Counts)
@@ -242,6 +264,8 @@ class _Session(Steps[_Line]):
     """A rollout. ``began`` is its first time as long as lines may be a parent's replayed history, then None."""
 
     format_name = NAME
+    loads_known = True
+    reads_skill_files = True
 
     parents: set[str] = field(default_factory=set)
     is_sub_agent: bool = False
@@ -262,6 +286,8 @@ class _Session(Steps[_Line]):
     n_in_turn: Counter[str] = field(default_factory=Counter)
     early: list[Spent] = field(default_factory=list)
     """What was spent before the first prompt."""
+    found: dict[str, list[str]] = field(default_factory=dict)
+    """Tools whose definitions searches of a run returned."""
 
     def add(self, line: _Line, raw: bytes) -> None:  # noqa: ARG002 - the line has all of it
         one, at = line.payload or _Payload(), line.timestamp
@@ -294,9 +320,13 @@ class _Session(Steps[_Line]):
         self._read_sub_agents(reading)
         for prompt in self.prompts:
             prompt.provider = self.provider
+            for skill in prompt.typed:
+                self.by_name.add_load(skill)
             prompt.offer = self.by_name.begin()
-            for call in prompt.calls:
-                self.by_name.add_call(call.name)
+            for name in (*[call.name for call in prompt.calls], *self.found.get(prompt.identity, ())):
+                self.by_name.add_call(name)
+            for skill in prompt.loaded:
+                self.by_name.add_load(skill)
         yield from super().entries(reading)
 
     def _add_header(self, one: _Payload, at: str | None) -> None:
@@ -399,10 +429,26 @@ class _Session(Steps[_Line]):
         elif one.type == "message" and one.role == "assistant":
             self.say(one.text, at)
             self.prompts[-1].model = self.model or self.prompts[-1].model
+        elif one.type == "message":
+            self._add_skills(one)
         elif one.type.endswith("_output"):
             self.add_output(one.call_id, one.output)
+            if one.tools and self.prompts:
+                found = decoded(_FOUND, one.tools) or ()
+                self.found.setdefault(self.prompts[-1].identity, []).extend(
+                    name for tool in found for name in tool.names
+                )
         elif one.type not in _OTHERS and self.unknown.block(one.type):
             self.turn(at).n_foreign += 1
+
+    def _add_skills(self, one: _Payload) -> None:
+        """Add the skills that the instructions list, or the one that a person named."""
+        if _SKILLS in bytes(one.content):
+            listed = one.text.partition(_SKILLS.decode())[2]
+            self.n_facts += 1
+            self.by_name.add_skills(_SKILL.findall(listed), listed)
+        elif self.prompts and (named := _NAMED_SKILL.match(one.text)):
+            self.prompts[-1].typed.add(named[1])
 
     def _read_sub_agents(self, reading: Reading) -> None:
         """Add the tokens of sub-agents, at any depth, to the runs that started them."""

@@ -186,6 +186,8 @@ class _Session(Session[_Line]):
 
     format_name = NAME
     has_call_ids = False
+    loads_known = True
+    reads_skill_files = True
 
     report: Report | None = None
     provider: str | None = None

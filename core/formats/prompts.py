@@ -70,7 +70,7 @@ class Prompt:
 
     ``request`` is what the person wrote. ``key`` and ``marks`` are those of its history. ``used`` has each reply's
     usage with its model, ``rows`` the counts that are disjoint already. ``offer`` is what it had by name, in formats
-    that say so.
+    that say so. ``loaded`` and ``typed`` are names of skills that the agent loaded and that a person typed.
     """
 
     identity: str
@@ -90,6 +90,8 @@ class Prompt:
     rows: list[Spent] = field(default_factory=list)
     by_sub_agents: list[Callable[[], Spent | Iterable[Spent]]] = field(default_factory=list)
     offer: Offer | None = None
+    loaded: set[str] = field(default_factory=set)
+    typed: set[str] = field(default_factory=set)
     talk: Talk = field(default_factory=Talk)
     key: int = 0
     marks: bytearray = field(default_factory=partial(bytearray, b"\x01"))

@@ -8,6 +8,7 @@ runs are handed out once their session has been read; kept meanwhile are names, 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -64,6 +65,24 @@ class _Kind(msgspec.Struct):
 _KIND: Final = msgspec.json.Decoder(_Kind)
 _ROLE: Final = msgspec.json.Decoder(_Role)
 _NO_OFFER: Final = Offer()
+_SKILL_FILE: Final = b"SKILL.md"
+_SKILL_OF: Final = re.compile(r"""([^/\\\s"',]+)[/\\]+SKILL\.md""")
+_READER: Final = re.compile(r"(?:^|[._])(?:read|view|open)(?:_file|_text_file)?$")
+_READ_PART: Final = re.compile(r"\b(?:cat|head|tail|less|more|bat|nl|sed\s+-n)\b([^|;&<>\n]*)")
+"""What a program that prints files is given, in a command."""
+
+
+def skills_read(tool: str, arguments: str) -> Iterator[str]:
+    """Yield the names of the skills whose files a call reads: by a tool that reads, or by a program of a command.
+
+    >>> [*skills_read("shell", '["bash", "-lc", "cat /s/go/SKILL.md > /tmp/x && rm /s/web/SKILL.md"]')]
+    ['go']
+    >>> [*skills_read("read", '{"path": "/s/web/SKILL.md"}')], [*skills_read("write", '{"path": "/s/web/SKILL.md"}')]
+    (['web'], [])
+    """
+    is_reader = _READER.search(tool.lower()) is not None
+    for part in [arguments] if is_reader else _READ_PART.findall(arguments):
+        yield from _SKILL_OF.findall(part)
 
 
 def role_of(message: bytes | msgspec.Raw) -> str | None:
@@ -158,6 +177,10 @@ class Session(Order, ABC, Generic[L]):
     """The lines of one session, and its runs; each format defines how. ``n_facts`` counts what was read."""
 
     format_name: ClassVar[str]
+    loads_known: ClassVar[bool] = False
+    """Its lines say which skills were loaded."""
+    reads_skill_files: ClassVar[bool] = False
+    """A call that reads the file of a skill loads it."""
     has_call_ids: ClassVar[bool] = True
     """An id names one call of the session, so that the same id with the same content is the same call."""
 
@@ -272,8 +295,11 @@ class Session(Order, ABC, Generic[L]):
     def _take_call(
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None
     ) -> None:
-        prompt.calls.append(Call(name=name, metadata=metadata(bytes(arguments))))
-        self.mark(prompt, name.encode(errors="surrogatepass") + b"\0" + bytes(arguments))
+        raw = bytes(arguments)
+        prompt.calls.append(Call(name=name, metadata=metadata(raw)))
+        self.mark(prompt, name.encode(errors="surrogatepass") + b"\0" + raw)
+        if self.reads_skill_files and _SKILL_FILE in raw:
+            prompt.loaded.update(skills_read(name, argument_text(raw)))
         if self.keeps_texts:
             prompt.talk.call(name, argument_text(bytes(arguments)), identity)
             if identity:
@@ -332,6 +358,7 @@ class Session(Order, ABC, Generic[L]):
         whole = self.inventory or reading.supplied
         if whole is None:
             whole = inferred({call.name for prompt in self.prompts for call in prompt.calls})
+        self._count_loads(whole)
         for prompt in self.prompts:
             if prompt.n_foreign and not prompt.calls:
                 yield self._refused(reading, prompt.n_foreign)
@@ -372,7 +399,9 @@ class Session(Order, ABC, Generic[L]):
             duration_ms=prompt.duration_ms,
             prompt_chars=self.prompt_chars,
             calls=tuple(prompt.calls),
-            loaded=prompt.offer.loads(inventory) if prompt.offer else (),
+            loaded=self._skills(prompt.loaded, inventory),
+            typed=self._skills(prompt.typed, inventory),
+            loads_known=self.loads_known,
             texts=tuple(prompt.texts),
             empty=prompt.n_replies == 0,
             prompt=prompt.request,
@@ -380,6 +409,20 @@ class Session(Order, ABC, Generic[L]):
             messages=self._messages(prompt),
             history=History(key=prompt.key, marks=bytes(prompt.marks)),
         )
+
+    def _skills(self, names: set[str], inventory: Inventory) -> tuple[str, ...]:
+        """Return the arms of a run that its loads mean."""
+        keys = {self.by_name.loaded_key(name) for name in names}
+        return tuple(arm.key for arm in inventory.offered if arm.key in keys) if names else ()
+
+    def _count_loads(self, whole: Inventory) -> None:
+        """Count the loads that mean no listed skill, or several, in a session that lists skills."""
+        listed = {*self.by_name.keys, *(arm.key for arm in whole.arms)}
+        if any(key.startswith("skill:") for key in listed):
+            for name in (name for prompt in self.prompts for name in sorted(prompt.loaded)):
+                key = self.by_name.loaded_key(name)
+                if key not in listed:
+                    (self.unknown.ambiguous if key is None else self.unknown.unlisted)[name] += 1
 
     def _messages(self, prompt: Prompt) -> tuple[Message, ...]:
         messages = prompt.talk.messages

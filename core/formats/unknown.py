@@ -26,13 +26,16 @@ def may_be_call(name: str) -> bool:
 class Unknown:
     """Kinds of lines, blocks and fields that no reader of the format knows, and how often each was met.
 
-    ``n_shared`` counts records under an id that another record has, with other content.
+    ``n_shared`` counts records under an id that another record has, with other content. ``ambiguous`` and
+    ``unlisted`` are names of loaded skills that mean several listed skills, or none.
     """
 
     lines: Counter[str] = field(default_factory=Counter)
     blocks: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
     n_shared: int = 0
+    ambiguous: Counter[str] = field(default_factory=Counter)
+    unlisted: Counter[str] = field(default_factory=Counter)
 
     def line(self, kind: str) -> None:
         """Count a line."""
@@ -73,6 +76,14 @@ class Unknown:
                 text = (
                     f"{n_met:,} {noun} of an unknown kind ({_names(kinds)}) {were} not understood ({file})."
                 )
+                yield Remark(file=file, text=text)
+        for names, means in (
+            (self.ambiguous, "means several listed skills"),
+            (self.unlisted, "is not listed"),
+        ):
+            if n := names.total():
+                loads = "1 load" if n == 1 else f"{n:,} loads"
+                text = f"{loads} of a skill whose name {means} ({_names(names)}): counted for none ({file})."
                 yield Remark(file=file, text=text)
         if self.n_shared:
             yield Remark(

@@ -12,7 +12,8 @@ from core.records.posterior import BetaPair, Interval
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     """An arm in one line; ``token_cost`` None = unknown.
 
-    ``n_named`` runs had it by name, and ``n_loaded`` of them found it: they are no inclusions and no pulls.
+    ``n_named`` runs had it by name, and ``n_loaded`` of them found it: they are no inclusions and no pulls. In
+    ``loaded_sessions`` sessions the agent loaded a skill, in ``typed_sessions`` a person typed it.
     """
 
     arm: str
@@ -23,6 +24,20 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     inclusions: int
     n_named: int = 0
     n_loaded: int = 0
+    loaded_sessions: int = 0
+    typed_sessions: int = 0
+
+
+class SkillUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The evidence of a skill's use: sessions that loaded it, sessions where a person typed it, and its other names.
+
+    ``by_text``: in some run its name in a text counted. ``spellings`` are skills with the same short name.
+    """
+
+    loaded_sessions: int = 0
+    typed_sessions: int = 0
+    by_text: bool = False
+    spellings: tuple[str, ...] = ()
 
 
 class ArmVersion(msgspec.Struct, frozen=True, kw_only=True):

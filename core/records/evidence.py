@@ -11,7 +11,8 @@ import msgspec
 
 from core.records.limits import storable
 
-Where = Literal["call", "metadata", "text", "given", "always"]
+Where = Literal["call", "typed", "metadata", "text", "given", "always"]
+"""Where a reference matched; "call" of a skill is a load by the agent, "typed" one by a person."""
 EXCERPT_CHARS: Final = 160
 Excerpt = Annotated[str, msgspec.Meta(max_length=EXCERPT_CHARS)]
 

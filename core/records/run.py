@@ -194,6 +194,7 @@ _TEXTS: Final = (
     ("referenced", None),
     ("unobserved", None),
     ("loaded", None),
+    ("typed", None),
     ("not_offered", MAX_LABEL_CHARS),
 )
 
@@ -205,12 +206,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``rank`` is the length of that source; of two versions the higher rank is active. Times are milliseconds since
     1970 UTC. ``reward`` is the environment's own, on its own scale. ``referenced`` None = run the detectors; else the
     ids that the source reports as referenced. ``unobserved`` are included arms without a report of their use yet;
-    only an offer (`OFFERED`) has any, and nothing is learned of them. ``loaded`` are arms by name that the run found
-    otherwise than by a call of their name: skills that it loaded. ``empty`` marks a prompt without any answer.
-    ``prompt`` and ``reply`` are the request and the last message (None = the last of ``texts``, "" = not to be
-    stored), ``messages`` the transcript where its source gives an order. Versions that differ only in these three are
-    the same. ``bill`` has the tokens by model and owner where
-    the source names more than ``usage`` does; else the usage is the only row.
+    only an offer (`OFFERED`) has any, and nothing is learned of them. ``loaded`` are arms that the run found, but not
+    by a call of their name: skills that the agent loaded. ``typed`` are skills that a person typed. ``loads_known``:
+    the source says which skills were loaded or typed, so a word of a text is no use of one. ``empty`` marks a prompt
+    without any answer. ``prompt`` and ``reply`` are the request and the last message (None = the last of ``texts``,
+    "" = not to be stored), ``messages`` the transcript where its source gives an order. Versions that differ only in
+    these three are the same. ``bill`` has the tokens by model and owner where the source names more than ``usage``
+    does; else the usage is the only row.
     """
 
     uid: str
@@ -238,6 +240,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     not_offered: tuple[Label, ...] = ()
     unobserved: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
+    typed: tuple[str, ...] = ()
+    loads_known: bool = False
     empty: bool = False
     selection: Selection | None = None
     prompt: str | None = None
@@ -254,7 +258,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             self._check_arms()
         if self.unobserved:
             self._check_unobserved()
-        if self.loaded:
+        if self.loaded or self.typed:
             self._check_loaded()
 
     # Three methods, one pass: each value is asked for its exact type and limits, and only what is out of the
@@ -283,7 +287,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             force_setattr(self, "rank", whole("rank", self.rank, MAX_COUNT, where=self._where))
         if self.reward is not None:
             force_setattr(self, "reward", number("A run's reward", self.reward, where=self._where))
-        for name in ("naive_time", "empty"):
+        for name in ("naive_time", "loads_known", "empty"):
             value = getattr(self, name)
             if type(value) is not bool:
                 flag(name, value, where=self._where)
@@ -357,11 +361,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             )
 
     def _check_loaded(self) -> None:
-        foreign = set(self.loaded).difference(arm.key for arm in self.inventory.named)
+        foreign = {*self.loaded, *self.typed}.difference(arm.key for arm in self.inventory.offered)
         if foreign:
             raise InvalidInput(
-                f"A loaded arm must have been in the prompt by name, got {shown(min(foreign))}{self._where}.",
-                next_step="Name it among the arms by name, or leave it out.",
+                f"A loaded arm must have been in the prompt, got {shown(min(foreign))}{self._where}.",
+                next_step="Name it among the arms or the arms by name, or leave it out.",
             )
 
     def _check_selection(self, selection: Selection, known: set[str]) -> None:

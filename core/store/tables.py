@@ -311,6 +311,7 @@ evidence = _clustered(
     _key("arm_no"),
     _text("place"),
     _maybe_text("excerpt"),
+    _partial("ix_evidence_load", "arm_no", "run_no", "place", where="place IN ('call', 'typed')"),
 )
 
 spent = _clustered(

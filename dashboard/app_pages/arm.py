@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core import explained
 from dashboard import queries, sentences
 from dashboard.figures.arms import rows
 from dashboard.reading import reading
@@ -11,6 +12,7 @@ from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import compacted, muted, sentence
+from dashboard.wording import literal
 
 
 def page() -> None:
@@ -27,6 +29,8 @@ def page() -> None:
     cost = head.token_cost(known, index)
     sentence(sentences.arm(judged, token_cost=cost, year_of_ms=year_of_ms), here.tokens)
     muted(sentences.arm_facts(judged, row.band, path, year_of_ms=year_of_ms))
+    if path.use is not None:
+        muted(literal(explained.skill_use(path.use)))
     compacted(here.frame.compacted)
     in_or_out.lately(arm)
     left, right = st.columns(2, gap="large")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Collection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.records.arm import skill_key, tool_key
-from core.records.run import Run
-from tests.formats.builders import Json, Session, put, read, runs, text, use
+from core.detect import detect
+from core.formats import Remark
+from core.records.arm import Arm, skill_key, tool_key
+from core.records.run import Inventory, Run
+from tests.formats.builders import Json, Session, lines, put, read, runs, text, use
 
 Offered = tuple[list[str], list[str]]
 
@@ -168,3 +174,144 @@ def state_of(run: Run, name: str) -> str:
     full = [arm.key for arm in run.inventory.arms]
     assert (named + full).count(key) <= 1
     return "in full" if key in full else "by name" if key in named else "out"
+
+
+# Evidence of skills: loads and typed commands, and nothing else
+
+_SKILLS = ("review", "kit:review", "mp:tests", "go", "kit:go", "own:go")
+_ASKED = ("review", "kit:review", "tests", "go", "mp:tests", "kit:go", "nothing")
+_uses = st.lists(
+    st.tuples(
+        st.sampled_from(["load", "type", "attributed", "word", "file"]), st.lists(st.sampled_from(_ASKED))
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def meant(name: str, listed: Collection[str]) -> str | None:
+    """The listed skill that a name means: of this name, else the only one that ends with it."""
+    ends = [one for one in listed if one.endswith(f":{name}")]
+    return name if name in listed else ends[0] if len(ends) == 1 else None
+
+
+def claude(listed: Collection[str], steps: list[tuple[str, list[str]]]) -> bytes:
+    session = Session()
+    for at, (kind, names) in enumerate(steps):
+        typed = "".join(f"<command-name>/{name}</command-name>" for name in names)
+        session.prompt(typed if kind == "type" and names else "go")
+        if not at:
+            skills(session, *listed)
+        calls = [use("Skill", f"t{at}-{n}", skill=name) for n, name in enumerate(names) if kind == "load"]
+        words = " ".join(f"I will {name} it" for name in names)
+        session.reply(text(words), use("Read", f"r{at}", path=words), *calls, id=f"m{at}")
+        for name in names if kind == "attributed" else ():
+            session.reply(text("ok"), id=f"a{at}", attributionSkill=name)
+    return session.bytes()
+
+
+def codex(listed: Collection[str], steps: list[tuple[str, list[str]]]) -> bytes:
+    def line(kind: str, **payload: object) -> Json:
+        return {"timestamp": "2026-01-01T00:00:00Z", "type": kind, "payload": payload}
+
+    def message(role: str, words: str) -> Json:
+        content = [{"type": "input_text", "text": words}]
+        return line("response_item", type="message", role=role, content=content)
+
+    entries = "\n".join(f"- {name}: Does it. (file: /s/{name}/SKILL.md)" for name in listed)
+    made = [line("session_meta", id="s1"), message("developer", f"### Available skills\n{entries}\n")]
+    for at, (kind, names) in enumerate(steps):
+        made.append(line("event_msg", type="user_message", message="go"))
+        made += [message("user", f"<skill>\n<name>{name}</name>\n") for name in names if kind == "type"]
+        for n, name in enumerate(["ls", *(f"sed -n 1,9p /s/{one}/SKILL.md" for one in names)]):
+            if not n or kind == "load":
+                arguments = json.dumps({"command": ["bash", "-lc", name]})
+                call = {
+                    "type": "function_call",
+                    "name": "shell",
+                    "call_id": f"c{at}-{n}",
+                    "arguments": arguments,
+                }
+                made.append(line("response_item", **call))
+        made.append(message("assistant", " ".join(f"I will {name} it" for name in names)))
+    return lines(made)
+
+
+@given(st.lists(st.sampled_from(_SKILLS), unique=True, min_size=1), _uses, st.sampled_from([claude, codex]))
+def test_a_skill_is_used_by_a_load_or_a_typed_command_alone(
+    listed: list[str], steps: list[tuple[str, list[str]]], make: Callable[..., bytes]
+) -> None:
+    known = {"load": "loaded", "type": "typed"} | ({"attributed": "loaded"} if make is claude else {})
+    with TemporaryDirectory() as folder:
+        found = read(put(Path(folder), make(listed, steps)))
+    so_far = set[str]()
+    assert len(runs(found)) == len(steps)
+    for (kind, names), run in zip(steps, runs(found), strict=True):
+        keys = {skill_key(one) for name in names if (one := meant(name, listed))} if kind in known else set()
+        evidence = detect(run)
+        seen = {one.arm: one.where for one in evidence.references}
+        assert seen == dict.fromkeys(keys, "typed" if known.get(kind) == "typed" else "call")
+        flags = zip(run.inventory.offered, evidence.referenced, strict=True)
+        assert {arm.key for arm, flag in flags if flag and arm.type == "skill"} == keys
+        in_full = so_far | (keys if kind == "type" else set())
+        assert {arm.key for arm in run.inventory.arms if arm.type == "skill"} == in_full
+        so_far |= keys
+    lost = [
+        name
+        for kind, names in steps
+        for name in sorted(set(names))
+        if kind in known and kind != "type"
+        if meant(name, listed) is None
+    ]
+    several = [name for name in lost if sum(one.endswith(f":{name}") for one in listed) > 1]
+    remarks = [one.text for one in found if isinstance(one, Remark)]
+    for names, means in (
+        (several, "several"),
+        ([one for one in lost if one not in several], "is not listed"),
+    ):
+        counted = [int(one.split()[0]) for one in remarks if means in one]
+        assert counted == ([len(names)] if names else [])
+
+
+def test_openclaw_finds_a_word_as_before(tmp_path: Path) -> None:
+    (run,) = runs(read(put(tmp_path, claude(["go"], [("word", ["go"])]))))
+    full = msgspec.structs.replace(
+        run, inventory=Inventory(kind="declared", arms=(Arm(key=skill_key("go")),))
+    )
+    assert (detect(full).referenced, detect(full, "openclaw").referenced) == ((False,), (True,))
+
+
+@given(st.lists(st.sampled_from(["far", "near", "Read"]), unique=True), st.booleans())
+def test_a_tool_that_a_search_returned_is_in_full_from_the_next_run_on(
+    found: list[str], is_codex: bool
+) -> None:
+    if is_codex:
+        head = {
+            "id": "s",
+            "dynamic_tools": [{"name": name, "deferLoading": True} for name in ("far", "near")],
+        }
+        search = {
+            "type": "tool_search_output",
+            "call_id": "c",
+            "tools": [{"type": "function", "name": name} for name in found],
+        }
+        asked = {"type": "tool_search_call", "call_id": "c", "arguments": {}}
+        made = [("session_meta", head)]
+        for items in ((asked, search), (asked,)):
+            made.append(("event_msg", {"type": "user_message", "message": "go"}))
+            made += [("response_item", item) for item in items]
+        content = lines(
+            {"timestamp": "2026-01-01T00:00:00Z", "type": kind, "payload": one} for kind, one in made
+        )
+    else:
+        references = [{"type": "tool_reference", "tool_name": name} for name in found]
+        session = delta(Session().prompt("go"), "far", "near").reply(use("ToolSearch", "t1"))
+        block = {"type": "tool_result", "tool_use_id": "t1", "content": references}
+        session.line("user", message={"role": "user", "content": [block]})
+        content = session.prompt("more").reply(text("ok"), id="m2").bytes()
+    with TemporaryDirectory() as folder:
+        first, second = runs(read(put(Path(folder), content)))
+    in_full = {arm.name for arm in second.inventory.arms} & {"far", "near"}
+    assert {arm.name for arm in first.inventory.named} == {"far", "near"}
+    assert in_full == {*found} & {"far", "near"}
+    assert {arm.name for arm in second.inventory.named} == {"far", "near"} - in_full

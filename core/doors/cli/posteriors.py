@@ -25,6 +25,7 @@ SINCE: Final[ParameterInfo] = typer.Option("--since", metavar="MARK")
     options={"since": SINCE},
 )
 def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
+    from core import explained
     from core.flows import queries
 
     context = context_of(line)
@@ -37,11 +38,12 @@ def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> No
             f"{one.prior.alpha:g}, {one.prior.beta:g}",
             f"{one.pulls:,}",
             effective_cell(one.effective_pulls),
+            explained.loads(one.loaded_sessions, one.typed_sessions),
             judgement_cell(judged.get(one.arm)),
         )
         for one in result
     ]
-    heads = ("arm", "tokens", "prior", "pulls", "effective", "judgement")
+    heads = ("arm", "tokens", "prior", "pulls", "effective", "skill use", "judgement")
     rows_or(line, format_name, result, lambda: say_arms(heads, rows, judged, numbers=(1, 3, 4)))
 
 

@@ -17,7 +17,7 @@ from core.flows.requests import unknown_arm
 from core.observe import reward_of_flag
 from core.posterior.beta import interval
 from core.records.arm import MICRO, arm_type
-from core.records.arm_summary import ArmVersion, ArmVersions
+from core.records.arm_summary import ArmVersion, ArmVersions, SkillUse
 from core.records.evidence import Where
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, state_of, was_loaded
 from core.records.observation import Observation
@@ -41,6 +41,7 @@ from core.store.reads.arm_story import (
     unversioned_counts,
     version_counts,
 )
+from core.store.reads.arms import is_known_by_text, sessions_of_loads, skills_named_alike
 from core.store.reads.log import SettingRow, setting_rows
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot
@@ -82,6 +83,7 @@ class ArmPath:
     since_ms: int | None
     epoch_no: int
     versions: ArmVersions
+    use: SkillUse | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +177,25 @@ def arm_path(context: Context, arm: str, until_ms: int | None = None) -> ArmPath
             since_ms=active[-1].at_ms if active else None,
             epoch_no=len(active) + 1,
             versions=versions,
+            use=_skill_use(snapshot, arm, arm_no),
         )
+
+
+def _skill_use(snapshot: Snapshot, arm: str, arm_no: int) -> SkillUse | None:
+    """Return the evidence of a skill's use; None for another arm."""
+    if arm_type(arm) != "skill":
+        return None
+    loads, by_text, spellings = snapshot.together(
+        lambda: sessions_of_loads(snapshot, arm_no).get(arm, {}),
+        lambda: is_known_by_text(snapshot, arm_no),
+        lambda: skills_named_alike(snapshot, arm),
+    )
+    return SkillUse(
+        loaded_sessions=loads.get("call", 0),
+        typed_sessions=loads.get("typed", 0),
+        by_text=by_text,
+        spellings=spellings,
+    )
 
 
 def arm_ledger(

@@ -178,7 +178,10 @@ def _explained(
 def arms(context: Context, *, types: Sequence[ArmType] = (), listed: bool = True) -> list[ArmSummary]:
     """List every arm, sorted by id; not ``listed``: those that an undo left nothing of."""
     with context.reading() as snapshot:
-        columns = arm_columns(snapshot, types=types, listed=listed)
+        columns, loads = snapshot.together(
+            lambda: arm_columns(snapshot, types=types, listed=listed),
+            lambda: reads.sessions_of_loads(snapshot),
+        )
     numbers = (
         columns.token_cost,
         columns.prior_alpha_micro,
@@ -198,6 +201,8 @@ def arms(context: Context, *, types: Sequence[ArmType] = (), listed: bool = True
             inclusions=inclusions,
             n_named=named,
             n_loaded=loaded,
+            loaded_sessions=loads.get(key, {}).get("call", 0),
+            typed_sessions=loads.get(key, {}).get("typed", 0),
         )
         for key, kind, cost, alpha, beta, pulls, inclusions, named, loaded in zip(
             columns.keys, columns.types, *[one.tolist() for one in numbers], strict=True

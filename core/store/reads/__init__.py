@@ -18,6 +18,7 @@ from core.store.reads.arms import (
     listed_rows,
     near_keys,
     recent_days,
+    sessions_of_loads,
 )
 from core.store.reads.candidates import candidates
 from core.store.reads.ledger import (

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, ArmDays, ArmHours, Ints, RecentDays, ints
-from core.records.arm import ARM_TYPES, MICRO, ArmType
+from core.records.arm import ARM_TYPES, MICRO, ArmType, skill_name
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.caches import SUM_OF_ARM
 from core.store.engine import Row
@@ -176,6 +176,40 @@ def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
         n_named=named,
         n_loaded=loaded,
     )
+
+
+def sessions_of_loads(snapshot: Snapshot, arm_no: int | None = None) -> dict[str, dict[str, int]]:
+    """Return by skill and kind of load ("call", "typed") the number of sessions; a run without one is its own."""
+    one = "" if arm_no is None else " AND e.arm_no = ?"
+    rows = snapshot.connection.rows(
+        "SELECT a.key, e.place, count(DISTINCT coalesce('s' || r.session, 'r' || r.uid)) FROM evidence e"
+        " JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
+        " JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
+        f" WHERE e.learner_id = ? AND e.place IN ('call', 'typed') AND r.{ACTIVE}{one} GROUP BY a.key, e.place",
+        [snapshot.learner_id, *([] if arm_no is None else [arm_no])],
+    )
+    sessions: dict[str, dict[str, int]] = {}
+    for key, place, n in rows:
+        sessions.setdefault(key, {})[place] = n
+    return sessions
+
+
+def is_known_by_text(snapshot: Snapshot, arm_no: int) -> bool:
+    """Return whether the arm was recognised by its name in a text or in the arguments of a call."""
+    row = snapshot.connection.row(
+        "SELECT 1 FROM evidence WHERE learner_id = ? AND arm_no = ? AND place IN ('text', 'metadata') LIMIT 1",
+        [snapshot.learner_id, arm_no],
+    )
+    return row is not None
+
+
+def skills_named_alike(snapshot: Snapshot, key: str) -> tuple[str, ...]:
+    """Return the other skills with the same short name: what follows the last colon of the name."""
+    short = skill_name(key).rpartition(":")[2]
+    keys = snapshot.connection.rows(
+        "SELECT key FROM arm WHERE learner_id = ? AND type = 'skill' ORDER BY key", [snapshot.learner_id]
+    )
+    return tuple(one for (one,) in keys if one != key and skill_name(one).rpartition(":")[2] == short)
 
 
 def places_by_number(snapshot: Snapshot, columns: ArmColumns) -> Ints:

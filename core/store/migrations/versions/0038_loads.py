@@ -1,0 +1,26 @@
+"""Index of the loads of skills.
+
+Revision ID: 0038
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0038"
+down_revision = "0037"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the index."""
+    is_load = sa.text("place IN ('call', 'typed')")
+    op.create_index(
+        "ix_evidence_load",
+        "evidence",
+        ["learner_id", "arm_no", "run_no", "place"],
+        sqlite_where=is_load,
+        postgresql_where=is_load,
+    )
