@@ -267,7 +267,14 @@ class Client(LearnerProtocol):
             heads = msgspec.json.decode(
                 unquote(response.headers.get("armscope-heads", "{}")), type=dict[str, str]
             )
-        return BackupAnswer(file=str(file), size_bytes=file.stat().st_size, revision=revision, heads=heads)
+            damage = response.headers.get("armscope-damage")
+        return BackupAnswer(
+            file=str(file),
+            size_bytes=file.stat().st_size,
+            revision=revision,
+            heads=heads,
+            damage=None if damage is None else unquote(damage),
+        )
 
     # Requests
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -17,22 +20,28 @@ from msgspec import Meta
 
 from core.errors import ArmscopeError, InvalidInput, StoreFull
 from core.flows import queries
-from core.flows.context import Context, open_context
+from core.flows.context import Context, open_context, utc_now_ms
 from core.flows.learners import learners
+from core.flows.queries.verify import damage_in
 from core.flows.steps import ProgressCallback
+from core.formats import open_sources
 from core.permissions import authorise
-from core.records.answers import BackupAnswer
-from core.records.learner import LearnerSummary
+from core.records.actor import Actor
+from core.records.answers import BackupAnswer, MendedChain
+from core.records.episode import Episode
+from core.records.learner import INSTALLATION, LearnerSummary
 from core.records.times import iso
-from core.settings import Located, Server, Settings
+from core.settings import Located, Server, Settings, local_operator
 from core.store import reads
 from core.store.engine.sqlite import SQLITE
 from core.store.files import appearing
 from core.store.lock import holder_of
+from core.store.mending import SourceStates, beyond, explanation, mend, unprovable_until
+from core.store.reads.log import names_of
 from core.store.schema import HEAD
 from core.store.schema import upgrade as upgrade_schema
-from core.store.store import open_database
-from core.upkeep import note_upkeep
+from core.store.store import Store, open_database
+from core.upkeep import known_damage, note_upkeep
 from core.version import __version__
 
 
@@ -41,6 +50,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     ``servers`` holds the tables of a distributed database; this upgrade moved ``tables_distributed`` of them.
     ``covered_from`` is the head by learner from which on the chain covers facts that it did not cover before.
+    ``mended`` are learners whose chain was mended, and ``broken`` those whose difference nothing explains.
     """
 
     database: str
@@ -49,6 +59,8 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tables_distributed: int = 0
     servers: tuple[str, ...] = ()
     covered_from: dict[str, str] = {}
+    mended: tuple[MendedChain, ...] = ()
+    broken: tuple[str, ...] = ()
 
 
 class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +85,8 @@ def backup(
 ) -> BackupAnswer:
     """Copy the database into a new file, while it is in use.
 
-    The copy is one snapshot. It appears under its name only when it is complete and on disk. Raises `InvalidInput`
-    for an existing file.
+    The copy is one snapshot. It appears under its name only when it is complete and on disk. The answer names damage
+    that was copied. Raises `InvalidInput` for an existing file.
     """
     authorise(context.actor, "settings", None)
     if os.path.lexists(target):
@@ -94,11 +106,27 @@ def backup(
             next_step="Choose a folder you can write to, with room for the whole database.",
         ) from problem
     note_upkeep(context.store.location, "backup", context.clock())
-    return BackupAnswer(file=str(target), size_bytes=target.stat().st_size, revision=revision, heads=heads)
+    return BackupAnswer(
+        file=str(target),
+        size_bytes=target.stat().st_size,
+        revision=revision,
+        heads=heads,
+        damage=damage_in(context),
+    )
 
 
-def upgrade(location: Located, *, distribute: bool = False) -> UpgradeAnswer:
+def upgrade(
+    location: Located,
+    *,
+    distribute: bool = False,
+    explain: Sequence[Path] = (),
+    accept_unprovable: bool = False,
+    clock: Callable[[], int] = utc_now_ms,
+) -> UpgradeAnswer:
     """Upgrade a database of an older armscope. A current one is left alone, and an empty one gets its tables.
+
+    Chains that have more than the rows are mended where the rows explain it to the bit, or the files ``explain``,
+    which were imported. Otherwise they stay as they are, or ``accept_unprovable`` accepts them for good.
 
     ``distribute`` then spreads its tables by learner over the workers of a Citus cluster, in one transaction. A
     repeat changes nothing. Raises `NoDatabase` for a path without a file, and `InvalidInput` if the database has no
@@ -109,6 +137,13 @@ def upgrade(location: Located, *, distribute: bool = False) -> UpgradeAnswer:
         done = upgrade_schema(database, distribute=distribute)
     finally:
         database.close()
+    actor = local_operator()
+    with closing(Store(location, create=False)) as store:
+        mended, broken = mend_chains(
+            store, explain, accept_unprovable=accept_unprovable, actor=actor, now_ms=clock()
+        )
+        if mended or broken:
+            damage_in(Context(store=store, actor=actor, clock=clock))  # notes what is left
     spread = done.distribution
     return UpgradeAnswer(
         database=str(location),
@@ -117,7 +152,41 @@ def upgrade(location: Located, *, distribute: bool = False) -> UpgradeAnswer:
         tables_distributed=0 if spread is None else spread.n_moved,
         servers=() if spread is None else spread.servers,
         covered_from={one.learner: one.head for one in done.covered if one.head is not None},
+        mended=mended,
+        broken=broken,
     )
+
+
+def mend_chains(
+    store: Store, sources: Sequence[Path] = (), *, accept_unprovable: bool = False, actor: Actor, now_ms: int
+) -> tuple[tuple[MendedChain, ...], tuple[str, ...]]:
+    """Mend chains that have more than the rows; return what was mended, and the learners that stay broken."""
+    with store.reading_all() as connection:
+        names = names_of(connection)
+    mended, broken, states = [], [], None
+    for name in (INSTALLATION, *names):
+        with store.reading(name) as snapshot:
+            difference = beyond(snapshot) if snapshot.exists else 0
+            if not difference:
+                continue
+            states = _states(sources) if states is None else states
+            explained = explanation(snapshot, difference, states)
+        if explained is None and not accept_unprovable:
+            broken.append(name)
+            continue
+        act = partial(mend, difference=difference, explained=explained or "")
+        until = store.write(name, act, actor=actor, now_ms=now_ms)
+        mended.append(MendedChain(learner=name, until=until, explained=explained or None))
+    return tuple(mended), tuple(broken)
+
+
+def _states(sources: Sequence[Path]) -> SourceStates:
+    """Return the states of episodes in files, in the order of an import."""
+    if not sources:
+        return SourceStates()
+    with open_sources(sources) as opened:
+        entries = chain.from_iterable(source.entries(None) for source in opened.sources)
+        return SourceStates(entry for entry in entries if isinstance(entry, Episode))
 
 
 class LastImport(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +205,8 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """State of the installation.
 
     ``schema`` None: no database could be opened, and ``problem`` holds the reason. ``writer`` is the process that
-    holds the file's write lock now. ``free_bytes`` None = unknown.
+    holds the file's write lock now. ``free_bytes`` None = unknown. ``unprovable`` holds, by learner, the last act up
+    to which nothing proves the facts. ``damage`` is what the last check on this machine found, None without any.
     """
 
     armscope: str
@@ -152,6 +222,8 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     learners: tuple[LearnerSummary, ...] = ()
     imports: tuple[LastImport, ...] = ()
     problem: dict[str, object] | None = None
+    unprovable: dict[str, int] = {}
+    damage: str | None = None
 
 
 def examine(settings: Settings) -> Examination:
@@ -188,12 +260,18 @@ def examine(settings: Settings) -> Examination:
 def _with_content(report: Examination, context: Context) -> Examination:
     database, known = database_facts(context), learners(context)
     imports = (_last_import(context.of(one.name)) for one in known)
+    with context.reading() as snapshot:
+        until = {
+            name: unprovable_until(snapshot.of(name)) for name in (INSTALLATION, *(one.name for one in known))
+        }
     return msgspec.structs.replace(
         report,
         schema=database.schema,
         size_bytes=database.size_bytes,
         learners=tuple(known),
         imports=tuple(one for one in imports if one is not None),
+        unprovable={name: number for name, number in until.items() if number is not None},
+        damage=known_damage(context.store.location),
     )
 
 

@@ -20,11 +20,12 @@ import msgspec
 from core.errors import ArmscopeError, InvalidInput, SchemaMismatch, StoreUnusable
 from core.files import check_file
 from core.flows.context import Context, utc_now_ms
+from core.flows.maintenance import mend_chains
 from core.flows.queries.verify import problem_of, verify
 from core.flows.steps import ProgressCallback
 from core.permissions import authorise
 from core.records.actor import Actor
-from core.records.answers import RestoreAnswer
+from core.records.answers import MendedChain, RestoreAnswer
 from core.records.times import instant
 from core.settings import Located, Server, local_operator
 from core.store.engine.sqlite import Database, copy_file, is_empty
@@ -34,6 +35,10 @@ from core.store.schema import upgrade
 from core.store.store import Store
 
 _ANOTHER: Final = "Use a sound backup that armscope made; nothing was changed."
+_EXPLAINED: Final = (
+    "Explain a copy of it with the file that was imported: armscope --database {} upgrade --explain SOURCE; "
+    "nothing was changed."
+)
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +93,7 @@ def restore(
     make_folder(database.parent)
     with TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as folder:
         copy = Path(folder) / "restored.db"
-        _copy_soundly(file, copy, operator)
+        mended = _copy_soundly(file, copy, operator, clock())
         with closing(Database(database)) as live, closing(Database(copy)) as restored:
             plan = _plan(file, live, restored)
             if confirm is not None:
@@ -105,29 +110,34 @@ def restore(
         runs_lost=plan.runs_lost,
         acts_lost=plan.acts_lost,
         compacted=plan.compacted,
+        mended=mended,
     )
 
 
-def _copy_soundly(file: Path, copy: Path, actor: Actor) -> None:
-    """Copy a backup, upgrade and verify the copy. The backup itself is only read."""
+def _copy_soundly(file: Path, copy: Path, actor: Actor, now_ms: int) -> tuple[MendedChain, ...]:
+    """Copy a backup, upgrade, mend and verify the copy. The backup itself is only read."""
+    next_step = _ANOTHER
     make_file(copy)
     copy_file(file, copy)
     try:
         with closing(Database(copy)) as database:
             before = upgrade(database).before
         with closing(Store(copy)) as store:
+            mended, broken = mend_chains(store, actor=actor, now_ms=now_ms)
+            next_step = _EXPLAINED.format(file) if broken else _ANOTHER
             _refuse_unsound(store, actor)
     except ArmscopeError as problem:
         copied, own = os.path.realpath(copy), isinstance(problem, SchemaMismatch)
         raise type(problem)(
             problem.problem.replace(copied, str(file)),
-            next_step=problem.next_step.replace(copied, str(file)) if own else _ANOTHER,
+            next_step=problem.next_step.replace(copied, str(file)) if own else next_step,
         ) from problem
     if before is None:
         raise InvalidInput(
             f"A backup must hold a database, got {file}, which is empty.",
             next_step=_ANOTHER,
         )
+    return mended
 
 
 def _refuse_unsound(store: Store, actor: Actor) -> None:

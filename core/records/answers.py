@@ -11,6 +11,7 @@ from core.records.episode import Scale
 from core.records.evidence import Outcome
 from core.records.parameters import ExportFormat
 from core.records.reset import Target
+from core.records.verification import unprovable_words
 
 Recorded = Literal["new", "duplicate", "updated"]
 Imported = Recorded | Literal["other"]
@@ -136,12 +137,16 @@ class ExportAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackupAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A written backup; ``heads`` are those of the chains, by learner. A server leaves out more than 8,000 bytes."""
+    """A written backup; ``heads`` are those of the chains, by learner. A server leaves out more than 8,000 bytes.
+
+    ``damage`` names differences that were copied, which `restore` refuses; None: the database is sound.
+    """
 
     file: str
     size_bytes: int
     revision: int
     heads: dict[str, str] = {}
+    damage: str | None = None
 
 
 class ResetAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,10 +199,35 @@ class UndoAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
 
+class MendedChain(msgspec.Struct, frozen=True, kw_only=True):
+    """A learner whose chain had more than the rows, and the last act (``until``) up to which an act holds that.
+
+    ``explained`` is what explained the difference to the bit: the stored rows, or a file that was given again. None =
+    nothing, and a person accepted it.
+    """
+
+    learner: str
+    until: int
+    explained: Literal["rows", "source"] | None
+
+    @property
+    def words(self) -> str:
+        """The sentence about it."""
+        name = f"learner {self.learner}" if self.learner else "the installation"
+        if self.explained is None:
+            return f"The chain of {name} is {unprovable_words(self.until)}, as you accepted."
+        by = "its rows explain" if self.explained == "rows" else "the file explains"
+        return (
+            f"Mended the chain of {name}: up to act {self.until:,} an import counted replaced states of episodes;"
+            f" {by} the difference to the bit."
+        )
+
+
 class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of a restore. ``kept`` is the file with the replaced database; None = there was none.
 
-    ``runs`` are those with rows, and ``compacted`` those of which only sums are left.
+    ``runs`` are those with rows, and ``compacted`` those of which only sums are left. ``mended`` names what was
+    mended in the copy: see `MendedChain`.
     """
 
     file: str
@@ -207,3 +237,4 @@ class RestoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
     runs_lost: int | None
     acts_lost: int | None
     compacted: int = 0
+    mended: tuple[MendedChain, ...] = ()

@@ -116,7 +116,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     ``read_database`` is the standby for pages, None without one; ``read_standing`` its state, None for the reason
     ``read_problem``. ``spool`` counts the runs of agents on this machine that are not recorded yet.
     ``head`` is that of the chain of acts: kept elsewhere, it shows a later change of the past. ``compacted``: the
-    runs whose rows are deleted, None without any; ``runs`` counts them.
+    runs whose rows are deleted, None without any; ``runs`` counts them. ``unprovable``: the last act up to which
+    nothing proves the facts, because a person accepted a difference; None: all are. ``damage``: what the last check
+    or backup on this machine found, None without any.
     """
 
     database: str
@@ -147,6 +149,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     spool: SpoolCounts = SpoolCounts()
     head: str | None = None
     compacted: Compacted | None = None
+    unprovable: int | None = None
+    damage: str | None = None
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

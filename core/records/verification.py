@@ -15,6 +15,15 @@ class Difference(NamedTuple):
     recomputed: str
 
 
+def unprovable_words(until: int) -> str:
+    """Return the words about a learner of which a person accepted a difference that nothing explains.
+
+    >>> unprovable_words(12)
+    'not provable up to act 12'
+    """
+    return f"not provable up to act {until:,}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verification:
     """Comparison of every cache with the fold of its facts, and the first ``differences``.
@@ -22,6 +31,7 @@ class Verification:
     ``servers``: those of a cluster with the tables, empty for one server. ``replayed`` and ``not_replayed`` count the
     stored selections whose draws could and could not be drawn again: with the same NumPy, from the same beliefs.
     ``heads`` are those of the learners' chains, by learner. A requested head that no chain has is a difference.
+    ``unprovable`` holds, by learner, the last act up to which nothing proves the facts.
     """
 
     clean: bool
@@ -32,3 +42,4 @@ class Verification:
     replayed: int = 0
     not_replayed: int = 0
     heads: dict[str, str] = field(default_factory=dict)
+    unprovable: dict[str, int] = field(default_factory=dict)

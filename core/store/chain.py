@@ -104,6 +104,7 @@ _FIRST: Final = {
     "token": ("token_no digest name scopes learners member_no by at_ms expires_ms revoked_ms is_bridge"),
     "webhook": "webhook_no url learner pages secret_from private by at_ms removed_ms",
     "bridge_sender": "channel sender member_no by at_ms",
+    "mended": "link_no revision at_ms explained difference",
     "compaction": "compaction_no revision at_ms until_ms first_ms last_ms n_runs digest sums",
     "compacted": "uid_high uid_low compaction_no trace",
     "compacted_import": "import_no compaction_no n_runs",

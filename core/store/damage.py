@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Column, Float, Integer, LargeBinary, Table, Text
 
-from core.errors import ArmscopeError
+from core.errors import ArmscopeError, StoreDamaged, StoreUnusable
 from core.records.verification import Difference
 from core.store.seen import head_of, lost_acts
 from core.store.tables import metadata
@@ -66,7 +66,9 @@ def guarded(table: str, checked: Iterator[Difference]) -> Iterator[Difference]:
     """Yield a check's differences; an error of the check becomes a difference too, and ends it."""
     try:
         yield from checked
-    except UNREADABLE as problem:
+    except (*UNREADABLE, StoreUnusable) as problem:
+        if isinstance(problem, StoreDamaged):
+            raise
         reason = (
             problem.problem if isinstance(problem, ArmscopeError) else f"{type(problem).__name__}: {problem}"
         )

@@ -163,7 +163,7 @@ REACHED: Final[Mapping[str, Reached]] = {
             *("rollout.uid", "rollout.said", "machine.name", "machine.content"),
             *("learner.chain_key", "learner.chain_sum", "learner.chain_head", "learner.staged_sum"),
             *("learner.chain_held", "learner.chain_at", "link.sum", "link.head"),
-            *("compaction.digest", "compaction.sums"),
+            *("compaction.digest", "compaction.sums", "mended.explained", "mended.difference"),
             "rollout_message.rollout",
             *("scale.uid", "scale.base", "episode.format", "episode.split"),
             *(

@@ -185,6 +185,11 @@ def sum_of_facts(connection: Connection, subject: Subject) -> int:
     return total
 
 
+def beyond_rows(connection: Connection, subject: Subject, stored: bytes | None) -> int:
+    """Return what a stored sum has beyond that of the rows; 0 where they are equal."""
+    return added(unpacked(stored), -sum_of_facts(connection, subject))
+
+
 def tellings_from(connection: Connection, learner_id: int, revision: int) -> list[Row]:
     """Return the sources of runs from a revision on: those that an import has staged."""
     return [
@@ -217,9 +222,8 @@ def unlike_chain(
     if position:
         yield Difference("learner", "chain_at", position, "a chain that is complete: run armscope upgrade")
         return
-    yield from _unlike_links(connection, learner_id, state, next_link_no)
-    subject = Subject(learner_id, learner, state.key or b"", revision)
-    if sum_of_facts(connection, subject) != unpacked(state.sum):
+    yield from unlike_links(connection, learner_id, state, next_link_no)
+    if beyond_rows(connection, Subject(learner_id, learner, state.key or b"", revision), state.sum):
         yield Difference(
             "link",
             "the last",
@@ -228,9 +232,10 @@ def unlike_chain(
         )
 
 
-def _unlike_links(
+def unlike_links(
     connection: Connection, learner_id: int, state: State, next_link_no: int
 ) -> Iterator[Difference]:
+    """Check that each link follows from the earlier ones, and that the learner's row fits the last."""
     before, last = None, None
     if not are_whole(state.held):
         yield Difference("learner", "chain_held", f"{len(state.held or b'')} bytes", "whole links")

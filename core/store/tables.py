@@ -1115,6 +1115,16 @@ compaction = _clustered(
     Column("sums", LargeBinary, nullable=False),  # `core.store.compacted.Sums`
 )
 
+mended = _clustered(
+    "mended",  # differences between the chain and the rows that an act holds; never changed
+    _learner(),
+    _key("link_no"),  # the last link before that act
+    _int("revision"),
+    _int("at_ms"),
+    _text("explained"),  # by what: "rows", "source"; "" = it was accepted without an explanation
+    Column("difference", LargeBinary, nullable=False),  # what the sum had beyond that of the rows
+)
+
 compacted = _clustered(
     "compacted",  # digests of the uids of deleted runs, and of their sources
     _bulk_learner(),

@@ -465,6 +465,11 @@ class Transaction:
         )
         return row is not None
 
+    @property
+    def last_link_no(self) -> int:
+        """Number of the last link before this write; 0 without any."""
+        return self._first_next["link"] - 1
+
     def marks(self, table: str) -> tuple[int, ...]:
         """Return the value for `marking`."""
         return (self.revision,) if marking(table) else ()

@@ -38,7 +38,7 @@ _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
 """Words for acts at the installation, and for acts that only this page lists."""
 ACTIONS: Final = (
     *("reward", "evaluation", "repair", "reset", "setting", "import", "note", "undo", "create", "erase"),
-    *("rubric", "queue", "choice", "aside", "assign", "scale", "credit", "browser", "compact"),
+    *("rubric", "queue", "choice", "aside", "assign", "scale", "credit", "browser", "compact", "mend"),
 )
 """Words for actions at a learner."""
 OF_INSTALLATION: Final = tuple(

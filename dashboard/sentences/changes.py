@@ -74,6 +74,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "browser": ("confirmed", "name of a browser", "names of browsers"),
     "create": ("created", "arm or learner", "arms or learners"),
     "compact": ("made", "compaction", "compactions"),
+    "mend": ("mended", "chain", "chains"),
 }
 
 
@@ -136,6 +137,8 @@ def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0
         case "compact":
             number = _int_of(detail, "runs")
             return f"deleted the rows of {'runs' if number is None else wording.things(number, 'old run')}"
+        case "mend":
+            return Words("mended the chain of acts")
         case "aside":
             return Words("set an item of a queue aside")
         case "assign":

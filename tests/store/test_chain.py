@@ -76,7 +76,16 @@ def execute(context: Context, *statements: str) -> None:
         driver.commit()
 
 
-_LATER = {"repair", "retraction", "browser", "judged_in", "compaction", "compacted", "compacted_import"}
+_LATER = {
+    "repair",
+    "retraction",
+    "browser",
+    "judged_in",
+    "compaction",
+    "compacted",
+    "compacted_import",
+    "mended",
+}
 
 
 def test_the_first_encoding_is_what_it_was() -> None:

@@ -309,6 +309,7 @@ _BACK_TO_0021 = (
     "DROP TABLE retraction",
     "DROP TABLE repair",
     "ALTER TABLE learner DROP COLUMN next_repair_no",
+    "DROP TABLE mended",
     "DROP TABLE compaction",
     "DROP TABLE compacted",
     "DROP TABLE compacted_import",

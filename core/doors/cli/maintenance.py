@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -21,6 +22,7 @@ from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import verb
 from core.records.counts import number_of
+from core.records.verification import unprovable_words
 from core.settings import database_at
 
 if TYPE_CHECKING:
@@ -49,15 +51,29 @@ def verify(
                 f"Everything equals the fold of the facts ({number_of(len(result.learners), 'learner')}{where})."
             )
             say(*(f"Head of {name}: {one}" for name, one in result.heads.items()))
+            say(*_unprovable(result.unprovable))
             return
         say(f"{number_of(result.n_differences, 'difference')}:")
         heads = ("learner", "table", "key", "stored", "recomputed")
         say_table(heads, [[name, *map(str, difference)] for name, difference in result.differences])
+        say(*_unprovable(result.unprovable))
+        if ("link", "the last") in {one[:2] for _, one in result.differences}:
+            say(_MEND)
 
     give = done if result.clean else answer
     give(line, one_verb.plain(context, result), tell)
     if not result.clean:
         raise typer.Exit(1)
+
+
+_MEND: Final = (
+    "Next: armscope upgrade explains such a chain where an import counted replaced states of episodes."
+)
+
+
+def _unprovable(until: Mapping[str, int]) -> list[str]:
+    """Return a sentence about each learner of which a person accepted a difference."""
+    return [f"{name or 'The installation'}: {unprovable_words(number)}." for name, number in until.items()]
 
 
 @command(examples=["doctor", "doctor --json > report.json"])
@@ -102,6 +118,9 @@ def _say_examined(result: Examination) -> None:
                 f"{last.files_unread:,} files not read, calls without an arm: {calls or 'none'}",
             )
         )
+    rows += [("chain", one) for one in _unprovable(result.unprovable)]
+    if result.damage is not None:
+        rows.append(("damage", f"{result.damage}; list it with: armscope verify"))
     if result.problem is not None:
         rows.append(("problem", f"{result.problem['error']} {result.problem['next']}"))
     say_facts(rows)
@@ -116,7 +135,16 @@ def backup(
     with following(line) as bar:
         result: BackupAnswer = verb("backup").call(context, target=file, progress=counted(bar, "pages"))
     text = f"{result.size_bytes:,} bytes written to {result.file}; open it with --database {result.file}."
-    done(line, result, lambda: say(text, *(f"Head of {name}: {head}" for name, head in result.heads.items())))
+    damage = (
+        [] if result.damage is None else [f"The copy has the database's damage: {result.damage}.", _REFUSED]
+    )
+    heads = [f"Head of {name}: {head}" for name, head in result.heads.items()]
+    done(line, result, lambda: say(text, *heads, *damage))
+
+
+_REFUSED: Final = (
+    "A restore of it is refused. Mend the database first: armscope upgrade, then back it up again."
+)
 
 
 @command(examples=["restore /backups/armscope-2026-11-22.db", "restore copy.db --yes --json"])
@@ -146,7 +174,10 @@ def restore(
     done(
         line,
         result,
-        lambda: say(f"{result.database} holds {result.file} again: {_runs(result)}.{backup_note}"),
+        lambda: say(
+            f"{result.database} holds {result.file} again: {_runs(result)}.{backup_note}",
+            *(one.words for one in result.mended),
+        ),
     )
 
 
@@ -210,11 +241,29 @@ def upgrade(
             "--distribute", help="Spread its tables by learner over the workers of a Citus cluster, too."
         ),
     ] = False,
+    explain: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file that was imported: it explains why a chain has more than the rows."),
+    ] = None,
+    accept_unprovable: Annotated[
+        bool,
+        typer.Option(
+            "--accept-unprovable", help="Accept for good a chain whose difference nothing explains."
+        ),
+    ] = False,
 ) -> None:
-    """Bring a database of an older armscope up to date."""
+    """Bring a database of an older armscope up to date, and mend chains that an import broke.
+
+    Exits with 1 where nothing explains the difference between a chain and its rows.
+    """
     from core.flows import maintenance
 
-    result = maintenance.upgrade(global_options(line).settings().database, distribute=distribute)
+    result = maintenance.upgrade(
+        global_options(line).settings().database,
+        distribute=distribute,
+        explain=explain or (),
+        accept_unprovable=accept_unprovable,
+    )
     text = [f"{result.database} has schema {result.after} (it had {result.before or 'none'})."]
     if result.servers:
         moved = number_of(result.tables_distributed, "table") if result.tables_distributed else "nothing"
@@ -226,4 +275,15 @@ def upgrade(
         f"The chain of learner {learner} covers all its facts, transcripts too, as of link {head}."
         for learner, head in result.covered_from.items()
     ]
-    done(line, result, lambda: say(*text))
+    text += [one.words for one in result.mended]
+    text += [_BROKEN.format(f"learner {name}" if name else "the installation") for name in result.broken]
+    (answer if result.broken else done)(line, result, lambda: say(*text))
+    if result.broken:
+        raise typer.Exit(1)
+
+
+_BROKEN: Final = (
+    "The chain of {} has other facts than its rows, and nothing explains the difference. Give the file that was "
+    "imported: armscope upgrade --explain FILE. If no backup is sound, accept it for good: armscope upgrade "
+    "--accept-unprovable."
+)

@@ -14,6 +14,7 @@ from core.doors.verbs import verb
 from core.records.estimate import Estimate
 from core.records.savings_words import VERDICTS, compared, figure, money_rows
 from core.records.status import Baseline, SpoolCounts
+from core.records.verification import unprovable_words
 
 if TYPE_CHECKING:
     from core.flows import queries
@@ -51,6 +52,8 @@ def _say_status(result: queries.Status) -> None:
         ("tokens", f"{result.tokens:,}"),
         ("first and last run", f"{result.first_run or 'unknown'} to {result.last_run or 'unknown'}"),
         *([("compacted", result.compacted.words)] if result.compacted else []),
+        *([("facts", unprovable_words(result.unprovable))] if result.unprovable is not None else []),
+        *([("damage", f"{result.damage}; list it with: armscope verify")] if result.damage else []),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
         *money_rows(result.money),
         ("savings", _saved(baseline)),

@@ -41,6 +41,8 @@ FIRST_BYTES: Final = "armscope-first-bytes"
 """Header with the length of the first of an answer's two parts."""
 HEADS: Final = "armscope-heads"
 """Header of a backup with the heads of all chains: JSON by learner, percent-encoded."""
+DAMAGE: Final = "armscope-damage"
+"""Header of a backup with the damage that was copied, percent-encoded."""
 _MOST_HEADS_BYTES: Final = 8_000
 """Length up to which clients and proxies take a header."""
 _SPOOLED: Final = 1 << 20
@@ -170,6 +172,8 @@ def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     heads = quote(msgspec.json.encode(result.heads))
     if len(heads) <= _MOST_HEADS_BYTES:
         headers[HEADS] = heads
+    if result.damage is not None:
+        headers[DAMAGE] = quote(result.damage)
     return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, b"", [Path(result.file)]))
 
 
@@ -252,6 +256,7 @@ ROWS: Final = (
             headers={
                 "ETag": "Its revision.",
                 HEADS: "The heads of all chains: JSON by learner, percent-encoded.",
+                DAMAGE: "Damage that was copied, percent-encoded; left out where there is none.",
             },
         ),
     ),

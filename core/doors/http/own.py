@@ -10,7 +10,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import IO, Any, Final, Literal, NamedTuple, TypedDict, cast
+from typing import IO, Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast
 
 import msgspec
 import orjson
@@ -45,6 +45,7 @@ from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.reset import Target
 from core.records.run_page import Cursor, SessionCursor
 from core.records.run_query import Dates, RunQuery, SessionQuery, side_words
+from core.upkeep import known_damage
 from core.version import __version__
 
 ROOT: Final = "/api/v1"
@@ -440,10 +441,14 @@ class ServerVersion(TypedDict):
 
 
 class Health(TypedDict):
-    """State of the server; it is an error where the database can't be read."""
+    """State of the server; it is an error where the database can't be read.
+
+    ``damage`` is what the last check or backup on this machine found.
+    """
 
     ok: bool
     version: str
+    damage: NotRequired[str]
 
 
 class Series(TypedDict):
@@ -499,7 +504,8 @@ def _alive(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noq
 def _health(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # noqa: ARG001 - a handler
     """Return whether the database is readable; raise the error that prevents it."""
     with service.store.reading(service.whole(actor).learner):
-        return document_answer(Health(ok=True, version=__version__))
+        health, damage = Health(ok=True, version=__version__), known_damage(service.store.location)
+        return document_answer(health if damage is None else Health(**health, damage=damage))
 
 
 _RECORD: Final = verb("record")

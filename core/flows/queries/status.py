@@ -31,9 +31,11 @@ from core.store import reads
 from core.store.compacted import all_compacted
 from core.store.denials import count_denials
 from core.store.files import files_of, is_open_to_others
+from core.store.mending import unprovable_until
 from core.store.offers import offer_counts
 from core.store.reads.measured import Counted, budgets_used, counted, last_run_no
 from core.store.transaction import Snapshot
+from core.upkeep import known_damage
 
 
 def status(context: Context) -> Status:
@@ -47,7 +49,7 @@ def status(context: Context) -> Status:
             lambda: reads.standing(snapshot),
         )
         saved = savings_in(snapshot, used, len(columns))
-        deleted = all_compacted(snapshot)
+        deleted, until = all_compacted(snapshot), unprovable_until(snapshot)
     standby = context.store.standby
     read_standing = None if standby is None else standby.standing()
     return Status(
@@ -81,6 +83,8 @@ def status(context: Context) -> Status:
         read_problem=None if standby is None or standby.problem is None else standby.problem.problem,
         spool=Spool.of_database(context.store.location, context.learner).counts(),
         compacted=deleted,
+        unprovable=until,
+        damage=known_damage(context.store.location),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from core.errors import StoreDamaged
+from core.errors import StoreDamaged, StoreUnusable
 from core.flows.context import Context
 from core.flows.steps import ProgressCallback, Steps
 from core.permissions import may
@@ -19,13 +19,29 @@ from core.store.check import PASSES, Head, contradictions, differences, installa
 from core.store.damage import damage, guarded, words_of
 from core.store.draws import Draws, unlike_draws
 from core.store.failures import damaged
-from core.upkeep import note_upkeep
+from core.store.mending import unprovable_until
+from core.upkeep import note_damage, note_upkeep
 
 
 def problem_of(verification: Verification, database: Located) -> StoreDamaged:
     """Return the differences as one error."""
+    return damaged(database, differences_in(verification))
+
+
+def differences_in(verification: Verification) -> str:
+    """Return the differences in words; there is at least one."""
     first = words_of(verification.differences[0][1])
-    return damaged(database, f"{verification.n_differences:,} differences, the first: {first}")
+    return f"{verification.n_differences:,} differences, the first: {first}"
+
+
+def damage_in(context: Context) -> str | None:
+    """Verify, and return the damage in words; None where there is none."""
+    try:
+        verification = verify(context, limit=1)
+    except StoreUnusable as problem:
+        note_damage(context.store.location, 1, context.clock())
+        return problem.problem
+    return None if verification.clean else differences_in(verification)
 
 
 def verify(
@@ -63,7 +79,10 @@ def verify(
                 if len(listed) < limit:
                     listed.append((name, Difference(*map(str, difference))))
         servers = reads.servers(snapshot)
-    if not n_differences and may(context.actor, "read", None):
+        until = {one.name: unprovable_until(one) for one in (snapshot.of(INSTALLATION), *learners)}
+    if n_differences and requested is None:
+        note_damage(context.store.location, n_differences, context.clock())
+    elif not n_differences and may(context.actor, "read", None):
         note_upkeep(context.store.location, "verify", context.clock())
     return Verification(
         clean=not n_differences,
@@ -74,4 +93,5 @@ def verify(
         replayed=draws.replayed,
         not_replayed=draws.not_replayed,
         heads={learner.name: learner.head for learner in learners if learner.head is not None},
+        unprovable={name: number for name, number in until.items() if number is not None},
     )

@@ -1,0 +1,302 @@
+"""Mending: a sum of the chain that has more than the rows, explained to the bit, or accepted as unprovable.
+
+Earlier versions counted a source of an episode twice where one act stored it and replaced it. The sum then has the
+digest of the replaced row, too. Nothing else leaves only digests of such rows: a changed fact also takes one away.
+
+Mending writes no link again. An act of its own takes the difference out of the sum, and holds it in a row. The rows
+that may have been replaced follow from the stored states of the episode, or from the file of the import.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import accumulate, combinations
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from core.errors import Conflict, InvalidInput, StoreDamaged, StoreUnusable
+from core.records.episode import Episode
+from core.store.caches import CHUNK
+from core.store.chain import STATE, SUM_BYTES, Row, State, added, columns_of, facts_of, packed, sum_of
+from core.store.damage import UNREADABLE
+from core.store.engine import Connection
+from core.store.episodes import episode_digest, read_episodes, step_digest
+from core.store.links import Subject, beyond_rows, unlike_links
+from core.store.transaction import Facts, Transaction
+
+Explained = Literal["rows", "source", ""]
+"""Explanation of a difference; "" = none, and a person accepted it."""
+_ALL: Final = 1 << 8 * SUM_BYTES
+_SUMS: Final = 1 << 17
+"""Maximum number of sums of one half of the candidates."""
+_IN_THREES: Final = 1_000
+_MOST: Final = 1 << 20
+"""Maximum number of candidates; those of the first episodes are tried."""
+_OTHERS: Final = 2_000
+"""Maximum number of states of a source that are tried under other ids."""
+_WORD: Final = 1 << 64
+_LINE: Final = columns_of("provenance")[-1]
+"""The column of a state that is not in the rows."""
+_SOURCES: Final = (
+    "SELECT p.no, p.import_no, p.revision, p.rank, p.digest, e.uid, e.format, i.summary FROM provenance p"
+    " JOIN episode e ON e.learner_id = p.learner_id AND e.episode_no = p.no"
+    " LEFT JOIN import i ON i.learner_id = p.learner_id AND i.import_no = p.import_no"
+    " WHERE p.learner_id = ?1 AND p.kind = 'episode' AND NOT EXISTS (SELECT 1 FROM provenance s"
+    " WHERE s.learner_id = ?1 AND s.kind = 'episode' AND s.no = p.no AND s.revision < p.revision)"
+)
+"""First sources of episodes: the act that stored them made the episode."""
+
+
+class Replaced(NamedTuple):
+    """A row that was replaced in the act that stored it: the number of steps, and the digest of the state."""
+
+    rank: int
+    digest: int
+
+
+class _Candidates(NamedTuple):
+    """Rows of which one at most was replaced, by their digests in the chain.
+
+    ``expected`` is what a source that has the episode adds: the digest of its first state, or 0; None = it has not.
+    """
+
+    import_no: int
+    sums: tuple[int, ...]
+    expected: int | None
+
+
+class SourceStates:
+    """SourceStates of episodes that a source holds, in the order of an import."""
+
+    def __init__(self, episodes: Iterable[Episode] = ()) -> None:
+        self._heads: list[tuple[Episode, int, int]] = []
+        self._by_uid: dict[str, list[Replaced]] = defaultdict(list)
+        for line in episodes:
+            head, of_steps = replace(line, steps=()), sum(map(step_digest, line.steps))
+            self._by_uid[line.uid].append(_state(head, len(line.steps), of_steps))
+            if len(self._heads) < _OTHERS:
+                self._heads.append((head, len(line.steps), of_steps))
+
+    @property
+    def are_none(self) -> bool:
+        return not self._heads
+
+    def of(self, uid: str, format_name: str, stored: Container[str]) -> list[Replaced]:
+        """Return the states of an episode that the source has.
+
+        A later version may read other ids from a file. So an episode that the source has not may have the states of
+        any other of its format that is not stored.
+        """
+        if uid in self._by_uid:
+            return self._by_uid[uid]
+        return [
+            _state(replace(head, uid=uid), n_steps, of_steps)
+            for head, n_steps, of_steps in self._heads
+            if head.format == format_name and head.uid not in stored
+        ]
+
+    def first(self, uid: str) -> Replaced | None:
+        """Return the state that an import stores first."""
+        return self._by_uid[uid][0] if uid in self._by_uid else None
+
+
+def _state(head: Episode, n_steps: int, of_steps: int) -> Replaced:
+    """Return the state of an episode with these steps: its digest is the sum of that of the head and of the steps."""
+    whole = (episode_digest(head) + of_steps + (_WORD >> 1)) % _WORD
+    return Replaced(n_steps, whole - (_WORD >> 1))
+
+
+def beyond(facts: Facts) -> int:
+    """Return what a learner's sum has beyond that of the rows; 0 where they are equal."""
+    state = _state_of(facts)
+    return beyond_rows(
+        _plain(facts), Subject(facts.learner_id, facts.name, state.key or b"", facts.revision), state.sum
+    )
+
+
+def _plain(facts: Facts) -> Connection:
+    return facts.plain if isinstance(facts, Transaction) else facts.connection
+
+
+def _state_of(facts: Facts) -> State:
+    row = facts.connection.row(
+        f"SELECT {', '.join(STATE)} FROM learner WHERE learner_id = ?", [facts.learner_id]
+    )
+    return State(*(row or [None] * len(STATE)))
+
+
+def explanation(facts: Facts, difference: int, states: SourceStates) -> Explained | None:
+    """Return what explains a difference to the bit; None where nothing does, as after a change of any other fact."""
+    with suppress(StoreUnusable, *UNREADABLE):  # an episode that can't be read explains nothing
+        return _explanation(facts, difference, states)
+    return None
+
+
+def _explanation(facts: Facts, difference: int, states: SourceStates) -> Explained | None:
+    if _adds_up(difference, [one.sums for one in _candidates(facts, SourceStates())]):
+        return "rows"
+    with_source = [] if states.are_none else list(_candidates(facts, states))
+    for groups in (_by_import(with_source), [one.sums for one in with_source]):
+        if _adds_up(difference, groups):
+            return "source"
+    return None
+
+
+def mend(txn: Transaction, difference: int, explained: Explained) -> int:
+    """Take a difference out of the sum, and hold it in a row; return the last link that it goes up to."""
+    state = _state_of(txn)
+    before = txn.last_link_no
+    for unlike in unlike_links(txn.plain, txn.learner_id, state, before + 1):
+        raise StoreDamaged(
+            f"The links of learner {txn.name!r} must follow from each other, got: {unlike.key}, {unlike.stored}.",
+            next_step="Restore a backup: armscope restore FILE.",
+        )
+    if beyond(txn) != difference:
+        raise Conflict(
+            f"The facts of learner {txn.name!r} must stay the same meanwhile, but they changed.",
+            next_step="Run armscope upgrade again.",
+        )
+    txn.add_row(
+        "mended",
+        link_no=before,
+        revision=txn.revision,
+        at_ms=txn.now_ms,
+        explained=explained,
+        difference=packed(difference),
+    )
+    txn.chain.move(-difference)
+    txn.audit("mend", None, {"explained": explained or None, "until": before})
+    return before
+
+
+def unprovable_until(facts: Facts) -> int | None:
+    """Return the last link of a learner up to which nothing proves the facts; None where all are provable."""
+    row = facts.connection.row(
+        "SELECT max(link_no) FROM mended WHERE learner_id = ? AND explained = ''", [facts.learner_id]
+    )
+    return None if row is None or row[0] is None else int(row[0])
+
+
+# Candidates
+
+
+def _candidates(facts: Facts, states: SourceStates) -> Iterator[_Candidates]:
+    """Yield the rows that may have been replaced, episode by episode."""
+    key = _state_of(facts).key or b""
+    rows = [
+        row for row in facts.connection.rows(_SOURCES, [facts.learner_id]) if _may_replace(row[1], row[7])
+    ]
+    left, uids = _MOST, {row[5] for row in rows}
+    for start in range(0, len(rows), CHUNK):
+        for one in _candidates_of(facts, states, key, rows[start : start + CHUNK], uids):
+            left -= len(one.sums)
+            if left < 0:
+                return
+            yield one
+
+
+def _candidates_of(
+    facts: Facts, states: SourceStates, key: bytes, rows: Sequence[Row], uids: Container[str]
+) -> Iterator[_Candidates]:
+    stored = _stored_states(facts, [number for number, *_ in rows])
+    for number, import_no, revision, rank, digest, uid, format_name, _ in rows:
+        of_source = {*states.of(uid, format_name, uids)}
+        first = states.first(uid)
+        known = {*stored[number], *of_source} if import_no else {Replaced(0, 0)}
+        other = sorted(known - ({Replaced(rank, digest)} if import_no else set()))
+
+        def sum_in_chain(one: Replaced, begun: tuple[int, int, int] = (number, import_no, revision)) -> int:
+            row = ("episode", *begun, one.rank, 0, one.digest, None)
+            return sum_of(key, "provenance", facts_of("provenance", [row], facts.name))
+
+        expected = None if first is None else sum_in_chain(first) if first in other else 0
+        if other:
+            yield _Candidates(import_no, tuple(map(sum_in_chain, other)), expected)
+
+
+class _Updates(msgspec.Struct):
+    """Number of episodes that an import replaced, from its summary; None: an older one has no number."""
+
+    episodes_updated: int | None = None
+
+
+def _may_replace(import_no: int, summary: str | None) -> bool:
+    if import_no == 0 or summary is None:
+        return True
+    updates = msgspec.json.decode(summary, type=_Updates).episodes_updated
+    return updates is None or updates > 0
+
+
+def _stored_states(facts: Facts, numbers: Sequence[int]) -> dict[int, set[Replaced]]:
+    """Return the states of episodes that stored ones go on from: with fewer steps, or before they were complete."""
+    states: dict[int, set[Replaced]] = defaultdict(set)
+    for number, episode in zip(sorted(numbers), read_episodes(facts, numbers), strict=True):
+        states[number].update(_earlier(episode))
+    for number, rank, digest, line in facts.connection.rows_in(
+        f"SELECT no, rank, digest, {_LINE} FROM provenance"
+        " WHERE learner_id = ? AND kind = 'episode' AND no IN ({})",
+        [facts.learner_id],
+        numbers,
+    ):
+        states[number].add(Replaced(rank, digest))
+        if line is not None:
+            states[number].update(_earlier(msgspec.json.decode(line, type=Episode)))
+    return states
+
+
+def _earlier(line: Episode) -> Iterator[Replaced]:
+    for parts in {line.parts, ()}:
+        for incomplete, broken in ((False, False), (True, False), (False, True)):
+            try:
+                head = replace(line, steps=(), parts=parts, incomplete=incomplete, broken=broken)
+            except InvalidInput:
+                continue
+            for n_steps, of_steps in enumerate(accumulate(map(step_digest, line.steps), initial=0)):
+                yield _state(head, n_steps, of_steps)
+
+
+# Sums
+
+
+def _by_import(candidates: Sequence[_Candidates]) -> list[tuple[int, ...]]:
+    """Return the expected rows of each import as one candidate, and those of other episodes."""
+    together: dict[int, int] = defaultdict(int)
+    for one in candidates:
+        if one.expected is not None:
+            together[one.import_no] = added(together[one.import_no], one.expected)
+    return [
+        *((whole,) for whole in together.values()),
+        *(one.sums for one in candidates if one.expected is None),
+    ]
+
+
+def _adds_up(difference: int, groups: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether one sum at most of each group, and at least one of all, make up a difference.
+
+    Of few groups all choices are tried. Of many the choices of up to three are.
+    """
+    halves: tuple[set[int], set[int]] = ({0}, {0})
+    for group in sorted(groups, key=len):
+        half = min(halves, key=len)
+        if len(half) * (1 + len(group)) > _SUMS:
+            return _is_of_few(difference, groups)
+        half |= {added(one, other) for one in half for other in group}
+    return any((difference - one) % _ALL in halves[1] for one in halves[0])
+
+
+def _is_of_few(difference: int, groups: Sequence[tuple[int, ...]]) -> bool:
+    by_sum = {one: at for at, group in enumerate(groups) for one in group}
+    if difference in by_sum:
+        return True
+    if any(by_sum.get((difference - one) % _ALL, at) != at for one, at in by_sum.items()):
+        return True
+    few = [*by_sum.items()] if len(by_sum) <= _IN_THREES else []
+    return any(
+        by_sum.get((difference - one - other) % _ALL, at) not in {at, beside}
+        for (one, at), (other, beside) in combinations(few, 2)
+        if at != beside
+    )
