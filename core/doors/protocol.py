@@ -668,9 +668,10 @@ class LearnerProtocol(Protocol):
         session: str | None = None,
         execution: str | None = None,
         episode: str | None = None,
+        act: str | None = None,
         rater: str | None = None,
     ) -> EraseAnswer:
-        """Erase the texts of a run, session, execution or episode, or a person's name, for good.
+        """Erase the texts of a run, session, execution, episode or act, or a person's name, for good.
 
         Numbers stay. No undo and no import brings the texts back. The answer names what it cannot reach, such as
         earlier backups.
@@ -693,6 +694,7 @@ class LearnerProtocol(Protocol):
                 session=session,
                 execution=execution,
                 episode=episode,
+                act=act,
                 rater=rater,
             )
         except NotFound:

@@ -1,4 +1,4 @@
-"""Erasing of texts of a run, session, execution or episode, or of a person's name; every number stays.
+"""Erasing of texts of a run, session, execution, episode or act, or of a person's name; every number stays.
 
 The history records it, and it can't be undone. A stored digest prevents imports from restoring erased texts.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,7 @@ from core.records.answers import Erasable, EraseAnswer
 from core.settings import Located, Server
 from core.spool import Spool, spools
 from core.store.erasing import (
+    erase_act,
     erase_rater,
     erase_words,
     scope_of_episode,
@@ -53,9 +54,12 @@ def erase(
     session: Annotated[str | None, Meta(description="All runs of a session, by its name.")] = None,
     execution: Annotated[str | None, Meta(description="An execution, by uid.")] = None,
     episode: Annotated[str | None, Meta(description="An episode, by uid.")] = None,
+    act: Annotated[
+        str | None, Meta(description="The words of a note, reward or other act, by its id.")
+    ] = None,
     rater: Annotated[str | None, Meta(description="A person's name, which becomes a number.")] = None,
 ) -> EraseAnswer:
-    """Erase the texts of a run, session, execution or episode, or a person's name, for good.
+    """Erase the texts of a run, session, execution, episode or act, or a person's name, for good.
 
     When this returns, no byte of them is left in the database's files.
 
@@ -66,20 +70,22 @@ def erase(
         by uid. Erased are instruction and response, excerpts, texts of steps of the run's episodes, feedback, drafts,
         and the notes and reasons that are about it or name it. Its session's name becomes a number in all runs, and
         so does the task of each erased episode.
+    act
+        The id of a note, reward, reset, repair, evaluation, choice or aside, or of a queue: the words of that act.
     rater
         A person's name, which becomes a number everywhere.
 
     Raises
     ------
     InvalidInput
-        The request names none of the five, or several.
+        The request names none of the six, or several.
     UnknownRun, UnknownExecution, NotFound
         There is none with that name.
     StoreBusy, StoreFull
         The texts are erased, but a long read kept the log from being emptied, or the disk has no room to rewrite
         the file: erase again.
     """
-    of, name = _named(run, session, execution, episode, rater)
+    of, name = _named(run=run, session=session, execution=execution, episode=episode, act=act, rater=rater)
     context.permit("erase")
     spool = Spool.of_database(context.store.location, context.learner)
     n_waiting = spool.erase(run=run, session=session)
@@ -114,29 +120,22 @@ def preview_erase(
     session: str | None = None,
     execution: str | None = None,
     episode: str | None = None,
+    act: str | None = None,
     rater: str | None = None,
 ) -> EraseAnswer:
     """Return what `erase` would remove; nothing is changed."""
-    of, name = _named(run, session, execution, episode, rater)
+    of, name = _named(run=run, session=session, execution=execution, episode=episode, act=act, rater=rater)
     counts = context.rehearse("erase", lambda txn: _erased(txn, of, name))
     return msgspec.structs.replace(_answer(context, of, counts), is_preview=True)
 
 
-def _named(
-    run: str | None, session: str | None, execution: str | None, episode: str | None, rater: str | None
-) -> tuple[Erasable, str]:
-    options: list[tuple[Erasable, str | None]] = [
-        ("run", run),
-        ("session", session),
-        ("execution", execution),
-        ("episode", episode),
-        ("rater", rater),
-    ]
+def _named(**subjects: str | None) -> tuple[Erasable, str]:
+    options: list[tuple[Erasable, str | None]] = [(of, subjects.get(of)) for of in get_args(Erasable)]
     named = [(of, name) for of, name in options if name]
     if len(named) != 1:
         raise InvalidInput(
             f"Exactly one subject must be named to be erased, got {len(named)}.",
-            next_step="Name a run, a session, an execution, an episode or a rater; nothing was erased.",
+            next_step="Name a run, a session, an execution, an episode, an act or a rater; nothing was erased.",
         )
     return named[0]
 
@@ -144,6 +143,9 @@ def _named(
 def _erased(txn: Transaction, of: Erasable, name: str) -> Counter[str]:
     if of == "rater":
         counts = _renamed(txn, name)
+    elif of == "act":
+        counts = erase_act(txn, name)
+        txn.audit("erase", None, {"of": of, "texts": counts.total()})
     else:
         counts = erase_words(txn, _SCOPES[of](txn, name))
         txn.audit("erase", None, {"of": of, "texts": counts.total()})

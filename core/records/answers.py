@@ -68,7 +68,7 @@ class EpisodeMarked(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["incomplete"] = "incomplete"
 
 
-Erasable = Literal["run", "session", "execution", "episode", "rater"]
+Erasable = Literal["run", "session", "execution", "episode", "act", "rater"]
 
 
 class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -196,6 +196,7 @@ _EMPTY: Final[Mapping[str, str | None]] = {
     "evaluation.feedback": None,
     "choice.feedback": None,
     "review_aside.reason": LEFT_OUT,
+    "review_queue.name": LEFT_OUT,
 }
 """Replacement of a text; "" where there is none."""
 _WORDS: Final = [place for place, how in REACHED.items() if how == "words"]
@@ -224,6 +225,7 @@ _ACTS: Final[Mapping[str, str]] = {
     "evaluation": "evaluation",
     "choice": "choice",
     "review_aside": "aside",
+    "review_queue": "queue",
 }
 """Names of acts with texts in replies and in the audit."""
 _TEXTS: Final = TEXTS_OF_DETAILS | {"excerpt", "instruction", "response"}
@@ -235,6 +237,7 @@ _OF_FILES: Final[Mapping[str, object]] = {
     "hint": None,
 }
 """Members of an import's answer that quote its files."""
+_MOST_DIGITS: Final = 19
 _SHORTEST_NAME: Final = 3
 """Shorter names would be found in words that mean something else."""
 Rows = Sequence[tuple[Any, ...]]
@@ -367,6 +370,37 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
     return +counts
 
 
+def erase_act(txn: Transaction, act: str) -> Counter[str]:
+    """Erase the words of an act by its id; return how many, by column. Raises `NotFound` for an act without words."""
+    kind, _, number = act.partition("-")
+    table = next((table for table, name in _ACTS.items() if name == kind), "")
+    place = next((one for one in _NAMED_IN if table and one.startswith(f"{table}.")), "")
+    column = place.partition(".")[2]
+    row = (
+        txn.connection.row(
+            f'SELECT {column} FROM "{table}" WHERE learner_id = ? AND {table}_no = ?',
+            [txn.learner_id, int(number)],
+        )
+        if place and number.isdecimal() and len(number) < _MOST_DIGITS
+        else None
+    )
+    if row is None or row[0] in {None, "", LEFT_OUT}:
+        raise NotFound(
+            f"There is no act {act[:80]!r} with words in learner {txn.name!r}.",
+            next_step="Use the id of a note, reward or other act that armscope changes lists; nothing was erased.",
+        )
+    spoil(txn)
+    concerned = {table: {(int(number),)}}
+    counts: Counter[str] = Counter({place: 1})
+
+    def empty() -> None:
+        _empty(txn, table, concerned[table])
+        counts["audit.detail"] += _unsay(txn, concerned)
+
+    txn.rewrite(empty)
+    return +counts
+
+
 def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
     before = txn.erased
     erased = _remember(txn, _kinds_of(scope, txn.erased))
@@ -438,7 +472,7 @@ def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Eras
 
 
 def _column_of(table: str) -> str:
-    return next(column for column in _WORDS if column.startswith(f"{table}."))
+    return next(column for column in _NAMED_IN if column.startswith(f"{table}."))
 
 
 _ABOUT: Final[Mapping[str, tuple[str | None, tuple[str, ...]]]] = {

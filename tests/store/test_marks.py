@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
+import core
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
-from core.store.tables import metadata
+from core.store.chain import ENCODING, ENCODINGS
+from core.store.tables import NUMBERED, metadata
+from core.store.text_index import NAME
 from tests.flows.world import context_at, run_of
 from tests.store.damaging import (
     Place,
@@ -44,6 +48,16 @@ def test_every_column_has_a_mark() -> None:
     there = {table.name: {column.name for column in table.columns} for table in metadata.sorted_tables}
     marked = {name: {*marks.contradicted.split(), *marks.plain.split()} for name, marks in MARKS.items()}
     assert marked == there, "a new column is contradicted by something else, or a plain fact"
+
+
+def test_each_table_is_covered_or_derived_or_named_on_the_page() -> None:
+    """`Marks` says of each column whether a change of it is found."""
+    page = (Path(core.__file__).parent / "guide/promises.md").read_text(encoding="utf-8")
+    rows = page.split("| why they are left out |")[1].split("\n\n")[0]
+    named = set(re.findall(r"`(\w+)`", rows))
+    identity = {"learner_id", *(f"{name}_no" for name in NUMBERED)}
+    found = {name for name, marks in MARKS.items() if {*marks.contradicted.split()} - identity}
+    assert named == {*metadata.tables, NAME} - {*ENCODINGS[ENCODING]} - found
 
 
 def test_a_change_is_found_or_nothing_contradicts_it(contexts: list[Context]) -> None:

@@ -1,4 +1,4 @@
-"""Erase: the texts of a run, session, execution or episode, or the name of a person, after confirmation."""
+"""Erase: the texts of a run, session, execution, episode or act, or the name of a person, after confirmation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from core.records.answers import EraseAnswer
 
 
-@command(examples=["erase --run request-1", "erase --session s-42 --yes", "erase --rater mara"])
+@command(examples=["erase --run request-1", "erase --session s-42 --yes", "erase --act note-3"])
 def erase(
     line: typer.Context,
     run: Annotated[str | None, typer.Option("--run", metavar="UID", help=words("erase", "run"))] = None,
@@ -30,6 +30,7 @@ def erase(
     episode: Annotated[
         str | None, typer.Option("--episode", metavar="UID", help=words("erase", "episode"))
     ] = None,
+    act: Annotated[str | None, typer.Option("--act", metavar="ID", help=words("erase", "act"))] = None,
     rater: Annotated[
         str | None, typer.Option("--rater", metavar="NAME", help=words("erase", "rater"))
     ] = None,
@@ -37,7 +38,8 @@ def erase(
 ) -> None:
     """Erase texts or a person's name for good. Counts and scores stay, and no import brings the texts back."""
     context = context_of(line)
-    values = {"run": run, "session": session, "execution": execution, "episode": episode, "rater": rater}
+    subjects = {"run": run, "session": session, "execution": execution, "episode": episode}
+    values = {**subjects, "act": act, "rater": rater}
     if not yes:
         _confirm(context, values)
     result: EraseAnswer = verb("erase").call(context, **values)

@@ -671,6 +671,23 @@ _COPY_WRITERS: Final[dict[str, Callable[[Any], str]]] = {
 }
 
 
+_READS_ON: Final = (
+    b"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    b" AND backend_xmin IS NOT NULL AND xact_start < $1 LIMIT 1"
+)
+"""Finds a transaction that began before a time and goes on."""
+_LEFT_STATISTICS: Final = (
+    b"SELECT s.tablename, s.attname, format_type(a.atttypid, a.atttypmod)"
+    b" || CASE WHEN a.attcollation <> 0 THEN ' COLLATE \"C\"' ELSE '' END FROM pg_stats s JOIN pg_class c"
+    b" ON c.relname = s.tablename AND c.relnamespace = current_schema()::regnamespace"
+    b" JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname"
+    b" WHERE s.schemaname = current_schema() AND c.reltuples = 0 AND a.atttypid::regtype::text"
+    b" IN ('text', 'bytea', 'tsvector') AND NOT EXISTS (SELECT 1 FROM information_schema.view_column_usage v"
+    b" WHERE v.table_name = s.tablename AND v.column_name = s.attname)"
+)
+"""Columns of empty tables with statistics of deleted rows: ANALYZE keeps those, a change of type does not."""
+
+
 class Database(port.Database):
     """One database of a PostgreSQL server.
 
@@ -854,11 +871,21 @@ class Database(port.Database):
         """Do nothing: a server is not checked by us."""
 
     def scour(self) -> bool:
-        """Remove erased rows from the server's tables; its write-ahead log and backups are out of reach."""
+        """Rewrite the server's tables, indexes and statistics without erased bytes.
+
+        The server's write-ahead log and backups are out of reach. Returns False if a transaction that began before
+        may still read erased rows.
+        """
         with translated(self.location, "write"), self._lent() as loan:
+            cursor = RawCursor(loan.driver)
+            began = cursor.execute(b"SELECT clock_timestamp()", prepare=False).fetchone()
             for table in (*sorted(metadata.tables), "text_index"):
-                RawCursor(loan.driver).execute(f'VACUUM "{table}"'.encode(), prepare=False)
-        return True
+                cursor.execute(f'VACUUM (FULL, ANALYZE) "{table}"'.encode(), prepare=False)
+            for table, column, kind in cursor.execute(_LEFT_STATISTICS, prepare=False).fetchall():
+                forget = f'ALTER TABLE "{table}" ALTER COLUMN "{column}" TYPE {kind}'
+                cursor.execute(forget.encode(), prepare=False)
+            cursor.execute(b"VACUUM FULL pg_statistic", prepare=False)
+            return cursor.execute(_READS_ON, began, prepare=False).fetchone() is None
 
     def settle(self) -> None:
         """Refresh the statistics of the tables for the query planner."""
