@@ -317,7 +317,7 @@ class _Task(msgspec.Struct):
     prompt: str = ""
 
 
-class _Found(msgspec.Struct):
+class _Definition(msgspec.Struct):
     """Part of a search's result."""
 
     type: str = ""
@@ -337,7 +337,7 @@ _QUEUE: Final = msgspec.json.Decoder(_Queued)
 _RESULTS: Final = msgspec.json.Decoder(_Result)
 _NOTICES: Final = msgspec.json.Decoder(_Notice)
 _TEXT: Final = msgspec.json.Decoder(str)
-_REFERENCES: Final = msgspec.json.Decoder(list[_Found])
+_REFERENCES: Final = msgspec.json.Decoder(list[_Definition])
 _LOADED: Final = msgspec.json.Decoder(_Loaded)
 _LOADS: Final = frozenset(("Skill", "SlashCommand"))
 """Tools that load a skill."""
@@ -529,7 +529,7 @@ class _Session(Session[_Line]):
         blocks = (line.message or _NO_MESSAGE).blocks
         if _FOUND in raw:
             for block in blocks:
-                self._add_found(block)
+                self._add_definitions(block)
         if self.keeps_texts:
             for block in blocks:
                 if block.type == "tool_result":
@@ -556,11 +556,11 @@ class _Session(Session[_Line]):
                 self.by_name.add_load(command)
             self.begin(_identity(line, raw), text, line.timestamp).typed.update(commands)
 
-    def _add_found(self, block: _Block) -> None:
+    def _add_definitions(self, block: _Block) -> None:
         """Add the tools whose definitions a search returned."""
-        for found in decoded(_REFERENCES, block.content) or ():
-            if found.type == "tool_reference" and found.tool_name:
-                self.by_name.add_call(found.tool_name)
+        for part in decoded(_REFERENCES, block.content) or ():
+            if part.type == "tool_reference" and part.tool_name:
+                self.by_name.add_call(part.tool_name)
 
     def _add_queued(self, line: _Line, raw: bytes) -> None:
         """Add a command that waited; a person's prompt is a fact like a line of the user."""

@@ -286,7 +286,7 @@ class _Session(Steps[_Line]):
     n_in_turn: Counter[str] = field(default_factory=Counter)
     early: list[Spent] = field(default_factory=list)
     """What was spent before the first prompt."""
-    found: dict[str, list[str]] = field(default_factory=dict)
+    searched: dict[str, list[str]] = field(default_factory=dict)
     """Tools whose definitions searches of a run returned."""
 
     def add(self, line: _Line, raw: bytes) -> None:  # noqa: ARG002 - the line has all of it
@@ -323,7 +323,7 @@ class _Session(Steps[_Line]):
             for skill in prompt.typed:
                 self.by_name.add_load(skill)
             prompt.offer = self.by_name.begin()
-            for name in (*[call.name for call in prompt.calls], *self.found.get(prompt.identity, ())):
+            for name in (*[call.name for call in prompt.calls], *self.searched.get(prompt.identity, ())):
                 self.by_name.add_call(name)
             for skill in prompt.loaded:
                 self.by_name.add_load(skill)
@@ -434,9 +434,9 @@ class _Session(Steps[_Line]):
         elif one.type.endswith("_output"):
             self.add_output(one.call_id, one.output)
             if one.tools and self.prompts:
-                found = decoded(_FOUND, one.tools) or ()
-                self.found.setdefault(self.prompts[-1].identity, []).extend(
-                    name for tool in found for name in tool.names
+                tools = decoded(_FOUND, one.tools) or ()
+                self.searched.setdefault(self.prompts[-1].identity, []).extend(
+                    name for tool in tools for name in tool.names
                 )
         elif one.type not in _OTHERS and self.unknown.block(one.type):
             self.turn(at).n_foreign += 1

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from core.errors import InvalidInput
-from core.formats.spans import RESULT_KEYS, Span, as_text
+from core.formats.spans import RESULT_KEYS, SKILL_EVENTS, Span, as_text, skill_activated
 from core.formats.split import SLICE_BYTES, Split, slices
 from core.formats.strict import UNDECODABLE, Flaw, check, reason, uncollected
 from core.formats.traced import Step, Tokens, Traced
@@ -43,10 +43,10 @@ _DIGITS: Final = re.compile("-?[0-9]{1,20}")
 _SIZE: Final[Mapping[str, int]] = {"trace_id": 32, "span_id": 16}
 
 _READ: Final = re.compile(
-    r"gen_ai\.|llm\.|ai\.(prompt\.tools|toolCall\.(name|id|args|result)|model\.id|response\.(model|text)|usage\.)|agno|"
+    r"gen_ai\.|llm\.|skill\.|ai\.(prompt\.tools|toolCall\.(name|id|args|result)|model\.id|response\.(model|text)|usage\.)|agno|"
     r"(smolagents\.tools_names|function_tools|builtin_tools|model_request_parameters|tool_arguments|tool_response|"
     r"gcp\.vertex\.agent\.llm_request|(in|out)put\.value|tool\.name|tool_call\.id|openinference\.span\.kind|"
-    r"session\.id|langfuse\.session\.id|langfuse\.observation\.type|traceloop\.(span\.kind|entity\.\w+))$"
+    r"skills_available|invocation_trigger|trigger|session\.id|langfuse\.session\.id|langfuse\.observation\.type|traceloop\.(span\.kind|entity\.\w+))$"
 )
 """Attributes that are read; `core.formats.spans` says what for."""
 _INPUT_KEYS: Final = (
@@ -300,7 +300,10 @@ def _of_protobuf(body: bytes) -> Iterator[TracedSpan | Flaw]:
                         started_ns=span.start_time_unix_nano,
                         ended_ns=span.end_time_unix_nano,
                         failed=span.status.code == _FAILED,
-                        attributes={one.key: _message_value(one.value) for one in span.attributes},
+                        attributes=_with_skills(
+                            _message_values(span.attributes),
+                            (_message_values(event.attributes) for event in span.events),
+                        ),
                     )
     except (DecodeError, IndexError, Flaw):
         raise _no_request("can't be decoded") from None
@@ -354,6 +357,16 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
     raise Flaw("has a number of more than 64 bits")
 
 
+def _with_skills(attributes: dict[str, object], events: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    """Return a span's attributes with the skills that its events activated."""
+    skills = [activated for event in events if (activated := skill_activated(event))]
+    return {**attributes, SKILL_EVENTS: skills} if skills else attributes
+
+
+def _message_values(pairs: Any) -> dict[str, object]:  # noqa: ANN401 - generated classes
+    return {one.key: _message_value(one.value) for one in pairs}
+
+
 def _message_value(value: Any) -> object:  # noqa: ANN401 - a generated class
     kind = value.WhichOneof("value")
     if kind == "array_value":
@@ -401,6 +414,10 @@ class _Status(msgspec.Struct):
     code: int | str = 0
 
 
+class _Event(msgspec.Struct):
+    attributes: list[_Pair] = []
+
+
 class _FlatSpan(msgspec.Struct, rename="camel"):
     trace_id: str = ""
     span_id: str = ""
@@ -409,6 +426,7 @@ class _FlatSpan(msgspec.Struct, rename="camel"):
     start_time_unix_nano: int | str = 0
     end_time_unix_nano: int | str = 0
     attributes: list[_Pair] = []
+    events: list[_Event] = []
     status: _Status = msgspec.field(default_factory=_Status)
 
     @property
@@ -421,7 +439,10 @@ class _FlatSpan(msgspec.Struct, rename="camel"):
             started_ns=_number(self.start_time_unix_nano),
             ended_ns=_number(self.end_time_unix_nano),
             failed=self.status.code in {_FAILED, "STATUS_CODE_ERROR"},
-            attributes={one.key: one.value.plain for one in self.attributes},
+            attributes=_with_skills(
+                {one.key: one.value.plain for one in self.attributes},
+                ({one.key: one.value.plain for one in event.attributes} for event in self.events),
+            ),
         )
 
 

@@ -7,7 +7,7 @@ Values come as they were sent or as text that holds JSON; both are read alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -55,6 +55,12 @@ _ASKING: Final = frozenset(("tool_calls", "tool_call", "tool_use", "function_cal
 _RESULT_TYPES: Final = frozenset(("tool_result", "tool_call_response"))
 RESULT_KEYS: Final = ("gen_ai.tool.call.result", "ai.toolCall.result", "tool_response")
 """Attributes of frameworks for the result of a tool's call."""
+SKILL_EVENTS: Final = "skill.events"
+"""Attribute with the names and triggers of the skills that a span's events activated."""
+_SKILL: Final = "skill.name"
+_SKILL_LISTS: Final = ("skills_available", "skill.available")
+_TRIGGERS: Final = ("invocation_trigger", "skill.invocation_trigger", "skill.trigger", "trigger")
+_BY_PERSON: Final = re.compile(r"user|human|person|slash", re.IGNORECASE)
 _MERGED: Final = "(merged tools)"
 """One framework's name of a span that wraps the results of parallel calls."""
 _PHASE: Final = re.compile(r"\.(success|finish|error|retry)(-\d+)?$")
@@ -177,6 +183,31 @@ def offered(span: Span) -> Iterator[tuple[str, object]]:
     if span.is_reply:
         yield from _held(opened(span.input))
         yield from _as_messages(opened(span.input))
+
+
+def skill_activated(attributes: Mapping[str, object]) -> list[str]:
+    """Return the skill that the attributes of a span or event name, and its trigger; [] without one."""
+    trigger = next((text for key in _TRIGGERS if (text := _text(attributes.get(key)))), "")
+    name = _text(attributes.get(_SKILL))
+    return [name, trigger] if name else []
+
+
+def skills_loaded(span: Span) -> Iterator[tuple[str, bool]]:
+    """Yield each skill that a span or its events load, and whether a person asked for it."""
+    events = span.attributes.get(SKILL_EVENTS)
+    for one in (skill_activated(span.attributes), *(events if isinstance(events, list) else ())):
+        if isinstance(one, list) and len(one) == 2:
+            yield str(one[0]), _BY_PERSON.search(str(one[1])) is not None
+
+
+def skills_listed(span: Span) -> Iterator[str]:
+    """Yield the names of the skills that a span lists as available."""
+    for key in _SKILL_LISTS:
+        listed = opened(span.attributes.get(key))
+        for one in listed if isinstance(listed, list) else ():
+            name = one.get("name") if isinstance(one, dict) else one
+            if isinstance(name, str) and name:
+                yield name
 
 
 def tool_called(span: Span) -> SpanCall | None:

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from core.formats.by_name import ByName
 from core.formats.prompts import summed
 from core.formats.scalars import plain
 from core.formats.spans import (
@@ -36,6 +37,8 @@ from core.formats.spans import (
     offered,
     result_of,
     results_before,
+    skills_listed,
+    skills_loaded,
     texts,
     tool_called,
     user_text,
@@ -43,6 +46,7 @@ from core.formats.spans import (
 from core.formats.strict import Flaw
 from core.formats.sub_agents import parted
 from core.formats.tools import inferred, inventory_of
+from core.records.arm import Arm
 from core.records.bill import Spent, disjoint, heaviest, merged
 from core.records.run import Call, Inventory, Run, Usage, beyond
 from core.records.transcript import Message, Talk
@@ -121,6 +125,15 @@ class _Pairing:
         return f"\0{next(self._numbers)}" if call.id is None else call.id
 
 
+class _Skills(NamedTuple):
+    """Skills of a trace: on offer by name, loaded by the agent, typed by a person, and loads that mean none."""
+
+    named: tuple[Arm, ...]
+    loaded: tuple[str, ...]
+    typed: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traced:
     """A trace: its steps in the order of their starts."""
@@ -162,9 +175,11 @@ class Traced:
         ended_at_ms, is_naive = self._end()
         usage, spent = self.usage(), self.spent()
         model = heaviest(spent) or self.model()
+        skills = self._skills()
+        inventory = self.offered() or supplied or inferred({call.name for call in calls})
         return Run(
             uid=f"{format}/prompt/{identity}",
-            inventory=self.offered() or supplied or inferred({call.name for call in calls}),
+            inventory=replace(inventory, named=skills.named) if skills.named else inventory,
             format=format,
             unit="prompt",
             source=identity,
@@ -178,11 +193,29 @@ class Traced:
             bill=beyond(usage, spent, model),
             duration_ms=self.duration_ms(ended_at_ms),
             calls=tuple(calls),
+            loaded=skills.loaded,
+            typed=skills.typed,
+            loads_known=bool(skills.named or skills.lost),
+            not_offered=skills.lost,
             texts=tuple(text for one in self._replies() for text in texts(one.span)),
             empty=not calls and not self._replies(),
             prompt=self._prompt(),
             reply=next((text for one in reversed(self._replies()) for text in texts(one.span)), None),
             messages=self.messages() if keeps_texts else (),
+        )
+
+    def _skills(self) -> _Skills:
+        """Return the skills on offer and those that were loaded. Without a list, the loaded ones were on offer."""
+        listed, loads = ByName(), [load for one in self.steps for load in skills_loaded(one.span)]
+        names = dict.fromkeys(name for one in self.steps for name in skills_listed(one.span))
+        listed.add_skills([*names] or [name for name, _ in loads], "")
+        known = {name: listed.loaded_key(name) for name, _ in loads}
+        keys = {name: key for name, key in known.items() if key is not None and key in listed.keys}
+        return _Skills(
+            named=tuple(listed.inventory(inferred(()), listed.begin()).named),
+            loaded=tuple(dict.fromkeys(keys[name] for name, typed in loads if name in keys and not typed)),
+            typed=tuple(dict.fromkeys(keys[name] for name, typed in loads if name in keys and typed)),
+            lost=tuple(f"skill {name}" for name in known if name not in keys),
         )
 
     def messages(self) -> tuple[Message, ...]:

@@ -96,6 +96,25 @@ def test_a_reset_an_undo_and_a_redo_move_the_counts_with_the_runs(context: Conte
     assert queries.verify(context).clean
 
 
+def test_sessions_with_a_load_are_counted_and_runs_stay_pulls(context: Context, tmp_path: Path) -> None:
+    typed = "<command-message>pdf</command-message>\n<command-name>/pdf</command-name>"
+    for number, prompts in enumerate([("go", "again"), (typed,), (typed, "go")]):
+        session = Session(id=f"more-{number}")
+        for at, prompt in enumerate(prompts):
+            skills(session.prompt(prompt), "pdf", "mp:pdf")
+            if prompt != typed:
+                session.reply(use("Skill", f"t{at}", skill="pdf"), id=f"m{at}")
+            session.reply(use("Read", f"r{at}"), id=f"n{at}")
+        import_files(context, [put(tmp_path, session.bytes(), f"more-{number}.jsonl")])
+    counted = {one.arm: (one.loaded_sessions, one.typed_sessions) for one in queries.arms(context)}
+    assert (counted.pop(PDF), {*counted.values()}) == ((3, 2), {(0, 0)})
+    use_of = queries.arm_path(context, PDF).use
+    assert use_of is not None
+    assert (use_of.loaded_sessions, use_of.typed_sessions, use_of.by_text) == (3, 2, False)
+    assert use_of.spellings == ("skill:mp:pdf:main",)
+    assert queries.arm_path(context, tool_key("Read")).use is None
+
+
 def test_an_export_gives_the_states_back(context: Context, tmp_path: Path) -> None:
     export_file(context, tmp_path / "ours.jsonl")
     other = context_at(tmp_path / "other.db")

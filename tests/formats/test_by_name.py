@@ -296,7 +296,7 @@ def test_a_tool_that_a_search_returned_is_in_full_from_the_next_run_on(
             "tools": [{"type": "function", "name": name} for name in found],
         }
         asked = {"type": "tool_search_call", "call_id": "c", "arguments": {}}
-        made = [("session_meta", head)]
+        made: list[tuple[str, Json]] = [("session_meta", head)]
         for items in ((asked, search), (asked,)):
             made.append(("event_msg", {"type": "user_message", "message": "go"}))
             made += [("response_item", item) for item in items]

@@ -22,6 +22,7 @@ from core.errors import InvalidInput
 from core.formats.otlp import Encoding, answer_to, problem_of, read_spans, run_of, run_or_reason, unpacked
 from core.formats.spans import attributes_of
 from core.guard import guard
+from core.records.arm import skill_key
 from core.records.run import Run
 
 Json = dict[str, Any]
@@ -80,6 +81,10 @@ def as_protobuf(*spans: Json) -> bytes:
         told.status.code = one["status"].get("code", 0)
         for pair in one["attributes"]:
             told.attributes.append(KeyValue(key=pair["key"], value=_message_value(pair["value"])))
+        for event in one.get("events", ()):
+            added = told.events.add()
+            for pair in event["attributes"]:
+                added.attributes.append(KeyValue(key=pair["key"], value=_message_value(pair["value"])))
     return bytes(made.SerializeToString())
 
 
@@ -325,3 +330,38 @@ def test_real_traces_say_what_was_read_of_them_by_hand(shared_data: Path) -> Non
         if by_hand["offered"] is not None:
             assert {arm.key.split(":")[2] for arm in run.inventory.arms} == set(by_hand["offered"]), name
         assert guard(run, detect(run)).observed != by_hand.get("skipped", False), name
+
+
+_NAMES = ("review", "kit:review", "kit:go", "own:go")
+_LOADED = st.tuples(
+    st.sampled_from([*_NAMES, "go", "else"]), st.sampled_from(["user-slash", "claude-proactive"])
+)
+
+
+@given(st.lists(st.sampled_from(_NAMES), unique=True), st.lists(_LOADED, max_size=4), st.booleans())
+def test_a_skill_of_a_trace_is_used_by_what_its_spans_name_alone(
+    listed: list[str], loads: list[tuple[str, str]], in_events: bool
+) -> None:
+    words = reply(3, 1, gen_ai__output__messages=json.dumps([{"role": "assistant", "content": "review go"}]))
+    head = span(1, skills_available=json.dumps(listed)) if listed else span(1)
+    activated = [{"skill.name": name, "invocation_trigger": trigger} for name, trigger in loads]
+    if in_events:
+        head["events"] = [{"name": "skill_activated", "attributes": _pairs(one)} for one in activated]
+        more = []
+    else:
+        more = [span(9 + at, 1) | {"attributes": _pairs(one)} for at, one in enumerate(activated)]
+    run = read_one(head, words, called(4, 1, "search"), *more)
+    known = listed or list(dict.fromkeys(name for name, _ in loads))
+
+    def meant(name: str) -> str | None:
+        ends = [one for one in known if one.endswith(f":{name}")]
+        return name if name in known else ends[0] if len(ends) == 1 else None
+
+    by = {True: set[str](), False: set[str]()}
+    for name, trigger in loads:
+        if (one := meant(name)) is not None:
+            by[trigger == "user-slash"].add(skill_key(one))
+    assert ({*run.typed}, {*run.loaded}) == (by[True], by[False])
+    assert {arm.key for arm in run.inventory.named} == {skill_key(name) for name in known}
+    assert {*run.not_offered} == {f"skill {name}" for name, _ in loads if meant(name) is None}
+    assert {one.arm for one in detect(run).references} == by[True] | by[False]

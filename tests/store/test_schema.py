@@ -348,6 +348,7 @@ _BACK_TO_0021 = (
     "ALTER TABLE run DROP COLUMN bill_pico",
     "ALTER TABLE run DROP COLUMN bill_marks",
     "DROP TABLE hold",
+    "DROP INDEX ix_evidence_load",
     "DROP TABLE machine",
     "ALTER TABLE learner DROP COLUMN sticky",
     "UPDATE learner SET settings = json_remove(settings, '$.sticky')",
