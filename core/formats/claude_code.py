@@ -55,7 +55,7 @@ NAME: Final = "claude-code"
 _NOT_PROMPTS: Final = ("<local-command", "<bash-", "[Request interrupted")
 _INTERRUPTED: Final = "[Request interrupted"
 _SYNTHETIC: Final = "<synthetic>"
-_FOUND: Final = b'"tool_reference"'
+_REFERENCE: Final = b'"tool_reference"'
 _LISTS: Final = (b'"deferred_tools_delta"', b'"skill_listing"')
 _QUEUED: Final = b'"queued_command"'
 
@@ -527,7 +527,7 @@ class _Session(Session[_Line]):
     def _add_user(self, line: _Line, raw: bytes) -> None:
         self.is_answered = True
         blocks = (line.message or _NO_MESSAGE).blocks
-        if _FOUND in raw:
+        if _REFERENCE in raw:
             for block in blocks:
                 self._add_definitions(block)
         if self.keeps_texts:

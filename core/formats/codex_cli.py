@@ -169,7 +169,7 @@ class _Payload(msgspec.Struct):
         return {one for one in (self.forked_from_id, self.parent_thread_id, _spawner(self.source)) if one}
 
 
-class _FoundTool(msgspec.Struct):
+class _SearchedTool(msgspec.Struct):
     """A tool whose definition a search returned, or the tools of a server."""
 
     name: str
@@ -194,7 +194,7 @@ class _Line(msgspec.Struct):
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
 _PAYLOAD: Final = msgspec.json.Decoder(_Payload)
-_FOUND: Final = msgspec.json.Decoder(list[_FoundTool])
+_SEARCHED: Final = msgspec.json.Decoder(list[_SearchedTool])
 _TOOLS: Final = msgspec.json.Decoder(list[_Tool])
 _CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
 _COUNTS: Final = msgspec.json.Decoder(_Counts)
@@ -434,7 +434,7 @@ class _Session(Steps[_Line]):
         elif one.type.endswith("_output"):
             self.add_output(one.call_id, one.output)
             if one.tools and self.prompts:
-                tools = decoded(_FOUND, one.tools) or ()
+                tools = decoded(_SEARCHED, one.tools) or ()
                 self.searched.setdefault(self.prompts[-1].identity, []).extend(
                     name for tool in tools for name in tool.names
                 )

@@ -101,7 +101,7 @@ def test_sessions_with_a_load_are_counted_and_runs_stay_pulls(context: Context, 
     for number, prompts in enumerate([("go", "again"), (typed,), (typed, "go")]):
         session = Session(id=f"more-{number}")
         for at, prompt in enumerate(prompts):
-            skills(session.prompt(prompt), "pdf", "mp:pdf")
+            skills(session.prompt(f"{prompt} {number}"), "pdf", "mp:pdf")
             if prompt != typed:
                 session.reply(use("Skill", f"t{at}", skill="pdf"), id=f"m{at}")
             session.reply(use("Read", f"r{at}"), id=f"n{at}")

@@ -286,16 +286,16 @@ def test_a_tool_that_a_search_returned_is_in_full_from_the_next_run_on(
     found: list[str], is_codex: bool
 ) -> None:
     if is_codex:
-        head = {
+        head: Json = {
             "id": "s",
             "dynamic_tools": [{"name": name, "deferLoading": True} for name in ("far", "near")],
         }
-        search = {
+        search: Json = {
             "type": "tool_search_output",
             "call_id": "c",
             "tools": [{"type": "function", "name": name} for name in found],
         }
-        asked = {"type": "tool_search_call", "call_id": "c", "arguments": {}}
+        asked: Json = {"type": "tool_search_call", "call_id": "c", "arguments": {}}
         made: list[tuple[str, Json]] = [("session_meta", head)]
         for items in ((asked, search), (asked,)):
             made.append(("event_msg", {"type": "user_message", "message": "go"}))
