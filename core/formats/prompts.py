@@ -131,6 +131,7 @@ def _each(rows: Spent | Iterable[Spent]) -> Iterable[Spent]:
 
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, Any])
+_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def unread(raw: bytes | msgspec.Raw, known: Collection[str]) -> int:
@@ -141,6 +142,11 @@ def unread(raw: bytes | msgspec.Raw, known: Collection[str]) -> int:
     """
     members = decoded(_MEMBERS, raw) or {}
     return sum(_is_amount(value) for name, value in members.items() if name not in known)
+
+
+def unread_of(line: bytes, member: str, known: Collection[str]) -> int:
+    """Return the same of the usage that is a member of a line."""
+    return unread((decoded(_PARTS, line) or {}).get(member, b""), known)
 
 
 def _is_amount(value: object) -> bool:

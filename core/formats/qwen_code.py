@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from core.formats.chat import identity_of
-from core.formats.prompts import Counts
+from core.formats.prompts import Counts, unread_of
 from core.formats.reading import Format, Head
 from core.formats.scalars import digest_of, plain
 from core.formats.sessions import Session, lines_of, read_named
@@ -77,8 +77,8 @@ class _Usage(msgspec.Struct, rename="camel"):
     cached_content_token_count: Tokens | None = None
     total_token_count: Tokens | None = None
 
-    @property
-    def counts(self) -> Counts:
+    def counted(self, line: bytes) -> Counts:
+        """Return the counts, with the number of those that this line has beside them."""
         return Counts(
             self.prompt_token_count,
             self.candidates_token_count,
@@ -86,7 +86,22 @@ class _Usage(msgspec.Struct, rename="camel"):
             self.thoughts_token_count,
             self.tool_use_prompt_token_count,
             self.total_token_count,
+            unread_of(line, "usageMetadata", _KNOWN),
         )
+
+
+_KNOWN: Final = frozenset(
+    (
+        *_Usage.__struct_encode_fields__,
+        *(
+            "promptTokensDetails",
+            "candidatesTokensDetails",
+            "cacheTokensDetails",
+            "toolUsePromptTokensDetails",
+        ),
+    )
+)
+"""Members of a usage that are read, or are part of another one."""
 
 
 class _Line(msgspec.Struct, rename="camel"):
@@ -184,7 +199,7 @@ class _Session(Session[_Line]):
         one.began = one.began or line.timestamp
         usage = line.usage_metadata
         if line.type == "assistant" and usage is not None:
-            spent = partial(usage.counts.billed, line.model, "sub-agent")
+            spent = partial(usage.counted(raw).billed, line.model, "sub-agent")
             written = usage.candidates_token_count or 0
             one.add(_identity(line, raw), Response(spent, written, line.timestamp, open_run))
 
@@ -201,7 +216,7 @@ class _Session(Session[_Line]):
         run.model = line.model or run.model
         self.touch(line.timestamp)
         if line.usage_metadata is not None:
-            self.use(run, _identity(line, raw), line.model, line.usage_metadata.counts)
+            self.use(run, _identity(line, raw), line.model, line.usage_metadata.counted(raw))
         for index, part in enumerate(message.parts):
             if part.function_call is not None:
                 self.add_call(run, part.function_call.name, part.function_call.args, part.function_call.id)

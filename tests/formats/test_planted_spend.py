@@ -297,3 +297,23 @@ def test_an_answer_without_counts_of_its_requests_keeps_its_own(tmp_path: Path, 
     (run,) = runs(read(put(tmp_path, lines(json.loads(json.dumps(made))), "s.jsonl")))
     rows = {(row.model, row.tokens, row.total, row.unread) for row in run.bill}
     assert rows == {("own-1", 30, 0, 0), ("own-2", 2, 7, 1)}
+
+
+@pytest.mark.parametrize("owner", ["agent", "sub-agent"])
+@pytest.mark.parametrize(
+    ("more", "n"), [({}, 0), ({"promptTokensDetails": [{"n": 1}]}, 0), ({"seats": 2}, 1)]
+)
+def test_a_usage_of_qwen_counts_what_it_does_not_understand(
+    tmp_path: Path, owner: str, more: Json, n: int
+) -> None:
+    head = {"sessionId": "s1", "timestamp": time_of(0, 0)}
+    usage = {"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 10}
+    answer = {"type": "assistant", "model": "m", "message": {"role": "model", "parts": [{"text": "x"}]}}
+    made = [
+        {"type": "user", "uuid": "a", "message": {"role": "user", "parts": [{"text": "go"}]}, **head},
+        {**answer, "uuid": "b", "parentUuid": "a", "usageMetadata": usage, **head},
+        {**answer, "uuid": "c", "parentUuid": "b", "usageMetadata": {**usage, **more}, **head}
+        | ({"isSidechain": True} if owner == "sub-agent" else {}),
+    ]
+    (run,) = runs(read(put(tmp_path, lines(made), "s.jsonl")))
+    assert sum(row.unread for row in run.bill if row.owner == owner) == n
