@@ -266,10 +266,13 @@ turns = st.tuples(
 
 @st.composite
 def forests(draw: st.DrawFn) -> list[tuple[tuple[str, tuple[str, ...], int], ...]]:
-    """Draw the turns of sessions: most go on from a part of another one."""
+    """Draw the turns of sessions: each goes on from a part of another one, or begins in another way."""
     made = [draw(st.lists(turns, min_size=1, max_size=3).map(tuple))]
     for _ in range(draw(st.integers(1, 3))):
         of = draw(st.sampled_from(made))
+        if draw(st.booleans()):  # the rest is equal, and its beginning is not
+            made.append((draw(turns), *of[1:]))
+            continue
         more = draw(st.lists(turns, min_size=1, max_size=2).map(tuple))
         made.append((*of[: draw(st.integers(0, len(of)))], *more))
     return made
