@@ -371,7 +371,7 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
 
 
 def erase_act(txn: Transaction, act: str) -> Counter[str]:
-    """Erase the words of an act by its id; return how many, by column. Raises `NotFound` for an act without words."""
+    """Erase the words of an act by its id, and return how many. Raises `NotFound` for an act without words."""
     kind, _, number = act.partition("-")
     table = next((table for table, name in _ACTS.items() if name == kind), "")
     place = next((one for one in _NAMED_IN if table and one.startswith(f"{table}.")), "")
@@ -387,7 +387,7 @@ def erase_act(txn: Transaction, act: str) -> Counter[str]:
     if row is None or row[0] in {None, "", LEFT_OUT}:
         raise NotFound(
             f"There is no act {act[:80]!r} with words in learner {txn.name!r}.",
-            next_step="Use the id of a note, reward or other act that armscope changes lists; nothing was erased.",
+            next_step="Use an id that armscope changes lists; nothing was erased.",
         )
     spoil(txn)
     concerned = {table: {(int(number),)}}
