@@ -265,14 +265,14 @@ def _command_of(entry: Path) -> bytes:
 
 @pytest.fixture(scope="module")
 def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A dashboard on which two operators sign in."""
+    """A dashboard on which two operators and a viewer sign in."""
     folder, port = tmp_path_factory.mktemp("far"), free_port()
     with open_learner(folder / "journey.db") as learner:
         lines = folder / "runs.jsonl"
         lines.write_bytes(run_lines(ARMS, 3))
         learner.import_files(lines)
-    for name in ("ada", "bo"):
-        who = ("--issuer", ISSUER, "--subject", f"u-{name}", "--role", "operator")
+    for name, role in (("ada", "operator"), ("bo", "operator"), ("cy", "viewer")):
+        who = ("--issuer", ISSUER, "--subject", f"u-{name}", "--role", role)
         armscope(folder / "journey.db", "member", "add", name, *who)
     auth = auth_file(folder, redirect_uri=f"http://localhost:{port}/oauth2callback")
     with serving(folder, None, "--port", str(port), auth=auth) as server:
@@ -304,3 +304,10 @@ def test_a_file_is_its_persons_alone(far: Served) -> None:
         assert put(far, other.session, bo) == 204
         own = other.download(next(iter(other.offered)))
         assert ask(far, own, Cookie=bo)[0] == 200, "the same bytes, and now theirs, too"
+
+
+def test_a_viewer_uploads_nothing(far: Served) -> None:
+    cy = cookie_of(far, "cy")
+    with opened(far, cy) as page:
+        assert put(far, page.session, cy) == 403
+        assert put(far, page.session, cy, declared=1 << 28) == 403, "before its bytes have come"
