@@ -81,10 +81,10 @@ def test_the_reason_against_a_bomb_is_its_elements_or_its_depth(tmp_path: Path) 
         line = good.strip()[:-1] + b', "extra": [' + bomb + b"1]}\n"
         entries = read(put(tmp_path, good + line + good), limits=SMALL)
         (why,) = [one.reason for one in rejected(entries)]
-        assert ("nested deeper" if name == "depth" else "holds more than 5,000 elements") in why
+        assert ("nested deeper" if name == "depth" else "5,000 elements") in why
         assert len(runs(entries)) == 2
     tau2 = results(simulation(TALK)).strip()[:-1] + b', "more": [' + BOMBS["lists"] + b"1]}"
-    with pytest.raises(UnreadableSource, match="small enough to be decoded, but this one holds more"):
+    with pytest.raises(UnreadableSource, match="small enough"):
         read(put(tmp_path, tau2), limits=SMALL)
 
 
@@ -159,7 +159,7 @@ def test_many_sessions_without_an_index_and_large_cells_are_read(tmp_path: Path)
         base.commit()
     for content in (long.read_bytes(), gzip.compress(long.read_bytes())):
         entries = read(put(tmp_path, content, "made.db"), limits=Limits(line_bytes=200_000))
-        assert ["no JSON of a size" in one.reason for one in rejected(entries)] == [True]
+        assert ["no JSON" in one.reason for one in rejected(entries)] == [True]
         assert (
             sum(len(names(run)) for run in runs(entries))
             == sum(len(names(run)) for run in runs(read(long)))
@@ -169,13 +169,13 @@ def test_many_sessions_without_an_index_and_large_cells_are_read(tmp_path: Path)
 
 def test_a_database_with_too_many_rows_or_too_large_a_cell_names_that(tmp_path: Path) -> None:
     path = database(tmp_path, MAIN)
-    with pytest.raises(UnreadableSource, match="at most 3 rows"):
+    with pytest.raises(UnreadableSource, match="3 rows"):
         read(path, limits=Limits(rows=3))
     with closing(sqlite3.connect(tmp_path / "q.db")) as base:
         base.execute("CREATE TABLE arm_states (arm_id, alpha, beta, pulls, last_updated)")
         base.execute("INSERT INTO arm_states VALUES (zeroblob(100000), 1, 1, 0, '')")
         base.commit()
-    with pytest.raises(UnreadableSource, match="a cell of more than 65,536 bytes") as refusal:
+    with pytest.raises(UnreadableSource, match="65,536") as refusal:
         read(tmp_path / "q.db")
     assert "without that row" in refusal.value.next_step
 
@@ -198,7 +198,7 @@ def test_empty_spans_are_refused_before_they_are_decoded(encoding: Literal["json
         body = protobuf(b"\x12\x00" * N_SPANS)
     tracemalloc.start()
     try:
-        with pytest.raises(InvalidInput, match="at most 2,000 spans") as refusal:
+        with pytest.raises(InvalidInput, match="2,000") as refusal:
             read_spans(body, encoding, max_spans=2_000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
