@@ -260,6 +260,20 @@ async def test_turns_that_a_client_names_are_runs(tmp_path: Path) -> None:
         assert learner.verify().clean
 
 
+async def test_an_excluded_tool_that_is_called_is_not_offered(tmp_path: Path) -> None:
+    with open_learner(tmp_path / "a.db") as learner:
+        learner.change("excluded_arms", ["tool:a:say"])
+    async with proxied(late(tmp_path / "a.db"), "a", is_named=True) as peer:
+        await peer.begin()
+        assert "say" not in await peer.tools()
+        answer = await peer.call("say", x=1)
+        assert answer["result"]["content"][0]["text"] == 'The tool "say" is not offered.'
+        assert "result" in await peer.call("only_a", x=1)
+    with open_learner(tmp_path / "a.db") as learner:
+        (row,) = learner.runs()
+        assert {one.arm: one.in_prompt for one in learner.why(row.uid).arms}["tool:a:say"] is False
+
+
 async def test_twenty_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
     async with proxied(late(tmp_path / "a.db"), "a") as peer:
         await peer.begin()

@@ -24,6 +24,7 @@ from core.doors.mcp.session import OpenRun, ProxySession
 from core.doors.mcp.upstream import Message, Upstream
 from core.doors.threads import Threads
 from core.errors import ArmscopeError
+from core.guidance import quoted
 from core.records.arm import Arm, check_key
 from core.records.candidate import tool_candidate
 from core.records.run import METADATA_CHARS
@@ -296,12 +297,25 @@ class Proxy:
 
         if method == "tools/call" and "inputResponses" not in params:  # those continue an earlier call
             self._note_call(id_, params)
+        if (run := self._calls.get(id_)) is not None and (refusal := self._refusal(params)) is not None:
+            self._session.ended(self._calls.pop(id_, run), failed=False)
+            await self._lines.write(msgspec.json.encode(refusal | {"id": message["id"]}))
+            return
         if server.has_ended:
             closed = _closed(server, id_)
             await answered(closed, msgspec.json.encode(closed))
             return
         server.pending[id_] = answered
         server.send(line)
+
+    def _refusal(self, params: Message) -> Message | None:
+        """Return the answer to a call of a tool that a person excluded."""
+        item = self._items.get(name := _text(params.get("name")) or "")
+        arm = None if item is None else self._arm(item)
+        if arm is None or not self._session.refuses(arm.key):
+            return None
+        content = [{"type": "text", "text": f"The tool {quoted(name)} is not offered."}]
+        return _EMPTY | {"result": _raw({"content": content, "isError": True})}
 
     def _note_call(self, id_: object, params: Message) -> None:
         arguments = bytes(memoryview(params.get("arguments", b""))[:_MOST_BYTES]).decode(errors="replace")
