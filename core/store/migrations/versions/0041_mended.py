@@ -1,6 +1,6 @@
 """Mended: acts that hold a difference between a chain and its rows.
 
-Revision ID: 0042
+Revision ID: 0041
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0042"
-down_revision = "0041"
+revision = "0041"
+down_revision = "0040"
 branch_labels = None
 depends_on = None
 
