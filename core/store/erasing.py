@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from core.errors import NotFound, UnknownExecution
+from core.errors import NotFound, UnknownAct, UnknownExecution
 from core.records.actor import IN_BROWSER
 from core.records.ledger_lines import LEFT_OUT
 from core.store.caches import CHUNK, mark_runs
@@ -371,7 +371,7 @@ def erase_words(txn: Transaction, scope: Scope) -> Counter[str]:
 
 
 def erase_act(txn: Transaction, act: str) -> Counter[str]:
-    """Erase the words of an act by its id, and return how many. Raises `NotFound` for an act without words."""
+    """Erase the words of an act by its id, and return how many. Raises `UnknownAct` for an act without words."""
     kind, _, number = act.partition("-")
     table = next((table for table, name in _ACTS.items() if name == kind), "")
     place = next((one for one in _NAMED_IN if table and one.startswith(f"{table}.")), "")
@@ -385,7 +385,7 @@ def erase_act(txn: Transaction, act: str) -> Counter[str]:
         else None
     )
     if row is None or row[0] in {None, "", LEFT_OUT}:
-        raise NotFound(
+        raise UnknownAct(
             f"There is no act {act[:80]!r} with words in learner {txn.name!r}.",
             next_step="Use an id that armscope changes lists; nothing was erased.",
         )

@@ -69,7 +69,7 @@ def test_a_reset_tells_both_shapes_and_arms_stay(service: Service) -> None:
         assert ask(service, "/reset", {"learner": "o", "arm_ids": arms}).items() >= none.items()
     unknown = ask(service, "/reset", {"learner": "else"})
     assert unknown.items() >= none.items()
-    assert unknown["warning"] == "There is no learner 'else'; nothing was reset."
+    assert "'else'" in unknown["warning"]
 
 
 @pytest.mark.parametrize(
