@@ -1,7 +1,7 @@
 """Verbs: the operations on a learner, by name, in one table that every door reads.
 
-A row holds the name, the action that the caller needs, the flow and an example. The flow's signature and docstring
-define the parameters and the words of the verb. Operations on the file itself (doctor, restore, upgrade) and
+A row holds the action that the caller needs, the flow and an example. The flow's name, signature and docstring
+define the name, the parameters and the words of the verb. Operations on the file itself (doctor, restore, upgrade) and
 operations that need a dashboard are commands and no verbs.
 
 >>> verb("note").action, verb("note").words
@@ -45,22 +45,24 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The arguments of a verb's flow that a caller elsewhere can pass."""
 
 
-class Verb(msgspec.Struct, frozen=True, kw_only=True):
+class Verb(msgspec.Struct, frozen=True):
     """One row of the table.
 
-    ``flow`` and ``document`` name functions as ``module:function``. They are imported when the verb is called, so
-    that a command line starts fast. ``whole``: the verb concerns the full database and needs no learner. ``example``
-    is a valid request.
+    Its name is that of its flow's function, unless the row has another one. ``flow`` and ``document`` name functions
+    as ``module:function``. They are imported when the verb is called, so that a command line starts fast. ``whole``:
+    the verb concerns the full database and needs no learner. ``example`` is a valid request.
     """
 
-    name: str
     action: Action
     flow: str
+    name: str = ""
     example: Mapping[str, object] = {}
     document: str = "core.doors.documents:plain"
     whole: bool = False
 
     def __post_init__(self) -> None:
+        if not self.name:
+            msgspec.structs.force_setattr(self, "name", self.flow.partition(":")[2])
         if self.action not in ACTIONS:
             raise InvalidInput(
                 f"The action of verb {self.name!r} must be one of {', '.join(ACTIONS)}, got {self.action!r}.",
@@ -225,97 +227,64 @@ def _path(kind: type, value: object) -> object:
 
 
 VERBS: Final = (
+    Verb("read", "core.flows.queries.status:status"),
+    Verb("read", "core.flows.learners:learners", whole=True),
     Verb(
-        name="status",
-        action="read",
-        flow="core.flows.queries.status:status",
-    ),
-    Verb(
-        name="learners",
-        action="read",
-        flow="core.flows.learners:learners",
-        whole=True,
-    ),
-    Verb(
-        name="create_learner",
-        action="settings",
-        flow="core.flows.learners:create_learner",
+        "settings",
+        "core.flows.learners:create_learner",
         example={"name": "support"},
         document="core.doors.documents:one",
         whole=True,
     ),
     Verb(
+        "read",
+        "core.flows.queries.judgement:judged_posteriors",
         name="posteriors",
-        action="read",
-        flow="core.flows.queries.judgement:judged_posteriors",
         example={"view": {"types": ["tool"]}},
     ),
+    Verb("read", "core.flows.queries.judgement:judged_arms", name="arms"),
+    Verb("read", "core.flows.queries.arm:arm_versions", name="versions", example={"arm": "tool:web:search"}),
     Verb(
-        name="arms",
-        action="read",
-        flow="core.flows.queries.judgement:judged_arms",
-    ),
-    Verb(
-        name="versions",
-        action="read",
-        flow="core.flows.queries.arm:arm_versions",
-        example={"arm": "tool:web:search"},
-    ),
-    Verb(
-        name="compare_sides",
-        action="read",
-        flow="core.flows.queries.sides:compare_sides",
+        "read",
+        "core.flows.queries.sides:compare_sides",
         example={"a": {"model": "large"}, "b": {"model": "small"}},
     ),
     Verb(
-        name="runs",
-        action="read",
-        flow="core.flows.queries.runs:runs",
+        "read",
+        "core.flows.queries.runs:runs",
         example={"model": "gpt-4.1", "class": ["baseline", "selected"], "limit": 10},
         document="core.doors.documents:runs",
     ),
     Verb(
-        name="run",
-        action="read",
-        flow="core.flows.queries.run:run",
+        "read",
+        "core.flows.queries.run:run",
         example={"name": "request-1"},
         document="core.doors.story:document",
     ),
     Verb(
-        name="sessions",
-        action="read",
-        flow="core.flows.queries.runs:sessions",
+        "read",
+        "core.flows.queries.runs:sessions",
         example={"model": "gpt-4.1", "limit": 10},
         document="core.doors.documents:sessions",
     ),
     Verb(
-        name="session",
-        action="read",
-        flow="core.flows.queries.runs:session",
+        "read",
+        "core.flows.queries.runs:session",
         example={"name": "chat-3004"},
         document="core.doors.documents:session",
     ),
+    Verb("read", "core.flows.rollouts:rollouts"),
+    Verb("read", "core.flows.traces:traces"),
     Verb(
-        name="rollouts",
-        action="read",
-        flow="core.flows.rollouts:rollouts",
-    ),
-    Verb(
-        name="traces",
-        action="read",
-        flow="core.flows.traces:traces",
-    ),
-    Verb(
+        "ingest",
+        "core.flows.importing.files:import_files",
         name="import",
-        action="ingest",
-        flow="core.flows.importing.files:import_files",
         example={"paths": ["runs.jsonl"]},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="record",
-        action="ingest",
-        flow="core.flows.learn:record",
+        "ingest",
+        "core.flows.learn:record",
         example={
             "run": {
                 "uid": "request-2",
@@ -326,9 +295,8 @@ VERBS: Final = (
         },
     ),
     Verb(
-        name="record_step",
-        action="ingest",
-        flow="core.flows.episode:record_step",
+        "ingest",
+        "core.flows.episode:record_step",
         example={
             "episode": "sums/2",
             "environment": "sums",
@@ -337,116 +305,67 @@ VERBS: Final = (
             "finished": True,
         },
     ),
+    Verb("ingest", "core.flows.episode:mark_incomplete", example={"episode": "sums/1"}),
+    Verb("read", "core.flows.queries.episodes:episodes", example={"environment": "sums"}),
     Verb(
-        name="mark_incomplete",
-        action="ingest",
-        flow="core.flows.episode:mark_incomplete",
-        example={"episode": "sums/1"},
-    ),
-    Verb(
-        name="episodes",
-        action="read",
-        flow="core.flows.queries.episodes:episodes",
-        example={"environment": "sums"},
-    ),
-    Verb(
-        name="episode_list",
-        action="read",
-        flow="core.flows.queries.episodes:episode_list",
+        "read",
+        "core.flows.queries.episodes:episode_list",
         example={"wanted": {"environment": "sums"}, "limit": 20},
     ),
+    Verb("read", "core.flows.queries.environments:lint", example={"environment": "sums"}),
     Verb(
-        name="lint",
-        action="read",
-        flow="core.flows.queries.environments:lint",
-        example={"environment": "sums"},
-    ),
-    Verb(
-        name="compare",
-        action="read",
-        flow="core.flows.queries.environments:compare",
+        "read",
+        "core.flows.queries.environments:compare",
         example={"environment": "sums", "models": ["large", "small"]},
     ),
+    Verb("read", "core.flows.queries.episodes:episode", example={"uid": "sums/1"}),
     Verb(
-        name="episode",
-        action="read",
-        flow="core.flows.queries.episodes:episode",
-        example={"uid": "sums/1"},
-    ),
-    Verb(
-        name="declare",
-        action="settings",
-        flow="core.flows.episode:declare",
+        "settings",
+        "core.flows.episode:declare",
         example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="credit_episode",
-        action="credit",
-        flow="core.flows.credit:credit_episode",
+        "credit",
+        "core.flows.credit:credit_episode",
         example={"uid": "sums/1", "rule": "equal"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="preview_declare",
-        action="read",
-        flow="core.flows.episode:preview_declare",
+        "read",
+        "core.flows.episode:preview_declare",
         example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
     ),
+    Verb("read", "core.flows.export:export_file", name="export", example={"target": "all.jsonl"}),
+    Verb("read", "core.flows.bundle:export_bundle", example={"target": "handover.zip"}),
     Verb(
-        name="export",
-        action="read",
-        flow="core.flows.export:export_file",
-        example={"target": "all.jsonl"},
-    ),
-    Verb(
-        name="export_bundle",
-        action="read",
-        flow="core.flows.bundle:export_bundle",
-        example={"target": "handover.zip"},
-    ),
-    Verb(
-        name="export_training",
-        action="export_training",
-        flow="core.flows.training:export_training",
+        "export_training",
+        "core.flows.training:export_training",
         example={"target": "samples.jsonl", "format": "sft_jsonl"},
     ),
+    Verb("select", "core.flows.select:select", example={"budget_tokens": 8000}),
+    Verb("read", "core.flows.settings:in_force", name="settings"),
     Verb(
-        name="select",
-        action="select",
-        flow="core.flows.select:select",
-        example={"budget_tokens": 8000},
-    ),
-    Verb(
-        name="settings",
-        action="read",
-        flow="core.flows.settings:in_force",
-    ),
-    Verb(
-        name="accept_price",
-        action="settings",
-        flow="core.flows.settings:accept_price",
+        "settings",
+        "core.flows.settings:accept_price",
         example={"model": "large-20260401"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="change",
-        action="settings",
-        flow="core.flows.settings:change",
+        "settings",
+        "core.flows.settings:change",
         example={"name": "baseline_rate", "value": 0.1},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="reward",
-        action="reward",
-        flow="core.flows.reward:reward",
+        "reward",
+        "core.flows.reward:reward",
         example={"arm": "tool:web:search", "outcome": "partial", "reason": "half an answer"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="reward_batch",
-        action="reward",
-        flow="core.flows.batch:reward_batch",
+        "reward",
+        "core.flows.batch:reward_batch",
         example={
             "rewards": [
                 {"arm": "tool:web:search", "value": 0.5, "run": "request-1"},
@@ -456,291 +375,149 @@ VERBS: Final = (
         document="core.doors.documents:act",
     ),
     Verb(
-        name="reward_run",
-        action="reward",
-        flow="core.flows.batch:reward_run",
+        "reward",
+        "core.flows.batch:reward_run",
         example={"run": "request-1", "value": 0.5},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="evaluate",
-        action="evaluate",
-        flow="core.flows.evaluate:evaluate",
+        "evaluate",
+        "core.flows.evaluate:evaluate",
         example={"subject": "request-1", "outcome": "success", "score": 0.9, "rubric": "v2"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="evaluations",
-        action="read",
-        flow="core.flows.queries.evaluations:evaluations",
+        "read",
+        "core.flows.queries.evaluations:evaluations",
         example={"wanted": {"outcome": "success"}, "limit": 10},
         document="core.doors.documents:evaluations",
     ),
     Verb(
-        name="agreement",
-        action="read",
-        flow="core.flows.queries.evaluations:agreement",
+        "read",
+        "core.flows.queries.evaluations:agreement",
         example={"wanted": {"rubric": "v2"}},
         document="core.doors.documents:agreement",
     ),
+    Verb("read", "core.flows.inventory:carried", example={"limit": 1}),
+    Verb("read", "core.flows.queries.search:search", example={"words": "request-1", "limit": 5}),
     Verb(
-        name="carried",
-        action="read",
-        flow="core.flows.inventory:carried",
-        example={"limit": 1},
-    ),
-    Verb(
-        name="search",
-        action="read",
-        flow="core.flows.queries.search:search",
-        example={"words": "request-1", "limit": 5},
-    ),
-    Verb(
-        name="note",
-        action="reward",
-        flow="core.flows.note:note",
+        "reward",
+        "core.flows.note:note",
         example={"arm": "tool:web:search", "text": "slow on Mondays"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="reset",
-        action="reset",
-        flow="core.flows.reset:reset",
+        "reset",
+        "core.flows.reset:reset",
         example={"types": ["tool"], "target": "prior", "reason": "detector repaired"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="repair",
-        action="reset",
-        flow="core.flows.repair:repair",
+        "reset",
+        "core.flows.repair:repair",
         example={"arms": ["tool:web:search"], "since": "2026-01-31T08:00:00Z", "reason": "detector repaired"},
         document="core.doors.documents:act",
     ),
+    Verb("read", "core.flows.queues:queues"),
     Verb(
-        name="queues",
-        action="read",
-        flow="core.flows.queues:queues",
-    ),
-    Verb(
-        name="add_queue",
-        action="queue",
-        flow="core.flows.queues:add_queue",
+        "queue",
+        "core.flows.queues:add_queue",
         example={"name": "Week 13", "asks": {"source": "filter"}},
         document="core.doors.documents:act",
     ),
+    Verb("judge", "core.flows.review:next_item", example={"queue": "queue-1"}),
+    Verb("read", "core.flows.rubrics:rubrics"),
     Verb(
-        name="next_item",
-        action="judge",
-        flow="core.flows.review:next_item",
-        example={"queue": "queue-1"},
-    ),
-    Verb(
-        name="rubrics",
-        action="read",
-        flow="core.flows.rubrics:rubrics",
-    ),
-    Verb(
-        name="add_rubric",
-        action="queue",
-        flow="core.flows.rubrics:add_rubric",
+        "queue",
+        "core.flows.rubrics:add_rubric",
         example={"rubric": {"version": "v2", "title": "Answers"}},
         document="core.doors.documents:act",
     ),
+    Verb("read", "core.flows.browsers:browsers"),
     Verb(
-        name="browsers",
-        action="read",
-        flow="core.flows.browsers:browsers",
-    ),
-    Verb(
-        name="confirm_browser",
-        action="queue",
-        flow="core.flows.browsers:confirm_browser",
+        "queue",
+        "core.flows.browsers:confirm_browser",
         example={"browser": "kim 3f2a91"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="undo",
-        action="undo_own",
-        flow="core.flows.undo:undo",
+        "undo_own",
+        "core.flows.undo:undo",
         example={"act_id": "reward-1"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="redo",
-        action="undo_own",
-        flow="core.flows.undo:redo",
+        "undo_own",
+        "core.flows.undo:redo",
         example={"act_id": "reward-2"},
         document="core.doors.documents:act",
     ),
     Verb(
-        name="erase",
-        action="erase",
-        flow="core.flows.erase:erase",
-        example={"run": "request-1"},
-        document="core.doors.documents:act",
+        "erase", "core.flows.erase:erase", example={"run": "request-1"}, document="core.doors.documents:act"
     ),
     Verb(
-        name="compact",
-        action="erase",
-        flow="core.flows.compact:compact",
-        example={"keep_days": 365},
-        document="core.doors.documents:act",
+        "erase", "core.flows.compact:compact", example={"keep_days": 365}, document="core.doors.documents:act"
     ),
     Verb(
-        name="verify",
-        action="read",
-        flow="core.flows.queries.verify:verify",
-        document="core.doors.documents:verification",
-        whole=True,
+        "read", "core.flows.queries.verify:verify", document="core.doors.documents:verification", whole=True
     ),
+    Verb("settings", "core.flows.maintenance:backup", example={"target": "copy.db"}, whole=True),
+    Verb("members", "core.flows.members:members", whole=True),
     Verb(
-        name="backup",
-        action="settings",
-        flow="core.flows.maintenance:backup",
-        example={"target": "copy.db"},
-        whole=True,
-    ),
-    Verb(
-        name="members",
-        action="members",
-        flow="core.flows.members:members",
-        whole=True,
-    ),
-    Verb(
-        name="add_member",
-        action="members",
-        flow="core.flows.members:add_member",
+        "members",
+        "core.flows.members:add_member",
         example={"issuer": "https://id.example.com", "subject": "u-17", "name": "kim", "role": "operator"},
         whole=True,
     ),
     Verb(
-        name="invite_member",
-        action="members",
-        flow="core.flows.members:invite_member",
+        "members",
+        "core.flows.members:invite_member",
         example={"issuer": "https://id.example.com", "email": "jo@example.com", "role": "reviewer"},
         whole=True,
     ),
+    Verb("members", "core.flows.members:set_role", example={"member": "ann", "role": "reviewer"}, whole=True),
+    Verb("members", "core.flows.members:sign_out_member", example={"member": "ann"}, whole=True),
+    Verb("members", "core.flows.members:senders", whole=True),
     Verb(
-        name="set_role",
-        action="members",
-        flow="core.flows.members:set_role",
-        example={"member": "ann", "role": "reviewer"},
-        whole=True,
-    ),
-    Verb(
-        name="sign_out_member",
-        action="members",
-        flow="core.flows.members:sign_out_member",
-        example={"member": "ann"},
-        whole=True,
-    ),
-    Verb(
-        name="senders",
-        action="members",
-        flow="core.flows.members:senders",
-        whole=True,
-    ),
-    Verb(
-        name="add_sender",
-        action="members",
-        flow="core.flows.members:add_sender",
+        "members",
+        "core.flows.members:add_sender",
         example={"member": "ann", "channel": "slack", "sender": "U018"},
         whole=True,
     ),
     Verb(
-        name="remove_sender",
-        action="members",
-        flow="core.flows.members:remove_sender",
+        "members",
+        "core.flows.members:remove_sender",
         example={"channel": "slack", "sender": "U017"},
         whole=True,
     ),
+    Verb("members", "core.flows.members:remove_member", example={"member": "ann"}, whole=True),
+    Verb("members", "core.flows.tokens:tokens", whole=True),
     Verb(
-        name="remove_member",
-        action="members",
-        flow="core.flows.members:remove_member",
-        example={"member": "ann"},
-        whole=True,
-    ),
-    Verb(
-        name="tokens",
-        action="members",
-        flow="core.flows.tokens:tokens",
-        whole=True,
-    ),
-    Verb(
-        name="create_token",
-        action="members",
-        flow="core.flows.tokens:create_token",
+        "members",
+        "core.flows.tokens:create_token",
         example={"name": "ci-support", "scopes": ["ingest"], "learners": ["default"]},
         whole=True,
     ),
+    Verb("members", "core.flows.tokens:revoke_token", example={"token": "old"}, whole=True),
+    Verb("alerts", "core.flows.alerts:alerts", whole=True),
     Verb(
-        name="revoke_token",
-        action="members",
-        flow="core.flows.tokens:revoke_token",
-        example={"token": "old"},
-        whole=True,
-    ),
-    Verb(
-        name="alerts",
-        action="alerts",
-        flow="core.flows.alerts:alerts",
-        whole=True,
-    ),
-    Verb(
-        name="add_webhook",
-        action="alerts",
-        flow="core.flows.webhooks:add_webhook",
+        "alerts",
+        "core.flows.webhooks:add_webhook",
         example={"url": "https://hooks.example/armscope", "learner": "default"},
         whole=True,
     ),
+    Verb("alerts", "core.flows.webhooks:remove_webhook", example={"webhook": "webhook-1"}, whole=True),
     Verb(
-        name="remove_webhook",
-        action="alerts",
-        flow="core.flows.webhooks:remove_webhook",
-        example={"webhook": "webhook-1"},
-        whole=True,
+        "members", "core.flows.audit:audit", example={"wanted": {"action": "reward"}, "limit": 10}, whole=True
     ),
-    Verb(
-        name="audit",
-        action="members",
-        flow="core.flows.audit:audit",
-        example={"wanted": {"action": "reward"}, "limit": 10},
-        whole=True,
-    ),
-    Verb(
-        name="denials",
-        action="members",
-        flow="core.flows.audit:denials",
-        whole=True,
-    ),
+    Verb("members", "core.flows.audit:denials", whole=True),
 )
 
 REPORTS: Final = (
-    Verb(
-        name="judgements",
-        action="read",
-        flow="core.flows.queries.judgement:judgements",
-        example={"view": {"types": ["tool"]}},
-    ),
-    Verb(
-        name="savings",
-        action="read",
-        flow="core.flows.queries.savings:savings",
-        document="core.doors.story:savings",
-    ),
-    Verb(
-        name="ledger",
-        action="read",
-        flow="core.flows.queries.ledger:rewards",
-        example={"limit": 10},
-    ),
-    Verb(
-        name="acts",
-        action="read",
-        flow="core.flows.queries.ledger:changes",
-        example={"limit": 10},
-    ),
+    Verb("read", "core.flows.queries.judgement:judgements", example={"view": {"types": ["tool"]}}),
+    Verb("read", "core.flows.queries.savings:savings", document="core.doors.story:savings"),
+    Verb("read", "core.flows.queries.ledger:rewards", name="ledger", example={"limit": 10}),
+    Verb("read", "core.flows.queries.ledger:changes", name="acts", example={"limit": 10}),
 )
 """Verbs that only clients have: no command and no document for people is made of them."""
 _BY_NAME: Final = {one.name: one for one in (*VERBS, *REPORTS)}

@@ -42,15 +42,9 @@ def count(
     with context.reading() as snapshot:
         return CountAnswer(type=type, arms=len(arm_columns(snapshot, types=(type,))))
 '''
-_ROW: Final = """    Verb(
-        name="count",
-        action="read",
-        flow="core.flows.count:count",
-        example={"type": "tool"},
-    ),
+_ROW: Final = """    Verb("read", "core.flows.count:count", example={"type": "tool"}),
 """
-_BEFORE_ROW: Final = """        flow="core.flows.queries.judgement:judged_arms",
-    ),
+_BEFORE_ROW: Final = """    Verb("read", "core.flows.queries.judgement:judged_arms", name="arms"),
 """
 _COMMAND: Final = '''"""Counts: how many arms there are of a type."""
 
