@@ -119,7 +119,7 @@ FIELDS: Mapping[str, str] = {
     "arms": "type since",
     "runs": "limit model channel session class status outcome arm part span from to since",
     "run": "name",
-    "import": "paths format unit tools_file phase each_event",
+    "import": "paths format unit tools_file phase each_event replace",
     "record": "run ended_now references",
     "record_step": (
         "episode environment task split variant model format number name reward finished run refused "
@@ -165,7 +165,7 @@ FIELDS: Mapping[str, str] = {
     "confirm_browser": "browser",
     "undo": "act_id",
     "redo": "act_id",
-    "erase": "run session execution episode rater",
+    "erase": "run session execution episode act rater",
     "compact": "keep_days shrink",
     "verify": "head limit",
     "backup": "target",
