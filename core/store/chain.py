@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import groupby
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from secrets import token_bytes
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -277,9 +277,8 @@ def added(one: int, other: int) -> int:
     return (one + other) % _MODULUS
 
 
-def packed(whole: int) -> bytes:
-    """Return a sum as it is stored."""
-    return whole.to_bytes(SUM_BYTES, "little")
+packed: Final[Callable[[int], bytes]] = methodcaller("to_bytes", SUM_BYTES, "little")
+"""Return a sum as it is stored."""
 
 
 def unpacked(stored: bytes | None) -> int:
@@ -348,11 +347,10 @@ _MOST_HELD: Final = 8
 """With this many links in a learner's row, all move to the table. Each act changes the row anyway."""
 
 
-def held_links(stored: bytes | None) -> Iterator[Link]:
-    """Yield the latest links that a learner's row holds, oldest first; what is left of a part of one is no link."""
+def held_links(stored: bytes | None) -> list[Link]:
+    """Return the latest links that a learner's row holds, oldest first; what is left of a part of one is no link."""
     held = stored or b""
-    for at in range(0, len(held) - _LINK.size + 1, _LINK.size):
-        yield Link(*_LINK.unpack_from(held, at))
+    return [Link(*one) for one in _LINK.iter_unpack(held[: len(held) // _LINK.size * _LINK.size])]
 
 
 def are_whole(stored: bytes | None) -> bool:
@@ -474,7 +472,7 @@ class Chain:
         link = link._replace(head=self.head)
         self._held += _LINK.pack(*link)
         if len(self._held) >= _MOST_HELD * _LINK.size:
-            self.due, self._held = [*held_links(self._held)], b""
+            self.due, self._held = held_links(self._held), b""
         return link
 
     @property

@@ -260,7 +260,7 @@ def _links(connection: Connection, learner_id: int, held: bytes | None) -> Itera
 
 def _held(connection: Connection, learner_id: int) -> list[Link]:
     row = connection.row("SELECT chain_held FROM learner WHERE learner_id = ?", [learner_id])
-    return [] if row is None else [*held_links(row[0])]
+    return [] if row is None else held_links(row[0])
 
 
 def last_link(connection: Connection, learner_id: int) -> Link | None:

@@ -124,7 +124,8 @@ class Store:
         memories: dict[str, Memory] = self.database.remembered
 
         def act(connection: Connection) -> tuple[_T, Transaction]:
-            self._look_over(connection, learner, now_ms)
+            if self.database.is_due(now_ms if self._counts_days else None):
+                self._look_over(connection, learner, now_ms)
             schema = connection.row_later(STAMP)
             # Removed, because the transaction changes it: another call must read it again.
             memory = memories.pop(learner, None)
@@ -175,7 +176,8 @@ class Store:
         """
 
         def act(connection: Connection) -> tuple[_T, Stage]:
-            self._look_over(connection, learner, None)
+            if self.database.is_due(None):
+                self._look_over(connection, learner, None)
             schema = connection.row_later(STAMP)
             part = Part(connection, learner, stage, actor=actor)
             if (other := schema()) not in _OURS:
@@ -311,8 +313,6 @@ class Store:
 
     def _look_over(self, connection: Connection, learner: str, now_ms: int | None) -> None:
         """Before the first write after the file was left otherwise than armscope leaves it, and once a day."""
-        if not self.database.is_due(now_ms if self._counts_days else None):
-            return
         if (other := connection.row(STAMP)) not in _OURS:
             raise mismatch(self.location, other)
         difference = look_over(Snapshot(connection, learner))
