@@ -120,6 +120,21 @@ def _part() -> Column[int]:
     return _int("part_micro", default=0)
 
 
+def _source() -> tuple[Column[int], ...]:
+    """Return the columns of the import of a fact (0: none), its revision, and whether it is active."""
+    return _int("import_no"), _int("revision"), _int("standing")
+
+
+def _byline() -> tuple[Column[Any], ...]:
+    """Return the columns of who recorded a fact, when, and from where."""
+    return _text("actor"), _int("at_ms"), *_source()
+
+
+def _sums() -> tuple[Column[int], ...]:
+    """Return the columns of sums over observations of an arm."""
+    return _int("inclusions"), _int("pulls"), _int("success_micro"), _int("failure_micro"), _part()
+
+
 def _by_name() -> tuple[Column[int], ...]:
     """Return the columns of runs that had an arm by name, and of those of them that found it."""
     return _int("n_named", default=0), _int("n_loaded", default=0)
@@ -182,6 +197,15 @@ def _clustered(name: str, *parts: SchemaItem, **says: object) -> Table:
     return Table(name, metadata, *parts, sqlite_with_rowid=False, info=says)
 
 
+def _small(name: str, *parts: SchemaItem) -> Table:
+    return _clustered(name, _learner(), *parts)
+
+
+def _bulk(name: str, *parts: SchemaItem) -> Table:
+    """Return a table of which a learner may have millions of rows."""
+    return _clustered(name, _bulk_learner(), *parts)
+
+
 def _acts(name: str, *parts: SchemaItem, act: str, keyed: bool = False, bulk: bool = False) -> Table:
     """Return a table of acts of one kind: numbered, each with a revision, and marked if undone. ``bulk``: thousands
     at once.
@@ -221,9 +245,8 @@ learner = Table(
     *(_int(f"next_{name}_no", default=1) for name in NUMBERED),
 )
 
-arm = _clustered(
+arm = _small(
     "arm",
-    _learner(),
     _key("arm_no"),
     _text("key"),
     _text("type"),
@@ -236,9 +259,8 @@ arm = _clustered(
     CheckConstraint("(prior_alpha_micro IS NULL) = (prior_beta_micro IS NULL)", name="prior_pair"),
 )
 
-run = _clustered(
+run = _bulk(
     "run",
-    _bulk_learner(),
     _key("run_no"),
     _text("uid"),
     _text("format"),
@@ -283,18 +305,16 @@ run = _clustered(
     Index("ix_run_changed", "learner_id", "changed", "run_no"),
 )
 
-outcome = _clustered(
+outcome = _bulk(
     "outcome",
-    _bulk_learner(),
     _key("run_no"),
     _key("arm_no"),
     _int("flags"),
     _int("token_cost"),  # -1: unknown
 )
 
-decision = _clustered(
+decision = _bulk(
     "decision",
-    _bulk_learner(),
     _key("run_no"),
     _key("arm_no"),
     _text("reason"),
@@ -304,9 +324,8 @@ decision = _clustered(
     _maybe_int("budget_left"),
 )
 
-evidence = _clustered(
+evidence = _bulk(
     "evidence",
-    _bulk_learner(),
     _key("run_no"),
     _key("arm_no"),
     _text("place"),
@@ -314,9 +333,8 @@ evidence = _clustered(
     _partial("ix_evidence_load", "arm_no", "run_no", "place", where="place IN ('call', 'typed')"),
 )
 
-spent = _clustered(
+spent = _bulk(
     "spent",  # tokens of a run by model and owner; a run without a row has one: its usage
-    _bulk_learner(),
     _key("run_no"),
     _key("by_sub_agent"),  # 0: the agent, 1: its sub-agents
     Column("model", Text, primary_key=True, nullable=False),  # '': the run's own
@@ -329,9 +347,8 @@ spent = _clustered(
     _int("assumed"),  # 1: the lifetime of cache writes is assumed
 )
 
-spent_apart = _clustered(
+spent_apart = _bulk(
     "spent_apart",  # tokens and searches that providers bill apart, by tier, region and size of the request
-    _bulk_learner(),
     _key("run_no"),
     _key("by_sub_agent"),
     *(Column(name, Text, primary_key=True, nullable=False) for name in ("model", "tier", "region")),
@@ -346,35 +363,31 @@ spent_apart = _clustered(
     _int("unread"),  # spends of a kind that is not understood
 )
 
-defined = _clustered(
+defined = _bulk(
     "defined",  # the set of definitions in a run's prompt; a run without a row has none on record
-    _bulk_learner(),
     _key("run_no"),
     _int("set_key"),
     Index("ix_defined_set", "learner_id", "set_key"),
 )
 
-history = _clustered(
+history = _bulk(
     "history",  # digests of a run's messages: a run without a row has none on record
-    _bulk_learner(),
     _key("run_no"),
     _int("history_key"),  # of all of its session up to its prompt; 0: without times
     Column("marks", LargeBinary, nullable=False),  # of each message from its prompt on
     _partial("ix_history_key", "history_key", where="history_key <> 0"),
 )
 
-definition = _clustered(
+definition = _small(
     "definition",  # versions of arms by set, which many runs share; the key is a digest of the rows
-    _learner(),
     _key("set_key"),
     _key("arm_no"),
     _text("version"),
     Index("ix_definition_arm", "learner_id", "arm_no"),
 )
 
-provenance = _clustered(
+provenance = _small(
     "provenance",  # further sources of a fact, beside its own row; see `core.store.provenance`
-    _learner(),
     Column("kind", Text, primary_key=True, nullable=False),
     _key("no"),
     _key("import_no"),  # 0: recorded directly
@@ -385,9 +398,8 @@ provenance = _clustered(
     _maybe_text("said"),  # of an arm: its prior, cost or label
 )
 
-version = _clustered(
+version = _small(
     "version",  # inactive versions of a run
-    _learner(),
     _key("run_no"),
     _key("digest"),
     Column("payload", LargeBinary, nullable=False),
@@ -405,9 +417,7 @@ observation = _acts(
     _text("actor"),
     _text("reason"),
     _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_source(),
     _int("evaluation_no", default=0),  # 0: a fact itself; else it follows from that evaluation
     _int("episode_credit_no", default=0),  # the same of an episode's credit
     _changed(),
@@ -422,9 +432,8 @@ observation = _acts(
     bulk=True,
 )
 
-adapter = _clustered(
+adapter = _small(
     "adapter",  # what layers belong to: one agent's work, step by step
-    _learner(),
     _key("adapter_no"),
     _text("uri"),
     _maybe_text("name"),
@@ -432,9 +441,8 @@ adapter = _clustered(
     UniqueConstraint("learner_id", "uri"),
 )
 
-layer = _clustered(
+layer = _small(
     "layer",  # one step of an adapter; as `provenance` says
-    _learner(),
     _key("layer_no"),
     _text("uid"),
     _int("adapter_no"),  # 0: none is known
@@ -450,9 +458,8 @@ layer = _clustered(
     Index("ix_layer_adapter", "learner_id", "adapter_no", "layer_index"),
 )
 
-execution = _clustered(
+execution = _small(
     "execution",  # one time that an adapter was followed; as `provenance` says
-    _learner(),
     _key("execution_no"),
     _text("uid"),
     _int("adapter_no"),
@@ -465,9 +472,8 @@ execution = _clustered(
     _partial("ix_execution_run", "run_no", where="run_no <> 0"),
 )
 
-training_pair = _clustered(
+training_pair = _bulk(
     "training_pair",  # what was asked of a layer in an execution, and what came of it
-    _bulk_learner(),
     _key("execution_no"),
     _key("layer_no"),
     _int("layer_index"),
@@ -478,9 +484,8 @@ training_pair = _clustered(
     _partial("ix_training_pair_digest", "digest", where="digest <> ''"),
 )
 
-run_text = _clustered(
+run_text = _bulk(
     "run_text",  # the transcript of a run's version, with marks in the place of secrets
-    _bulk_learner(),
     _key("run_no"),
     _key("trace"),  # of what the version's source says
     _text("messages"),  # JSON
@@ -492,11 +497,7 @@ rubric = _acts(
     _text("uid"),
     _text("version"),
     _text("content"),  # JSON: title, criteria, levels
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     Index("ix_rubric_version", "learner_id", "version"),
     act="rubric",
 )
@@ -519,11 +520,7 @@ evaluation = _acts(
     _text("mover"),  # which graders moved the arm when it came: model, human or all
     _int("supersedes"),  # 0: the first of its key
     _int("counts"),  # 1: it is active and not superseded
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     _changed(),
     CheckConstraint("outcome IN ('success', 'failure')", name="outcome"),
     _partial(
@@ -547,17 +544,15 @@ evaluation = _acts(
     keyed=True,
 )
 
-credit = _clustered(
+credit = _bulk(
     "credit",  # what of an evaluation each arm was to get when it came, before raters share it
-    _bulk_learner(),
     _key("evaluation_no"),
     _key("arm_no"),
     _int("weight_micro"),
 )
 
-judged_in = _clustered(
+judged_in = _bulk(
     "judged_in",  # the named browser of a judgement without sign-in
-    _bulk_learner(),
     _key("evaluation_no"),
     _text("browser"),
     _text("named"),  # the name that it gave itself
@@ -569,11 +564,7 @@ browser = _acts(
     _text("uid"),
     _text("browser"),
     _text("named"),
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     Index("ix_browser_browser", "learner_id", "browser"),
     act="browser",
 )
@@ -588,17 +579,12 @@ choice = _acts(
     _text("rater"),
     _text("rubric"),
     _maybe_text("feedback"),
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     act="choice",
 )
 
-layer_quality = _clustered(
+layer_quality = _small(
     "layer_quality",  # what the evaluations that count make of a layer
-    _learner(),
     _key("layer_no"),
     _int("retrievals"),
     _int("successes"),
@@ -607,9 +593,8 @@ layer_quality = _clustered(
     _int("last_no"),  # the evaluation that says when, by whom and of what it was judged last
 )
 
-model_history = _clustered(
+model_history = _small(
     "model_history",  # how each model has done at a layer
-    _learner(),
     _key("layer_no"),
     Column("model", Text, primary_key=True, nullable=False),
     _int("rank"),  # among those that rated the layer, by who came first
@@ -627,17 +612,12 @@ review_queue = _acts(
     _text("rubric"),
     _int("control_micro"),  # how often a control item is given instead, in millionths
     _maybe_int("due_ms"),
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     act="queue",
 )
 
-review_item = _clustered(
+review_item = _bulk(
     "review_item",  # numbered in the order they are given out; what state they are in, evaluations say
-    _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
     _int("layer_no"),
@@ -657,20 +637,15 @@ review_aside = _acts(
     _int("item_no"),
     _text("reason"),
     _int("final"),  # 1: by an operator
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     Index("ix_review_aside_queue", "learner_id", "queue", "item_no"),
     act="aside",
 )
 
 # What people do on the way to a judgement. It is no fact: no export has it, and verify asks nothing of it.
 
-review_hold = _clustered(
+review_hold = _bulk(
     "review_hold",  # an item that a reviewer holds
-    _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
     Column("actor", Text, primary_key=True, nullable=False),
@@ -678,9 +653,8 @@ review_hold = _clustered(
     _int("repeats"),  # 0; else the evaluation of theirs that they are to repeat, unseen
 )
 
-review_skip = _clustered(
+review_skip = _bulk(
     "review_skip",  # an item that a reviewer passed over
-    _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
     Column("actor", Text, primary_key=True, nullable=False),
@@ -688,9 +662,8 @@ review_skip = _clustered(
     _int("at_ms"),
 )
 
-review_draft = _clustered(
+review_draft = _bulk(
     "review_draft",  # input that was not submitted
-    _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
     Column("actor", Text, primary_key=True, nullable=False),
@@ -698,9 +671,8 @@ review_draft = _clustered(
     _int("until_ms"),
 )
 
-review_repeat = _clustered(
+review_repeat = _bulk(
     "review_repeat",  # two judgements of one item by one person, the second without knowing it
-    _bulk_learner(),
     _key("review_queue_no"),
     _key("item_no"),
     Column("actor", Text, primary_key=True, nullable=False),
@@ -711,9 +683,8 @@ review_repeat = _clustered(
 # Offers to an agent's client that wait for its reports. A report makes a run of one: no export has the
 # offer itself, and verify asks nothing of it.
 
-offer = _clustered(
+offer = _small(
     "offer",  # a selection that a door gave away
-    _learner(),
     _key("offer_no"),
     _text("session"),  # '': none was named
     _int("at_ms"),
@@ -723,9 +694,8 @@ offer = _clustered(
     _partial("ix_offer_open", "at_ms", where="choice <> ''"),
 )
 
-offer_arm = _clustered(
+offer_arm = _bulk(
     "offer_arm",  # arms of its prompt that nothing was observed of, as long as that may come
-    _bulk_learner(),
     _key("arm_no"),
     _key("offer_no"),
     Index("ix_offer_arm_offer", "learner_id", "offer_no"),
@@ -733,9 +703,8 @@ offer_arm = _clustered(
 
 # Selections that hold within a session. The runs have what was chosen: no export has the hold itself.
 
-hold = _clustered(
+hold = _small(
     "hold",  # a coin and a draw that all requests of a session share until it was idle
-    _learner(),
     Column("session", Text, primary_key=True, nullable=False),
     _key("began_ms"),
     _int("used_ms"),  # last selection, or end of a run that it was for
@@ -748,9 +717,8 @@ hold = _clustered(
     _partial("ix_hold_used", "used_ms", where="choice <> ''"),
 )
 
-agent_session = _clustered(
+agent_session = _small(
     "agent_session",  # sessions as clients begin and end them
-    _learner(),
     _key("agent_session_no"),
     _text("uid"),
     _text("name"),
@@ -762,9 +730,8 @@ agent_session = _clustered(
 # Traces that OpenTelemetry's exporters send, span by span, until they are runs that no longer grow. No
 # export has them, and verify asks nothing of them.
 
-trace = _clustered(
+trace = _small(
     "trace",
-    _learner(),
     Column("uid", Text, primary_key=True, nullable=False),
     _text("session"),  # '': none known
     _text("said"),  # why it can't become a run
@@ -776,9 +743,8 @@ trace = _clustered(
     _partial("ix_trace_due", "last_ms", where="n_told < n_spans"),
 )
 
-span = _clustered(
+span = _bulk(
     "span",
-    _bulk_learner(),
     Column("trace", Text, primary_key=True, nullable=False),
     Column("uid", Text, primary_key=True, nullable=False),
     Column("content", LargeBinary, nullable=False),  # what of it is read, packed
@@ -787,9 +753,8 @@ span = _clustered(
 # Rollouts whose events are sent, until they no longer grow. No export has them, and verify asks nothing of
 # them.
 
-rollout = _clustered(
+rollout = _small(
     "rollout",
-    _learner(),
     Column("uid", Text, primary_key=True, nullable=False),
     _text("started"),  # its start, as JSON; '': it waits for that
     _text("updated"),  # its latest update
@@ -799,9 +764,8 @@ rollout = _clustered(
     _int("last_ms"),  # when the last of them came
 )
 
-rollout_message = _clustered(
+rollout_message = _bulk(
     "rollout_message",
-    _bulk_learner(),
     Column("rollout", Text, primary_key=True, nullable=False),
     _key("place"),
     _text(
@@ -809,9 +773,8 @@ rollout_message = _clustered(
     ),  # what of it is read, as JSON: digests under the learner's key, its text where texts are kept
 )
 
-machine = _clustered(
+machine = _small(
     "machine",  # what a person's agents carry there, as their latest import of own sessions read it; no fact
-    _learner(),
     Column("actor", Text, primary_key=True, nullable=False),
     Column(
         "name", Text, primary_key=True, nullable=False
@@ -821,9 +784,8 @@ machine = _clustered(
     _text("content"),  # JSON
 )
 
-environment = _clustered(
+environment = _small(
     "environment",  # what pays rewards, by name
-    _learner(),
     _key("environment_no"),
     _text("name"),
     UniqueConstraint("learner_id", "name"),
@@ -840,18 +802,13 @@ scale = _acts(
     _float("threshold"),
     _text("base"),
     _float("gamma"),
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     Index("ix_scale_environment", "learner_id", "environment_no"),
     act="scale",
 )
 
-episode = _clustered(
+episode = _small(
     "episode",  # with sources in `provenance` from the first on; its sums are its steps'
-    _learner(),
     _key("episode_no"),
     _text("uid"),
     _text("format"),
@@ -878,9 +835,8 @@ episode = _clustered(
     Index("ix_episode_changed", "learner_id", "changed", "episode_no"),
 )
 
-step = _clustered(
+step = _bulk(
     "step",  # what an environment answered
-    _bulk_learner(),
     _key("episode_no"),
     _key("step_no"),
     _text("kind"),
@@ -897,9 +853,8 @@ step = _clustered(
     _maybe_text("extra"),  # JSON
 )
 
-step_text = _clustered(
+step_text = _bulk(
     "step_text",  # what a step was asked and answered, of the step of its number that says exactly so
-    _bulk_learner(),
     _key("episode_no"),
     _key("step_no"),
     _key("digest"),  # of what the step says
@@ -907,18 +862,16 @@ step_text = _clustered(
     _maybe_text("answered"),
 )
 
-episode_part = _clustered(
+episode_part = _bulk(
     "episode_part",  # what an environment names beside the whole reward
-    _bulk_learner(),
     _key("episode_no"),
     Column("name", Text, primary_key=True, nullable=False),
     _float("value"),
     _text("kind"),
 )
 
-episode_run = _clustered(
+episode_run = _bulk(
     "episode_run",  # the runs that were made in it
-    _bulk_learner(),
     _key("episode_no"),
     _key("run_no"),
     Index("ix_episode_run", "learner_id", "run_no"),
@@ -930,18 +883,13 @@ episode_credit = _acts(
     _text("episode"),  # its uid: a file may have the credit before it
     _text("rule"),
     _maybe_float("reward"),  # on the scale of that time, 0 to 1; NULL: credited to no arm
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     Index("ix_episode_credit_episode", "learner_id", "episode"),
     act="credit",
 )
 
-environment_day = _clustered(
+environment_day = _bulk(
     "environment_day",  # sums of active episodes, by the basis of success
-    _bulk_learner(),
     _key("environment_no"),
     _key("day"),  # since 1970 UTC; -1: unknown
     Column("split", Text, primary_key=True, nullable=False),  # '': unknown
@@ -955,9 +903,8 @@ environment_day = _clustered(
     _text("reward_squares"),
 )
 
-environment_task = _clustered(
+environment_task = _bulk(
     "environment_task",  # numbers of active episodes with equal values for averages and rates
-    _bulk_learner(),
     _key("environment_no"),
     Column(
         "digest", Text, primary_key=True, nullable=False
@@ -968,9 +915,8 @@ environment_task = _clustered(
     _int("n"),
 )
 
-erased = _clustered(
+erased = _small(
     "erased",  # erased content that no import may restore, as a keyed digest
-    _learner(),
     Column("digest", Text, primary_key=True, nullable=False),
     _int("at_ms"),
 )
@@ -980,19 +926,14 @@ note = _acts(
     _text("uid"),  # '' = ours; else where an import had it from
     _int("arm_no"),
     _text("text"),
-    _text("actor"),
-    _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_byline(),
     Index("ix_note_arm", "learner_id", "arm_no"),
     act="note",
     keyed=True,
 )
 
-reply = _clustered(
+reply = _small(
     "reply",  # what the request that made a reward or note was answered with, and the key it came under
-    _learner(),
     Column("kind", Text, primary_key=True, nullable=False),
     _key("no"),
     _text("key"),
@@ -1010,14 +951,12 @@ reset = _acts(
     _text("reason"),
     _int("n_arms"),
     _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_source(),
     act="reset",
     keyed=True,
 )
 
-reset_arm = _clustered("reset_arm", _learner(), _key("reset_no"), _key("arm_no"))
+reset_arm = _small("reset_arm", _key("reset_no"), _key("arm_no"))
 
 repair = _acts(
     "repair",
@@ -1029,16 +968,13 @@ repair = _acts(
     _int("n_arms"),
     _int("n_observations"),  # that counted when it was made
     _int("at_ms"),
-    _int("import_no"),
-    _int("revision"),
-    _int("standing"),
+    *_source(),
     act="repair",
     keyed=True,
 )
 
-retraction = _clustered(
+retraction = _bulk(
     "retraction",  # automatic observations that repairs take back, while the run's outcome is the same
-    _bulk_learner(),
     _key("run_no"),
     _key("arm_no"),
     _key("observation_no"),  # 0: the run's own; else a report in the ledger
@@ -1078,9 +1014,8 @@ undo = _acts(
     act="undo",
 )
 
-audit = _clustered(
+audit = _bulk(
     "audit",
-    _bulk_learner(),
     _key("audit_no"),
     _text("actor"),
     _text("action"),
@@ -1090,9 +1025,8 @@ audit = _clustered(
     _int("revision"),
 )
 
-link = _clustered(
+link = _bulk(
     "link",  # one of each act that changed facts; never changed
-    _bulk_learner(),
     _key("link_no"),
     _int("encoding"),  # of the facts that its sum is of
     _int("revision"),
@@ -1101,9 +1035,8 @@ link = _clustered(
     Column("head", LargeBinary, nullable=False),
 )
 
-compaction = _clustered(
+compaction = _bulk(
     "compaction",  # sums of active runs whose rows were deleted; never changed
-    _bulk_learner(),
     _key("compaction_no"),
     _int("revision"),
     _int("at_ms"),
@@ -1115,9 +1048,8 @@ compaction = _clustered(
     Column("sums", LargeBinary, nullable=False),  # `core.store.compacted.Sums`
 )
 
-mended = _clustered(
+mended = _small(
     "mended",  # differences between the chain and the rows that an act holds; never changed
-    _learner(),
     _key("link_no"),  # the last link before that act
     _int("revision"),
     _int("at_ms"),
@@ -1125,18 +1057,16 @@ mended = _clustered(
     Column("difference", LargeBinary, nullable=False),  # what the sum had beyond that of the rows
 )
 
-compacted = _clustered(
+compacted = _bulk(
     "compacted",  # digests of the uids of deleted runs, and of their sources
-    _bulk_learner(),
     _key("uid_high"),
     _key("uid_low"),
     _int("compaction_no"),
     _int("trace"),  # digest of the run's content; 0: a source
 )
 
-compacted_import = _clustered(
+compacted_import = _small(
     "compacted_import",  # imports that lost runs, and how many
-    _learner(),
     _key("import_no"),
     _key("compaction_no"),
     _int("n_runs"),
@@ -1144,9 +1074,8 @@ compacted_import = _clustered(
 
 # What belongs to the installation: only learner 0 has rows, and no export of a learner has any of them.
 
-member = _clustered(
+member = _small(
     "member",  # who may sign in
-    _learner(),
     _key("member_no"),
     _text("issuer"),
     _text("subject"),  # '': an open invitation
@@ -1161,17 +1090,15 @@ member = _clustered(
     _partial("uq_member_subject", "issuer", "subject", where="subject <> ''", unique=True),
 )
 
-member_role = _clustered(
+member_role = _small(
     "member_role",  # what a member is, and in which learner
-    _learner(),
     _key("member_no"),
     Column("learner", Text, primary_key=True, nullable=False),  # '': in every one
     _text("role"),
 )
 
-token = _clustered(
+token = _small(
     "token",
-    _learner(),
     _key("token_no"),
     _text("digest"),  # SHA-256 of the secret, which is nowhere
     _text("name"),  # unique for ever
@@ -1188,9 +1115,8 @@ token = _clustered(
     UniqueConstraint("learner_id", "name"),
 )
 
-bridge_sender = _clustered(
+bridge_sender = _small(
     "bridge_sender",  # which member speaks in a chat as whom
-    _learner(),
     Column("channel", Text, primary_key=True, nullable=False),
     Column("sender", Text, primary_key=True, nullable=False),
     _int("member_no"),
@@ -1198,18 +1124,16 @@ bridge_sender = _clustered(
     _int("at_ms"),
 )
 
-denial = _clustered(
+denial = _small(
     "denial",  # what was refused, added up, so that a flood of it fills no disk
-    _learner(),
     _key("minute"),  # since 1970 UTC
     Column("actor", Text, primary_key=True, nullable=False),  # '': unknown
     Column("action", Text, primary_key=True, nullable=False),
     _int("n"),
 )
 
-webhook = _clustered(
+webhook = _small(
     "webhook",  # receivers of alerts; the secret is not stored
-    _learner(),
     _key("webhook_no"),
     _text("url"),
     _text("learner"),  # '': of every one, and of the installation
@@ -1222,9 +1146,8 @@ webhook = _clustered(
     UniqueConstraint("learner_id", "url", "learner"),
 )
 
-alert = _clustered(
+alert = _small(
     "alert",  # a condition from when it was found until it was gone
-    _learner(),
     _key("alert_no"),
     _text("learner"),  # '': the installation
     _text("kind"),
@@ -1237,9 +1160,8 @@ alert = _clustered(
     _partial("uq_alert_standing", "learner", "kind", "object", where="cleared_ms = 0", unique=True),
 )
 
-alert_message = _clustered(
+alert_message = _small(
     "alert_message",  # messages to webhooks; the process that moves `due_ms` sends it
-    _learner(),
     _key("alert_message_no"),
     _int("webhook_no"),
     _int("alert_no"),  # 0: a test
@@ -1255,9 +1177,8 @@ alert_message = _clustered(
     Index("ix_alert_message_webhook", "learner_id", "webhook_no", "tried_ms"),
 )
 
-posterior = _clustered(
+posterior = _small(
     "posterior",
-    _learner(),
     _key("arm_no"),
     _int("base_alpha_micro"),
     _int("base_beta_micro"),
@@ -1281,9 +1202,8 @@ posterior = _clustered(
     CheckConstraint("part_micro >= 0", name="part"),
 )
 
-arm_hour = _clustered(
+arm_hour = _bulk(
     "arm_hour",
-    _bulk_learner(),
     _key("hour"),  # since 1970 UTC; -1: unknown
     _key("arm_no"),
     _key("epoch"),
@@ -1295,26 +1215,20 @@ arm_hour = _clustered(
     *_by_name(),
 )
 
-arm_day = _clustered(
+arm_day = _bulk(
     "arm_day",  # the hours added up, by arm: the path of one of them is one seek
-    _bulk_learner(),
     _key("arm_no"),
     _key("epoch"),
     _key("day"),  # since 1970 UTC; -1: unknown
-    _int("inclusions"),
-    _int("pulls"),
-    _int("success_micro"),
-    _int("failure_micro"),
-    _part(),
+    *_sums(),
     *_by_name(),
 )
 
 
 def _usage(name: str, unit: str) -> Table:
     """Runs added up by hour or day and kind."""
-    return _clustered(
+    return _bulk(
         name,
-        _bulk_learner(),
         _key(unit),
         Column("class", Text, primary_key=True, nullable=False),
         Column("model", Text, primary_key=True, nullable=False),
@@ -1342,47 +1256,35 @@ usage_day = _usage("usage_day", "day")
 
 # Sums of an import in progress, and its versions of active facts: stored apart until it settles.
 
-staged_arm = _clustered(
+staged_arm = _small(
     "staged_arm",  # the number that an arm will have
-    _learner(),
     _key("arm_no"),
     _text("key"),
     UniqueConstraint("learner_id", "key"),
 )
 
-staged_hour = _clustered(
+staged_hour = _bulk(
     "staged_hour",  # as `arm_hour`; the epoch is the segment of the import, between two of its resets
-    _bulk_learner(),
     _key("epoch"),
     _key("hour"),
     _key("arm_no"),
-    _int("inclusions"),
-    _int("pulls"),
-    _int("success_micro"),
-    _int("failure_micro"),
-    _part(),
+    *_sums(),
     *_by_name(),
 )
 
-staged_day = _clustered(
+staged_day = _bulk(
     "staged_day",  # the hours added up
-    _bulk_learner(),
     _key("epoch"),
     _key("arm_no"),
     _key("day"),
-    _int("inclusions"),
-    _int("pulls"),
-    _int("success_micro"),
-    _int("failure_micro"),
-    _part(),
+    *_sums(),
     *_by_name(),
 )
 
 staged_usage = _usage("staged_usage", "hour")
 
-staged_provenance = _clustered(
+staged_provenance = _small(
     "staged_provenance",  # its other versions of known runs
-    _learner(),
     _key("run_no"),
     _int("stretch"),
     _int("rank"),
