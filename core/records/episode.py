@@ -33,7 +33,7 @@ from core.records.limits import (
     texts,
     whole,
 )
-from core.records.line_checks import check_id, check_storable
+from core.records.line_checks import KindLine, check_id, check_storable
 
 EpisodeStatus = Literal["finished", "unfinished", "incomplete", "broken"]
 StepKind = Literal["call", "message", "outcome"]
@@ -227,16 +227,7 @@ class Part(
         force_setattr(self, "kind", one_of("A part's kind", self.kind, PART_KINDS))
 
 
-class Episode(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="episode",
-    gc=False,
-):
+class Episode(KindLine, frozen=True, kw_only=True, tag="episode", gc=False):
     """One attempt at one task of an environment; also a line of our own export, steps and parts within it.
 
     ``uid`` is unique in a learner and never a path: environment and session, or the source's own identity. ``runs``
@@ -399,15 +390,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.step_lo <= reward <= self.step_hi
 
 
-class ScaleLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="environment",
-):
+class ScaleLine(KindLine, frozen=True, kw_only=True, tag="environment"):
     """A declaration of an environment's scale; the latest active one is in force.
 
     >>> ScaleLine(id="s1", environment="sums", scale=Scale(hi=2)).scale.hi

@@ -10,7 +10,7 @@ from msgspec.structs import force_setattr
 from core.errors import InvalidInput
 from core.records.arm import MICRO, check_key
 from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, number, one_of, shown, storable, text
-from core.records.line_checks import check_id, check_storable
+from core.records.line_checks import KindLine, check_id, check_storable
 
 CreditRule = Literal["off", "equal", "step", "referenced"]
 """Rule for sharing: no arm; all arms in the prompts of the episode's runs; the tools that rewarded steps called, in
@@ -31,15 +31,7 @@ class CreditShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         check_key(self.arm)
 
 
-class CreditLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="credit",
-):
+class CreditLine(KindLine, frozen=True, kw_only=True, tag="credit"):
     """A credit of an episode to arms of its runs; the latest active one of an episode is in force.
 
     ``reward`` is the episode's value on the scale of its environment at that time, 0 to 1. Only the rule ``off``,

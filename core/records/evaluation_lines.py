@@ -17,7 +17,7 @@ from core.records.judging import (
     check_feedback,
 )
 from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, shown, storable, text
-from core.records.line_checks import check_id, check_storable
+from core.records.line_checks import KindLine, check_id, check_storable
 from core.records.observation import check_request_key
 from core.records.rubric import Rubric
 
@@ -28,15 +28,7 @@ another file or this learner may hold the same evaluation.
 """
 
 
-class LayerLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="layer",
-):
+class LayerLine(KindLine, frozen=True, kw_only=True, tag="layer"):
     """One step of an adapter; with nothing but its ``uid`` it is bare: named, and not known.
 
     >>> LayerLine(uid="0000000b-1111-4222-8333-000000015445").is_bare
@@ -100,15 +92,7 @@ def _check_json(name: str, value: str) -> None:
         ) from problem
 
 
-class ExecutionLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="execution",
-):
+class ExecutionLine(KindLine, frozen=True, kw_only=True, tag="execution"):
     """One time that an adapter was followed, with what was asked and what came of it; with nothing but its ``uid``
     it is bare.
 
@@ -144,15 +128,7 @@ def without_texts(line: ExecutionLine) -> ExecutionLine:
     return msgspec.structs.replace(line, pairs=pairs)
 
 
-class RubricLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="rubric",
-):
+class RubricLine(KindLine, frozen=True, kw_only=True, tag="rubric"):
     """A version of a rubric.
 
     >>> RubricLine(id="r1", rubric=Rubric(version="v1")).undone
@@ -171,15 +147,7 @@ class RubricLine(
         check_storable(by=self.by)
 
 
-class BrowserLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="browser",
-):
+class BrowserLine(KindLine, frozen=True, kw_only=True, tag="browser"):
     """An operator's confirmation of the name that a browser gave itself.
 
     >>> BrowserLine(id="b1", browser="3f2a91", named="kim").undone
@@ -210,15 +178,7 @@ class Credit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         check_key(self.arm)
 
 
-class EvaluationLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="evaluation",
-):
+class EvaluationLine(KindLine, frozen=True, kw_only=True, tag="evaluation"):
     """A judgement. ``mover`` and ``credit`` follow from the settings at its time. ``claimed_by`` is the token that
     named the rater. Without sign-in, ``browser`` is where it was made, ``named`` the name that the browser
     gave itself, and ``person`` the machine's user.
@@ -292,15 +252,7 @@ class EvaluationLine(
         )
 
 
-class ChoiceLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="choice",
-):
+class ChoiceLine(KindLine, frozen=True, kw_only=True, tag="choice"):
     """A reviewer's preference between two answers to one instruction, in the order they were shown.
 
     >>> ChoiceLine(id="c1", layer="l", first="a", second="b", chosen="equal").undone

@@ -28,7 +28,7 @@ from core.records.evaluation_lines import (
 from core.records.evidence import Outcome, Reference
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
-from core.records.line_checks import check_id, check_number, check_storable
+from core.records.line_checks import KindLine, check_id, check_number, check_storable
 from core.records.note import check_text
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.queue_lines import QueueLine, SkippedLine
@@ -64,15 +64,7 @@ class LearnerLine(
             check_storable(head=self.head)
 
 
-class ArmLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="arm",
-):
+class ArmLine(KindLine, frozen=True, kw_only=True, tag="arm"):
     """A declared or seen arm. ``prior`` None = the learner's prior for its type."""
 
     key: str
@@ -120,15 +112,7 @@ class RewardReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rounded: bool = False
 
 
-class RewardLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="reward",
-):
+class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
     """A row of the ledger.
 
     ``observation`` is its kind. All kinds but ``carried`` have a ``reward``; a carried belief has its sums and pulls
@@ -192,15 +176,7 @@ class RewardLine(
             check_number(name, value)
 
 
-class ResetLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="reset",
-):
+class ResetLine(KindLine, frozen=True, kw_only=True, tag="reset"):
     """A boundary between epochs: the arms it was for, where they restart and why."""
 
     id: str
@@ -221,15 +197,7 @@ class ResetLine(
             check_key(key)
 
 
-class RepairLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="repair",
-):
+class RepairLine(KindLine, frozen=True, kw_only=True, tag="repair"):
     """Automatic observations of some arms in a span, taken back.
 
     ``outcomes`` has a text per run's uid, with a character per arm: 1 = referenced, 0 = not, - = not taken back.
@@ -244,7 +212,7 @@ class RepairLine(
     since_ms: Millis
     until_ms: Millis
     observations: Count = 0
-    outcomes: dict[str, str] = {}
+    outcomes: dict[str, str] = msgspec.field(default_factory=dict)
     reports: tuple[str, ...] = ()
     reason: str | None = None
     by: str | None = None
@@ -269,15 +237,7 @@ class RepairLine(
             check_storable(report=report)
 
 
-class NoteLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="note",
-):
+class NoteLine(KindLine, frozen=True, kw_only=True, tag="note"):
     """A note about an arm; ``text`` None = left out or erased.
 
     >>> NoteLine(id="n1", arm="tool:fs:Read", text="slow on Mondays").undone

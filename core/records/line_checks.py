@@ -1,13 +1,26 @@
-"""Line checks: what all lines of our own export are asked when they are made."""
+"""Line checks: the base of lines of our own export, and the checks that all of them make."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from core.errors import InvalidInput
 from core.records.limits import MAX_COUNT, storable
 
 MAX_ID_CHARS: Final = 200
+
+
+class KindLine(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+):
+    """A line that names its kind; fields with their defaults are left out."""
 
 
 def check_storable(**texts: str | None) -> None:

@@ -11,7 +11,7 @@ from core.records.arm import MICRO, check_key
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import MAX_NAME_CHARS as MAX_RUBRIC_CHARS
 from core.records.limits import MAX_LABEL_CHARS, Count, Millis, text
-from core.records.line_checks import check_id, check_storable
+from core.records.line_checks import KindLine, check_id, check_storable
 from core.records.review import (
     MAX_ITEMS,
     MAX_NAME_CHARS,
@@ -54,15 +54,7 @@ class ItemLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
 
 
-class QueueLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="review_queue",
-):
+class QueueLine(KindLine, frozen=True, kw_only=True, tag="review_queue"):
     """A review queue with its items: the number of reviewers and the rules. ``control_micro`` is the share of control
     items in millionths.
 
@@ -97,15 +89,7 @@ class QueueLine(
             )
 
 
-class SkippedLine(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="review_aside",
-):
+class SkippedLine(KindLine, frozen=True, kw_only=True, tag="review_aside"):
     """A report that an item of a queue (the id of its line) can't be judged. ``final`` = by an operator, which
     suffices.
 
