@@ -1,4 +1,4 @@
-"""Maintenance: verify, doctor, backup, restore, upgrade: is it right, a copy of it, the next schema."""
+"""Maintenance: verify, doctor, backup, restore and upgrade; erased texts and compacted runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from core.doors.cli.program.app import (
+    Fields,
     answer,
     check_terminal,
     command,
@@ -16,8 +17,10 @@ from core.doors.cli.program.app import (
     done,
     following,
     global_options,
+    written,
 )
 from core.doors.cli.program.spelling import words
+from core.doors.documents import act as act_document
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import verb
@@ -27,9 +30,22 @@ from core.settings import database_at
 
 if TYPE_CHECKING:
     from core.flows import queries
+    from core.flows.context import Context
     from core.flows.maintenance import Examination
     from core.flows.restore import RestorePlan
-    from core.records.answers import BackupAnswer, RestoreAnswer
+    from core.records.answers import BackupAnswer, CompactAnswer, EraseAnswer, RestoreAnswer
+
+_MEND: Final = (
+    "Next: armscope upgrade explains such a chain where an import counted replaced states of episodes."
+)
+_REFUSED: Final = (
+    "A restore of it is refused. Mend the database first: armscope upgrade, then back it up again."
+)
+_BROKEN: Final = (
+    "The chain of {} has other facts than its rows, and nothing explains the difference. Give the file that was "
+    "imported: armscope upgrade --explain FILE. If no backup is sound, accept it for good: armscope upgrade "
+    "--accept-unprovable."
+)
 
 
 @command(examples=["verify", "verify --quiet || echo damaged", "verify --head 120:5f0c…"])
@@ -64,11 +80,6 @@ def verify(
     give(line, one_verb.plain(context, result), tell)
     if not result.clean:
         raise typer.Exit(1)
-
-
-_MEND: Final = (
-    "Next: armscope upgrade explains such a chain where an import counted replaced states of episodes."
-)
 
 
 def _unprovable(until: Mapping[str, int]) -> list[str]:
@@ -140,11 +151,6 @@ def backup(
     )
     heads = [f"Head of {name}: {head}" for name, head in result.heads.items()]
     done(line, result, lambda: say(text, *heads, *damage))
-
-
-_REFUSED: Final = (
-    "A restore of it is refused. Mend the database first: armscope upgrade, then back it up again."
-)
 
 
 @command(examples=["restore /backups/armscope-2026-11-22.db", "restore copy.db --yes --json"])
@@ -282,8 +288,84 @@ def upgrade(
         raise typer.Exit(1)
 
 
-_BROKEN: Final = (
-    "The chain of {} has other facts than its rows, and nothing explains the difference. Give the file that was "
-    "imported: armscope upgrade --explain FILE. If no backup is sound, accept it for good: armscope upgrade "
-    "--accept-unprovable."
-)
+@command(examples=["erase --run request-1", "erase --session s-42 --yes", "erase --act note-3"])
+def erase(
+    line: typer.Context,
+    run: Annotated[str | None, typer.Option("--run", metavar="UID", help=words("erase", "run"))] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="NAME", help=words("erase", "session"))
+    ] = None,
+    execution: Annotated[
+        str | None, typer.Option("--execution", metavar="UID", help=words("erase", "execution"))
+    ] = None,
+    episode: Annotated[
+        str | None, typer.Option("--episode", metavar="UID", help=words("erase", "episode"))
+    ] = None,
+    act: Annotated[str | None, typer.Option("--act", metavar="ID", help=words("erase", "act"))] = None,
+    rater: Annotated[
+        str | None, typer.Option("--rater", metavar="NAME", help=words("erase", "rater"))
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Erase texts or a person's name for good. Counts and scores stay, and no import brings the texts back."""
+    context = context_of(line)
+    subjects = {"run": run, "session": session, "execution": execution, "episode": episode}
+    values = {**subjects, "act": act, "rater": rater}
+    if not yes:
+        _confirm_erase(context, values)
+    result: EraseAnswer = verb("erase").call(context, **values)
+    message = f"{number_of(result.texts, 'text')} erased. Not reached: {', '.join(result.not_reached)}."
+    written(line, context, result, message, act=None)
+
+
+def _confirm_erase(context: Context, values: Fields) -> None:
+    from core.flows.erase import preview_erase
+
+    check_terminal("erasing", "erased")
+    preview = preview_erase(context, **values)
+    say_table(("where", "texts"), [(column, f"{count:,}") for column, count in preview.places.items()])
+    say("They are erased for good: this can't be undone. Numbers stay.")
+    say(f"Not reached: {', '.join(preview.not_reached)}.")
+    typer.confirm("Go on?", abort=True)
+
+
+@command(examples=["compact --keep-days 365", "compact --shrink --yes"])
+def compact(
+    line: typer.Context,
+    keep_days: Annotated[
+        int | None, typer.Option("--keep-days", metavar="N", help=words("compact", "keep_days"))
+    ] = None,
+    shrink: Annotated[bool, typer.Option("--shrink", help=words("compact", "shrink"))] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Delete the rows of old runs, and keep their sums. It can't be undone, and an import knows the deleted runs."""
+    context = context_of(line)
+    if not yes:
+        _confirm_compact(context, keep_days)
+    result: CompactAnswer = verb("compact").call(context, keep_days=keep_days, shrink=shrink)
+    if result.runs:
+        message = (
+            f"{number_of(result.runs, 'run')} deleted that ended before {result.until}. Their sums stay."
+        )
+        written(line, context, result, message, act=None)
+        return
+    rewritten = " The file was rewritten." if shrink else ""
+    message = f"Nothing to delete: no run without feedback ended before {result.until}.{rewritten}"
+    done(line, act_document(context, result), lambda: say(message))
+
+
+def _confirm_compact(context: Context, keep_days: int | None) -> None:
+    from core.flows.compact import preview_compact
+
+    check_terminal("compacting", "deleted")
+    preview = preview_compact(context, keep_days=keep_days)
+    rows = (
+        (f"runs to delete, which ended before {preview.until}", preview.runs),
+        ("older runs that stay, as feedback or another fact is about them", preview.left),
+        ("imports that can't be undone afterwards", preview.imports),
+    )
+    say_table(("what", "number"), [(what, f"{number:,}") for what, number in rows])
+    for sentence in preview.lost:
+        say(sentence)
+    say("The rows are deleted for good: this can't be undone. Sums stay.")
+    typer.confirm("Go on?", abort=True)

@@ -1,14 +1,16 @@
-"""People: members and their roles, tokens of programs, and the audit trail."""
+"""People: members and their roles, tokens of programs, senders of chats, the audit trail, alerts and webhooks."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from core.doors.cli.program.app import (
+    Fields,
     Format,
     answer,
     command,
@@ -31,16 +33,16 @@ from core.records.token import DEFAULT_DAYS, check_scopes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from core.doors.alerting import CheckResult
+    from core.records.alert import AlertRow, AlertsView, SendResult, WebhookRow
     from core.records.audit import AuditPage
-    from core.records.member import MemberAnswer, MemberRow
+    from core.records.member import MemberAnswer, MemberRow, SenderRow
     from core.records.token import NewToken, TokenRow
 
 _IN = typer.Option("--in", metavar="LEARNER", help="In this learner only; else in every one.")
 _INS = typer.Option(
     "--in", metavar="LEARNER", help="In this learner only; may be repeated. Else in every one."
 )
-
-
 MEMBERS = group("member", words="List who may sign in, or add, change, sign out or remove a member.")
 TOKENS = group("token", words="List the tokens of programs, or create or revoke one.")
 REVOKED = "{name} ({id}) is revoked."
@@ -50,6 +52,14 @@ TokenName = Annotated[str, typer.Argument(help=words("create_token", "name"))]
 InLearner = Annotated[str | None, _IN]
 _MARK: Final = re.compile(r"[0-9]{1,7}$|[0-9]+:[0-9a-f]")
 """Start of a position in the audit; other values of ``--since`` are times."""
+CHANNELS = group("channel", words="List who is who in a chat, or add or remove a sender.")
+SENDER_ADDED = "{member} is {sender} in {channel} (take it back: {back})."
+SENDER_REMOVED = "{member} is {sender} in {channel} no more (take it back: {back})."
+ALERTS = group("alert", words="List alerts and webhooks, or add, test, remove a webhook.")
+NO_WEBHOOK = "No webhook receives alerts, so nothing is checked. Add one: armscope alert add URL"
+WEBHOOK_ADDED = "{id} receives alerts {about}. Try it: armscope alert test {id}"
+WEBHOOK_REMOVED = "{id} receives no more alerts. To restore it, run alert add with its URL."
+WebhookId = Annotated[str, typer.Argument(metavar="ID", help=words("remove_webhook", "webhook"))]
 
 
 @command("list", inside=MEMBERS, takes="members", examples=["member", "member list --json"])
@@ -336,3 +346,165 @@ def _say_denials(page: DenialPage) -> None:
         (iso(one.at_ms) or "", one.actor or "(unknown)", one.action, f"{one.n:,}") for one in page.denials
     ]
     say_table(("minute", "who", "refused", "times"), table, numbers=(3,))
+
+
+@command("list", inside=CHANNELS, takes="senders", examples=["channel", "channel list"])
+def list_senders(line: typer.Context) -> None:
+    """A bridge is a token made with --bridge. It gets no answer for a sender who is no member."""
+    rows: tuple[SenderRow, ...] = verb("senders").call(context_of(line, whole=True))
+    answer(line, rows, lambda: _say_senders(rows))
+
+
+@command("add", inside=CHANNELS, takes="add_sender", examples=["channel add slack U017 kim"])
+def add_sender(
+    line: typer.Context,
+    channel: Annotated[str, typer.Argument(help=words("add_sender", "channel"))],
+    sender: Annotated[str, typer.Argument(help=words("add_sender", "sender"))],
+    member: Annotated[str, typer.Argument(help=words("add_sender", "member"))],
+) -> None:
+    context = context_of(line, whole=True)
+    row: SenderRow = verb("add_sender").call(context, member=member, channel=channel, sender=sender)
+    back = shlex.join(["armscope", "channel", "remove", channel, sender])
+    text = SENDER_ADDED.format(member=row.member, sender=sender, channel=channel, back=back)
+    done(line, row, lambda: say(text))
+
+
+@command("remove", inside=CHANNELS, takes="remove_sender", examples=["channel remove slack U017"])
+def remove_sender(
+    line: typer.Context,
+    channel: Annotated[str, typer.Argument(help=words("remove_sender", "channel"))],
+    sender: Annotated[str, typer.Argument(help=words("remove_sender", "sender"))],
+) -> None:
+    context = context_of(line, whole=True)
+    row: SenderRow = verb("remove_sender").call(context, channel=channel, sender=sender)
+    back = shlex.join(["armscope", "channel", "add", channel, sender, row.member])
+    text = SENDER_REMOVED.format(member=row.member, sender=sender, channel=channel, back=back)
+    done(line, row, lambda: say(text))
+
+
+def _say_senders(rows: tuple[SenderRow, ...]) -> None:
+    table = [(one.channel, one.sender, one.member, one.by, iso(one.at_ms) or "") for one in rows]
+    say_table(("channel", "sender", "member", "by", "since"), table)
+
+
+@command("list", inside=ALERTS, takes="alerts", examples=["alert", "alert list --limit 10"])
+def list_alerts(
+    line: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("alerts", "limit"))] = 50,
+) -> None:
+    view: AlertsView = verb("alerts").call(context_of(line, whole=True), limit=limit)
+    answer(line, view, lambda: _say_view(view))
+
+
+@command(
+    "add",
+    inside=ALERTS,
+    takes="add_webhook",
+    examples=[
+        "alert add https://hooks.example/armscope",
+        "alert add http://127.0.0.1:9000/ --private --in support --pages https://armscope.example",
+    ],
+    options={
+        "url": typer.Argument(metavar="URL"),
+        "pages": typer.Option("--pages", metavar="URL"),
+        "secret_from": typer.Option("--secret-from", metavar="VARIABLE"),
+        "private": typer.Option("--private"),
+    },
+)
+def add_webhook(
+    line: typer.Context,
+    values: Fields,
+    about: Annotated[
+        str | None, typer.Option("--in", metavar="LEARNER", help=words("add_webhook", "learner"))
+    ] = None,
+) -> None:
+    """`serve` and `api` check every minute. They sign requests with the secret in ARMSCOPE_WEBHOOK_SECRET."""
+    row: WebhookRow = verb("add_webhook").call(
+        context_of(line, create=True, whole=True), learner=about, **values
+    )
+    done(line, row, lambda: say(WEBHOOK_ADDED.format(id=row.id, about=_about(row))))
+
+
+@command("test", inside=ALERTS, words="Send a test message to a webhook.", examples=["alert test webhook-1"])
+def test_webhook(line: typer.Context, webhook: WebhookId) -> None:
+    from core.doors.alerting import send_test
+
+    result = send_test(context_of(line, whole=True), webhook)
+    answer(line, result, lambda: say(_result_words(result)))
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@command(
+    "look", inside=ALERTS, words="Check all learners now, and send what is due.", examples=["alert look"]
+)
+def check_now(line: typer.Context) -> None:
+    from core.doors.alerting import look_and_send
+
+    looked = look_and_send(context_of(line, whole=True))
+    done(line, looked, lambda: say(*_look_words(looked)))
+
+
+@command("remove", inside=ALERTS, takes="remove_webhook", examples=["alert remove webhook-1"])
+def remove_webhook(line: typer.Context, webhook: WebhookId) -> None:
+    row: WebhookRow = verb("remove_webhook").call(context_of(line, whole=True), webhook=webhook)
+    done(line, row, lambda: say(WEBHOOK_REMOVED.format(id=row.id)))
+
+
+def _about(one: WebhookRow) -> str:
+    return "of every learner" if one.learner is None else f"of {one.learner}"
+
+
+def _result_words(one: SendResult) -> str:
+    return f"{one.webhook} {'took' if one.ok else 'did not take'} {one.message}: {one.result}."
+
+
+def _look_words(both: CheckResult) -> list[str]:
+    lines = [
+        f"Raised: {', '.join(both.raised) or 'nothing'}; cleared: {', '.join(both.cleared) or 'nothing'}."
+    ]
+    return lines + [_result_words(one) for one in both.sent]
+
+
+def _say_view(view: AlertsView) -> None:
+    if not view.webhooks:
+        say(NO_WEBHOOK)
+    else:
+        say_table(
+            ("webhook", "URL", "about", "last tried", "result", "waiting", "given up"),
+            [_webhook(one) for one in view.webhooks],
+            numbers=(5, 6),
+        )
+    if view.alerts:
+        say_table(
+            ("alert", "kind", "learner", "object", "count", "raised", "cleared"),
+            _alerts(view.alerts),
+            numbers=(4,),
+        )
+
+
+def _webhook(one: WebhookRow) -> tuple[str, ...]:
+    return (
+        one.id,
+        one.url,
+        one.learner or "everything",
+        iso(one.last_ms) or "never",
+        one.last_result or "",
+        f"{one.n_waiting:,}",
+        f"{one.n_given_up:,}",
+    )
+
+
+def _alerts(rows: Sequence[AlertRow]) -> list[tuple[str, ...]]:
+    return [
+        (
+            one.id,
+            one.kind,
+            one.learner,
+            one.object,
+            f"{one.count:,}",
+            iso(one.raised_ms) or "",
+            iso(one.cleared_ms) or "",
+        )
+        for one in rows
+    ]

@@ -1,4 +1,4 @@
-"""Spool: runs of agents on this machine that wait to be recorded."""
+"""Spool: runs of agents on this machine that wait to be recorded, and traces and rollouts that are no run yet."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from core.doors.cli.program.app import (
     group,
 )
 from core.doors.terminal import say, say_table
+from core.doors.verbs import verb
 from core.records.counts import number_of
 from core.records.status import SpoolCounts
 from core.settings import secret
@@ -28,6 +29,7 @@ from core.spool import Header, Spool, spools
 
 if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
+    from core.records.rollout import RolloutRow, TraceRow
 
 SPOOL = group("spool", words="List the runs that wait to be recorded, send them, or clear rejected ones.")
 _SHOWN: Final = 3
@@ -200,3 +202,35 @@ def _say(rows: list[SpoolRow]) -> None:
     for uid, reason in [pair for one in rows for pair in one.reasons.items()][:_SHOWN]:
         say(f"{uid}: {reason}")
     say("Send them once more: armscope spool send --rejected. Remove them: armscope spool clear.")
+
+
+@command(examples=["rollouts"])
+def rollouts(line: typer.Context) -> None:
+    result: list[RolloutRow] = verb("rollouts").call(context_of(line))
+    rows = [(one.rollout, f"{one.events:,}", one.last_at, one.said or "it has not started") for one in result]
+
+    def tell() -> None:
+        if rows:
+            say_table(("rollout", "events", "last event", "why it is no episode"), rows, numbers=(1,))
+        else:
+            say("Every rollout that was sent is an episode.")
+
+    answer(line, result, tell)
+
+
+@command(examples=["traces"])
+def traces(line: typer.Context) -> None:
+    result: list[TraceRow] = verb("traces").call(context_of(line))
+    rows = [
+        (one.trace, one.session or "", one.state, f"{one.spans:,}", one.last_at, one.said or one.run or "")
+        for one in result
+    ]
+    heads = ("trace", "session", "state", "spans", "last span", "run, or why there is none")
+
+    def tell() -> None:
+        if rows:
+            say_table(heads, rows, numbers=(3,))
+        else:
+            say("Every trace that was sent is a run.")
+
+    answer(line, result, tell)

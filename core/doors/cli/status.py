@@ -1,15 +1,17 @@
-"""Status: where the data are, and what they hold."""
+"""Status: where the data are and what they hold, and the learners of a database."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import ReadDatabase, answer, command, context_of
+from core.doors.cli.program.app import ReadDatabase, answer, command, context_of, done
+from core.doors.cli.program.spelling import words
 from core.doors.cli.spool import spool_words
-from core.doors.terminal import say, say_facts
+from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import verb
 from core.records.estimate import Estimate
 from core.records.savings_words import VERDICTS, compared, figure, money_rows
@@ -18,6 +20,7 @@ from core.records.verification import unprovable_words
 
 if TYPE_CHECKING:
     from core.flows import queries
+    from core.records.learner import LearnerSummary
 
 
 @command(examples=["status", "--database demo.db status --json"])
@@ -95,3 +98,48 @@ def _judged(result: queries.Status) -> str:
     """Return the numbers of arms with a judgement that is an alarm."""
     parts = [f"{count:,} {name.replace('_', ' ')}" for name, count in result.judged.items()]
     return f"; judged {', '.join(parts)}" if parts else ""
+
+
+@command(
+    examples=["learners", "learners --create support"],
+    words="List every learner of the database, or create one.",
+)
+def learners(
+    line: typer.Context,
+    create: Annotated[
+        str | None, typer.Option("--create", metavar="NAME", help=words("create_learner", "name"))
+    ] = None,
+) -> None:
+    context = context_of(line, create=create is not None, whole=True)
+    result: list[LearnerSummary] = (
+        verb("learners").call(context)
+        if create is None
+        else [verb("create_learner").call(context, name=create)]
+    )
+    tell = answer if create is None else done
+    tell(line, result, lambda: _say_learners(result))
+
+
+def _say_learners(result: Sequence[LearnerSummary]) -> None:
+    heads = ("learner", "state", "alarms", "saved %", "tokens saved", "runs", "arms", "last run")
+    rows = [
+        (
+            one.name,
+            one.state,
+            ", ".join(one.alarms),
+            "" if one.saved_percent is None else f"{one.saved_percent:.1f}",
+            _number(one.tokens_saved),
+            _number(one.runs),
+            _number(one.arms),
+            "" if one.runs is None else one.last_run or "none dated",
+        )
+        for one in result
+    ]
+    say_table(heads, rows, numbers=(3, 4, 5, 6))
+    for one in result:
+        if one.problem is not None:
+            say(f"{one.name}: {one.problem}")
+
+
+def _number(n: int | None) -> str:
+    return "" if n is None else f"{n:,}"

@@ -1,25 +1,30 @@
-"""Rewards: what a person knows about an arm, a whole table of them, or a run, given by hand."""
+"""Corrections: rewards and notes given by hand, repairs and resets of arms, and the undo of any act."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Fields, answer, command, context_of, written
+from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, written
 from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import KEY, REASON, words
+from core.doors.cli.program.spelling import ARM, KEY, REASON, types_of, words
 from core.doors.signatures import parameters_of
 from core.doors.terminal import mean_words, say
 from core.doors.verbs import verb
 from core.errors import InvalidReward
+from core.records.arm import ArmType
 from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule, past_effect
 from core.records.counts import number_of
+from core.records.reset import Target
 
 if TYPE_CHECKING:
     from core.flows.context import Context
     from core.formats.reward_table import RewardTable
+    from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
+    from core.records.note import NoteAnswer
     from core.records.reward import RewardAnswer
 
 
@@ -155,3 +160,117 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
     )
     words = " ".join(filter(None, (words, past_effect(result.rewards))))
     written(line, context, result, words, act=result.id)
+
+
+@command(examples=['note tool:web:search "slow on Mondays"'], options={"arm": ARM, "key": KEY})
+def note(line: typer.Context, values: Fields) -> None:
+    context = context_of(line)
+    result: NoteAnswer = verb("note").call(context, **values)
+    written(line, context, result, f"Noted about {result.arm}.", act=result.id)
+
+
+@command(
+    examples=[
+        'repair --arm tool:fs:Read --since 2026-01-31T08:00 --reason "detector repaired"',
+        "repair --arm tool:fs:Read --since 2026-01-31 --until 2026-02-02 --yes",
+    ]
+)
+def repair(
+    line: typer.Context,
+    arm: Annotated[
+        list[str],
+        typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
+    ],
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help=words("repair", "since"))],
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help=words("repair", "until"))
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help=words("repair", "reason"))
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help=words("repair", "key"))] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Observations by people and graders are kept, and undo reverts it."""
+    context = context_of(line)
+    if not yes:
+        _confirm_repair(context, arm, since, until)
+    result: RepairAnswer = verb("repair").call(
+        context, arms=arm, since=since, until=until, reason=reason, key=key
+    )
+    text = f"{result.observation_count:,} observations of {len(result.arm_ids):,} arms taken back."
+    written(line, context, result, text, act=result.id)
+
+
+def _confirm_repair(context: Context, arms: Sequence[str], since: str, until: str | None) -> None:
+    from core.flows import queries
+
+    check_terminal("a repair", "taken back")
+    preview = queries.preview_repair(context, arms, since, until)
+    say(f"Take back {preview.n:,} automatic observations:")
+    for one in preview.arms:
+        say(
+            f"  {one.arm}: {one.n:,}, mean {one.now.mean:.2f} to {one.after.mean:.2f}, "
+            f"pulls {one.now.pulls:,} to {one.after.pulls:,}"
+        )
+    typer.confirm("Go on?", abort=True)
+
+
+@command(
+    examples=['reset --type tool --to prior --reason "detector repaired"', "reset --arm tool:fs:Read --yes"]
+)
+def reset(
+    line: typer.Context,
+    arm: Annotated[
+        list[str] | None,
+        typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
+    ] = None,
+    arm_type: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="All arms of this type; repeatable.")
+    ] = None,
+    to: Annotated[Target, typer.Option("--to", help=words("reset", "target"))] = "uniform",
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help=words("reset", "reason"))
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help=words("reset", "key"))] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Without --arm and --type it is all of them."""
+    context = context_of(line)
+    types = types_of(arm_type or [])
+    if not yes:
+        _confirm_reset(context, arm or (), types, to)
+    result: ResetAnswer = verb("reset").call(
+        context, arms=arm or (), types=types, target=to, reason=reason, key=key
+    )
+    text = f"{result.reset_count:,} arms reset to {result.to}."
+    written(line, context, result, text, act=result.id)
+
+
+def _confirm_reset(context: Context, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:
+    from core.flows import queries
+
+    check_terminal("a reset", "reset")
+    preview = queries.preview_reset(context, arms=arms, types=types, target=target)
+    say(
+        f"Reset {len(preview.columns):,} arms ({preview.scope}) to {preview.target}. "
+        f"Their {preview.columns.n_pulls:,} pulls stay readable, and you can undo it."
+    )
+    typer.confirm("Go on?", abort=True)
+
+
+@command(examples=["undo reward-12", "undo rewards-12", "undo import-1"])
+def undo(
+    line: typer.Context,
+    act: Annotated[str, typer.Argument(help=words("undo", "act_id"))],
+) -> None:
+    context = context_of(line)
+    result: UndoAnswer = verb("undo").call(context, act_id=act)
+    all_of_it = f", all {result.count:,} acts of it" if result.count > 1 else ""
+    text = f"{result.undone} is undone{all_of_it}; nothing was deleted."
+    if result.left_out:
+        text += (
+            f" {result.left_out:,} rewards and notes don't count again: their keys were used again meanwhile, "
+            "and a key counts once."
+        )
+    written(line, context, result, text, act=result.id, way="Redo")

@@ -1,0 +1,488 @@
+"""Judging: evaluations and the agreement of graders, queues of items, rubrics, and browsers without sign-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+
+from core.doors.cli.program.app import Fields, Format, answer, command, context_of, group, rows_or, written
+from core.doors.cli.program.completion import arm_ids
+from core.doors.cli.program.spelling import KEY, Options, words
+from core.doors.documents import evaluations as evaluations_document
+from core.doors.terminal import say, say_table
+from core.doors.verbs import verb
+from core.errors import InvalidInput
+from core.records.counts import number_of
+from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
+from core.records.evaluation_page import EvaluationFilter, Grader
+from core.records.misfits import misfit
+from core.records.review import STATE_WORDS, About, Order, QueueAsks, Source, controls_of
+from core.records.rubric import MOST_LEVELS, Rubric
+from core.records.times import iso
+from core.records.view import RunFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.flows import queries
+    from core.records.browser import BrowserAnswer, BrowserRow
+    from core.records.evaluation_page import Evaluation
+    from core.records.judging import EvaluationAnswer
+    from core.records.review import NextItem, QueueAnswer, QueueRow, ReviewItem, RubricAnswer, RubricRow
+    from core.statistics.agreement import Agreement, NoAgreement
+
+_WHY: dict[NoAgreement, str] = {
+    "no_pairs": "nothing was judged by two",
+    "no_variation": "undefined: all say the same",
+    "few_items": "",
+}
+_ASKS = QueueAsks()
+_KNOWN_SHARE: Final = 0.1
+"""Share of control items in a queue that has known answers and no ``--repeats``."""
+QUEUES = group("queue", words="List review queues, add one, or take the next item of one.")
+QUEUE_ADDED = "{name}: {items:,} items to judge{checks} ({id})."
+CHECKS = ", and {n:,} with a known answer"
+NOTHING_LEFT = "Nothing is left for you."
+RUBRICS = group("rubric", words="List the versions of the rubric, or add one.")
+RUBRIC_ADDED = "Rubric {version} is defined."
+BROWSERS = group("browser", words="List the browsers that judge without sign-in, or confirm the name of one.")
+CONFIRMED = "{browser} counts as the rater {name} ({id}): {judged} so far."
+
+
+class EvaluationOptions(Options, frozen=True, kw_only=True):
+    """Options that filter evaluations by their grader and their subject."""
+
+    rater: Annotated[
+        str | None, typer.Option("--rater", metavar="NAME", help="By this person or model grader.")
+    ] = None
+    kind: Annotated[GraderKind | None, typer.Option("--kind", help="By people, by model graders.")] = None
+    rubric: Annotated[
+        str | None, typer.Option("--rubric", metavar="VERSION", help="By this version of a rubric.")
+    ] = None
+    layer: Annotated[
+        str | None, typer.Option("--layer", metavar="URI", help="Of this layer: uid or URI.")
+    ] = None
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Of this run: uid or number.")] = None
+    arm: Annotated[
+        str | None, typer.Option("--arm", metavar="ARM", help="Of this arm.", autocompletion=arm_ids)
+    ] = None
+
+
+@command(
+    examples=[
+        "evaluate request-1 success --score 0.9 --rubric v2",
+        "evaluate kairos://layer/11111111-2222-4333-8444-555555555555 failure --model judge-1 --create",
+    ],
+    options={
+        "subject": typer.Argument(metavar="SUBJECT"),
+        "feedback": typer.Option("--feedback", metavar="TEXT"),
+        "rater": typer.Option("--rater", metavar="NAME"),
+        "model": typer.Option("--model", metavar="NAME"),
+        "rubric": typer.Option("--rubric", metavar="VERSION"),
+        "arm": typer.Option("--arm", metavar="ARM", autocompletion=arm_ids),
+        "key": KEY,
+    },
+)
+def evaluate(line: typer.Context, values: Fields) -> None:
+    context = context_of(line)
+    result: EvaluationAnswer = verb("evaluate").call(context, **values)
+    ready = [
+        use
+        for use, is_ready in (
+            ("fine-tuning", result.exportable_for_sft),
+            ("preference pairs", result.exportable_for_preference),
+        )
+        if is_ready
+    ]
+    blocked = sorted({*result.sft_blockers, *result.preference_blockers})
+    parts = [
+        f"{result.uri} judged a {result.outcome}: {result.label}, signed score {result.signed_score:g}.",
+        f"Ready for {' and '.join(ready)}." if ready else "Ready for no training export.",
+        f"Blocked by {', '.join(blocked)}." if blocked else "",
+        f"It takes the place of {result.supersedes}." if result.supersedes else "",
+        f"It moves {result.arms:,} arm{'' if result.arms == 1 else 's'}." if result.arms else "",
+        *result.warnings,
+    ]
+    written(line, context, result, " ".join(part for part in parts if part), act=result.id)
+
+
+@command(
+    examples=["evaluations --limit 10", "evaluations --blocker missing_rubric_version --format csv"],
+)
+def evaluations(
+    line: typer.Context,
+    options: EvaluationOptions,
+    outcome: Annotated[EvaluationOutcome | None, typer.Option("--outcome", help="With this outcome.")] = None,
+    label: Annotated[Label | None, typer.Option("--label", help="With this label.")] = None,
+    blocker: Annotated[
+        Blocker | None, typer.Option("--blocker", help="Not in training for this reason.")
+    ] = None,
+    all_of_them: Annotated[
+        bool, typer.Option("--all", help="Also those that were superseded or taken back.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help=words("evaluations", "limit"))
+    ] = 50,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help=words("evaluations", "from_"))
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="TIME", help=words("evaluations", "to"))] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="MARK", help=words("evaluations", "since"))
+    ] = None,
+    format_name: Format = None,
+) -> None:
+    context = context_of(line)
+    evaluation_filter = EvaluationFilter(
+        outcome=outcome,
+        label=label,
+        blocker=blocker,
+        counting=not all_of_them,
+        **msgspec.structs.asdict(options),
+    )
+    page: Sequence[Evaluation] = verb("evaluations").call(
+        context, wanted=evaluation_filter, limit=limit, from_=from_, to=to, since=since
+    )
+    heads = ("evaluation", "of", "outcome", "score", "label", "grader", "rubric", "ready for", "state")
+    rows = [
+        (
+            one.id.rpartition("-")[2],
+            one.subject.uri,
+            one.outcome,
+            "none" if one.score is None else f"{one.score:g}",
+            one.label,
+            _grader_name(one.grader),
+            one.rubric or "none",
+            _ready(one),
+            one.state,
+        )
+        for one in page
+    ]
+    document = evaluations_document(context, page)
+    rows_or(line, format_name, document, lambda: say_table(heads, rows, numbers=(0, 3)))
+
+
+def _ready(one: Evaluation) -> str:
+    uses = [
+        name
+        for name, blockers in (("sft", one.sft_blockers), ("preference", one.preference_blockers))
+        if not blockers
+    ]
+    return ", ".join(uses) or "nothing"
+
+
+def _grader_name(grader: Grader) -> str:
+    if grader.kind == "unknown":
+        return "not named"
+    return f"{grader.name} (model)" if grader.kind == "model" else grader.name
+
+
+@command(examples=["agreement", "agreement --rubric v2 --json"])
+def agreement(line: typer.Context, options: EvaluationOptions) -> None:
+    """Reliable is an interval from .800 on, tentative from .667 on (Krippendorff); 1 is perfect, 0 is chance."""
+    one, context = verb("agreement"), context_of(line)
+    evaluation_filter = EvaluationFilter(**msgspec.structs.asdict(options))
+    report: queries.AgreementReport = one.call(context, wanted=evaluation_filter)
+    answer(line, one.plain(context, report), lambda: _say_agreement(report))
+
+
+def _say_agreement(report: queries.AgreementReport) -> None:
+    say(
+        f"{report.n:,} evaluations; "
+        f"{report.n_items:,} items were judged by two or more of {report.n_graders:,} graders."
+    )
+    heads = ("on", "alpha", "95% interval", "in words", "same answer")
+    parts = (("outcome", report.outcome), ("label", report.label), ("score", report.score))
+    say("")
+    say_table(heads, [(name, *_cells(part)) for name, part in parts], numbers=(1, 4))
+    if report.graders:
+        say("", "Each grader beside all others, by outcome:")
+        rows = [
+            (
+                _grader_name(one.grader),
+                *_cells(one.agreement),
+                "unknown" if one.weight is None else f"{one.weight:.2f}",
+            )
+            for one in report.graders
+        ]
+        say_table(("grader", *heads[1:], "weight"), rows, numbers=(1, 4, 5))
+
+
+def _cells(one: Agreement) -> tuple[str, str, str, str]:
+    interval = (
+        "too few items" if one.lower is None or one.upper is None else f"{one.lower:.2f} to {one.upper:.2f}"
+    )
+    raw = "none" if one.raw is None else f"{one.raw:.0%}"
+    if one.alpha is None:
+        return "none", "none", _WHY[one.missing or "no_pairs"], raw
+    return f"{one.alpha:.2f}", interval, one.word or "too few to say", raw
+
+
+class QueueOptions(Options, frozen=True, kw_only=True):
+    """Options of a new queue: its items, its reviewers and its known answers."""
+
+    source: Annotated[Source, typer.Option("--source", help="Where its items come from.")] = _ASKS.source
+    about: Annotated[About, typer.Option("--about", help="What an item is.")] = _ASKS.about
+    order: Annotated[
+        Order, typer.Option("--order", help="Which comes first; information: what a label could change most.")
+    ] = _ASKS.order
+    arm: Annotated[str | None, typer.Option("--arm", metavar="ARM", help="Of runs that had it.")] = None
+    run: Annotated[
+        list[str] | None, typer.Option("--run", metavar="ID", help="Picked by hand; may be repeated.")
+    ] = None
+    below: Annotated[float, typer.Option("--below", help="The highest reward or score that is low.")] = (
+        _ASKS.below
+    )
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many items at most.")] = _ASKS.limit
+    hold_minutes: Annotated[
+        int,
+        typer.Option(
+            "--hold-minutes", metavar="N", help="How long an item is held for its reviewer, 1 to 1,440."
+        ),
+    ] = _ASKS.hold_minutes
+    reviewers: Annotated[
+        int, typer.Option("--reviewers", metavar="N", help=words("add_queue", "n_reviewers"))
+    ] = 1
+    blind: Annotated[bool, typer.Option("--blind", help=words("add_queue", "blind"))] = False
+    rubric: Annotated[str, typer.Option("--rubric", metavar="VERSION", help=words("add_queue", "rubric"))] = (
+        ""
+    )
+    due_days: Annotated[int, typer.Option("--due-days", metavar="N", help=words("add_queue", "due_days"))] = 7
+    control: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--control",
+            metavar="'RUN, [ARM,] OUTCOME'",
+            help="An item whose answer is known; may be repeated.",
+        ),
+    ] = None
+    controls: Annotated[
+        Path | None, typer.Option("--controls", metavar="FILE", help="Known answers from a file, one a line.")
+    ] = None
+    repeats: Annotated[
+        float | None,
+        typer.Option(
+            "--repeats",
+            metavar="SHARE",
+            help="Share of items that repeat a known answer or one's own; default: 0.1 with known answers, else 0.",
+        ),
+    ] = None
+
+    def asks(self) -> QueueAsks:
+        """Return the query for the queue's items."""
+        picked = tuple(self.run or ())
+        return QueueAsks(
+            source="runs" if picked else self.source,
+            about=self.about,
+            order=self.order,
+            wanted=RunFilter(arm=self.arm),
+            runs=picked,
+            below=self.below,
+            limit=self.limit,
+            hold_minutes=self.hold_minutes,
+        )
+
+
+@command("list", inside=QUEUES, takes="queues", examples=["queue", "queue list --json"])
+def list_queues(line: typer.Context) -> None:
+    rows: tuple[QueueRow, ...] = verb("queues").call(context_of(line))
+    answer(line, rows, lambda: _say_queues(rows))
+
+
+@command(
+    "add",
+    inside=QUEUES,
+    takes="add_queue",
+    examples=[
+        'queue add "Week 13" --limit 30 --rubric v2',
+        "queue add Doubtful --source disagree --order disagreement --reviewers 2 --blind",
+        'queue add Checked --control "request-1, failure" --repeats 0.2',
+    ],
+)
+def add_queue(
+    line: typer.Context,
+    name: Annotated[str, typer.Argument(help=words("add_queue", "name"))],
+    options: QueueOptions,
+) -> None:
+    known = controls_of(
+        "\n".join([*(options.control or ()), "" if options.controls is None else _lines(options.controls)])
+    )
+    default_share = _KNOWN_SHARE if known else 0.0
+    context = context_of(line)
+    queue: QueueAnswer = verb("add_queue").call(
+        context,
+        name=name,
+        asks=options.asks(),
+        n_reviewers=options.reviewers,
+        blind=options.blind,
+        rubric=options.rubric,
+        controls=tuple(known),
+        control_share=default_share if options.repeats is None else options.repeats,
+        due_days=options.due_days,
+    )
+    checks = CHECKS.format(n=queue.n_controls) if queue.n_controls else ""
+    text = QUEUE_ADDED.format(name=queue.name, items=queue.n_items, checks=checks, id=queue.id)
+    written(line, context, queue, text, act=queue.id)
+
+
+@command("next", inside=QUEUES, takes="next_item", examples=['queue next "Week 13"'])
+def next_item(
+    line: typer.Context, queue: Annotated[str, typer.Argument(help=words("next_item", "queue"))]
+) -> None:
+    item: NextItem = verb("next_item").call(context_of(line), queue=queue)
+    answer(line, item, lambda: _say_next(item))
+
+
+def _lines(file: Path) -> str:
+    """Return the text of a file of known answers."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidInput(
+            f"Known answers must be a file of text, got {file}: {problem}.",
+            next_step="Write one a line, like: request-1, failure",
+        ) from problem
+
+
+def _say_queues(rows: tuple[QueueRow, ...]) -> None:
+    table = [
+        (
+            one.progress.queue,
+            one.progress.name,
+            f"{one.progress.done:,} of {one.progress.total:,}",
+            f"{one.progress.open:,}",
+            f"{one.progress.set_aside:,}",
+            f"{one.progress.held_by_others:,}",
+            f"{one.progress.left_for_me:,}",
+            one.rubric or "none",
+            "overdue" if one.overdue else iso(one.due_ms) or "no date",
+        )
+        for one in rows
+    ]
+    heads = ("queue", "name", "done", "open", "set aside", "held", "left for you", "rubric", "due")
+    say_table(heads, table, numbers=(2, 3, 4, 5, 6))
+
+
+def _say_next(one: NextItem) -> None:
+    progress = one.progress
+    held = f", {progress.held_by_others:,} held by others" if progress.held_by_others else ""
+    say(f"{progress.name}: {progress.done:,} of {progress.total:,} done{held}.")
+    if one.item is None:
+        skipped = f" You passed over {progress.skipped_by_me:,}." if progress.skipped_by_me else ""
+        say(f"{NOTHING_LEFT}{skipped}")
+        return
+    _say_item(one.item)
+
+
+def _say_item(item: ReviewItem) -> None:
+    say(f"Item {item.item}: {item.uri}, {STATE_WORDS[item.state]}: {item.why}.")
+    say(f"Reserved for you until {iso(item.hold_until_ms)}.")
+    for text in item.texts:
+        say("", f"Asked: {text.instruction or 'not kept'}", f"Answered: {text.response or 'not kept'}")
+    levels = [
+        (f"{number}", level.words, level.outcome, f"{level.score:g}")
+        for number, level in enumerate(item.levels, 1)
+    ]
+    say("")
+    say_table(("level", "words", "outcome", "score"), levels, numbers=(0, 3))
+
+
+@command("list", inside=RUBRICS, takes="rubrics", examples=["rubric", "rubric list"])
+def list_rubrics(line: typer.Context) -> None:
+    rows: tuple[RubricRow, ...] = verb("rubrics").call(context_of(line))
+    answer(line, rows, lambda: _say_rubrics(rows))
+
+
+@command(
+    "add",
+    inside=RUBRICS,
+    takes="add_rubric",
+    examples=['rubric add v2 --title "Answers"', "rubric add v3 --file rubric.json"],
+)
+def add_rubric(
+    line: typer.Context,
+    version: Annotated[str, typer.Argument(help="Name of the version.")],
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What it is about.")] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="JSON with title, criteria and levels."),
+    ] = None,
+) -> None:
+    context = context_of(line)
+    row: RubricAnswer = verb("add_rubric").call(context, rubric=_rubric(version, title, file))
+    written(line, context, row, RUBRIC_ADDED.format(version=row.version), act=row.id)
+
+
+def _rubric(version: str, title: str, file: Path | None) -> Rubric:
+    document: object = {} if file is None else _document(file)
+    named = {"version": version, **({"title": title} if title else {})}
+    try:
+        return msgspec.convert({**document, **named} if isinstance(document, dict) else document, Rubric)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(
+            f"A rubric must be an object with title, criteria and 2 to {MOST_LEVELS} levels, got one of which this "
+            f"is wrong: {misfit(problem)}.",
+            next_step='A level is written {"words": "Right", "outcome": "success", "score": 1}.',
+        ) from problem
+
+
+def _document(file: Path) -> object:
+    try:
+        return msgspec.json.decode(file.read_bytes())
+    except OSError as problem:
+        raise InvalidInput(
+            f"{file} can't be read: {problem.strerror or problem}.", next_step="Name a file with the rubric."
+        ) from problem
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise InvalidInput(
+            f"{file} must hold JSON, got text that is none: {problem}.",
+            next_step='Write it like {"title": "Answers", "criteria": [{"name": "Correct"}]}.',
+        ) from problem
+
+
+def _say_rubrics(rows: tuple[RubricRow, ...]) -> None:
+    table = [
+        (
+            one.id,
+            one.rubric.version,
+            one.rubric.title,
+            ", ".join(f"{number} {level.words}" for number, level in enumerate(one.rubric.levels, 1)),
+            f"{one.n_judged:,}",
+        )
+        for one in rows
+    ]
+    say_table(("rubric", "version", "title", "levels", "judged by it"), table, numbers=(4,))
+
+
+@command("list", inside=BROWSERS, takes="browsers", examples=["browser", "browser list --json"])
+def list_browsers(line: typer.Context) -> None:
+    rows: tuple[BrowserRow, ...] = verb("browsers").call(context_of(line))
+    answer(line, rows, lambda: _say_browsers(rows))
+
+
+@command("confirm", inside=BROWSERS, takes="confirm_browser", examples=['browser confirm "kim 3f2a91"'])
+def confirm(
+    line: typer.Context, browser: Annotated[str, typer.Argument(help=words("confirm_browser", "browser"))]
+) -> None:
+    context = context_of(line)
+    result: BrowserAnswer = verb("confirm_browser").call(context, browser=browser)
+    judged = number_of(result.n_judged, "judgement")
+    text = CONFIRMED.format(browser=result.browser, name=result.name, id=result.id, judged=judged)
+    written(line, context, result, text, act=result.id)
+
+
+def _say_browsers(rows: tuple[BrowserRow, ...]) -> None:
+    table = [
+        (
+            one.browser,
+            one.name if one.id else f"{one.person}, not signed in",
+            "" if one.id is None else f"{one.by} ({one.id})",
+            f"{one.n_judged:,}",
+            iso(one.last_ms) or "",
+        )
+        for one in rows
+    ]
+    say_table(("browser", "counts as", "confirmed by", "judgements", "latest"), table, numbers=(3,))
