@@ -1,8 +1,8 @@
 """Verbs: the operations on a learner, by name, in one table that every door reads.
 
 A row holds the action that the caller needs, the flow and an example. The flow's name, signature and docstring
-define the name, the parameters and the words of the verb. Operations on the file itself (doctor, restore, upgrade) and
-operations that need a dashboard are commands and no verbs.
+define the name, the parameters and the words of the verb. Operations on the file itself (doctor, restore, upgrade)
+and operations that need a dashboard are commands and no verbs.
 
 >>> verb("note").action, verb("note").words
 ('reward', 'Write a note about an arm; it moves no number.')
