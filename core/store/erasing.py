@@ -63,6 +63,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "training_pair.response": "said",
     "training_pair.digest": "said",
     "run_text.messages": "said",
+    "history.marks": "said",
     "step_text.asked": "said",
     "step_text.answered": "said",
     "rollout_message.content": "said",
@@ -625,6 +626,9 @@ def _drop_excerpts(txn: Transaction, scope: Scope) -> int:
         "UPDATE evidence SET excerpt = NULL WHERE learner_id = ? AND run_no IN ({})",
         [txn.learner_id],
         list(scope.runs),
+    )
+    txn.connection.run_in(
+        "DELETE FROM history WHERE learner_id = ? AND run_no IN ({})", [txn.learner_id], list(scope.runs)
     )
     _rewrite_versions(txn, list(scope.runs), stripped)
     return len(rows)

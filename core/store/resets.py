@@ -5,14 +5,13 @@ Nothing is deleted. An undo removes the boundary.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from core.records.arm import Arm
+from core.records.judged import OBSERVED
 from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
-from core.records.run import Run
 from core.store.caches import restate, shifting, shifting_compacted
 from core.store.engine.words import ACTIVE
 from core.store.transaction import Byline, FactHead, Snapshot, Transaction, rebase
@@ -66,28 +65,24 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
     restate(txn, arm_nos)
 
 
-def runs_before_reset(txn: Transaction, runs: Sequence[Run]) -> int:
-    """Return how many runs ended before the latest reset of one of their arms. Recorded now, they count after it."""
-    latest = txn.connection.row(
-        f"SELECT MAX(at_ms) FROM reset WHERE learner_id = ? AND {ACTIVE}", [txn.learner_id]
+def runs_before_reset(txn: Transaction) -> int:
+    """Return how many runs of this revision ended before the reset of one of their arms, and count after it."""
+    row = txn.connection.row(
+        "SELECT MAX(s.at_ms) FROM posterior p JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
+        " WHERE p.learner_id = ?",
+        [txn.learner_id],
     )
-    until = None if latest is None else latest[0]
-    late = [] if until is None else [run for run in runs if _ended(run) < until]
-    if not late:
+    if row is None or row[0] is None:
         return 0
-    bounds: dict[str, int] = dict(
-        txn.connection.rows(
-            "SELECT a.key, s.at_ms FROM reset s JOIN posterior p ON p.learner_id = s.learner_id"
-            " AND p.epoch = s.revision JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no"
-            " WHERE s.learner_id = ?",
-            [txn.learner_id],
-        )
+    late = txn.connection.row(
+        "SELECT COUNT(*) FROM run r WHERE r.learner_id = ?1 AND r.revision = ?2 AND r.at_ms < ?3"
+        f" AND r.{ACTIVE} AND r.outcome = 'observed' AND EXISTS (SELECT 1 FROM outcome o JOIN posterior p"
+        " ON p.learner_id = o.learner_id AND p.arm_no = o.arm_no"
+        " JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
+        f" WHERE o.learner_id = ?1 AND o.run_no = r.run_no AND o.flags & {OBSERVED} <> 0 AND r.at_ms < s.at_ms)",
+        [txn.learner_id, txn.revision, row[0]],
     )
-    return sum(any(_ended(run) < bounds.get(arm.key, 0) for arm in run.inventory.arms) for run in late)
-
-
-def _ended(run: Run) -> float:
-    return math.inf if run.ended_at_ms is None else run.ended_at_ms
+    return 0 if late is None else int(late[0])
 
 
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -30,7 +30,7 @@ from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.ledger_lines import LedgerLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
-from core.records.run import Inventory, Run
+from core.records.run import History, Inventory, Run
 from core.store import tables
 from core.store.erasing import REACHED
 from core.store.texts import execution_uid
@@ -53,7 +53,9 @@ def said(place: str) -> str:
 def run(uid: str = "request-9", rank: int = 0) -> Run:
     made = run_of(uid, calls=("a",) * (rank + 1), inventory=PROMPT, rank=rank)
     texts = (f"as review says {said(f'excerpt {rank}')}", said(f"reply {rank}"))
-    return msgspec.structs.replace(made, session=SESSION, texts=texts, prompt=said(f"prompt {rank}"))
+    history = History(marks=b"\x01" + said("marks").encode() + b"+" * rank)
+    made = msgspec.structs.replace(made, session=SESSION, texts=texts, prompt=said(f"prompt {rank}"))
+    return msgspec.structs.replace(made, history=history)
 
 
 def told_by_a_file() -> list[LedgerLine | Run]:
@@ -108,7 +110,8 @@ def planted_world(folder: Path) -> Context:
     bad = {"kind": "run", "uid": said("rejected"), "arms": ["tool:other:a"], "status": said("rejected")}
     file.write_bytes(b"".join(write([run(), run(rank=1)])) + lines([bad]))
     import_files(person, [file])
-    record_all(person, [msgspec.structs.replace(run("request-10"), session="another", texts=(), prompt=None)])
+    beside = msgspec.structs.replace(run("request-10"), session="another", history=None)
+    record_all(person, [msgspec.structs.replace(beside, texts=(), prompt=None)])
     other = replace(person, pace=context.pace)
     reward(other, ARM, 0.5, run="request-9", correct=True, reason=said("reason"), key="k-reward")
     evaluate(other, "request-9", "success", score=0.9, arm=ARM, feedback=said("feedback"), key="k-evaluation")
@@ -133,7 +136,7 @@ def numbers(context: Context) -> object:
         counted = [
             (table.name, snapshot.connection.rows(f'SELECT count(*) FROM "{table.name}"'))
             for table in tables.metadata.tables.values()
-            if table.name not in {"erased", "audit", "link", "review_draft", "learner", "run_text"}
+            if table.name not in {"erased", "audit", "link", "review_draft", "learner", "run_text", "history"}
         ]
         moved = snapshot.connection.rows("SELECT * FROM posterior ORDER BY arm_no")
         kept = snapshot.connection.rows(

@@ -183,8 +183,8 @@ def _answered(context: Context, act: Callable[[Context], object]) -> object:
 
 
 def _told(answer: object) -> str:
-    """An answer, without the numbers that runs have in one of the twins."""
-    return re.sub(r"\brun [0-9,]+", "run", msgspec.json.encode(answer).decode())
+    """An answer, without the numbers that runs and revisions have in one of the twins."""
+    return re.sub(r"\b(run |epoch\":)[0-9,]+", r"\1", msgspec.json.encode(answer).decode())
 
 
 def said_by(context: Context, *, in_order: bool) -> list[dict[str, object]]:

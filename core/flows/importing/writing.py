@@ -61,12 +61,6 @@ class RunWriter:
         for judged, status in zip(batch, recorded, strict=True):
             self.counts.run(judged, status)
             self.n_new += status == "new"
-        learned = [
-            one.run
-            for one, status in zip(batch, recorded, strict=True)
-            if status == "new" and one.verdict.outcome == "observed"
-        ]
-        self.counts.counts["before_reset"] += runs_before_reset(txn, learned)
         self.counts.counts["not_grown"] += txn.n_not_grown
         txn.n_not_grown = 0
 
@@ -211,6 +205,7 @@ def _write_all(
     lines = LedgerWriter(txn, import_no, counts)
     for segment in range(reading.n_segments):
         runs_of(segment)
+        counts.counts["before_reset"] += runs_before_reset(txn)
         for line in reading.lines.of(segment):
             counts.file = line.file
             lines.write(line.line)
