@@ -17,19 +17,19 @@ _SELECT: Final = (
 
 def standing_alerts(facts: Facts) -> tuple[AlertRow, ...]:
     """Alerts that are not cleared, by number."""
-    rows = facts.connection.rows(f"{_SELECT} AND cleared_ms = 0 ORDER BY alert_no", [facts.learner_id])
+    rows = facts.rows(f"{_SELECT} AND cleared_ms = 0 ORDER BY alert_no")
     return tuple(_alert(*row) for row in rows)
 
 
 def latest_alerts(facts: Facts, limit: int) -> tuple[AlertRow, ...]:
     """Alerts, the newest first."""
-    rows = facts.connection.rows(f"{_SELECT} ORDER BY alert_no DESC LIMIT ?", [facts.learner_id, limit])
+    rows = facts.rows(f"{_SELECT} ORDER BY alert_no DESC LIMIT ?", limit)
     return tuple(_alert(*row) for row in rows)
 
 
 def alert_row(facts: Facts, number: int) -> AlertRow | None:
     """The alert of a number."""
-    row = facts.connection.row(f"{_SELECT} AND alert_no = ?", [facts.learner_id, number])
+    row = facts.row(f"{_SELECT} AND alert_no = ?", number)
     return None if row is None else _alert(*row)
 
 

@@ -27,11 +27,7 @@ def attribute_arms(
 
 def by_keys(txn: Transaction, counts: Mapping[int, int]) -> dict[str, int]:
     """Return counts by arm number as counts by id, sorted."""
-    rows = txn.connection.rows_in(
-        "SELECT key, arm_no FROM arm WHERE learner_id = ? AND arm_no IN ({})",
-        [txn.learner_id],
-        sorted(counts),
-    )
+    rows = txn.rows_in("SELECT key, arm_no FROM arm WHERE learner_id = ? AND arm_no IN ({})", sorted(counts))
     return {key: counts[arm_no] for key, arm_no in sorted(rows)}
 
 
@@ -46,11 +42,10 @@ def _note(txn: Transaction, kind: str, sources: Sequence[tuple[int, int, int, st
 
 def _note_own_priors(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Record the arms' own priors before an import brings others."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT arm_no, prior_alpha_micro, prior_beta_micro FROM arm a WHERE learner_id = ?1 AND arm_no IN ({})"
         " AND prior_alpha_micro IS NOT NULL AND NOT EXISTS (SELECT 1 FROM provenance p"
         "   WHERE p.learner_id = ?1 AND p.kind = 'prior' AND p.no = a.arm_no)",
-        [txn.learner_id],
         arm_nos,
     )
     _note(txn, "prior", [(arm_no, 0, 0, _written(alpha, beta)) for arm_no, alpha, beta in rows])

@@ -35,29 +35,30 @@ def note_browsers(txn: Transaction, browsers: Sequence[tuple[int, NamedBrowser]]
 
 def confirmation_of(facts: Facts, browser: str, named: str) -> int | None:
     """Return the number of the active confirmation of a browser's name."""
-    row = facts.connection.row(
+    row = facts.row(
         f"SELECT browser_no FROM browser WHERE learner_id = ? AND browser = ? AND named = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY browser_no LIMIT 1",
-        [facts.learner_id, browser, named],
+        browser,
+        named,
     )
     return None if row is None else int(row[0])
 
 
 def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:
     """Return the names under which judgements of a rater may be stored, the own one first."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT DISTINCT named, person FROM judged_in WHERE learner_id = ? AND (named = ? OR person = ?)"
         " ORDER BY named, person",
-        [facts.learner_id, rater, rater],
+        rater,
+        rater,
     )
     return tuple(dict.fromkeys((rater, *(name for row in rows for name in row))))
 
 
 def other_browsers(txn: Transaction, evaluations: Sequence[int]) -> tuple[str, ...]:
     """Return the named browsers, other than the actor's, in which some evaluations were made."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT DISTINCT browser, named, person FROM judged_in WHERE learner_id = ? AND evaluation_no IN ({})",
-        [txn.learner_id],
         evaluations,
     )
     return tuple(sorted({NamedBrowser(*row).label for row in rows} - {txn.actor.browser}))
@@ -67,25 +68,21 @@ def browser_rows(facts: Facts) -> tuple[BrowserRow, ...]:
     """Return every named browser, those that wait for an operator first, then by name."""
     counted: dict[NamedBrowser, tuple[int, int | None]] = {
         NamedBrowser(*key): (int(n), last_ms)
-        for *key, n, last_ms in facts.connection.rows(
+        for *key, n, last_ms in facts.rows(
             "SELECT j.browser, j.named, j.person, sum(e.counts), max(e.at_ms) FROM judged_in j JOIN evaluation e"
             " ON e.learner_id = j.learner_id AND e.evaluation_no = j.evaluation_no"
-            " WHERE j.learner_id = ? GROUP BY j.browser, j.named, j.person",
-            [facts.learner_id],
+            " WHERE j.learner_id = ? GROUP BY j.browser, j.named, j.person"
         )
     }
-    for (holder,) in facts.connection.rows(
-        "SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?", [facts.learner_id]
-    ):
+    for (holder,) in facts.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?"):
         one = holding_browser(holder)
         if one is not None:
             counted.setdefault(one, (0, None))
     confirmed: dict[tuple[str, str], tuple[int, str, int]] = {
         (browser, named): (number, actor, at_ms)
-        for number, browser, named, actor, at_ms in facts.connection.rows(
+        for number, browser, named, actor, at_ms in facts.rows(
             f"SELECT browser_no, browser, named, actor, at_ms FROM browser WHERE learner_id = ? AND {ACTIVE}"
-            " AND undone = 0 ORDER BY browser_no DESC",
-            [facts.learner_id],
+            " AND undone = 0 ORDER BY browser_no DESC"
         )
     }
     persons = {(one.browser, one.named) for one in counted}
@@ -126,10 +123,8 @@ def settle_browsers(txn: Transaction, numbers: Sequence[int]) -> None:
         " AND b.named = j.named WHERE j.learner_id = ? AND b.browser_no = ?)",
         [(txn.revision, txn.learner_id, txn.learner_id, number) for number in numbers],
     )
-    rows = txn.connection.rows_in(
-        "SELECT DISTINCT browser, named FROM browser WHERE learner_id = ? AND browser_no IN ({})",
-        [txn.learner_id],
-        numbers,
+    rows = txn.rows_in(
+        "SELECT DISTINCT browser, named FROM browser WHERE learner_id = ? AND browser_no IN ({})", numbers
     )
     for browser, named in rows:
         _keep_holds(txn, browser, named)
@@ -139,13 +134,9 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
     """Hand the holds of a browser to its confirmed name; without a confirmation they end."""
     own = Actor(name=named, browser=f"{named} {browser}", person=named).holder
     if confirmation_of(txn, browser, named) is None:
-        txn.connection.run(
-            "DELETE FROM review_hold WHERE learner_id = ? AND actor = ?", [txn.learner_id, own]
-        )
+        txn.run("DELETE FROM review_hold WHERE learner_id = ? AND actor = ?", own)
         return
-    holders = txn.connection.rows(
-        "SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?", [txn.learner_id]
-    )
+    holders = txn.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?")
     txn.connection.many(
         "UPDATE review_hold SET actor = ? WHERE learner_id = ? AND actor = ?",
         [
@@ -158,10 +149,9 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
 
 def browser_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone confirmations as lines."""
-    for browser, named, *row in snapshot.connection.rows(
+    for browser, named, *row in snapshot.rows(
         "SELECT browser, named, browser_no, uid, actor, at_ms, revision, undone FROM browser"
-        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, browser_no",
-        [snapshot.learner_id],
+        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, browser_no"
     ):
         head = FactHead(*row)
         yield head.revision, BrowserLine(browser=browser, named=named, **snapshot.line_head("browser", head))

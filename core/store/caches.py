@@ -57,9 +57,7 @@ def rollup_facts(facts: Facts, run_nos: Sequence[int] = (), loose: Sequence[int]
         for start in range(0, len(run_nos), CHUNK):
             _rollup_runs(rollup, facts, run_nos[start : start + CHUNK])
 
-    rows, _ = facts.together(
-        lambda: facts.connection.rows_in(_LEDGER_LOOSE_SQL, [facts.learner_id], loose), add_runs
-    )
+    rows, _ = facts.together(lambda: facts.rows_in(_LEDGER_LOOSE_SQL, loose), add_runs)
     facts.epochs.load(row[1] for row in rows)
     for row in rows:
         _add_observation(rollup, row, facts.epochs.of(row[1], row[7]))
@@ -103,8 +101,8 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
     def beside() -> tuple[list[Row], list[Row]]:
         named = run_nos if is_one else list(runs)
         return facts.together(
-            lambda: facts.connection.rows_in(_OUTCOME_SQL, [facts.learner_id], named),
-            lambda: facts.connection.rows_in(_LEDGER_RUN_SQL, [facts.learner_id], named),
+            lambda: facts.rows_in(_OUTCOME_SQL, named),
+            lambda: facts.rows_in(_LEDGER_RUN_SQL, named),
         )
 
     is_one = len(run_nos) == 1  # a single run is nearly always active; among many an inactive one is likely
@@ -363,10 +361,9 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
     epochs = {arm_no: txn.epochs.current(arm_no) for arm_no in arm_nos}
     sums: dict[tuple[int, int], Row] = {
         (arm_no, epoch): tuple(amounts)
-        for arm_no, epoch, *amounts in txn.connection.rows_in(
+        for arm_no, epoch, *amounts in txn.rows_in(
             f"SELECT arm_no, epoch, {SUM_OF_ARM} FROM arm_day WHERE learner_id = ? AND arm_no IN ({{}})"
             " GROUP BY arm_no, epoch",
-            [txn.learner_id],
             sorted(arm_nos),
         )
     }
@@ -430,18 +427,19 @@ def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, i
 
     The days are kept by arm, and lead to the hours.
     """
-    days = facts.connection.rows_in(
+    days = facts.rows_in(
         "SELECT arm_no, epoch, max(day) FROM arm_day WHERE learner_id = ? AND arm_no IN ({})"
         " AND pulls + part_micro > 0 AND day >= 0 GROUP BY arm_no, epoch",
-        [facts.learner_id],
         arm_nos,
     )
 
     def hour(arm_no: int, epoch: int, day: int) -> tuple[int, int | None]:
-        ((latest,),) = facts.connection.rows(
+        ((latest,),) = facts.rows(
             f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
             " AND arm_no = ? AND epoch = ? AND pulls + part_micro > 0",
-            [facts.learner_id, *range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
+            *range(day * DAY_HOURS, (day + 1) * DAY_HOURS),
+            arm_no,
+            epoch,
         )
         return arm_no, latest
 
@@ -455,14 +453,15 @@ def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[lis
     """Runs that ended in an hour, and ledger rows of it about these arms: the runs they are about, and the rest."""
     begin, end = hour * HOUR_MS, (hour + 1) * HOUR_MS
     runs, ledger = facts.together(
-        lambda: facts.connection.rows(
+        lambda: facts.rows(
             "SELECT run_no FROM run WHERE learner_id = ? AND revision <= ? AND at_ms >= ? AND at_ms < ?",
-            [facts.learner_id, facts.revision, begin, end],
+            facts.revision,
+            begin,
+            end,
         ),
-        lambda: facts.connection.rows_in(
+        lambda: facts.rows_in(
             f"SELECT run_no, observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no IN ({{}})"
             " AND at_ms >= ? AND at_ms < ?",
-            [facts.learner_id],
             arm_nos,
             [begin, end],
         ),

@@ -182,9 +182,7 @@ def _rollups(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Rollu
     for run_nos in numbered_runs(snapshot, CHUNK):
         yield rollup_facts(snapshot, run_nos)
         taken(len(run_nos))
-    loose = snapshot.connection.rows(
-        "SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0", [snapshot.learner_id]
-    )
+    loose = snapshot.rows("SELECT observation_no FROM observation WHERE learner_id = ? AND run_no = 0")
     yield rollup_facts(snapshot, (), [number for (number,) in loose])
     yield from compacted_rollups(snapshot, damaged=True)
 
@@ -206,49 +204,35 @@ _ARM_SUMS: Final = ", ".join(ARM_SUMS)
 
 
 def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
-    rows = snapshot.connection.rows(
-        f"SELECT hour, arm_no, epoch, {_ARM_SUMS} FROM arm_hour WHERE learner_id = ?",
-        [snapshot.learner_id],
-    )
+    rows = snapshot.rows(f"SELECT hour, arm_no, epoch, {_ARM_SUMS} FROM arm_hour WHERE learner_id = ?")
     return {row[:3]: list(row[3:]) for row in rows}
 
 
 def _stored_arm_days(snapshot: Snapshot) -> dict[ArmDay, list[int]]:
-    rows = snapshot.connection.rows(
-        f"SELECT arm_no, epoch, day, {_ARM_SUMS} FROM arm_day WHERE learner_id = ?",
-        [snapshot.learner_id],
-    )
+    rows = snapshot.rows(f"SELECT arm_no, epoch, day, {_ARM_SUMS} FROM arm_day WHERE learner_id = ?")
     return {row[:3]: list(row[3:]) for row in rows}
 
 
 def _stored_usage(snapshot: Snapshot, unit: str) -> dict[UsageHour, list[int]]:
     columns = ", ".join((unit, *USAGE_KIND, *USAGE_SUMS))
-    rows = snapshot.connection.rows(
-        f"SELECT {columns} FROM usage_{unit} WHERE learner_id = ?", [snapshot.learner_id]
-    )
+    rows = snapshot.rows(f"SELECT {columns} FROM usage_{unit} WHERE learner_id = ?")
     return {row[:8]: list(row[8:]) for row in rows}
 
 
 def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         f"SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, {_ARM_SUMS}, seen, last_at_ms FROM posterior"
-        " WHERE learner_id = ?",
-        [snapshot.learner_id],
+        " WHERE learner_id = ?"
     )
     return {row[0]: row[1:] for row in rows}
 
 
 def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
     """Each arm's row as its facts say: base, present epoch, sums, everything ever seen, newest pull."""
-    arms = snapshot.connection.rows(
-        "SELECT arm_no, key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?",
-        [snapshot.learner_id],
+    arms = snapshot.rows(
+        "SELECT arm_no, key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?"
     )
-    targets: dict[int, str] = dict(
-        snapshot.connection.rows(
-            "SELECT revision, target FROM reset WHERE learner_id = ?", [snapshot.learner_id]
-        )
-    )
+    targets: dict[int, str] = dict(snapshot.rows("SELECT revision, target FROM reset WHERE learner_id = ?"))
     snapshot.epochs.load(row[0] for row in arms)
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(ARM_SUMS))
     ever: dict[int, int] = defaultdict(int)
@@ -276,18 +260,14 @@ def _marked(snapshot: Snapshot) -> dict[object, object]:
     """Acts that are marked as undone."""
     computed: dict[object, object] = {}
     for kind, table in ACTS.items():
-        rows = snapshot.connection.rows(
-            f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1', [snapshot.learner_id]
-        )
+        rows = snapshot.rows(f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1')
         computed.update(((kind, number), 1) for (number,) in rows)
     return computed
 
 
 def _undone(snapshot: Snapshot) -> dict[object, object]:
     """Check that the marked acts are those with an active undo."""
-    rows = snapshot.connection.rows(
-        "SELECT kind, no FROM undo WHERE learner_id = ? AND undone = 0", [snapshot.learner_id]
-    )
+    rows = snapshot.rows("SELECT kind, no FROM undo WHERE learner_id = ? AND undone = 0")
     return dict.fromkeys(rows, 1)
 
 
@@ -296,14 +276,15 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
 
     Arms of an offer may be without a report.
     """
-    for run_no, arm_no, flags, outcome in snapshot.connection.rows(
+    for run_no, arm_no, flags, outcome in snapshot.rows(
         "SELECT o.run_no, o.arm_no, o.flags, r.outcome FROM outcome o"
         " LEFT JOIN run r ON r.learner_id = o.learner_id AND r.run_no = o.run_no"
         " WHERE o.learner_id = ? AND coalesce(r.revision, 0) <= ?"
         f" AND (o.flags & {OBSERVATION} <> 0) <> (coalesce(r.outcome, '') = 'observed'"
         f" AND o.flags & {INCLUDED | NAMED} = {INCLUDED})"
         f" AND (o.flags & {OBSERVATION} <> 0 OR coalesce(r.format, '') <> ?)",
-        [snapshot.learner_id, snapshot.revision, OFFERED],
+        snapshot.revision,
+        OFFERED,
     ):
         yield Difference(
             "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"
@@ -322,10 +303,9 @@ def _retracted(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _weighed(snapshot: Snapshot) -> Iterator[Difference]:
     """Observations of weight below 1 are no whole pull, all others are; a carried belief says how many it is."""
-    for number, pulls, expected in snapshot.connection.rows(
+    for number, pulls, expected in snapshot.rows(
         f"SELECT observation_no, pulls, {_WHOLE_PULLS} FROM observation WHERE learner_id = ?"
-        f" AND kind <> 'carried' AND pulls <> {_WHOLE_PULLS}",
-        [snapshot.learner_id],
+        f" AND kind <> 'carried' AND pulls <> {_WHOLE_PULLS}"
     ):
         yield Difference("observation", str(number), f"pulls {pulls}", f"pulls {expected}")
 
@@ -338,9 +318,9 @@ _WHOLE_PULLS: Final = (
 
 def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
     """Runs are kept under the number of their session."""
-    for run_no, *known, stored in snapshot.connection.each(
+    for run_no, *known, stored in snapshot.each(
         "SELECT run_no, class, session, choice, session_key FROM run WHERE learner_id = ? AND revision <= ?",
-        [snapshot.learner_id, snapshot.revision],
+        snapshot.revision,
     ):
         key = session_key(run_no, *known)
         if key != stored:
@@ -358,10 +338,9 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
     for run_nos in numbered_runs(snapshot, CHUNK):
         now = {
             row[0]: row[1:]
-            for row in snapshot.connection.rows_in(
+            for row in snapshot.rows_in(
                 "SELECT run_no, standing, rank, trace, digest, revision FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
-                [snapshot.learner_id],
                 run_nos,
             )
         }
@@ -376,9 +355,8 @@ def _imported(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
     """Check that facts have state and revision of their imports; one key has one active fact."""
     kind = fact.table
     itself = "".join(f" AND {table}_no = 0" for table in fact.follows)
-    rows = snapshot.connection.rows(
-        f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?{itself}",
-        [snapshot.learner_id],
+    rows = snapshot.rows(
+        f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?{itself}"
     )
     expected = standings(snapshot, kind, {number: (teller, revision) for number, teller, revision, _ in rows})
     for number, _, revision, standing in rows:
@@ -390,9 +368,7 @@ def _imported(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
 def _counted(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that of each key the latest active evaluation counts."""
     stored: dict[int, int] = dict(
-        snapshot.connection.rows(
-            "SELECT evaluation_no, counts FROM evaluation WHERE learner_id = ?", [snapshot.learner_id]
-        )
+        snapshot.rows("SELECT evaluation_no, counts FROM evaluation WHERE learner_id = ?")
     )
     yield from _compare("evaluation", stored, counting_evaluations(snapshot))
 
@@ -401,16 +377,13 @@ def _superseded(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that an evaluation supersedes an earlier one of its key, and one where one counted for certain."""
     undone = {
         number
-        for (number,) in snapshot.connection.rows(
-            "SELECT no FROM undo WHERE learner_id = ? AND kind = 'evaluation'", [snapshot.learner_id]
-        )
+        for (number,) in snapshot.rows("SELECT no FROM undo WHERE learner_id = ? AND kind = 'evaluation'")
     }
     earlier: dict[tuple[object, ...], list[int]] = defaultdict(list)
     certain: set[tuple[object, ...]] = set()
-    for number, before, import_no, *key in snapshot.connection.each(
+    for number, before, import_no, *key in snapshot.each(
         f"SELECT evaluation_no, supersedes, import_no, {', '.join(EVALUATION_KEY)} FROM evaluation"
-        " WHERE learner_id = ? AND (execution_no <> 0 OR run_no <> 0) ORDER BY evaluation_no",
-        [snapshot.learner_id],
+        " WHERE learner_id = ? AND (execution_no <> 0 OR run_no <> 0) ORDER BY evaluation_no"
     ):
         known = earlier[tuple(key)]
         if (before and before not in known) or (not before and tuple(key) in certain):
@@ -423,20 +396,18 @@ def _superseded(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _judged_arms(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that an evaluation of an arm credits that arm alone."""
-    for number, arm_no, credited in snapshot.connection.rows(
+    for number, arm_no, credited in snapshot.rows(
         "SELECT e.evaluation_no, e.arm_no, c.arm_no FROM evaluation e"
         " JOIN credit c ON c.learner_id = e.learner_id AND c.evaluation_no = e.evaluation_no"
-        " WHERE e.learner_id = ? AND e.arm_no <> 0 AND c.arm_no <> e.arm_no",
-        [snapshot.learner_id],
+        " WHERE e.learner_id = ? AND e.arm_no <> 0 AND c.arm_no <> e.arm_no"
     ):
         yield Difference("evaluation", str(number), f"arm {arm_no}", f"arm {credited}, which it credits")
 
 
 def _credited(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms get from evaluations what those that count say."""
-    rows = snapshot.connection.rows(
-        "SELECT DISTINCT run_no FROM evaluation WHERE learner_id = ? AND run_no <> 0 ORDER BY run_no",
-        [snapshot.learner_id],
+    rows = snapshot.rows(
+        "SELECT DISTINCT run_no FROM evaluation WHERE learner_id = ? AND run_no <> 0 ORDER BY run_no"
     )
     run_nos = [run_no for (run_no,) in rows]
     for start in range(0, len(run_nos), CHUNK):
@@ -464,9 +435,7 @@ def _qualities(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
     """Check that active and placeholder flags of layers and executions match the rows that refer to them."""
-    rows = snapshot.connection.rows(
-        f"SELECT {kind}_no, bare, standing FROM {kind} WHERE learner_id = ?", [snapshot.learner_id]
-    )
+    rows = snapshot.rows(f"SELECT {kind}_no, bare, standing FROM {kind} WHERE learner_id = ?")
     expected = subject_states(snapshot, kind, [row[0] for row in rows])
     stored: dict[int, object] = {row[0]: (row[1], row[2]) for row in rows}
     by_number: dict[int, object] = {**expected}
@@ -480,18 +449,15 @@ def _layers(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that episodes have the state and version of their sources, and the sums of their steps."""
-    rows = snapshot.connection.rows(
-        "SELECT episode_no FROM episode WHERE learner_id = ? ORDER BY episode_no", [snapshot.learner_id]
-    )
+    rows = snapshot.rows("SELECT episode_no FROM episode WHERE learner_id = ? ORDER BY episode_no")
     numbers = [number for (number,) in rows]
     for start in range(0, len(numbers), _EPISODES):
         chunk = numbers[start : start + _EPISODES]
         stored: dict[int, object] = {
             number: row
-            for number, *row in snapshot.connection.rows_in(
+            for number, *row in snapshot.rows_in(
                 "SELECT episode_no, standing, revision, digest, digest, n_steps, n_paid, finished, total_text,"
                 " final_text, total, final, status FROM episode WHERE learner_id = ? AND episode_no IN ({})",
-                [snapshot.learner_id],
                 chunk,
             )
         }
@@ -538,12 +504,11 @@ def _shared(snapshot: Snapshot) -> Iterator[Difference]:
     weights: dict[int, list[int]] = defaultdict(list)
     rules: dict[int, str] = {}
     imported: set[int] = set()
-    for number, rule, reward, import_no, success, failure, is_of_act in snapshot.connection.each(
+    for number, rule, reward, import_no, success, failure, is_of_act in snapshot.each(
         "SELECT c.episode_credit_no, c.rule, c.reward, c.import_no, b.success_micro, b.failure_micro,"
         " b.actor = c.actor AND b.at_ms = c.at_ms FROM observation b"
         " JOIN episode_credit c ON c.learner_id = b.learner_id AND c.episode_credit_no = b.episode_credit_no"
-        " WHERE b.learner_id = ? AND b.episode_credit_no <> 0",
-        [snapshot.learner_id],
+        " WHERE b.learner_id = ? AND b.episode_credit_no <> 0"
     ):
         weights[number].append(success + failure)
         rules[number] = rule
@@ -570,21 +535,18 @@ def _standing(stands: bool, revision: int) -> str:
 
 def _listed(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that arms are marked as imported exactly where an active import names them."""
-    for key, declared in snapshot.connection.rows(
+    for key, declared in snapshot.rows(
         "SELECT a.key, a.declared FROM arm a WHERE a.learner_id = ?1"
         f" AND (a.declared & {BY_IMPORT} <> 0) <> EXISTS (SELECT 1 FROM provenance s JOIN import i"
         "   ON i.learner_id = s.learner_id AND i.import_no = s.import_no"
-        "   WHERE s.learner_id = ?1 AND s.kind = 'arm' AND s.no = a.arm_no AND i.undone = 0)",
-        [snapshot.learner_id],
+        "   WHERE s.learner_id = ?1 AND s.kind = 'arm' AND s.no = a.arm_no AND i.undone = 0)"
     ):
         yield Difference("arm", key, f"declared {declared}", f"declared {declared ^ BY_IMPORT}")
 
 
 def _described(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms have the cost and label that the imports that are not undone say."""
-    rows = snapshot.connection.rows(
-        "SELECT arm_no, key, token_cost, label FROM arm WHERE learner_id = ?", [snapshot.learner_id]
-    )
+    rows = snapshot.rows("SELECT arm_no, key, token_cost, label FROM arm WHERE learner_id = ?")
     expected = descriptions(snapshot, [row[0] for row in rows])
     for arm_no, key, *now in rows:
         if tuple(now) != expected[arm_no][:2]:
@@ -599,18 +561,17 @@ def _words(token_cost: int | None, label: str | None) -> str:
 def _counters(snapshot: Snapshot) -> Iterator[Difference]:
     """Numbers still to be given lie beyond those that were given, and no fact is newer than the learner."""
     for name in NUMBERED:
-        row = snapshot.connection.row(
+        row = snapshot.row(
             f'SELECT next_{name}_no, (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}"'
-            " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1",
-            [snapshot.learner_id],
+            " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1"
         )
         if row is not None and row[0] < row[1]:
             yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
     yield from _unlike_staged(snapshot)
     for table in [name for name in NUMBERED if "revision" in metadata.tables[name].columns]:
-        row = snapshot.connection.row(
+        row = snapshot.row(
             f'SELECT max(revision) FROM "{table}" WHERE learner_id = ? AND revision < ?',
-            [snapshot.learner_id, snapshot.staged.revision or _EVER],
+            snapshot.staged.revision or _EVER,
         )
         if row is not None and row[0] is not None and row[0] > snapshot.revision:
             yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")
@@ -618,10 +579,9 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
 
 def _unlike_staged(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that an import in progress has its number and arms, and lies beyond the learner's revision."""
-    row = snapshot.connection.row(
+    row = snapshot.row(
         "SELECT next_import_no, next_arm_no, (SELECT coalesce(max(arm_no), 0) FROM staged_arm"
-        " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1",
-        [snapshot.learner_id],
+        " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1"
     )
     if row is None:
         return
@@ -647,10 +607,9 @@ _GAPLESS: Final = tuple(name for name in NUMBERED if name not in {*TAKEN, "link"
 def _gaps(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that each number that was given has its row, up to the last."""
     for name in _GAPLESS:
-        row = snapshot.connection.row(
+        row = snapshot.row(
             f'SELECT next_{name}_no - 1, (SELECT count(*) FROM "{name}" WHERE learner_id = ?1)'
-            " FROM learner WHERE learner_id = ?1",
-            [snapshot.learner_id],
+            " FROM learner WHERE learner_id = ?1"
         )
         if row is not None and row[0] > row[1]:
             yield from _missing(snapshot, name, row[0])
@@ -660,9 +619,7 @@ def _missing(snapshot: Snapshot, name: str, given: int) -> Iterator[Difference]:
     """Yield the ranges of numbers without a row."""
     before = 0
     for (number,) in chain(
-        snapshot.connection.each(
-            f'SELECT {name}_no FROM "{name}" WHERE learner_id = ? ORDER BY {name}_no', [snapshot.learner_id]
-        ),
+        snapshot.each(f'SELECT {name}_no FROM "{name}" WHERE learner_id = ? ORDER BY {name}_no'),
         [(given + 1,)],
     ):
         if number > before + 1:

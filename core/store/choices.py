@@ -29,14 +29,13 @@ def add_choice(txn: Transaction, line: ChoiceLine, byline: Byline) -> int:
 
 def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone choices as lines."""
-    for layer, first, second, chosen, rater, rubric, feedback, *row in snapshot.connection.rows(
+    for layer, first, second, chosen, rater, rubric, feedback, *row in snapshot.rows(
         "SELECT l.uid, f.uid, s.uid, c.chosen, c.rater, c.rubric, c.feedback, c.choice_no, c.uid, c.actor, c.at_ms,"
         " c.revision, c.undone FROM choice c"
         " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
         " JOIN execution f ON f.learner_id = c.learner_id AND f.execution_no = c.first_no"
         " JOIN execution s ON s.learner_id = c.learner_id AND s.execution_no = c.second_no"
-        f" WHERE c.learner_id = ? AND c.{ACTIVE} ORDER BY c.revision, c.choice_no",
-        [snapshot.learner_id],
+        f" WHERE c.learner_id = ? AND c.{ACTIVE} ORDER BY c.revision, c.choice_no"
     ):
         head = FactHead(*row)
         line = ChoiceLine(
@@ -59,9 +58,8 @@ def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:
 
 def choice_again(txn: Transaction, number: int, import_no: int) -> None:
     """Record an import's copy of a known choice, and with it the names of its subject."""
-    row = txn.connection.row(
-        "SELECT layer_no, first_no, second_no FROM choice WHERE learner_id = ? AND choice_no = ?",
-        [txn.learner_id, number],
+    row = txn.row(
+        "SELECT layer_no, first_no, second_no FROM choice WHERE learner_id = ? AND choice_no = ?", number
     )
     layer_no, *executions = row or (0, 0, 0)
     name_again(txn, {"layer": [layer_no], "execution": executions}, import_no)

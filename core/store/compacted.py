@@ -269,9 +269,7 @@ def compacted_ends(facts: Facts) -> tuple[int, ...]:
     """Return the ends of the first and the last compacted run that was answered; nothing where there is none."""
     if not facts.is_compacted:
         return ()
-    row = facts.connection.row(
-        "SELECT min(first_ms), max(last_ms) FROM compaction WHERE learner_id = ?", [facts.learner_id]
-    )
+    row = facts.row("SELECT min(first_ms), max(last_ms) FROM compaction WHERE learner_id = ?")
     return () if row is None or row[0] is None else (int(row[0]), int(row[1]))
 
 
@@ -279,9 +277,8 @@ def all_compacted(facts: Facts) -> Compacted | None:
     """Return the number and ends of all compacted runs, and the time of the last compaction; None without any."""
     if not facts.is_compacted:
         return None
-    row = facts.connection.row(
-        "SELECT sum(n_runs), min(first_ms), max(last_ms), max(at_ms) FROM compaction WHERE learner_id = ?",
-        [facts.learner_id],
+    row = facts.row(
+        "SELECT sum(n_runs), min(first_ms), max(last_ms), max(at_ms) FROM compaction WHERE learner_id = ?"
     )
     if row is None or not row[0]:
         return None
@@ -293,9 +290,7 @@ def compacted_rollups(facts: Facts, since: int = 0, *, damaged: bool = False) ->
     """Yield the rollups of compactions after a revision; with ``damaged``, of those that can be read."""
     if not facts.is_compacted:
         return
-    for (sums,) in facts.connection.rows(
-        f"{_SUMS} AND revision > ? AND revision <= ?", [facts.learner_id, since, facts.revision]
-    ):
+    for (sums,) in facts.rows(f"{_SUMS} AND revision > ? AND revision <= ?", since, facts.revision):
         with suppress(*((StoreUnusable,) if damaged else ())):
             yield Sums.unpacked(sums).rollup(facts.epochs)
 
@@ -307,9 +302,8 @@ def compacted_observations(facts: Facts) -> Iterator[tuple[int, int, int, int, i
     """
     if not facts.is_compacted:
         return
-    for revision, stored in facts.connection.rows(
-        "SELECT revision, sums FROM compaction WHERE learner_id = ? AND revision <= ?",
-        [facts.learner_id, facts.revision],
+    for revision, stored in facts.rows(
+        "SELECT revision, sums FROM compaction WHERE learner_id = ? AND revision <= ?", facts.revision
     ):
         sums = Sums.unpacked(stored)
         last = revision if sums.last_revision is None else sums.last_revision
@@ -327,9 +321,8 @@ def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[i
     newest: dict[int, int] = {}
     if not facts.is_compacted or not hours:
         return newest
-    for (sums,) in facts.connection.rows(
-        f"{_SUMS} AND first_ms < ? AND last_ms >= ?",
-        [facts.learner_id, (max(hours) + 1) * HOUR_MS, min(hours) * HOUR_MS],
+    for (sums,) in facts.rows(
+        f"{_SUMS} AND first_ms < ? AND last_ms >= ?", (max(hours) + 1) * HOUR_MS, min(hours) * HOUR_MS
     ):
         for (arm_no, epoch), at_ms in Sums.unpacked(sums).rollup(facts.epochs).last.items():
             if arm_no in arm_nos and epoch == facts.epochs.current(arm_no):
@@ -359,16 +352,15 @@ def _newest(facts: Facts, n_runs: int, until_ms: int) -> Iterator[Sums]:
     """Yield the newest compactions with runs before a time, while they have at most so many runs."""
     if not facts.is_compacted or n_runs <= 0:
         return
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT compaction_no, n_runs FROM compaction WHERE learner_id = ? AND first_ms < ? AND revision <= ?"
         " ORDER BY last_ms DESC, compaction_no DESC",
-        [facts.learner_id, until_ms, facts.revision],
+        until_ms,
+        facts.revision,
     )
     sums_of = zip(rows, accumulate(n for _, n in rows), strict=True)
     numbers = [number for (number, _), n_so_far in sums_of if n_so_far <= n_runs]
-    for (sums,) in facts.connection.rows_in(
-        f"{_SUMS} AND compaction_no IN ({{}})", [facts.learner_id], numbers
-    ):
+    for (sums,) in facts.rows_in(f"{_SUMS} AND compaction_no IN ({{}})", numbers):
         yield Sums.unpacked(sums)
 
 
@@ -377,14 +369,13 @@ def unlike_compactions(facts: Facts) -> Iterator[tuple[str, object, object]]:
     if not facts.is_compacted:
         return
     uids: dict[int, int] = dict(
-        facts.connection.rows(
+        facts.rows(
             "SELECT compaction_no, count(*) FROM compacted WHERE learner_id = ? AND trace <> 0"
-            " GROUP BY compaction_no",
-            [facts.learner_id],
+            " GROUP BY compaction_no"
         )
     )
-    for number, n_runs, stored in facts.connection.rows(
-        "SELECT compaction_no, n_runs, sums FROM compaction WHERE learner_id = ?", [facts.learner_id]
+    for number, n_runs, stored in facts.rows(
+        "SELECT compaction_no, n_runs, sums FROM compaction WHERE learner_id = ?"
     ):
         try:
             sums = Sums.unpacked(stored)
@@ -441,7 +432,7 @@ def compacted_sources(facts: Facts, sources: Collection[str]) -> set[str]:
 def _compacted(facts: Facts, keys: dict[tuple[int, int], str]) -> dict[str, CompactedRun]:
     if not facts.is_compacted or not keys:
         return {}
-    rows = facts.connection.rows_in(_UIDS, [facts.learner_id], sorted({high for high, _ in keys}))
+    rows = facts.rows_in(_UIDS, sorted({high for high, _ in keys}))
     return {keys[high, low]: CompactedRun(*rest) for high, low, *rest in rows if (high, low) in keys}
 
 
@@ -452,7 +443,7 @@ def refuse_compacted_import(facts: Facts, import_no: int) -> None:
     """Raise `NotApplicable` for an import that lost runs to a compaction."""
     if not facts.is_compacted:
         return
-    row = facts.connection.row(_LOCKED, [facts.learner_id, import_no])
+    row = facts.row(_LOCKED, import_no)
     if row is not None and row[0]:
         raise NotApplicable(
             f"import-{import_no} must have all its runs to be undone or redone, but compact deleted {row[0]:,} of"
@@ -466,10 +457,11 @@ def refuse_compacted_span(facts: Facts, arm_nos: Collection[int], since_ms: int,
     if not facts.is_compacted:
         return
     since, until = since_ms // HOUR_MS, -(-until_ms // HOUR_MS)
-    for number, at_ms, last_ms, sums in facts.connection.rows(
+    for number, at_ms, last_ms, sums in facts.rows(
         "SELECT compaction_no, at_ms, last_ms, sums FROM compaction WHERE learner_id = ? AND first_ms < ?"
         " AND last_ms >= ? ORDER BY compaction_no",
-        [facts.learner_id, until_ms, since_ms],
+        until_ms,
+        since_ms,
     ):
         arms = Sums.unpacked(sums).arms
         if any(

@@ -116,7 +116,7 @@ def old_runs(facts: Facts, until_ms: int) -> OldRuns:
         free = _free(facts, page)
         n_free, n_referenced, after = n_free + len(free), n_referenced + len(page) - len(free), page[-1]
         for query in _IMPORTS:
-            imports.update(no for (no,) in facts.connection.rows_in(query, [facts.learner_id], free))
+            imports.update(no for (no,) in facts.rows_in(query, free))
     return OldRuns(n_free, n_referenced, len(imports - {0}))
 
 
@@ -147,29 +147,17 @@ def _next(facts: Facts, until_ms: int, after: Position) -> tuple[Position | None
 
 
 def _page(facts: Facts, until_ms: int, after: Position) -> list[Position]:
-    rows = facts.connection.rows(_OLD, [facts.learner_id, facts.revision, until_ms, *after, PIECE])
+    rows = facts.rows(_OLD, facts.revision, until_ms, *after, PIECE)
     return [(at_ms, run_no) for at_ms, run_no in rows]
 
 
 def _free(facts: Facts, page: Sequence[Position]) -> list[int]:
     """Return those runs that no row of another table is about, except their own executions."""
     run_nos = sorted(run_no for _, run_no in page)
-    about = {
-        run_no
-        for query in _ABOUT
-        for (run_no,) in facts.connection.rows_in(query, [facts.learner_id], run_nos)
-    }
+    about = {run_no for query in _ABOUT for (run_no,) in facts.rows_in(query, run_nos)}
     own = own_executions(facts, run_nos)
-    about |= {
-        run_no
-        for number, run_no in facts.connection.rows_in(_EXECUTIONS, [facts.learner_id], run_nos)
-        if number not in own
-    }
-    about |= {
-        own[number]
-        for query in _ABOUT_EXECUTIONS
-        for (number,) in facts.connection.rows_in(query, [facts.learner_id], list(own))
-    }
+    about |= {run_no for number, run_no in facts.rows_in(_EXECUTIONS, run_nos) if number not in own}
+    about |= {own[number] for query in _ABOUT_EXECUTIONS for (number,) in facts.rows_in(query, list(own))}
     return [run_no for run_no in run_nos if run_no not in about]
 
 
@@ -177,7 +165,7 @@ def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> frozens
     """Compact runs, and return the imports that lost some of them."""
     number = txn.number("compaction")
     deleted = sorted(tellings_of(txn, run_nos, 0))
-    used = txn.connection.rows_in(_USED, [txn.learner_id], run_nos)
+    used = txn.rows_in(_USED, run_nos)
     sums = _sums(txn, run_nos, used)
     ended = [at_ms for outcome, at_ms, *_ in used if outcome != "empty"]
     txn.add_row(
@@ -221,7 +209,7 @@ def _sums(txn: Transaction, run_nos: Sequence[int], used: Sequence[Row]) -> Sums
 
 def _observed(txn: Transaction, run_nos: Sequence[int]) -> list[ObservedRow]:
     sums: dict[tuple[int, int, int, int], list[int]] = defaultdict(lambda: [0] * 3)
-    rows = txn.connection.rows_in(_OBSERVED, [txn.learner_id], run_nos)
+    rows = txn.rows_in(_OBSERVED, run_nos)
     for session, at_ms, revision, inventory, arm_no, flags in rows:
         key = 0 if session is None else named_key(session)
         row = sums[key, at_ms // HOUR_MS, txn.epochs.of(arm_no, revision), arm_no]
@@ -234,7 +222,7 @@ def _observed(txn: Transaction, run_nos: Sequence[int]) -> list[ObservedRow]:
 
 
 def _decided(txn: Transaction, run_nos: Sequence[int]) -> Iterator[DecidedRun]:
-    rows = txn.connection.rows_in(_DECIDED, [txn.learner_id], run_nos)
+    rows = txn.rows_in(_DECIDED, run_nos)
     for (
         run_no,
         session_key,
@@ -261,9 +249,8 @@ def _note_uids(txn: Transaction, traces: dict[str, int], number: int) -> None:
     sources = {uid_key(one, is_source=True) for uid in traces for one in sources_of(uid)}
     known = {
         (high, low)
-        for high, low in txn.connection.rows_in(
+        for high, low in txn.rows_in(
             "SELECT uid_high, uid_low FROM compacted WHERE learner_id = ? AND uid_high IN ({})",
-            [txn.learner_id],
             sorted({high for high, _ in sources}),
         )
     }
@@ -276,13 +263,7 @@ def _note_uids(txn: Transaction, traces: dict[str, int], number: int) -> None:
 
 def _delete(txn: Transaction, run_nos: Sequence[int], deleted: Sequence[Row]) -> None:
     delete_texts(txn, run_nos)
-    txn.connection.run_in(
-        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
-        [txn.learner_id],
-        run_nos,
-    )
+    txn.run_in("DELETE FROM provenance WHERE learner_id = ? AND kind = 'run' AND no IN ({})", run_nos)
     for table in (*BESIDE, "version", "run"):
-        txn.connection.run_in(
-            f"DELETE FROM {table} WHERE learner_id = ? AND run_no IN ({{}})", [txn.learner_id], run_nos
-        )
+        txn.run_in(f"DELETE FROM {table} WHERE learner_id = ? AND run_no IN ({{}})", run_nos)
     txn.chain.change("run", deleted, [])

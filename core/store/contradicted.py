@@ -87,7 +87,7 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
     outcomes, evidence, decisions, spent, apart, definitions, history = (
         _by_run(facts, sql, run_nos) for sql in _PARTS
     )
-    for run_no, uid, trace, digest, *columns in facts.connection.rows_in(_RUNS, [facts.learner_id], run_nos):
+    for run_no, uid, trace, digest, *columns in facts.rows_in(_RUNS, run_nos):
         rows = outcomes.get(run_no, ())
         version = Version(
             columns=tuple(columns),
@@ -102,11 +102,10 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
             apart=_plain(apart.get(run_no, ())),
         )
         yield StoredVersion(run_no, uid, trace, digest, version)
-    for run_no, digest, uid in facts.connection.rows_in(
+    for run_no, digest, uid in facts.rows_in(
         "SELECT v.run_no, v.digest, r.uid FROM version v"
         " JOIN run r ON r.learner_id = v.learner_id AND r.run_no = v.run_no"
         " WHERE v.learner_id = ? AND v.run_no IN ({})",
-        [facts.learner_id],
         run_nos,
     ):
         yield StoredVersion(run_no, uid, None, digest, load(facts, run_no, digest))
@@ -114,7 +113,7 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
 
 def _by_run(facts: Facts, sql: str, run_nos: Sequence[int]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = defaultdict(list)
-    for run_no, *row in facts.connection.rows_in(sql, [facts.learner_id], run_nos):
+    for run_no, *row in facts.rows_in(sql, run_nos):
         found[run_no].append(tuple(row))
     return found
 
@@ -128,38 +127,34 @@ _DESCRIBES: Final = "p.said > ''"
 
 def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that each source of a run has its version, in the run's rows or kept, and each kept version a source."""
-    for run_no, import_no, digest in snapshot.connection.rows(
+    for run_no, import_no, digest in snapshot.rows(
         "SELECT p.no, p.import_no, p.digest FROM provenance p"
         " JOIN run r ON r.learner_id = p.learner_id AND r.run_no = p.no"
         " LEFT JOIN version v ON v.learner_id = p.learner_id AND v.run_no = p.no AND v.digest = p.digest"
         " WHERE p.learner_id = ? AND p.kind = 'run'"
-        f" AND ({_DESCRIBES} OR (r.digest <> p.digest AND v.run_no IS NULL)) LIMIT 100",
-        [snapshot.learner_id],
+        f" AND ({_DESCRIBES} OR (r.digest <> p.digest AND v.run_no IS NULL)) LIMIT 100"
     ):
         yield Difference("provenance", f"run {run_no}, import {import_no}", f"digest {digest}", "its version")
-    for run_no, digest in snapshot.connection.rows(
+    for run_no, digest in snapshot.rows(
         f"SELECT run_no, digest FROM version WHERE learner_id = ?1{NO_SOURCE} AND NOT EXISTS (SELECT 1 FROM learner l"
-        " WHERE l.learner_id = ?1 AND l.staged_import_no > 0) LIMIT 100",
-        [snapshot.learner_id],
+        " WHERE l.learner_id = ?1 AND l.staged_import_no > 0) LIMIT 100"
     ):
         yield Difference(
             "version", f"run {run_no}", f"digest {digest}", "a source of this run with this digest"
         )
-    for kind, number in snapshot.connection.rows(
+    for kind, number in snapshot.rows(
         "SELECT kind, no FROM provenance WHERE learner_id = ? AND kind IN ('layer', 'execution')"
-        " AND (rank <> 0 OR trace <> 0 OR digest <> 0) LIMIT 100",
-        [snapshot.learner_id],
+        " AND (rank <> 0 OR trace <> 0 OR digest <> 0) LIMIT 100"
     ):
         yield Difference(
             "provenance", f"{kind} {number}", "a version", "none: only runs and episodes have any"
         )
 
-    for run_no, stored, first in snapshot.connection.rows(
+    for run_no, stored, first in snapshot.rows(
         "SELECT r.run_no, r.import_no, p.import_no FROM run r"
         " JOIN provenance p ON p.learner_id = r.learner_id AND p.kind = 'run' AND p.no = r.run_no"
         " WHERE r.learner_id = ?1 AND r.import_no <> p.import_no AND NOT EXISTS (SELECT 1 FROM provenance s"
-        " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = p.no AND s.revision < p.revision) LIMIT 100",
-        [snapshot.learner_id],
+        " WHERE s.learner_id = ?1 AND s.kind = 'run' AND s.no = p.no AND s.revision < p.revision) LIMIT 100"
     ):
         yield Difference("run", str(run_no), f"import {stored}", f"import {first}, its first source")
 
@@ -211,11 +206,10 @@ def _references() -> tuple[tuple[str, str, str], ...]:
 def unknown_numbers(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that rows that are named by their numbers are there."""
     for table, column, parent in _references():
-        for (number,) in snapshot.connection.rows(
+        for (number,) in snapshot.rows(
             f'SELECT DISTINCT c.{column} FROM "{table}" c LEFT JOIN {parent} p'
             f" ON p.learner_id = c.learner_id AND p.{parent}_no = c.{column}"
-            f" WHERE c.learner_id = ? AND c.{column} <> 0 AND p.{parent}_no IS NULL LIMIT 100",
-            [snapshot.learner_id],
+            f" WHERE c.learner_id = ? AND c.{column} <> 0 AND p.{parent}_no IS NULL LIMIT 100"
         ):
             yield Difference(table, column, f"{parent} {number}", "an existing row")
 
@@ -271,18 +265,13 @@ def unlike_namings(snapshot: Snapshot) -> Iterator[Difference]:
         (named, _PAIRED, (own_layer,)),
         (queued, _QUEUED, ()),
     ):
-        for kind, no, import_no, revision in snapshot.connection.rows(sql, [snapshot.learner_id, *values]):
+        for kind, no, import_no, revision in snapshot.rows(sql, *values):
             revisions[kind, no, import_no].add(revision)
-    begun: dict[int, int] = dict(
-        snapshot.connection.rows(
-            "SELECT import_no, revision FROM import WHERE learner_id = ?", [snapshot.learner_id]
-        )
-    )
+    begun: dict[int, int] = dict(snapshot.rows("SELECT import_no, revision FROM import WHERE learner_id = ?"))
     known: set[Naming] = set()
-    for kind, no, import_no, revision, is_described in snapshot.connection.rows(
+    for kind, no, import_no, revision, is_described in snapshot.rows(
         f"SELECT kind, no, import_no, revision, CASE WHEN {_DESCRIBES} THEN 1 ELSE 0 END FROM provenance p"
-        " WHERE learner_id = ? AND kind IN ('layer', 'execution')",
-        [snapshot.learner_id],
+        " WHERE learner_id = ? AND kind IN ('layer', 'execution')"
     ):
         naming = kind, no, import_no
         known.add(naming)
@@ -416,9 +405,8 @@ class _Entry(NamedTuple):
 
 def unlike_log(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that acts in the log are there, by the same person at the same time, and as the log says."""
-    entries = snapshot.connection.each(
-        "SELECT act, actor, at_ms, revision, detail FROM audit WHERE learner_id = ? AND act IS NOT NULL",
-        [snapshot.learner_id],
+    entries = snapshot.each(
+        "SELECT act, actor, at_ms, revision, detail FROM audit WHERE learner_id = ? AND act IS NOT NULL"
     )
     while chunk := list(islice(entries, CHUNK)):
         by_kind: dict[str, list[_Entry]] = defaultdict(list)
@@ -438,10 +426,9 @@ def _unlike_acts(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> Ite
     revision = "0" if table == "import" else "revision"
     known: dict[int, tuple[str, int, int]] = {
         number: (actor, at_ms, revision)
-        for number, actor, at_ms, revision in snapshot.connection.rows_in(
+        for number, actor, at_ms, revision in snapshot.rows_in(
             f'SELECT {table}_no, actor, at_ms, {revision} FROM "{table}"'
             f" WHERE learner_id = ? AND {table}_no IN ({{}})",
-            [snapshot.learner_id],
             [one.number for one in named],
         )
     }
@@ -461,8 +448,7 @@ def _unlike_details(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> 
     sql, members = _SAID[table]
     numbers = [one.number for one in named]
     rows: dict[int, dict[str, object]] = {
-        number: dict(zip(members, row, strict=True))
-        for number, *row in snapshot.connection.rows_in(sql, [snapshot.learner_id], numbers)
+        number: dict(zip(members, row, strict=True)) for number, *row in snapshot.rows_in(sql, numbers)
     }
     for one in named:
         detail, row = _DETAIL.decode(one.detail), rows.get(one.number, {})

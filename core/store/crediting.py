@@ -182,11 +182,10 @@ def reward_of(outcome: str, score: float | None) -> float:
 
 def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[CreditKey, tuple[int, Due | None]]:
     """Return the observations of some runs' evaluations: number and share; None = inactive."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT observation_no, evaluation_no, arm_no, standing, run_no, success_micro, failure_micro, actor, at_ms"
         f" FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})"
         " AND evaluation_no <> 0",
-        [facts.learner_id],
         run_nos,
     )
     return {
@@ -200,13 +199,12 @@ def unlike_evaluations(facts: Facts) -> Iterator[Difference]:
 
     That holds for inactive ones too. Their weights are those of the time when they were active.
     """
-    for number, success, failure, actor, at_ms, outcome, score, by, judged_ms, most in facts.connection.each(
+    for number, success, failure, actor, at_ms, outcome, score, by, judged_ms, most in facts.each(
         "SELECT b.observation_no, b.success_micro, b.failure_micro, b.actor, b.at_ms, e.outcome, e.score, e.actor,"
         " e.at_ms, c.weight_micro FROM observation b"
         " JOIN evaluation e ON e.learner_id = b.learner_id AND e.evaluation_no = b.evaluation_no"
         " LEFT JOIN credit c ON c.learner_id = b.learner_id AND c.evaluation_no = b.evaluation_no"
-        " AND c.arm_no = b.arm_no WHERE b.learner_id = ? AND b.evaluation_no <> 0",
-        [facts.learner_id],
+        " AND c.arm_no = b.arm_no WHERE b.learner_id = ? AND b.evaluation_no <> 0"
     ):
         weight = success + failure
         stored, expected = (

@@ -101,11 +101,10 @@ def _can_be_drawn(choice: Choice) -> bool:
 
 def _decisions(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, dict[str, float | None]]:
     found: dict[int, dict[str, float | None]] = defaultdict(dict)
-    for run_no, key, draw in snapshot.connection.rows_in(
+    for run_no, key, draw in snapshot.rows_in(
         "SELECT d.run_no, a.key, d.draw FROM decision d"
         " JOIN arm a ON a.learner_id = d.learner_id AND a.arm_no = d.arm_no"
         " WHERE d.learner_id = ? AND d.run_no IN ({})",
-        [snapshot.learner_id],
         run_nos,
     ):
         found[run_no][key] = draw
@@ -137,16 +136,13 @@ class _Beliefs:
         self._epochs = snapshot.epochs
         self._arms: dict[str, tuple[int, int | None, int | None]] = {
             key: (arm_no, alpha, beta)
-            for arm_no, key, alpha, beta in snapshot.connection.rows(
-                "SELECT arm_no, key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?",
-                [snapshot.learner_id],
+            for arm_no, key, alpha, beta in snapshot.rows(
+                "SELECT arm_no, key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?"
             )
         }
         self._epochs.load(arm_no for arm_no, _, _ in self._arms.values())
         self._targets: dict[int, str] = dict(
-            snapshot.connection.rows(
-                "SELECT revision, target FROM reset WHERE learner_id = ?", [snapshot.learner_id]
-            )
+            snapshot.rows("SELECT revision, target FROM reset WHERE learner_id = ?")
         )
         events: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
         self._is_whole = True
@@ -174,10 +170,9 @@ class _Beliefs:
         """Yield arm, epoch, revision, and the success and failure that were added then."""
         for run_nos in numbered_runs(snapshot, CHUNK):
             yield from self._of_runs(snapshot, run_nos)
-        for arm_no, revision, success, failure in snapshot.connection.each(
+        for arm_no, revision, success, failure in snapshot.each(
             "SELECT arm_no, revision, success_micro, failure_micro FROM observation WHERE learner_id = ?"
-            f" AND run_no = 0 AND undone = 0 AND {ACTIVE}",
-            [snapshot.learner_id],
+            f" AND run_no = 0 AND undone = 0 AND {ACTIVE}"
         ):
             yield arm_no, self._epochs.of(arm_no, revision), revision, success, failure
         for arm_no, segment, revision, success, failure in compacted_observations(snapshot):
@@ -200,11 +195,10 @@ class _Beliefs:
                 yield arm_no, self._epochs.of(arm_no, revision), revision, *automatic(flags)
         retracted = {at: revision for at, (_, revision) in taken_back(snapshot, run_nos).items()}
         corrected: dict[tuple[int, int], tuple[int, int]] = {}
-        for run_no, arm_no, kind, success, failure, revision in snapshot.connection.rows_in(
+        for run_no, arm_no, kind, success, failure, revision in snapshot.rows_in(
             "SELECT run_no, arm_no, kind, success_micro, failure_micro, revision FROM observation"
             f" WHERE learner_id = ? AND undone = 0 AND {ACTIVE} AND run_no <> 0 AND run_no IN ({{}})"
             " ORDER BY observation_no",
-            [snapshot.learner_id],
             run_nos,
         ):
             of_run, flags = flags_of.get((run_no, arm_no), (0, 0))

@@ -57,10 +57,8 @@ def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
     """Numbers of environments, made if need be."""
     sorted_names = sorted({*names})
     known: dict[str, int] = dict(
-        txn.connection.rows_in(
-            "SELECT name, environment_no FROM environment WHERE learner_id = ? AND name IN ({})",
-            [txn.learner_id],
-            sorted_names,
+        txn.rows_in(
+            "SELECT name, environment_no FROM environment WHERE learner_id = ? AND name IN ({})", sorted_names
         )
     )
     missing = [name for name in sorted_names if name not in known]
@@ -84,10 +82,8 @@ def add_scale(txn: Transaction, environment: str, scale: Scale, byline: Byline) 
 
 def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
     """Recount the environments whose declarations changed their state."""
-    rows = txn.connection.rows_in(
-        "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})",
-        [txn.learner_id],
-        numbers,
+    rows = txn.rows_in(
+        "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})", numbers
     )
     count_again(txn, sorted({number for (number,) in rows}))
 
@@ -121,12 +117,11 @@ def _scale(values: Sequence[float | str]) -> Scale:
 
 def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone declarations as lines."""
-    for name, *row in snapshot.connection.rows(
+    for name, *row in snapshot.rows(
         "SELECT e.name, s.scale_no, s.uid, s.actor, s.at_ms, s.revision, s.undone,"
         f" {', '.join(f's.{column}' for column in _SCALE_COLUMNS.split(', '))} FROM scale s"
         " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
-        f" WHERE s.learner_id = ? AND s.{ACTIVE} ORDER BY s.revision, s.scale_no",
-        [snapshot.learner_id],
+        f" WHERE s.learner_id = ? AND s.{ACTIVE} ORDER BY s.revision, s.scale_no"
     ):
         head, scale = FactHead(*row[:6]), _scale(row[6:])
         yield head.revision, ScaleLine(environment=name, scale=scale, **snapshot.line_head("scale", head))
@@ -212,9 +207,7 @@ def _digest(kind: Kind) -> str:
 
 def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:
     """Return the stored numbers of equal episodes, by environment and digest."""
-    rows = facts.connection.rows(
-        f"SELECT {', '.join(_ALIKE_COLUMNS)} FROM environment_task WHERE learner_id = ?", [facts.learner_id]
-    )
+    rows = facts.rows(f"SELECT {', '.join(_ALIKE_COLUMNS)} FROM environment_task WHERE learner_id = ?")
     return {(row[0], row[1]): row[2:] for row in rows}
 
 
@@ -258,18 +251,13 @@ def _stored(facts: Facts, environments: Collection[int], days: Collection[int]) 
 def stored_days(facts: Facts) -> dict[DayKey, EpisodeSums]:
     """Return the days as they are stored."""
     return dict(
-        _read(row)
-        for row in facts.connection.rows(
-            f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ?", [facts.learner_id]
-        )
+        _read(row) for row in facts.rows(f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ?")
     )
 
 
 def counted_anew(facts: Facts) -> tuple[dict[DayKey, EpisodeSums], dict[tuple[int, str], Row]]:
     """Recount every day, and the numbers of equal episodes, from the active ones."""
-    rows = facts.connection.rows(
-        "SELECT environment_no FROM environment WHERE learner_id = ?", [facts.learner_id]
-    )
+    rows = facts.rows("SELECT environment_no FROM environment WHERE learner_id = ?")
     days: dict[DayKey, EpisodeSums] = {}
     kinds: dict[tuple[int, str], Row] = {}
     for (number,) in rows:
@@ -282,18 +270,15 @@ def counted_anew(facts: Facts) -> tuple[dict[DayKey, EpisodeSums], dict[tuple[in
 def count_again(txn: Transaction, environments: Sequence[int]) -> None:
     """Add up all episodes of environments by the scales in force."""
     for number in environments:
-        txn.connection.run(
-            "DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?",
-            [txn.learner_id, number],
-        )
+        txn.run("DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?", number)
         _write(txn, _counted_of(txn, number).days)
 
 
 def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] | None = None) -> Counted:
     return _counted(
-        facts.connection.each(
+        facts.each(
             f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}",
-            [facts.learner_id, environment_no],
+            environment_no,
         ),
         scales_of(facts, [environment_no]) if scales is None else scales,
     )
@@ -301,10 +286,8 @@ def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] |
 
 def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
     """Return the sums of the active ones of these episodes."""
-    rows = facts.connection.rows_in(
-        f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND {ACTIVE} AND episode_no IN ({{}})",
-        [facts.learner_id],
-        numbers,
+    rows = facts.rows_in(
+        f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND {ACTIVE} AND episode_no IN ({{}})", numbers
     )
     return _counted(rows, scales_of(facts, {row[0] for row in rows}))
 
@@ -365,14 +348,12 @@ class Stored(NamedTuple):
 
 def declared_scales(facts: Facts) -> Mapping[int, Scale]:
     """Return the declared scales in force, by the number of their environment."""
-    return _latest(facts.connection.rows(_SCALES, [facts.learner_id]))
+    return _latest(facts.rows(_SCALES))
 
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
     """Return the number of a known environment."""
-    row = facts.connection.row(
-        "SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [facts.learner_id, name]
-    )
+    row = facts.row("SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", name)
     return None if row is None else int(row[0])
 
 
@@ -384,9 +365,9 @@ def declared_scale(facts: Facts, environment_no: int) -> Scale:
 def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
     """Return the sums of an environment's episodes."""
     sums = EpisodeSums()
-    for row in facts.connection.rows(
+    for row in facts.rows(
         f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",
-        [facts.learner_id, environment_no],
+        environment_no,
     ):
         sums = sums.plus(_read(row)[1])
     return sums
@@ -412,20 +393,20 @@ class TaskPaid(NamedTuple):
 
 def variants_of(facts: Facts, environment_no: int) -> list[str]:
     """Variants of an environment that episodes name, sorted."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT DISTINCT variant FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         " AND variant IS NOT NULL ORDER BY variant",
-        [facts.learner_id, environment_no],
+        environment_no,
     )
     return [variant for (variant,) in rows]
 
 
 def paid_by_task(facts: Facts, environment_no: int) -> Iterator[tuple[str | None, TaskPaid]]:
     """The model of each episode whose task has a name, and what it came to."""
-    for model, *row in facts.connection.each(
+    for model, *row in facts.each(
         "SELECT e.model, e.split, e.variant, e.task, e.total, (SELECT sum(s.n_chars_in) FROM step s"
         " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no) FROM episode e"
         f" WHERE e.learner_id = ?1 AND e.environment_no = ? AND e.{ACTIVE} AND e.task IS NOT NULL",
-        [facts.learner_id, environment_no],
+        environment_no,
     ):
         yield model, TaskPaid(*row)

@@ -48,7 +48,7 @@ def prompted(facts: Facts, episode: str) -> list[Prompted]:
     """Return all arms in the prompts of an episode's active runs."""
     return [
         Prompted(run_no, run, arm_no, arm, bool(flags & REFERENCED))
-        for run_no, run, arm_no, arm, flags in facts.connection.rows(
+        for run_no, run, arm_no, arm, flags in facts.rows(
             "SELECT r.run_no, r.uid, a.arm_no, a.key, o.flags FROM episode e"
             " JOIN episode_run l ON l.learner_id = e.learner_id AND l.episode_no = e.episode_no"
             f" JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.{ACTIVE}"
@@ -56,7 +56,8 @@ def prompted(facts: Facts, episode: str) -> list[Prompted]:
             " JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
             f" WHERE e.learner_id = ? AND e.uid = ? AND r.revision <= ? AND o.flags & {INCLUDED} <> 0"
             " ORDER BY r.run_no, a.arm_no",
-            [facts.learner_id, episode, facts.revision],
+            episode,
+            facts.revision,
         )
     ]
 
@@ -106,9 +107,8 @@ def _amounts(reward: float, weight: int) -> tuple[int, int, int]:
 
 def settle_credits(txn: Transaction, numbers: Sequence[int]) -> None:
     """Activate the latest active credit of each episode after a change of credits."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT DISTINCT episode FROM episode_credit WHERE learner_id = ? AND episode_credit_no IN ({})",
-        [txn.learner_id],
         sorted({*numbers}),
     )
     _settle(txn, sorted({episode for (episode,) in rows}))
@@ -116,10 +116,9 @@ def settle_credits(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def settle_episodes(txn: Transaction, numbers: Sequence[int]) -> None:
     """Do the same after a change of episodes."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT DISTINCT c.episode FROM episode e JOIN episode_credit c"
         " ON c.learner_id = e.learner_id AND c.episode = e.uid WHERE e.learner_id = ? AND e.episode_no IN ({})",
-        [txn.learner_id],
         sorted({*numbers}),
     )
     _settle(txn, sorted({episode for (episode,) in rows}))
@@ -132,15 +131,12 @@ def _settle(txn: Transaction, episodes: Sequence[str]) -> None:
 
 def _settle_chunk(txn: Transaction, episodes: Sequence[str]) -> None:
     in_force = set(credits_in_force(txn, episodes).values())
-    rows = txn.connection.rows_in(
-        "SELECT episode_credit_no FROM episode_credit WHERE learner_id = ? AND episode IN ({})",
-        [txn.learner_id],
-        episodes,
+    rows = txn.rows_in(
+        "SELECT episode_credit_no FROM episode_credit WHERE learner_id = ? AND episode IN ({})", episodes
     )
-    followed = txn.connection.rows_in(
+    followed = txn.rows_in(
         "SELECT observation_no, run_no, standing, episode_credit_no FROM observation"
         " WHERE learner_id = ? AND episode_credit_no <> 0 AND episode_credit_no IN ({})",
-        [txn.learner_id],
         sorted(number for (number,) in rows),
     )
     moved = [
@@ -162,22 +158,16 @@ def credits_in_force(facts: Facts, episodes: Collection[str] | None = None) -> d
         " JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
         f" WHERE c.learner_id = ? AND c.{ACTIVE} AND c.undone = 0 AND e.{ACTIVE}"
     )
-    rows: Sequence[Row]
-    if episodes is None:
-        rows = facts.connection.rows(sql, [facts.learner_id])
-    else:
-        rows = facts.connection.rows_in(
-            f"{sql} AND c.episode IN ({{}})", [facts.learner_id], sorted(episodes)
-        )
+    of = f"{sql} AND c.episode IN ({{}})"
+    rows = facts.rows(sql) if episodes is None else facts.rows_in(of, sorted(episodes))
     return {episode: number for _, number, episode in sorted(rows)}
 
 
 def followed_credits(facts: Facts) -> Iterator[Row]:
     """Return the observations of credits: number, the credit's number, and whether it is active."""
-    return facts.connection.each(
+    return facts.each(
         "SELECT observation_no, episode_credit_no, standing FROM observation"
-        " WHERE learner_id = ? AND episode_credit_no <> 0",
-        [facts.learner_id],
+        " WHERE learner_id = ? AND episode_credit_no <> 0"
     )
 
 
@@ -195,9 +185,9 @@ class InForce(NamedTuple):
 def credit_of(facts: Facts, episode: str) -> InForce | None:
     """The credit in force of an episode."""
     number = credits_in_force(facts, [episode]).get(episode)
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT rule, reward, actor, at_ms FROM episode_credit WHERE learner_id = ? AND episode_credit_no = ?",
-        [facts.learner_id, number or 0],
+        number or 0,
     )
     if number is None or row is None:
         return None
@@ -207,14 +197,14 @@ def credit_of(facts: Facts, episode: str) -> InForce | None:
 
 def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
     """Return a credit's shares for arms in prompts of active runs."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT r.uid, a.key, b.success_micro + b.failure_micro FROM observation b"
         f" JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND r.{ACTIVE}"
         " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " WHERE b.learner_id = ? AND b.episode_credit_no <> 0 AND b.episode_credit_no = ?"
         f" AND o.flags & {INCLUDED} <> 0 ORDER BY b.observation_no",
-        [facts.learner_id, number],
+        number,
     )
     return tuple(CreditShare(run=run, arm=arm, weight_micro=weight) for run, arm, weight in rows)
 
@@ -225,22 +215,21 @@ def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
 def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone credits of active episodes as lines, never before their episode and its runs."""
     exported: dict[str, int] = defaultdict(int)
-    for episode, revision, latest in snapshot.connection.each(
+    for episode, revision, latest in snapshot.each(
         "SELECT e.uid, e.revision, max(coalesce(r.revision, 0)) FROM episode e"
         " LEFT JOIN episode_run l ON l.learner_id = ?1 AND l.episode_no = e.episode_no"
         f" LEFT JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no AND r.{ACTIVE}"
         " AND r.revision <= ? WHERE e.learner_id = ?1 AND e.uid IN"
         " (SELECT c.episode FROM episode_credit c WHERE c.learner_id = ?1)"
         " GROUP BY e.uid, e.revision",
-        [snapshot.learner_id, snapshot.revision],
+        snapshot.revision,
     ):
         exported[episode] = max(revision, latest)
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT c.episode, c.rule, c.reward, c.episode_credit_no, c.uid, c.actor, c.at_ms, c.revision, c.undone"
         " FROM episode_credit c"
         " LEFT JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
-        f" WHERE c.learner_id = ? AND c.{ACTIVE} AND coalesce(e.standing, 1) = 1",
-        [snapshot.learner_id],
+        f" WHERE c.learner_id = ? AND c.{ACTIVE} AND coalesce(e.standing, 1) = 1"
     )
     placed = [(max(row[-2], exported[row[0]]), FactHead(*row[3:]), *row[:3]) for row in rows]
     placed.sort(key=lambda one: (one[0], one[1].revision, one[1].number))

@@ -188,9 +188,8 @@ def _tell_distinct(
     txn: Transaction, tellings: Sequence[_Telling], import_no: int, *, replaces: bool = False
 ) -> list[Imported]:
     known: dict[str, int] = dict(
-        txn.connection.rows_in(
+        txn.rows_in(
             f"SELECT uid, episode_no FROM episode {EPISODES_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
-            [txn.learner_id],
             [telling.line.uid for telling in tellings],
         )
     )
@@ -502,9 +501,8 @@ def episode_plans(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
 def _rows(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
     return {
         number: Plan(*row)
-        for number, *row in facts.connection.rows_in(
+        for number, *row in facts.rows_in(
             "SELECT episode_no, standing, revision, digest FROM episode WHERE learner_id = ? AND episode_no IN ({})",
-            [facts.learner_id],
             numbers,
         )
     }
@@ -512,10 +510,9 @@ def _rows(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
 
 def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
     sources: dict[int, list[Source]] = defaultdict(list)
-    for number, *source in facts.connection.rows_in(
+    for number, *source in facts.rows_in(
         "SELECT no, import_no, revision, trace, rank, digest, said FROM provenance"
         " WHERE learner_id = ? AND kind = 'episode' AND no IN ({})",
-        [facts.learner_id],
         numbers,
     ):
         sources[number].append(Source(*source))
@@ -524,9 +521,9 @@ def _sources(facts: Facts, numbers: Sequence[int]) -> dict[int, list[Source]]:
 
 def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
     """Return the episodes of an import."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
-        [facts.learner_id, import_no],
+        import_no,
     )
     return [number for (number,) in rows]
 
@@ -636,18 +633,15 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
     """Return active episodes as lines, never before their runs and without digests of arguments."""
     runs: dict[int, list[str]] = defaultdict(list)
     exported: dict[int, int] = {}
-    for number, uid, revision in snapshot.connection.each(
+    for number, uid, revision in snapshot.each(
         "SELECT l.episode_no, r.uid, r.revision FROM episode_run l"
         " JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE l.learner_id = ? AND r.{ACTIVE} AND r.revision <= ? ORDER BY l.episode_no, l.run_no",
-        [snapshot.learner_id, snapshot.revision],
+        snapshot.revision,
     ):
         runs[number].append(uid)
         exported[number] = max(exported.get(number, 0), revision)
-    rows = snapshot.connection.rows(
-        f"SELECT revision, episode_no FROM episode WHERE learner_id = ? AND {ACTIVE}",
-        [snapshot.learner_id],
-    )
+    rows = snapshot.rows(f"SELECT revision, episode_no FROM episode WHERE learner_id = ? AND {ACTIVE}")
     order = sorted((max(revision, exported.get(number, 0)), number, revision) for revision, number in rows)
     for position, number, revision in order:
         line = read_episode(snapshot, number)
@@ -693,7 +687,7 @@ def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
 
 
 def _key(txn: Transaction) -> bytes:
-    row = txn.connection.row("SELECT digest_key FROM learner WHERE learner_id = ?", [txn.learner_id])
+    row = txn.row("SELECT digest_key FROM learner WHERE learner_id = ?")
     known = "" if row is None else str(row[0])
     if not known:
         known = token_hex(_KEY_BYTES)
@@ -705,10 +699,9 @@ def _key(txn: Transaction) -> bytes:
 
 
 def _versions_beside(facts: Facts, numbers: Sequence[int]) -> Iterator[_Beside]:
-    for number, import_no, line in facts.connection.rows_in(
+    for number, import_no, line in facts.rows_in(
         "SELECT no, import_no, said FROM provenance WHERE learner_id = ? AND kind = 'episode'"
         " AND said IS NOT NULL AND no IN ({})",
-        [facts.learner_id],
         numbers,
     ):
         yield _Beside(number, import_no, line)
@@ -826,9 +819,10 @@ def add_step(
 
 def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
     """Return whether an equal known step was refused; raises `Conflict` for another one. Times are ignored."""
-    row = txn.connection.row(
+    row = txn.row(
         f"SELECT {', '.join(_STEP[1:])} FROM step WHERE learner_id = ? AND episode_no = ? AND step_no = ?",
-        [txn.learner_id, episode_no, step.number],
+        episode_no,
+        step.number,
     )
     known = None if row is None else _step(row)
     if known is None or (known.name, known.reward, known.finished) != (step.name, step.reward, step.finished):
@@ -871,10 +865,10 @@ def _append(
 
 def set_incomplete(txn: Transaction, uid: str) -> bool:
     """Mark an episode as incompletely recorded; return False for an unknown one. Imported versions stay unchanged."""
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT e.episode_no, e.digest, p.digest FROM episode e JOIN provenance p ON p.learner_id = e.learner_id"
         " AND p.kind = 'episode' AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ?1 AND e.uid = ?",
-        [txn.learner_id, uid],
+        uid,
     )
     if row is None:
         return False
@@ -898,16 +892,15 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
 
 def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
     """Return an active episode with its runs and declared scale, and texts of steps for permitted callers."""
-    row = facts.connection.row(
-        f"SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND {ACTIVE}",
-        [facts.learner_id, uid],
+    row = facts.row(
+        f"SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND {ACTIVE}", uid
     )
     if row is None:
         return None
-    runs = facts.connection.rows(
+    runs = facts.rows(
         "SELECT r.uid FROM episode_run l JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE l.learner_id = ? AND l.episode_no = ? AND r.{ACTIVE} ORDER BY l.run_no",
-        [facts.learner_id, row[0]],
+        row[0],
     )
     line = read_episode(facts, row[0])
     steps = tuple(with_step_texts(facts, row[0], line.steps, step_digest))
@@ -919,31 +912,30 @@ def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
 
 def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
     """Return the active episodes of a run, by number."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT e.uid FROM episode_run l JOIN episode e ON e.learner_id = l.learner_id"
         f" AND e.episode_no = l.episode_no WHERE l.learner_id = ? AND l.run_no = ? AND e.{ACTIVE}"
         " ORDER BY l.episode_no",
-        [facts.learner_id, run_no],
+        run_no,
     )
     return tuple(uid for (uid,) in rows)
 
 
 def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
     """Return numbers of an episode's active runs, the latest first."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT r.run_no FROM episode e JOIN episode_run l ON l.learner_id = e.learner_id"
         " AND l.episode_no = e.episode_no JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE e.learner_id = ? AND e.uid = ? AND r.{ACTIVE} ORDER BY r.run_no DESC",
-        [facts.learner_id, uid],
+        uid,
     )
     return tuple(run_no for (run_no,) in rows)
 
 
 def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
     """Return the previous and next episode of the environment in time; unknown times come first."""
-    row = facts.connection.row(
-        "SELECT environment_no, at_ms, episode_no FROM episode WHERE learner_id = ? AND uid = ?",
-        [facts.learner_id, uid],
+    row = facts.row(
+        "SELECT environment_no, at_ms, episode_no FROM episode WHERE learner_id = ? AND uid = ?", uid
     )
     if row is None:
         return None, None
@@ -964,9 +956,10 @@ def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
 def _next(
     facts: Facts, environment_no: int, beyond: str, cursor: Sequence[int], way: Literal["ASC", "DESC"]
 ) -> str | None:
-    row = facts.connection.row(
+    row = facts.row(
         f"SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         f" AND {beyond} ORDER BY at_ms {way}, episode_no {way} LIMIT 1",
-        [facts.learner_id, environment_no, *cursor],
+        environment_no,
+        *cursor,
     )
     return None if row is None else str(row[0])

@@ -274,11 +274,11 @@ def scope_of_run(txn: Transaction, name: str) -> Scope:
 
 def scope_of_execution(txn: Transaction, uid: str) -> Scope:
     """An execution, with its run where it is the run's own; raises `UnknownExecution`."""
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT e.execution_no, e.uid, e.session, r.run_no, r.uid FROM execution e"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no <> 0"
         " WHERE e.learner_id = ? AND e.uid = ?",
-        [txn.learner_id, uid.lower()],
+        uid.lower(),
     )
     if row is None:
         raise UnknownExecution(
@@ -294,9 +294,7 @@ def scope_of_execution(txn: Transaction, uid: str) -> Scope:
 
 def scope_of_episode(txn: Transaction, uid: str) -> Scope:
     """An episode alone, by uid; raises `NotFound`."""
-    row = txn.connection.row(
-        "SELECT episode_no FROM episode WHERE learner_id = ? AND uid = ?", [txn.learner_id, uid]
-    )
+    row = txn.row("SELECT episode_no FROM episode WHERE learner_id = ? AND uid = ?", uid)
     if row is None:
         raise NotFound(
             f"There is no episode {uid[:80]!r} in learner {txn.name!r}.",
@@ -339,9 +337,8 @@ def _was_offered(txn: Transaction, key: Sequence[Any]) -> bool:
 
 def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
     return dict(
-        txn.connection.rows_in(
+        txn.rows_in(
             "SELECT execution_no, uid FROM execution WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({})",
-            [txn.learner_id],
             run_nos,
         )
     )
@@ -350,11 +347,10 @@ def _executions_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
 def _episodes_of(txn: Transaction, run_nos: Sequence[int]) -> dict[int, str]:
     """Episodes in which some of the runs were made."""
     return dict(
-        txn.connection.rows_in(
+        txn.rows_in(
             "SELECT e.episode_no, e.uid FROM episode_run l JOIN episode e"
             " ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no"
             " WHERE l.learner_id = ? AND l.run_no IN ({})",
-            [txn.learner_id],
             run_nos,
         )
     )
@@ -378,10 +374,7 @@ def erase_act(txn: Transaction, act: str) -> Counter[str]:
     place = next((one for one in _NAMED_IN if table and one.startswith(f"{table}.")), "")
     column = place.partition(".")[2]
     row = (
-        txn.connection.row(
-            f'SELECT {column} FROM "{table}" WHERE learner_id = ? AND {table}_no = ?',
-            [txn.learner_id, int(number)],
-        )
+        txn.row(f'SELECT {column} FROM "{table}" WHERE learner_id = ? AND {table}_no = ?', int(number))
         if place and number.isdecimal() and len(number) < _MOST_DIGITS
         else None
     )
@@ -433,14 +426,10 @@ def _words_erased(txn: Transaction, scope: Scope) -> Counter[str]:
 
 def _name_what_is_left(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> None:
     """Name what is left of each version that lost its words, so that a later change of it is found."""
-    renamed_runs = txn.connection.rows_in(
-        "SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})",
-        [txn.learner_id],
-        sorted(sessions.values()),
+    renamed_runs = txn.rows_in(
+        "SELECT run_no FROM run WHERE learner_id = ? AND session IN ({})", sorted(sessions.values())
     )
-    archived = txn.connection.rows(
-        "SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id]
-    )
+    archived = txn.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
     concerned = {*scope.runs, *(run_no for (run_no,) in (*renamed_runs, *(archived if sessions else ())))}
     for run_nos in _chunks(sorted(concerned)):
         left = [one for one in contents(txn, run_nos) if not one.is_whole]
@@ -464,7 +453,7 @@ def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
 
 def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Erased:
     if txn.erased.key is None:
-        txn.connection.run(REMEMBER, [txn.learner_id, new_key(), txn.now_ms])
+        txn.run(REMEMBER, new_key(), txn.now_ms)
         txn.erased = Erased.of(txn.connection, txn.learner_id)
     rows = [(txn.learner_id, txn.erased.digest(kind, name), txn.now_ms) for kind, name in named]
     txn.connection.many(REMEMBER, rows)
@@ -497,10 +486,9 @@ def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]
             requests.append((run_no, list(scope.runs)))
         for about, numbers in requests:
             concerned[table].update(
-                txn.connection.rows_in(
+                txn.rows_in(
                     f'SELECT {_KEYS[table]} FROM "{table}" WHERE learner_id = ? AND {about} <> 0'
                     f" AND {column} <> '' AND {about} IN ({{}})",
-                    [txn.learner_id],
                     numbers,
                 )
             )
@@ -522,9 +510,9 @@ def _that_name(txn: Transaction, table: str, column: str, names: Sequence[str]) 
 def _holding(txn: Transaction, table: str, column: str, name: str) -> Rows:
     """Keys and words of rows that hold a name somewhere, in capitals or not."""
     escaped = name.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    return txn.connection.rows(
+    return txn.rows(
         f"SELECT {_KEYS[table]}, {column} FROM \"{table}\" WHERE learner_id = ? AND {column} LIKE ? ESCAPE '!'",
-        [txn.learner_id, f"%{escaped}%"],
+        f"%{escaped}%",
     )
 
 
@@ -537,21 +525,22 @@ def _asides_of(txn: Transaction, scope: Scope) -> Rows:
     items = {
         row
         for column, numbers in (("run_no", scope.runs), ("execution_no", scope.executions))
-        for row in txn.connection.rows_in(
+        for row in txn.rows_in(
             f"SELECT q.uid, q.review_queue_no, i.item_no FROM review_item i JOIN review_queue q"
             " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
             f" WHERE i.learner_id = ? AND i.{column} <> 0 AND i.{column} IN ({{}})",
-            [txn.learner_id],
             list(numbers),
         )
     }
     return [
         row
         for uid, number, item_no in items
-        for row in txn.connection.rows(
+        for row in txn.rows(
             "SELECT review_aside_no FROM review_aside WHERE learner_id = ? AND queue = ? AND item_no = ?"
             " AND reason <> ?",
-            [txn.learner_id, uid or f"{txn.origin}/queue-{number}", item_no, LEFT_OUT],
+            uid or f"{txn.origin}/queue-{number}",
+            item_no,
+            LEFT_OUT,
         )
     ]
 
@@ -583,9 +572,7 @@ def _empty(txn: Transaction, table: str, rows: set[tuple[Any, ...]]) -> None:
 def _unsay(txn: Transaction, concerned: Mapping[str, set[tuple[Any, ...]]]) -> int:
     """Take the words out of the audit of acts; of how many entries."""
     acts = [f"{_ACTS[table]}-{key[0]}" for table, rows in concerned.items() if table in _ACTS for key in rows]
-    rows = txn.connection.rows_in(
-        "SELECT audit_no, detail FROM audit WHERE learner_id = ? AND act IN ({})", [txn.learner_id], acts
-    )
+    rows = txn.rows_in("SELECT audit_no, detail FROM audit WHERE learner_id = ? AND act IN ({})", acts)
     return _rewrite(txn, "audit", "detail", rows, _wordless)
 
 
@@ -617,29 +604,20 @@ def _blank(held: object) -> object:
 
 
 def _drop_excerpts(txn: Transaction, scope: Scope) -> int:
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT run_no, arm_no FROM evidence WHERE learner_id = ? AND excerpt IS NOT NULL AND run_no IN ({})",
-        [txn.learner_id],
         list(scope.runs),
     )
-    txn.connection.run_in(
-        "UPDATE evidence SET excerpt = NULL WHERE learner_id = ? AND run_no IN ({})",
-        [txn.learner_id],
-        list(scope.runs),
-    )
-    txn.connection.run_in(
-        "DELETE FROM history WHERE learner_id = ? AND run_no IN ({})", [txn.learner_id], list(scope.runs)
-    )
+    txn.run_in("UPDATE evidence SET excerpt = NULL WHERE learner_id = ? AND run_no IN ({})", list(scope.runs))
+    txn.run_in("DELETE FROM history WHERE learner_id = ? AND run_no IN ({})", list(scope.runs))
     _rewrite_versions(txn, list(scope.runs), stripped)
     return len(rows)
 
 
 def _rewrite_versions(txn: Transaction, run_nos: Sequence[int], change: Callable[[Version], Version]) -> None:
     """Change inactive versions of runs, under the digests of their sources' content."""
-    rows = txn.connection.rows_in(
-        "SELECT run_no, digest, payload FROM version WHERE learner_id = ? AND run_no IN ({})",
-        [txn.learner_id],
-        run_nos,
+    rows = txn.rows_in(
+        "SELECT run_no, digest, payload FROM version WHERE learner_id = ? AND run_no IN ({})", run_nos
     )
     decode = msgspec.msgpack.Decoder(Version).decode
     txn.connection.many(
@@ -653,16 +631,14 @@ def _rewrite_versions(txn: Transaction, run_nos: Sequence[int], change: Callable
 
 def _drop_pairs(txn: Transaction, scope: Scope) -> int:
     numbers = list(scope.executions)
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT execution_no FROM training_pair WHERE learner_id = ?"
         " AND coalesce(instruction, response) IS NOT NULL AND execution_no IN ({})",
-        [txn.learner_id],
         numbers,
     )
-    txn.connection.run_in(
+    txn.run_in(
         "UPDATE training_pair SET digest = '', instruction = NULL, response = NULL"
         " WHERE learner_id = ? AND execution_no IN ({})",
-        [txn.learner_id],
         numbers,
     )
     drop_indexed(txn.connection, txn.learner_id, "run", list(scope.runs))
@@ -673,11 +649,10 @@ def _drop_drafts(txn: Transaction, scope: Scope) -> int:
     """Delete drafts about it."""
     n_dropped = 0
     for column, numbers in (("run_no", scope.runs), ("execution_no", scope.executions)):
-        rows = txn.connection.rows_in(
+        rows = txn.rows_in(
             "SELECT d.review_queue_no, d.item_no, d.actor FROM review_draft d JOIN review_item i"
             " ON i.learner_id = d.learner_id AND i.review_queue_no = d.review_queue_no AND i.item_no = d.item_no"
             f" WHERE d.learner_id = ? AND i.{column} <> 0 AND i.{column} IN ({{}})",
-            [txn.learner_id],
             list(numbers),
         )
         txn.connection.many(
@@ -697,21 +672,18 @@ def _drop_quotes(txn: Transaction, scope: Scope) -> int:
             "SELECT import_no FROM run WHERE learner_id = ? AND import_no > 0 AND run_no IN ({})",
             "SELECT import_no FROM provenance WHERE learner_id = ? AND kind = 'run' AND import_no > 0 AND no IN ({})",
         )
-        for (number,) in txn.connection.rows_in(sql, [txn.learner_id], run_nos)
+        for (number,) in txn.rows_in(sql, run_nos)
     } | {
         number
         for kind, numbers in (("execution", scope.executions), ("episode", scope.episodes))
-        for (number,) in txn.connection.rows_in(
+        for (number,) in txn.rows_in(
             f"SELECT import_no FROM provenance WHERE learner_id = ? AND kind = '{kind}' AND import_no > 0"
             " AND no IN ({})",
-            [txn.learner_id],
             list(numbers),
         )
     }
-    rows = txn.connection.rows_in(
-        "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no IN ({})",
-        [txn.learner_id],
-        sorted(stripped),
+    rows = txn.rows_in(
+        "SELECT import_no, summary FROM import WHERE learner_id = ? AND import_no IN ({})", sorted(stripped)
     )
     return _rewrite(txn, "import", "summary", rows, _unquoted)
 
@@ -727,9 +699,7 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
     """Replace names of sessions by numbers in every table; clusters stay the same."""
     n_renamed = 0
     for name, number in sessions.items():
-        runs = txn.connection.rows(
-            "SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", [txn.learner_id, name]
-        )
+        runs = txn.rows("SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", name)
         txn.connection.many(
             "UPDATE run SET session = ?, session_key = ?, changed = ? WHERE learner_id = ? AND run_no = ?",
             [
@@ -747,9 +717,7 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
                 f"UPDATE {table} SET {column} = ? WHERE learner_id = ? AND {column} = ?",
                 [(number, txn.learner_id, name)],
             )
-    archived = txn.connection.rows(
-        "SELECT DISTINCT run_no FROM version WHERE learner_id = ?", [txn.learner_id]
-    )
+    archived = txn.rows("SELECT DISTINCT run_no FROM version WHERE learner_id = ?")
     if sessions:
         _rewrite_versions(
             txn,
@@ -793,9 +761,7 @@ def erase_rater(txn: Transaction, name: str) -> Counter[str]:
 
 def _drop_holds(txn: Transaction, name: str) -> None:
     """End the holds of browsers that a person's name is in; it is no value of its own there."""
-    holders = txn.connection.rows(
-        "SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?", [txn.learner_id]
-    )
+    holders = txn.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?")
     txn.connection.many(
         "DELETE FROM review_hold WHERE learner_id = ? AND actor = ?",
         [(txn.learner_id, one) for (one,) in holders if IN_BROWSER in one and _whole(name).search(one)],
@@ -803,9 +769,7 @@ def _drop_holds(txn: Transaction, name: str) -> None:
 
 
 def _count(txn: Transaction, table: str, column: str, name: str) -> int:
-    row = txn.connection.row(
-        f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [txn.learner_id, name]
-    )
+    row = txn.row(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', name)
     return 0 if row is None else int(row[0])
 
 
@@ -827,9 +791,7 @@ def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:
         renamed[column_name] += len(changes)
     for column_name in [column_name for column_name, how in REACHED.items() if how == "JSON"]:
         table, column = column_name.split(".")
-        rows = txn.connection.rows(
-            f'SELECT {_KEYS[table]}, {column} FROM "{table}" WHERE learner_id = ?', [txn.learner_id]
-        )
+        rows = txn.rows(f'SELECT {_KEYS[table]}, {column} FROM "{table}" WHERE learner_id = ?')
         renamed[column_name] += _rewrite(
             txn, table, column, rows, lambda words: _renamed(words, whole, number)
         )
@@ -846,9 +808,9 @@ def _renamed(document: Any, whole: re.Pattern[str], number: str) -> Any:  # noqa
 
 def _fold(txn: Transaction, rater: str) -> None:
     """Fold the layers that a person rated again: a history may depend on the rater."""
-    rows = txn.connection.rows(
+    rows = txn.rows(
         "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND layer_no <> 0 AND rater = ?"
         " ORDER BY layer_no",
-        [txn.learner_id, rater],
+        rater,
     )
     fold_again(txn, [layer_no for (layer_no,) in rows])

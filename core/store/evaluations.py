@@ -180,10 +180,9 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
 
 def _judged_before(txn: Transaction, run_nos: Collection[int]) -> set[int]:
     """Return those of some runs with an earlier evaluation, counted or not."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         f"SELECT DISTINCT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0"
         " AND run_no IN ({})",
-        [txn.learner_id],
         sorted(run_nos),
     )
     return {run_no for (run_no,) in rows}
@@ -333,10 +332,9 @@ def _claim(txn: Transaction, number: int, one: Judgement, arm_no: int, weight: i
 
 def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
     """Recompute counts and caches after a change of evaluations: of each key the latest active one counts."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         f"SELECT evaluation_no, standing, undone, counts, {_KEY} FROM evaluation"
         " WHERE learner_id = ? AND evaluation_no IN ({})",
-        [txn.learner_id],
         sorted(set(numbers)),
     )
     layers: set[int] = set()
@@ -357,10 +355,10 @@ def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
 
 
 def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
-    rows = txn.connection.rows(
+    rows = txn.rows(
         f"SELECT revision, evaluation_no, counts, CASE WHEN {ACTIVE} AND undone = 0 THEN 1 ELSE 0 END"
         f" FROM evaluation WHERE {_OF_KEY} ORDER BY revision, evaluation_no",
-        [txn.learner_id, *key],
+        *key,
     )
     latest = next((number for _, number, _, stands in reversed(rows) if stands), 0)
     for _, number, counts, _ in rows:
@@ -382,10 +380,9 @@ def counting_evaluations(facts: Facts) -> dict[int, int]:
     """Return which evaluations count, by the active ones; number → 0 or 1."""
     latest: dict[Row, int] = {}
     counting: dict[int, int] = {}
-    for number, stands, *key in facts.connection.each(
+    for number, stands, *key in facts.each(
         f"SELECT evaluation_no, CASE WHEN {ACTIVE} AND undone = 0 THEN 1 ELSE 0 END, {_KEY} FROM evaluation"
-        " WHERE learner_id = ? ORDER BY revision, evaluation_no",
-        [facts.learner_id],
+        " WHERE learner_id = ? ORDER BY revision, evaluation_no"
     ):
         counting[number] = stands
         if stands and (key[1] or key[2]):
@@ -402,7 +399,7 @@ def counting_evaluations(facts: Facts) -> dict[int, int]:
 def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone evaluations as lines with their keys, never before their run."""
     unless, left_out = leaving_out("e.evaluation_no", snapshot.hidden)
-    for row in snapshot.connection.each(
+    for row in snapshot.each(
         "SELECT CASE WHEN r.revision > e.revision THEN r.revision ELSE e.revision END AS since, e.evaluation_no,"
         " e.uid, l.uid, x.uid, r.uid, a.key, e.rater, e.model, e.rubric, e.blank, e.outcome, e.score, e.feedback,"
         " e.mover, e.actor, e.at_ms, e.revision, e.undone, p.key, e.claimed_by, j.browser, j.named, j.person"
@@ -416,7 +413,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         f" AND {HOLDS}"
         f" WHERE e.learner_id = ?1 AND e.{ACTIVE} AND coalesce(r.standing, 1) = 1{unless}"
         " ORDER BY since, e.revision, e.evaluation_no",
-        [snapshot.learner_id, *left_out],
+        *left_out,
     ):
         yield row[0], _line(snapshot, row[1:])
 
@@ -465,10 +462,10 @@ def stored_name(stored: str, blank: int, bit: int) -> str | None:
 
 
 def _credit_of(snapshot: Snapshot, number: int) -> tuple[Credit, ...]:
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT a.key, c.weight_micro FROM credit c JOIN arm a ON a.learner_id = c.learner_id AND a.arm_no = c.arm_no"
         " WHERE c.learner_id = ? AND c.evaluation_no = ? ORDER BY a.key",
-        [snapshot.learner_id, number],
+        number,
     )
     return tuple(Credit(arm=key, weight_micro=weight) for key, weight in rows)
 
@@ -515,9 +512,8 @@ def _browser_of(line: EvaluationLine) -> NamedBrowser | None:
 
 def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
     """Record an import's copy of a known evaluation, and with it the names of its subject."""
-    row = txn.connection.row(
-        "SELECT layer_no, execution_no FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
-        [txn.learner_id, number],
+    row = txn.row(
+        "SELECT layer_no, execution_no FROM evaluation WHERE learner_id = ? AND evaluation_no = ?", number
     )
     layer_no, execution_no = row or (0, 0)
     name_again(txn, {"layer": [layer_no], "execution": [execution_no]}, import_no)
@@ -566,10 +562,9 @@ def alike_evaluation(txn: Transaction, line: EvaluationLine) -> int | None:
 
 def claimants_of(facts: Facts) -> tuple[str, ...]:
     """Tokens that claimed evaluations, and "" for none: a row for training doesn't say which it was."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT DISTINCT claimed_by FROM evaluation WHERE learner_id = ? AND claimed_by <> ''"
-        " ORDER BY claimed_by",
-        [facts.learner_id],
+        " ORDER BY claimed_by"
     )
     return ("", *(token for (token,) in rows))
 
@@ -584,9 +579,9 @@ def _alike(txn: Transaction, number: int, line: EvaluationLine) -> int | None:
 
 
 def _says(txn: Transaction, number: int, line: EvaluationLine) -> bool:
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT outcome, score, feedback, at_ms FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
-        [txn.learner_id, number],
+        number,
     )
     assert row is not None  # noqa: S101 - its number was read
     return row[:3] == (line.outcome, line.score, line.feedback) and line.at_ms in {None, row[3]}
@@ -594,10 +589,7 @@ def _says(txn: Transaction, number: int, line: EvaluationLine) -> bool:
 
 def _superseded(txn: Transaction, number: int) -> int:
     """The evaluation whose place one took, 0 = none."""
-    row = txn.connection.row(
-        "SELECT supersedes FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
-        [txn.learner_id, number],
-    )
+    row = txn.row("SELECT supersedes FROM evaluation WHERE learner_id = ? AND evaluation_no = ?", number)
     return 0 if row is None else int(row[0])
 
 
@@ -626,7 +618,7 @@ def _subject(line: EvaluationLine) -> Subject:
 
 def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
     """Return the answer for a stored evaluation, by the thresholds in force."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT l.uid, x.uid, r.uid, a.key, e.outcome, e.score, e.rater, e.model, e.rubric, e.supersedes, e.at_ms,"
         " e.run_no"
         " FROM evaluation e"
@@ -635,14 +627,15 @@ def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
         " WHERE e.learner_id = ? AND e.evaluation_no = ?",
-        [facts.learner_id, number],
+        number,
     )
     assert row is not None  # noqa: S101 - it was just written
     layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms, run_no = row
-    moved = facts.connection.rows(
+    moved = facts.rows(
         f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
         f" AND evaluation_no = ? AND {ACTIVE} ORDER BY observation_no",
-        [facts.learner_id, run_no, number],
+        run_no,
+        number,
     )
     return answered(
         Added(number, supersedes, [observation_no for (observation_no,) in moved]),

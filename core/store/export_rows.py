@@ -32,10 +32,9 @@ Columns = dict[str, Any]
 def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
     """Listed arms, sorted by id; the prior only where it is the arm's own."""
     listed = set(arm_columns(snapshot).keys)
-    for key, label, cost, alpha, beta in snapshot.connection.each(
+    for key, label, cost, alpha, beta in snapshot.each(
         "SELECT key, label, token_cost, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?"
-        " ORDER BY key",
-        [snapshot.learner_id],
+        " ORDER BY key"
     ):
         if key in listed:
             prior = None if alpha is None else Prior(alpha_micro=alpha, beta_micro=beta)
@@ -45,10 +44,10 @@ def arm_lines(snapshot: Snapshot) -> Iterator[ArmLine]:
 def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active runs with all their records as lines."""
     tell = _Runs(snapshot)
-    for run_no, uid, rank, revision in snapshot.connection.each(
+    for run_no, uid, rank, revision in snapshot.each(
         f"SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE}"
         " ORDER BY revision, run_no",
-        [snapshot.learner_id, snapshot.revision],
+        snapshot.revision,
     ):
         yield revision, tell.line(run_no, uid, rank, revision)
 
@@ -56,10 +55,8 @@ def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 def lines_of(snapshot: Snapshot, run_nos: Sequence[int]) -> Iterator[RunLine]:
     """Return the records of some active runs as lines, in the order of their numbers."""
     tell = _Runs(snapshot)
-    rows = snapshot.connection.rows_in(
-        "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND run_no IN ({})",
-        [snapshot.learner_id],
-        run_nos,
+    rows = snapshot.rows_in(
+        "SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND run_no IN ({})", run_nos
     )
     by_number = {row[0]: row for row in rows}
     return (tell.line(*by_number[run_no]) for run_no in run_nos)
@@ -70,11 +67,7 @@ class _Runs:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._keys: dict[int, str] = dict(
-            snapshot.connection.rows(
-                "SELECT arm_no, key FROM arm WHERE learner_id = ?", [snapshot.learner_id]
-            )
-        )
+        self._keys: dict[int, str] = dict(snapshot.rows("SELECT arm_no, key FROM arm WHERE learner_id = ?"))
 
     def line(self, run_no: int, uid: str, rank: int, revision: int) -> RunLine:
         version = read_version(self._snapshot, run_no)

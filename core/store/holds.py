@@ -29,9 +29,11 @@ class Hold(NamedTuple):
 
 def open_hold(facts: Facts, session: str, now_ms: int, *, idle_ms: int) -> Hold | None:
     """Return the hold of a session that was used within the idle time."""
-    row = facts.connection.row(
+    row = facts.row(
         f"SELECT used_ms, choice FROM hold WHERE {_OPEN} AND session = ? AND used_ms BETWEEN ? AND ?",
-        [facts.learner_id, _name(facts, session), now_ms - idle_ms, now_ms + idle_ms],
+        _name(facts, session),
+        now_ms - idle_ms,
+        now_ms + idle_ms,
     )
     return None if row is None else Hold(row[0], Selection.from_json(row[1]))
 
@@ -43,13 +45,14 @@ def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms:
     if the clock went back.
     """
     name = _name(txn, session)
-    txn.connection.run(
+    txn.run(
         f"UPDATE hold SET choice = '' WHERE {_OPEN} AND (session = ? OR used_ms < ? OR used_ms > ?)",
-        [txn.learner_id, name, txn.now_ms - idle_ms, txn.now_ms + idle_ms],
+        name,
+        txn.now_ms - idle_ms,
+        txn.now_ms + idle_ms,
     )
-    later = txn.connection.rows(
-        "SELECT began_ms FROM hold WHERE learner_id = ? AND session = ? AND began_ms >= ?",
-        [txn.learner_id, name, txn.now_ms],
+    later = txn.rows(
+        "SELECT began_ms FROM hold WHERE learner_id = ? AND session = ? AND began_ms >= ?", name, txn.now_ms
     )
     began_ms = next(ms for ms in count(txn.now_ms) if (ms,) not in later)
     selection = structs.replace(selection, held_since_ms=began_ms)
@@ -91,9 +94,8 @@ def _name(facts: Facts, session: str) -> str:
 
 def unlike_holds(facts: Facts) -> Iterator[tuple[str, object, object]]:
     """Return open holds whose columns differ from their selection: the session, the columns, the selection's."""
-    for session, began_ms, *stored, choice in facts.connection.each(
-        f"SELECT session, began_ms, class, prob_micro, seed, revision, choice FROM hold WHERE {_OPEN}",
-        [facts.learner_id],
+    for session, began_ms, *stored, choice in facts.each(
+        f"SELECT session, began_ms, class, prob_micro, seed, revision, choice FROM hold WHERE {_OPEN}"
     ):
         chosen = Selection.from_json(choice)
         own = [chosen.run_class, prob_micro(chosen.baseline_prob), chosen.seed, chosen.revision]

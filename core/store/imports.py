@@ -46,10 +46,9 @@ class RecordedSession(NamedTuple):
 
 def recorded_sessions(facts: Facts, sessions: Sequence[str]) -> list[RecordedSession]:
     """Return the active runs of sessions by format, prompts without an answer left out."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         f"SELECT session, format, COUNT(*), SUM(n_calls) FROM run WHERE learner_id = ? AND {ACTIVE}"
         " AND outcome <> 'empty' AND session IN ({}) GROUP BY session, format",
-        [facts.learner_id],
         sessions,
     )
     return [RecordedSession(*row) for row in rows]
@@ -57,10 +56,11 @@ def recorded_sessions(facts: Facts, sessions: Sequence[str]) -> list[RecordedSes
 
 def runs_of_session(facts: Facts, session: str, format: str) -> list[str]:
     """Return the uids of a session's active runs from one format, in order of time."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT uid FROM run WHERE learner_id = ? AND {ACTIVE} AND outcome <> 'empty' AND session = ?"
         " AND format = ? ORDER BY at_ms, run_no",
-        [facts.learner_id, session, format],
+        session,
+        format,
     )
     return [uid for (uid,) in rows]
 
@@ -85,10 +85,10 @@ def reopen_import(txn: Transaction, act: str) -> Reopened | None:
     kind, _, number = act.partition("-")
     if kind != "import" or not number.isdecimal():
         return None
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT i.import_no, i.summary FROM import i WHERE i.learner_id = ?1 AND i.import_no = ? AND i.undone = 0"
         " AND NOT EXISTS (SELECT 1 FROM compacted_import c WHERE c.learner_id = ?1 AND c.import_no = i.import_no)",
-        [txn.learner_id, int(number)],
+        int(number),
     )
     return None if row is None else Reopened(int(row[0]), row[1].encode())
 
@@ -121,25 +121,25 @@ def present(facts: Facts, sources: Sequence[str]) -> set[str]:
 
 def keep_machine(txn: Transaction, name: str, import_no: int, content: str) -> None:
     """Store what the agents of the actor's machine carry, in place of what they carried before."""
-    txn.connection.run(_KEEP, [txn.learner_id, txn.actor.name, name, txn.now_ms, import_no, content])
+    txn.run(_KEEP, txn.actor.name, name, txn.now_ms, import_no, content)
 
 
 def own_machine(txn: Transaction, name: str) -> MachineRow | None:
     """Return the stored inventory of the actor's machine; None if there is none."""
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT actor, name, at_ms, import_no, content FROM machine"
         " WHERE learner_id = ? AND actor = ? AND name = ?",
-        [txn.learner_id, txn.actor.name, name],
+        txn.actor.name,
+        name,
     )
     return None if row is None else MachineRow(*row)
 
 
 def machine_rows(facts: Facts) -> list[MachineRow]:
     """Return the machines whose import was not undone, the latest first."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT m.actor, m.name, m.at_ms, m.import_no, m.content FROM machine m"
         " LEFT JOIN import i ON i.learner_id = m.learner_id AND i.import_no = m.import_no"
-        " WHERE m.learner_id = ? AND coalesce(i.undone, 0) = 0 ORDER BY m.at_ms DESC, m.actor, m.name",
-        [facts.learner_id],
+        " WHERE m.learner_id = ? AND coalesce(i.undone, 0) = 0 ORDER BY m.at_ms DESC, m.actor, m.name"
     )
     return [MachineRow(*row) for row in rows]

@@ -136,9 +136,7 @@ def moving_reward(
     since: int,  # noqa: ARG001 - no matter since when
 ) -> AbstractContextManager[None]:
     """Update the caches around a change of an observation's state."""
-    row = txn.connection.row(
-        "SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [txn.learner_id, number]
-    )
+    row = txn.row("SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", number)
     run_no = row[0] if row else 0
     return shifting(txn, [run_no] if run_no else [], [] if run_no else [number])
 
@@ -187,7 +185,7 @@ def all_reward_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 def _lines(snapshot: Snapshot, which: str, also: str = "") -> Iterator[PlacedLine]:
     unless, left_out = leaving_out("b.evaluation_no", snapshot.hidden)
-    for row in snapshot.connection.each(
+    for row in snapshot.each(
         "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS since,"
         " b.observation_no, b.uid, a.key, b.kind,"
         " b.success_micro, b.failure_micro, b.pulls, b.at_ms, b.undone, b.reason, b.actor, r.uid, b.revision,"
@@ -198,7 +196,7 @@ def _lines(snapshot: Snapshot, which: str, also: str = "") -> Iterator[PlacedLin
         f" AND {HOLDS}"
         f" WHERE b.learner_id = ?1 AND (b.{ACTIVE}{also}) AND coalesce(r.standing, 1) = 1{which}{unless}"
         " ORDER BY since, b.observation_no",
-        [snapshot.learner_id, *left_out],
+        *left_out,
     ):
         yield row[0], _reward_line(snapshot, row[1:])
 
@@ -289,10 +287,11 @@ def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, 
 
 def _stands(txn: Transaction, prefix: str) -> bool:
     """Return whether an imported reward with this prefix of its id counts."""
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
         f" AND {ACTIVE} AND undone = 0 LIMIT 1",
-        [txn.learner_id, prefix, prefix + _AFTER_EVERY_TEXT],
+        prefix,
+        prefix + _AFTER_EVERY_TEXT,
     )
     return row is not None
 

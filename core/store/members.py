@@ -52,19 +52,18 @@ def add_member(
 def give_role(txn: Transaction, member_no: int, learner: str | None, role: Role | None) -> None:
     """Set a member's role in a learner (None: in every one); role None removes it."""
     if role is None:
-        txn.connection.run(
+        txn.run(
             "DELETE FROM member_role WHERE learner_id = ? AND member_no = ? AND learner = ?",
-            [txn.learner_id, member_no, learner or ""],
+            member_no,
+            learner or "",
         )
     else:
-        txn.connection.run(_GIVE, [txn.learner_id, member_no, learner or "", role])
+        txn.run(_GIVE, member_no, learner or "", role)
 
 
 def clear_roles(txn: Transaction, member_no: int) -> None:
     """A member is nothing anywhere from now on."""
-    txn.connection.run(
-        "DELETE FROM member_role WHERE learner_id = ? AND member_no = ?", [txn.learner_id, member_no]
-    )
+    txn.run("DELETE FROM member_role WHERE learner_id = ? AND member_no = ?", member_no)
 
 
 def settle_member(
@@ -97,7 +96,7 @@ def end_sessions(txn: Transaction, member_no: int, *, issued_ms: int = 0) -> Non
 
 def member_rows(facts: Facts) -> tuple[MemberRow, ...]:
     """Return all members, also removed ones, by number."""
-    rows = facts.connection.rows(f"{_SELECT} ORDER BY member_no", [facts.learner_id])
+    rows = facts.rows(f"{_SELECT} ORDER BY member_no")
     return tuple(known.member for known in _members_of(facts, rows))
 
 
@@ -123,28 +122,24 @@ def invitation(facts: Facts, issuer: str, email: str) -> MemberMatch | None:
 
 def n_operators(facts: Facts) -> int:
     """Return how many members can sign in and are operators of all learners."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT count(*) FROM member m JOIN member_role r"
         " ON r.learner_id = m.learner_id AND r.member_no = m.member_no"
-        " WHERE m.learner_id = ? AND m.removed_ms = 0 AND m.subject <> '' AND r.learner = '' AND r.role = 'operator'",
-        [facts.learner_id],
+        " WHERE m.learner_id = ? AND m.removed_ms = 0 AND m.subject <> '' AND r.learner = '' AND r.role = 'operator'"
     )
     return 0 if row is None else int(row[0])
 
 
 def _one(facts: Facts, where: str, values: list[Any]) -> MemberMatch | None:
-    rows = facts.connection.rows(
-        f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", [facts.learner_id, *values]
-    )
+    rows = facts.rows(f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", *values)
     return next(iter(_members_of(facts, rows)), None)
 
 
 def _members_of(facts: Facts, rows: list[Any]) -> list[MemberMatch]:
     roles: dict[int, list[Grant]] = defaultdict(list)
-    for number, learner, role in facts.connection.rows_in(
+    for number, learner, role in facts.rows_in(
         "SELECT member_no, learner, role FROM member_role WHERE learner_id = ? AND member_no IN ({})"
         " ORDER BY member_no, learner",
-        [facts.learner_id],
         [row[0] for row in rows],
     ):
         roles[number].append(Grant(role=role, learner=learner or None))
@@ -171,9 +166,7 @@ def _members_of(facts: Facts, rows: list[Any]) -> list[MemberMatch]:
 
 def is_bridge(facts: Facts, token_no: int) -> bool:
     """Return whether a token is a bridge."""
-    row = facts.connection.row(
-        "SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", [facts.learner_id, token_no]
-    )
+    row = facts.row("SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", token_no)
     return row is not None and row[0] > 0
 
 
@@ -191,35 +184,30 @@ def add_sender(txn: Transaction, channel: str, sender: str, member_no: int) -> N
 
 def remove_sender(txn: Transaction, channel: str, sender: str) -> None:
     """Remove a sender."""
-    txn.connection.run(
-        "DELETE FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?",
-        [txn.learner_id, channel, sender],
-    )
+    txn.run("DELETE FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?", channel, sender)
 
 
 def forget_senders(txn: Transaction, member_no: int) -> None:
     """A member is no sender any more, in no channel."""
-    txn.connection.run(
-        "DELETE FROM bridge_sender WHERE learner_id = ? AND member_no = ?", [txn.learner_id, member_no]
-    )
+    txn.run("DELETE FROM bridge_sender WHERE learner_id = ? AND member_no = ?", member_no)
 
 
 def member_of_sender(facts: Facts, channel: str, sender: str) -> MemberMatch | None:
     """The member who speaks as a sender."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT member_no FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?",
-        [facts.learner_id, channel, sender],
+        channel,
+        sender,
     )
     return None if row is None else member_by_number(facts, row[0])
 
 
 def sender_rows(facts: Facts) -> tuple[SenderRow, ...]:
     """Return every sender, by channel."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT s.channel, s.sender, m.name, s.by, s.at_ms FROM bridge_sender s JOIN member m"
         " ON m.learner_id = s.learner_id AND m.member_no = s.member_no WHERE s.learner_id = ?"
-        " ORDER BY s.channel, s.sender",
-        [facts.learner_id],
+        " ORDER BY s.channel, s.sender"
     )
     return tuple(
         SenderRow(channel=channel, sender=sender, member=name, by=by, at_ms=at_ms)

@@ -123,9 +123,7 @@ def _plain(facts: Facts) -> Connection:
 
 
 def _state_of(facts: Facts) -> State:
-    row = facts.connection.row(
-        f"SELECT {', '.join(STATE)} FROM learner WHERE learner_id = ?", [facts.learner_id]
-    )
+    row = facts.row(f"SELECT {', '.join(STATE)} FROM learner WHERE learner_id = ?")
     return State(*(row or [None] * len(STATE)))
 
 
@@ -175,9 +173,7 @@ def mend(txn: Transaction, difference: int, explained: Explained) -> int:
 
 def unprovable_until(facts: Facts) -> int | None:
     """Return the last link of a learner up to which nothing proves the facts; None where all are provable."""
-    row = facts.connection.row(
-        "SELECT max(link_no) FROM mended WHERE learner_id = ? AND explained = ''", [facts.learner_id]
-    )
+    row = facts.row("SELECT max(link_no) FROM mended WHERE learner_id = ? AND explained = ''")
     return None if row is None or row[0] is None else int(row[0])
 
 
@@ -187,9 +183,7 @@ def unprovable_until(facts: Facts) -> int | None:
 def _candidates(facts: Facts, states: SourceStates) -> Iterator[_Candidates]:
     """Yield the rows that may have been replaced, episode by episode."""
     key = _state_of(facts).key or b""
-    rows = [
-        row for row in facts.connection.rows(_SOURCES, [facts.learner_id]) if _may_replace(row[1], row[7])
-    ]
+    rows = [row for row in facts.rows(_SOURCES) if _may_replace(row[1], row[7])]
     left, uids = _MOST, {row[5] for row in rows}
     for start in range(0, len(rows), CHUNK):
         for one in _candidates_of(facts, states, key, rows[start : start + CHUNK], uids):
@@ -236,10 +230,9 @@ def _stored_states(facts: Facts, numbers: Sequence[int]) -> dict[int, set[Replac
     states: dict[int, set[Replaced]] = defaultdict(set)
     for number, episode in zip(sorted(numbers), read_episodes(facts, numbers), strict=True):
         states[number].update(_earlier(episode))
-    for number, rank, digest, line in facts.connection.rows_in(
+    for number, rank, digest, line in facts.rows_in(
         f"SELECT no, rank, digest, {_LINE} FROM provenance"
         " WHERE learner_id = ? AND kind = 'episode' AND no IN ({})",
-        [facts.learner_id],
         numbers,
     ):
         states[number].add(Replaced(rank, digest))

@@ -18,13 +18,12 @@ def add_note(txn: Transaction, arm_no: int, text: str, byline: Byline) -> int:
 
 def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone notes as lines."""
-    for arm, text, key, *row in snapshot.connection.rows(
+    for arm, text, key, *row in snapshot.rows(
         "SELECT a.key, n.text, p.key, n.note_no, n.uid, n.actor, n.at_ms, n.revision, n.undone FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"
         f" AND {HOLDS}"
-        f" WHERE n.learner_id = ?1 AND n.{ACTIVE} ORDER BY n.revision, n.note_no",
-        [snapshot.learner_id],
+        f" WHERE n.learner_id = ?1 AND n.{ACTIVE} ORDER BY n.revision, n.note_no"
     ):
         head = FactHead(*row)
         yield head.revision, NoteLine(arm=arm, text=text or None, key=key, **snapshot.line_head("note", head))

@@ -60,10 +60,7 @@ class AgentSession(NamedTuple):
 def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
     """Remember a selection that is given away; its number."""
     number = txn.number("offer")
-    txn.connection.run(
-        _OFFER,
-        [txn.learner_id, number, session, txn.now_ms, selection.run_class, selection.to_json(), 0],
-    )
+    txn.run(_OFFER, number, session, txn.now_ms, selection.run_class, selection.to_json(), 0)
     arm_nos = txn.arm_nos(selection.included).values()
     txn.connection.many(_ARM, [(txn.learner_id, arm_no, number) for arm_no in sorted(arm_nos)])
     return number
@@ -73,9 +70,10 @@ def close_offers(txn: Transaction, waits_ms: int) -> None:
     """Close the offers that have waited long enough."""
     numbers = [
         number
-        for (number,) in txn.connection.rows(
+        for (number,) in txn.rows(
             "SELECT offer_no FROM offer WHERE learner_id = ? AND (at_ms <= ? OR at_ms > ?) AND choice <> ''",
-            [txn.learner_id, txn.now_ms - waits_ms, txn.now_ms + waits_ms],
+            txn.now_ms - waits_ms,
+            txn.now_ms + waits_ms,
         )
     ]
     _close(txn, numbers)
@@ -86,7 +84,7 @@ def _close(txn: Transaction, numbers: Sequence[int]) -> None:
         "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no IN ({})",
         "UPDATE offer SET choice = '' WHERE learner_id = ? AND offer_no IN ({})",
     ):
-        txn.connection.run_in(statement, [txn.learner_id], numbers)
+        txn.run_in(statement, numbers)
 
 
 def waiting_offer(txn: Transaction, arm_no: int, *, waits_ms: int, session: str | None) -> Waiting | None:
@@ -96,9 +94,8 @@ def waiting_offer(txn: Transaction, arm_no: int, *, waits_ms: int, session: str 
     """
     of = "" if session is None else " AND o.session = ?"
     since_ms, until_ms = txn.now_ms - waits_ms + 1, txn.now_ms + waits_ms
-    row = txn.connection.row(
-        _WAITING.replace("{of}", of),
-        [txn.learner_id, arm_no, since_ms, until_ms, *([] if session is None else [session])],
+    row = txn.row(
+        _WAITING.replace("{of}", of), arm_no, since_ms, until_ms, *([] if session is None else [session])
     )
     return None if row is None else Waiting(*row)
 
@@ -144,18 +141,14 @@ def observe_later(txn: Transaction, run_no: int, arm_no: int, *, referenced: boo
 
 def offer_counts(facts: Facts) -> OfferCounts:
     """Return a learner's counts."""
-    row = facts.connection.row(
-        "SELECT count(*), count(CASE WHEN run_no = 0 THEN 1 END) FROM offer WHERE learner_id = ?",
-        [facts.learner_id],
-    )
+    row = facts.row("SELECT count(*), count(CASE WHEN run_no = 0 THEN 1 END) FROM offer WHERE learner_id = ?")
     return OfferCounts(0, 0) if row is None else OfferCounts(*row)
 
 
 def reported_sessions(facts: Facts) -> frozenset[str]:
     """Sessions in which something was offered and observed."""
-    rows = facts.connection.rows(
-        "SELECT DISTINCT session FROM offer WHERE learner_id = ? AND run_no > 0 AND session <> ''",
-        [facts.learner_id],
+    rows = facts.rows(
+        "SELECT DISTINCT session FROM offer WHERE learner_id = ? AND run_no > 0 AND session <> ''"
     )
     return frozenset(session for (session,) in rows)
 
@@ -166,15 +159,15 @@ def reported_sessions(facts: Facts) -> frozenset[str]:
 def begin_session(txn: Transaction, uid: str, name: str) -> int:
     """Remember that a client begins a session; its number."""
     number = txn.number("agent_session")
-    txn.connection.run(_SESSION, [txn.learner_id, number, uid, name, txn.now_ms])
+    txn.run(_SESSION, number, uid, name, txn.now_ms)
     return number
 
 
 def session_named(facts: Facts, uid: str) -> AgentSession | None:
     """The session that goes by an id."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT agent_session_no, name, started_ms, ended_ms FROM agent_session WHERE learner_id = ? AND uid = ?",
-        [facts.learner_id, uid],
+        uid,
     )
     return None if row is None else AgentSession(*row)
 

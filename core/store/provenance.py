@@ -110,9 +110,8 @@ def _link(txn: Transaction, attributions: Sequence[Attribution], known: Tellings
 
 def attribute(txn: Transaction, table: str, number: int, import_no: int) -> None:
     """Note that another import says a fact that is known."""
-    first = txn.connection.rows(
-        f"SELECT import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no = ?",
-        [txn.learner_id, number],
+    first = txn.rows(
+        f"SELECT import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no = ?", number
     )
     txn.connection.many(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision) VALUES (?, ?, ?, ?, ?)"
@@ -124,10 +123,9 @@ def attribute(txn: Transaction, table: str, number: int, import_no: int) -> None
 def attributed(txn: Transaction, run_nos: Sequence[int]) -> dict[int, dict[int, tuple[int, int, int, int]]]:
     """Return the noted sources of those runs that have more than one, or had."""
     noted: dict[int, dict[int, tuple[int, int, int, int]]] = defaultdict(dict)
-    for run_no, import_no, *source in txn.connection.rows_in(
+    for run_no, import_no, *source in txn.rows_in(
         "SELECT no, import_no, revision, rank, trace, digest FROM provenance"
         " WHERE learner_id = ? AND kind = 'run' AND no IN ({})",
-        [txn.learner_id],
         run_nos,
     ):
         noted[run_no][import_no] = tuple(source)
@@ -137,10 +135,9 @@ def attributed(txn: Transaction, run_nos: Sequence[int]) -> dict[int, dict[int, 
 def tellings_of(txn: Transaction, run_nos: Sequence[int], since: int) -> list[Row]:
     """Return the sources of runs from a revision on, as the chain has them."""
     noted = attributed(txn, run_nos)
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT run_no, uid, import_no, revision, rank, trace, digest FROM run"
         " WHERE learner_id = ? AND run_no IN ({})",
-        [txn.learner_id],
         run_nos,
     )
     sources = [
@@ -155,10 +152,13 @@ def tellings_of(txn: Transaction, run_nos: Sequence[int], since: int) -> list[Ro
 
 def facts_of_import(txn: Transaction, table: str, import_no: int) -> list[int]:
     """Facts of a kind that an import says, first or again."""
-    rows = txn.connection.rows(
+    rows = txn.rows(
         f"SELECT {table}_no FROM {table} WHERE learner_id = ? AND import_no = ?"
         " UNION SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ?",
-        [txn.learner_id, import_no, txn.learner_id, table, import_no],
+        import_no,
+        txn.learner_id,
+        table,
+        import_no,
     )
     return [number for (number,) in rows]
 
@@ -178,9 +178,8 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     planned = list(plans(txn, run_nos))
     now = {
         row[0]: row[1:]
-        for row in txn.connection.rows_in(
+        for row in txn.rows_in(
             "SELECT run_no, standing, digest, revision, rank FROM run WHERE learner_id = ? AND run_no IN ({})",
-            [txn.learner_id],
             [plan.run_no for plan in planned],
         )
     }
@@ -209,9 +208,8 @@ def _only_named(txn: Transaction, earlier: Mapping[int, int]) -> Iterator[int]:
 
     ``earlier`` has the digests of the versions by run.
     """
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {NAMED} <> 0 AND run_no IN ({{}})",
-        [txn.learner_id],
         sorted(earlier),
     )
     for run_no, named in groupby(sorted(rows), itemgetter(0)):
@@ -224,9 +222,8 @@ def plans(txn: Facts, run_nos: Sequence[int]) -> Iterator[Plan]:
     """Return the content of runs by their active sources."""
     undone = undone_imports(txn)
     sources = _sources(txn, "run", run_nos)
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT run_no, import_no, revision, rank, trace, digest FROM run WHERE learner_id = ? AND run_no IN ({})",
-        [txn.learner_id],
         run_nos,
     )
     for run_no, *own in rows:
@@ -274,12 +271,11 @@ def standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dic
 
 def retracted_reports(facts: Facts, numbers: Sequence[int]) -> set[int]:
     """Return those reports of agents in the ledger that an active repair takes back."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT t.observation_no FROM retraction t JOIN repair p"
         " ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
         f" WHERE t.learner_id = ? AND p.undone = 0 AND p.{ACTIVE} AND t.observation_no <> 0"
         " AND t.observation_no IN ({})",
-        [facts.learner_id],
         numbers,
     )
     return {number for (number,) in rows}
@@ -287,11 +283,10 @@ def retracted_reports(facts: Facts, numbers: Sequence[int]) -> set[int]:
 
 def imported_reports(facts: Facts) -> list[int]:
     """Return the reports that repairs take back and that would be active without them."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT DISTINCT b.observation_no, b.import_no, b.revision FROM retraction t JOIN observation b"
         " ON b.learner_id = t.learner_id AND b.observation_no = t.observation_no"
-        " WHERE t.learner_id = ? AND t.observation_no <> 0",
-        [facts.learner_id],
+        " WHERE t.learner_id = ? AND t.observation_no <> 0"
     )
     states = _standings(facts, "observation", {no: (import_no, revision) for no, import_no, revision in rows})
     return [no for no, (is_active, _) in states.items() if is_active]
@@ -326,9 +321,8 @@ def same_keys(txn: Facts, table: str, numbers: Sequence[int]) -> list[tuple[Numb
 
 def _own(txn: Facts, table: str, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:
     """(import, revision) of facts, as their own rows say."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         f"SELECT {table}_no, import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no IN ({{}})",
-        [txn.learner_id],
         numbers,
     )
     return {no: (import_no, revision) for no, import_no, revision in rows}
@@ -367,7 +361,5 @@ def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_S
 
 def undone_imports(facts: Facts) -> set[int]:
     """Return inactive imports."""
-    rows = facts.connection.rows(
-        "SELECT import_no FROM import WHERE learner_id = ? AND undone = 1", [facts.learner_id]
-    )
+    rows = facts.rows("SELECT import_no FROM import WHERE learner_id = ? AND undone = 1")
     return {import_no for (import_no,) in rows}

@@ -115,9 +115,8 @@ def folded(facts: Facts, layer_no: int) -> Sums | None:
 
 def stored_quality(facts: Facts) -> dict[int, Sums]:
     """All rows, by layer."""
-    rows = facts.connection.rows(
-        "SELECT layer_no, retrievals, successes, failures, bonus, last_no FROM layer_quality WHERE learner_id = ?",
-        [facts.learner_id],
+    rows = facts.rows(
+        "SELECT layer_no, retrievals, successes, failures, bonus, last_no FROM layer_quality WHERE learner_id = ?"
     )
     return {row[0]: Sums._make(row[1:]) for row in rows}
 
@@ -127,12 +126,12 @@ def quality_of(facts: Facts, layer_no: int) -> Quality:
 
     The last added evaluation gives time, rater and subject of the latest rating.
     """
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT q.retrievals, q.successes, q.failures, q.bonus, e.at_ms, e.rater, e.model, e.blank, e.outcome,"
         " e.feedback FROM layer_quality q"
         " JOIN evaluation e ON e.learner_id = q.learner_id AND e.evaluation_no = q.last_no"
         " WHERE q.learner_id = ? AND q.layer_no = ?",
-        [facts.learner_id, layer_no],
+        layer_no,
     )
     if row is None:
         return Quality()
@@ -156,10 +155,9 @@ def folded_histories(facts: Facts, layer_no: int) -> dict[str, ModelHistory]:
 
 def rated_layers(facts: Facts) -> list[int]:
     """Layers that have evaluations that count, and the heads of their adapters."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND counts = 1 AND layer_no <> 0"
-        " ORDER BY layer_no",
-        [facts.learner_id],
+        " ORDER BY layer_no"
     )
     layer_nos = [layer_no for (layer_no,) in rows]
     return sorted({*layer_nos, *heads_of(facts, layer_nos).values()})
@@ -183,21 +181,21 @@ def _below(facts: Facts, layer_no: int) -> list[int]:
     """The other layers of the adapter that a layer is the head of."""
     if heads_of(facts, [layer_no]).get(layer_no) != layer_no:
         return []
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT o.layer_no FROM layer l CROSS JOIN layer o {LAYERS_BY_ADAPTER}"
         " WHERE o.learner_id = l.learner_id AND o.adapter_no = l.adapter_no"
         " AND l.learner_id = ? AND l.layer_no = ? AND o.layer_no <> l.layer_no ORDER BY o.layer_no",
-        [facts.learner_id, layer_no],
+        layer_no,
     )
     return [other for (other,) in rows]
 
 
 def _counting(facts: Facts, layer_no: int) -> Iterator[Placed]:
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {_RATED} FROM evaluation e {EVALUATIONS_BY_LAYER} WHERE e.learner_id = ? AND e.layer_no = ?"
         " AND e.counts = 1"
         " ORDER BY e.revision, e.evaluation_no",
-        [facts.learner_id, layer_no],
+        layer_no,
     )
     return map(_placed, rows)
 

@@ -119,10 +119,10 @@ def find_queue(facts: Facts, name: str) -> Queue:
 
 def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
     """Return active queues, by number; with ``undone`` also undone ones."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {_HEADS} FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone <= ?"
         " ORDER BY review_queue_no",
-        [facts.learner_id, int(undone)],
+        int(undone),
     )
     return [_queue(facts, row) for row in rows]
 
@@ -150,14 +150,14 @@ def _queue(facts: Facts, row: Row) -> Queue:
 
 def items_of(facts: Facts, queue_no: int) -> list[Item]:
     """Return a queue's items in order, without those of inactive runs or executions."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT i.item_no, i.layer_no, i.execution_no, i.run_no, i.arm_no, i.why, i.control, i.assigned_to"
         " FROM review_item i"
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " LEFT JOIN run r ON r.learner_id = i.learner_id AND r.run_no = i.run_no"
         " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) = 1"
         " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
-        [facts.learner_id, queue_no],
+        queue_no,
     )
     return [Item(row[0], Placed(*row[1:5]), *row[5:]) for row in rows]
 
@@ -181,7 +181,7 @@ def queue_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def _queue_line(snapshot: Snapshot, queue: Queue) -> PlacedLine:
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT i.item_no, l.uid, x.uid, r.uid, a.key, i.why, i.control, i.assigned_to, coalesce(r.revision, 0)"
         " FROM review_item i"
         " LEFT JOIN layer l ON l.learner_id = i.learner_id AND l.layer_no = i.layer_no"
@@ -190,7 +190,7 @@ def _queue_line(snapshot: Snapshot, queue: Queue) -> PlacedLine:
         " LEFT JOIN arm a ON a.learner_id = i.learner_id AND a.arm_no = i.arm_no"
         " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) = 1"
         " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
-        [snapshot.learner_id, queue.queue_no],
+        queue.queue_no,
     )
     line = QueueLine(
         id=queue.uid,
@@ -269,10 +269,10 @@ def add_skip(txn: Transaction, line: SkippedLine, byline: Byline) -> int:
 def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, bool, str]]]:
     """Return, by item, who skipped it, whether as operator, and why; active ones only."""
     skips: dict[int, list[tuple[str, bool, str]]] = defaultdict(list)
-    for item_no, actor, final, reason in facts.connection.rows(
+    for item_no, actor, final, reason in facts.rows(
         "SELECT item_no, actor, final, reason FROM review_aside WHERE learner_id = ? AND queue = ?"
         f" AND {ACTIVE} AND undone = 0 ORDER BY review_aside_no",
-        [facts.learner_id, queue.uid],
+        queue.uid,
     ):
         skips[item_no].append((actor, bool(final), reason))
     return skips
@@ -280,10 +280,9 @@ def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, b
 
 def skip_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone skips as lines."""
-    for queue, item_no, reason, final, *row in snapshot.connection.rows(
+    for queue, item_no, reason, final, *row in snapshot.rows(
         "SELECT queue, item_no, reason, final, review_aside_no, uid, actor, at_ms, revision, undone"
-        f" FROM review_aside WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, review_aside_no",
-        [snapshot.learner_id],
+        f" FROM review_aside WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, review_aside_no"
     ):
         head = FactHead(*row)
         line = SkippedLine(

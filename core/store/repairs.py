@@ -136,9 +136,8 @@ def add_repair(
 @contextmanager
 def moving_repair(txn: Transaction, number: int, since: int) -> Iterator[None]:  # noqa: ARG001 - in any epoch
     """Update the caches around a change of a repair's state."""
-    rows = txn.connection.rows(
-        "SELECT run_no, observation_no FROM retraction WHERE learner_id = ? AND repair_no = ?",
-        [txn.learner_id, number],
+    rows = txn.rows(
+        "SELECT run_no, observation_no FROM retraction WHERE learner_id = ? AND repair_no = ?", number
     )
     run_nos = sorted({run_no for run_no, _ in rows if run_no})
     reports = sorted(observation_no for _, observation_no in rows if observation_no)
@@ -150,10 +149,9 @@ def moving_repair(txn: Transaction, number: int, since: int) -> Iterator[None]: 
 def _settle(txn: Transaction, run_nos: Sequence[int], reports: Sequence[int]) -> None:
     """Mark what active repairs take back of these runs and reports."""
     mark_retracted(txn, run_nos)
-    own = txn.connection.rows_in(
+    own = txn.rows_in(
         "SELECT observation_no, import_no, revision FROM observation"
         " WHERE learner_id = ? AND observation_no IN ({})",
-        [txn.learner_id],
         reports,
     )
     states = standings(txn, "observation", {no: (import_no, revision) for no, import_no, revision in own})
@@ -167,11 +165,10 @@ def _settle(txn: Transaction, run_nos: Sequence[int], reports: Sequence[int]) ->
 def repairs(snapshot: Snapshot) -> tuple[Repair, ...]:
     """Return all repairs, newest first."""
     arms: dict[int, list[str]] = defaultdict(list)
-    for number, key in snapshot.connection.rows(
+    for number, key in snapshot.rows(
         "SELECT DISTINCT t.repair_no, a.key FROM retraction t"
         " JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no WHERE t.learner_id = ?"
-        " ORDER BY a.key",
-        [snapshot.learner_id],
+        " ORDER BY a.key"
     ):
         arms[number].append(key)
     changed = changed_outcomes(snapshot)
@@ -189,10 +186,9 @@ def repairs(snapshot: Snapshot) -> tuple[Repair, ...]:
             undone=bool(undone) or not is_active,
         )
         for number, since_ms, until_ms, at_ms, actor, reason, n_observations, undone, is_active in (
-            snapshot.connection.rows(
+            snapshot.rows(
                 f"SELECT repair_no, since_ms, until_ms, at_ms, actor, reason, n_observations, undone, {ACTIVE}"
-                " FROM repair WHERE learner_id = ? ORDER BY repair_no DESC",
-                [snapshot.learner_id],
+                " FROM repair WHERE learner_id = ? ORDER BY repair_no DESC"
             )
         )
     )
@@ -200,7 +196,7 @@ def repairs(snapshot: Snapshot) -> tuple[Repair, ...]:
 
 def changed_outcomes(facts: Facts) -> dict[int, int]:
     """Return how many observations of each active repair count again, as their run has another outcome now."""
-    return dict(facts.connection.rows(_CHANGED, [facts.learner_id]))
+    return dict(facts.rows(_CHANGED))
 
 
 _CHANGED: Final = (
@@ -217,13 +213,12 @@ _CHANGED: Final = (
 def retracted_arms(facts: Facts) -> dict[str, frozenset[str]]:
     """Return the arms of each active run, by its uid, of which repairs take back what the run observed."""
     arms: dict[str, set[str]] = defaultdict(set)
-    for run, key in facts.connection.rows(
+    for run, key in facts.rows(
         "SELECT r.uid, a.key FROM retraction t"
         " JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
         " JOIN outcome o ON o.learner_id = t.learner_id AND o.run_no = t.run_no AND o.arm_no = t.arm_no"
         " JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no"
-        f" WHERE t.learner_id = ? AND r.{ACTIVE} AND o.flags & {RETRACTED} <> 0",
-        [facts.learner_id],
+        f" WHERE t.learner_id = ? AND r.{ACTIVE} AND o.flags & {RETRACTED} <> 0"
     ):
         arms[run].add(key)
     return {run: frozenset(keys) for run, keys in arms.items()}
@@ -234,10 +229,9 @@ def retracted_arms(facts: Facts) -> dict[str, frozenset[str]]:
 
 def repair_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone repairs as lines, never before the runs and reports that they name."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT since_ms, until_ms, n_observations, reason, repair_no, uid, actor, at_ms, revision, undone"
-        f" FROM repair WHERE learner_id = ? AND {ACTIVE}",
-        [snapshot.learner_id],
+        f" FROM repair WHERE learner_id = ? AND {ACTIVE}"
     )
     yield from sorted((_placed(snapshot, row) for row in rows), key=itemgetter(0))
 
@@ -254,7 +248,7 @@ _NAMED: Final = (
 def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
     since_ms, until_ms, n_observations, reason, *columns = row
     head = FactHead(*columns)
-    named = snapshot.connection.rows(_NAMED, [snapshot.learner_id, head.number])
+    named = snapshot.rows(_NAMED, head.number)
     arms = sorted({key for key, *_ in named})
     runs: dict[str, list[str]] = defaultdict(lambda: [_NONE] * len(arms))
     reports, latest = [], head.revision
@@ -282,9 +276,8 @@ def read_repair(txn: Transaction, line: RepairLine, import_no: int) -> int:
     """Take back the observations of an imported line that are here; return its number."""
     numbers = txn.ensure_arms([Arm(key=key) for key in line.arms])
     runs: dict[str, int] = dict(
-        txn.connection.rows_in(
+        txn.rows_in(
             f"SELECT uid, run_no FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
-            [txn.learner_id],
             sorted(line.outcomes),
         )
     )
@@ -302,10 +295,9 @@ def read_repair(txn: Transaction, line: RepairLine, import_no: int) -> int:
         for key, mark in zip(line.arms, marks, strict=True)
         if mark != _NONE
     ]
-    reports = txn.connection.rows_in(
+    reports = txn.rows_in(
         "SELECT run_no, arm_no, observation_no, success_micro, failure_micro, pulls, revision FROM observation"
         " WHERE learner_id = ? AND uid <> '' AND kind = 'reported' AND uid IN ({})",
-        [txn.learner_id],
         sorted(line.reports),
     )
     return add_repair(

@@ -59,7 +59,7 @@ def reply_of(txn: Transaction, key: str) -> Reply | None:
 
 def replies_of(txn: Transaction, keys: Collection[str]) -> dict[str, Reply]:
     """Return the present replies of those keys that have one."""
-    rows = txn.connection.rows_in(_REPLIES, [txn.learner_id], sorted(keys))
+    rows = txn.rows_in(_REPLIES, sorted(keys))
     return {
         key: Reply(kind, number, *values) for _, kind, number, key, *values in sorted(rows)
     }  # the last holds it
@@ -70,9 +70,11 @@ def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int
 
     Raises `Conflict` where the key belongs to another request.
     """
-    row = txn.connection.row(
+    row = txn.row(
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",
-        [txn.learner_id, key, kind, payload],
+        key,
+        kind,
+        payload,
     )
     stored = reply_of(txn, key) if row is None else None
     if stored is not None:

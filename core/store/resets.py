@@ -55,8 +55,8 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
     """
     arm_nos = [
         arm_no
-        for (arm_no,) in txn.connection.rows(
-            "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [txn.learner_id, number]
+        for (arm_no,) in txn.rows(
+            "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", number
         )
     ]
     with shifting(txn, *_facts_after(txn, since, arm_nos)), shifting_compacted(txn, since):
@@ -67,50 +67,48 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
 
 def runs_before_reset(txn: Transaction) -> int:
     """Return how many runs of this revision ended before the reset of one of their arms, and count after it."""
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT MAX(s.at_ms) FROM posterior p JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
-        " WHERE p.learner_id = ?",
-        [txn.learner_id],
+        " WHERE p.learner_id = ?"
     )
     if row is None or row[0] is None:
         return 0
-    late = txn.connection.row(
+    late = txn.row(
         "SELECT COUNT(*) FROM run r WHERE r.learner_id = ?1 AND r.revision = ?2 AND r.at_ms < ?3"
         f" AND r.{ACTIVE} AND r.outcome = 'observed' AND EXISTS (SELECT 1 FROM outcome o JOIN posterior p"
         " ON p.learner_id = o.learner_id AND p.arm_no = o.arm_no"
         " JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
         f" WHERE o.learner_id = ?1 AND o.run_no = r.run_no AND o.flags & {OBSERVED} <> 0 AND r.at_ms < s.at_ms)",
-        [txn.learner_id, txn.revision, row[0]],
+        txn.revision,
+        row[0],
     )
     return 0 if late is None else int(late[0])
 
 
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
     """Runs and loose observations recorded after a revision that concern some arms."""
-    runs = txn.connection.rows(
-        "SELECT run_no FROM run WHERE learner_id = ? AND revision > ? AND revision <= ?",
-        [txn.learner_id, since, txn.revision],
+    runs = txn.rows(
+        "SELECT run_no FROM run WHERE learner_id = ? AND revision > ? AND revision <= ?", since, txn.revision
     )
     concerned = set(arm_nos)
-    loose = txn.connection.rows(
+    loose = txn.rows(
         "SELECT observation_no, arm_no FROM observation WHERE learner_id = ? AND revision > ? AND run_no = 0",
-        [txn.learner_id, since],
+        since,
     )
     return [run_no for (run_no,) in runs], [no for no, arm_no in loose if arm_no in concerned]
 
 
 def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone resets as lines."""
-    for target, scope, reason, *row in snapshot.connection.rows(
+    for target, scope, reason, *row in snapshot.rows(
         "SELECT target, scope, reason, reset_no, uid, actor, at_ms, revision, undone FROM reset"
-        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision",
-        [snapshot.learner_id],
+        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision"
     ):
         head = FactHead(*row)
-        arms = snapshot.connection.rows(
+        arms = snapshot.rows(
             "SELECT a.key FROM reset_arm x JOIN arm a ON a.learner_id = x.learner_id AND a.arm_no = x.arm_no"
             " WHERE x.learner_id = ? AND x.reset_no = ? ORDER BY a.key",
-            [snapshot.learner_id, head.number],
+            head.number,
         )
         line = ResetLine(
             arms=tuple(key for (key,) in arms),

@@ -220,9 +220,9 @@ def board_of(facts: Facts, queue: Queue, now_ms: int, viewer: Actor | None = Non
         if number in items:
             judged[number][rater] = Judged(*values)
     holds: dict[int, dict[str, Hold]] = defaultdict(dict)
-    for number, actor, until_ms, repeats in facts.connection.rows(
+    for number, actor, until_ms, repeats in facts.rows(
         "SELECT item_no, actor, until_ms, repeats FROM review_hold WHERE learner_id = ? AND review_queue_no = ?",
-        [facts.learner_id, queue.queue_no],
+        queue.queue_no,
     ):
         name = actor if viewer is None else _holder(actor, viewer)
         holds[number][name] = Hold(
@@ -256,22 +256,22 @@ def _holder(stored: str, viewer: Actor) -> str:
 def hold_item(txn: Transaction, queue: Queue, item_no: int, repeats: int = 0) -> int:
     """Hold an item for the actor as long as the queue says; return its end."""
     until_ms = txn.now_ms + queue.asks.hold_ms
-    txn.connection.run(_HOLD, [txn.learner_id, queue.queue_no, item_no, txn.actor.holder, until_ms, repeats])
+    txn.run(_HOLD, queue.queue_no, item_no, txn.actor.holder, until_ms, repeats)
     return until_ms
 
 
 def let_go(txn: Transaction, queue_no: int, item_no: int) -> None:
     """End the actor's hold of an item."""
-    txn.connection.run(
-        f"DELETE FROM review_hold WHERE {_OF_ITEM}", [txn.learner_id, queue_no, item_no, txn.actor.holder]
-    )
+    txn.run(f"DELETE FROM review_hold WHERE {_OF_ITEM}", queue_no, item_no, txn.actor.holder)
 
 
 def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
     """End the actor's holds of a queue's other items."""
-    txn.connection.run(
+    txn.run(
         "DELETE FROM review_hold WHERE learner_id = ? AND review_queue_no = ? AND item_no <> ? AND actor = ?",
-        [txn.learner_id, queue_no, item_no, txn.actor.holder],
+        queue_no,
+        item_no,
+        txn.actor.holder,
     )
 
 
@@ -293,10 +293,11 @@ def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
 def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
     """Return the items that a reviewer passed over, in order; 1 = until all others are judged, 0 = until they ask."""
     return dict(
-        facts.connection.rows(
+        facts.rows(
             "SELECT item_no, later FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ?"
             " ORDER BY at_ms, item_no",
-            [facts.learner_id, queue_no, actor],
+            queue_no,
+            actor,
         )
     )
 
@@ -308,9 +309,7 @@ def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | No
         "UPDATE review_draft SET until_ms = ? WHERE learner_id = ? AND until_ms > ?",
         [txn.now_ms + DRAFT_MS, txn.learner_id, txn.now_ms + 2 * DRAFT_MS],
     )
-    txn.connection.run(
-        "DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.learner_id, txn.now_ms]
-    )
+    txn.run("DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", txn.now_ms)
     if draft is None or draft == Draft():
         txn.connection.run(f"DELETE FROM review_draft WHERE {_OF_ITEM}", key)
     else:
@@ -320,9 +319,8 @@ def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | No
 
 def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:
     """Return a reviewer's draft."""
-    row = facts.connection.row(
-        f"SELECT fields FROM review_draft WHERE {_OF_ITEM} AND until_ms > ?",
-        [facts.learner_id, queue_no, item_no, actor, now_ms],
+    row = facts.row(
+        f"SELECT fields FROM review_draft WHERE {_OF_ITEM} AND until_ms > ?", queue_no, item_no, actor, now_ms
     )
     return None if row is None else msgspec.json.decode(row[0], type=Draft)
 
@@ -343,13 +341,13 @@ class Repeated(NamedTuple):
 
 def repeats_of(facts: Facts, queue_no: int) -> list[Repeated]:
     """Return repeats of which both judgements are active."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT p.item_no, p.actor, CASE WHEN f.outcome = s.outcome THEN 1 ELSE 0 END FROM review_repeat p"
         " JOIN evaluation f ON f.learner_id = p.learner_id AND f.evaluation_no = p.first_no"
         " JOIN evaluation s ON s.learner_id = p.learner_id AND s.evaluation_no = p.second_no"
         f" WHERE p.learner_id = ? AND p.review_queue_no = ? AND f.{ACTIVE} AND f.undone = 0 AND s.{ACTIVE}"
         " AND s.undone = 0 ORDER BY p.item_no, p.actor",
-        [facts.learner_id, queue_no],
+        queue_no,
     )
     return [Repeated(item_no, rater, bool(same)) for item_no, rater, same in rows]
 
@@ -366,26 +364,29 @@ _OPEN_BLIND: Final = (
 
 def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
     """Return whether a run is to be judged in an active queue, by this reviewer or by anyone."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT 1 FROM review_item i JOIN review_queue q ON q.learner_id = i.learner_id"
         f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " WHERE i.learner_id = ? AND (i.run_no = ? OR x.run_no = ?) AND i.assigned_to IN ('', ?) LIMIT 1",
-        [facts.learner_id, run_no, run_no, actor],
+        run_no,
+        run_no,
+        actor,
     )
     return row is not None
 
 
 def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:
     """Return the newest runs that `is_open_item` names for a reviewer."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT run_no FROM (SELECT CASE WHEN i.run_no <> 0 THEN i.run_no ELSE coalesce(x.run_no, 0) END AS run_no"
         " FROM review_item i JOIN review_queue q ON q.learner_id = i.learner_id"
         f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " WHERE i.learner_id = ? AND i.assigned_to IN ('', ?)) u WHERE run_no <> 0 GROUP BY run_no"
         " ORDER BY run_no DESC LIMIT ?",
-        [facts.learner_id, actor, limit],
+        actor,
+        limit,
     )
     return [run_no for (run_no,) in rows]
 
@@ -405,10 +406,10 @@ def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
     The hold lasts until the reviewer judges, passes over or releases the item. An expired hold still counts, because
     the page may still show the item.
     """
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT i.layer_no, i.execution_no, i.run_no, i.arm_no"
         f"{_OPEN_BLIND} WHERE h.learner_id = ? AND {_BY_PERSON}",
-        [facts.learner_id, *_person(actor)],
+        *_person(actor),
     )
     return frozenset(Placed(*row) for row in rows)
 

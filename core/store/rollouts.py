@@ -56,10 +56,8 @@ class StoredRollout(NamedTuple):
 
 def rollouts_of(facts: Facts, uids: Sequence[str]) -> dict[str, StoredRollout]:
     """Return the rollouts of which rows are stored."""
-    rows = facts.connection.rows_in(
-        f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND uid IN ({{}})",
-        [facts.learner_id],
-        uids,
+    rows = facts.rows_in(
+        f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND uid IN ({{}})", uids
     )
     return {row[0]: StoredRollout(*row) for row in rows}
 
@@ -77,9 +75,8 @@ def messages_at(facts: Facts, uid: str, places: Sequence[int]) -> dict[int, str]
 
 def messages_of(facts: Facts, uid: str) -> list[str]:
     """All messages of a rollout that are kept, by place."""
-    rows = facts.connection.rows(
-        "SELECT content FROM rollout_message WHERE learner_id = ? AND rollout = ? ORDER BY place",
-        [facts.learner_id, uid],
+    rows = facts.rows(
+        "SELECT content FROM rollout_message WHERE learner_id = ? AND rollout = ? ORDER BY place", uid
     )
     return [content for (content,) in rows]
 
@@ -106,14 +103,13 @@ def keep_rollouts(
 
 
 def _make_room(txn: Transaction, n_new: int, at_most: int) -> None:
-    row = txn.connection.row("SELECT sum(n_events) FROM rollout WHERE learner_id = ?", [txn.learner_id])
+    row = txn.row("SELECT sum(n_events) FROM rollout WHERE learner_id = ?")
     over = n_new + int((row and row[0]) or 0) - at_most
     if over <= 0:
         return
     gone = []
-    for uid, n_events in txn.connection.rows(
-        "SELECT uid, n_events FROM rollout WHERE learner_id = ? AND n_told >= n_events ORDER BY last_ms, uid",
-        [txn.learner_id],
+    for uid, n_events in txn.rows(
+        "SELECT uid, n_events FROM rollout WHERE learner_id = ? AND n_told >= n_events ORDER BY last_ms, uid"
     ):
         gone.append(uid)
         over -= n_events
@@ -137,9 +133,8 @@ def _drop(txn: Transaction, uids: Sequence[str]) -> None:
 
 def drop_rollout_texts(txn: Transaction, episodes: Sequence[str]) -> int:
     """Remove the texts of messages of episodes; return how many had one."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT rollout, place, content FROM rollout_message WHERE learner_id = ? AND rollout IN ({})",
-        [txn.learner_id],
         _rollouts_behind(episodes),
     )
     emptied = []
@@ -161,9 +156,8 @@ def _rollouts_behind(episodes: Sequence[str]) -> list[str]:
 
 def drop_rollout_tasks(txn: Transaction, episodes: Sequence[str]) -> int:
     """Replace the tasks in rollouts of episodes by numbers; return how many rollouts had one."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT uid, started, updated FROM rollout WHERE learner_id = ? AND uid IN ({})",
-        [txn.learner_id],
         _rollouts_behind(episodes),
     )
     changes = []
@@ -189,11 +183,14 @@ def without_task(erased: Erased, event: Task) -> Task:
 
 def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[StoredRollout]:
     """Return started rollouts whose episodes must be updated."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND started <> '' AND n_told < n_events"
         " AND (n_events <= ? OR n_events * 10 >= n_told * 11 OR last_ms <= ? OR last_ms > ?)"
         " ORDER BY last_ms, uid LIMIT ?",
-        [facts.learner_id, SMALL, now_ms - PAUSE_MS, now_ms + PAUSE_MS, at_most],
+        SMALL,
+        now_ms - PAUSE_MS,
+        now_ms + PAUSE_MS,
+        at_most,
     )
     return [StoredRollout(*row) for row in rows]
 
@@ -208,9 +205,10 @@ def note_rollouts(txn: Transaction, settled: Iterable[tuple[StoredRollout, str]]
 
 def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
     """Return whether `forget_rollouts` would change anything."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT 1 FROM rollout WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) LIMIT 1",
-        [facts.learner_id, now_ms - LIFETIME_MS, now_ms + LIFETIME_MS],
+        now_ms - LIFETIME_MS,
+        now_ms + LIFETIME_MS,
     )
     return row is not None
 
@@ -221,24 +219,21 @@ def forget_rollouts(txn: Transaction) -> None:
         "UPDATE rollout SET last_ms = ? WHERE learner_id = ? AND last_ms > ?",
         [txn.now_ms, txn.learner_id, txn.now_ms + LIFETIME_MS],
     )
-    rows = txn.connection.rows(
-        "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?",
-        [txn.learner_id, txn.now_ms - LIFETIME_MS],
-    )
+    rows = txn.rows("SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?", txn.now_ms - LIFETIME_MS)
     _drop(txn, [uid for (uid,) in rows])
 
 
 def held_rollouts(facts: Facts) -> set[str]:
     """Rollouts of which something is kept."""
-    rows = facts.connection.rows("SELECT uid FROM rollout WHERE learner_id = ?", [facts.learner_id])
+    rows = facts.rows("SELECT uid FROM rollout WHERE learner_id = ?")
     return {uid for (uid,) in rows}
 
 
 def listed_rollouts(facts: Facts, at_most: int) -> list[StoredRollout]:
     """Return rollouts without a start, or with a problem, the latest first."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND (started = '' OR said <> '')"
         " ORDER BY last_ms DESC, uid LIMIT ?",
-        [facts.learner_id, at_most],
+        at_most,
     )
     return [StoredRollout(*row) for row in rows]

@@ -28,10 +28,10 @@ def add_rubric(txn: Transaction, rubric: Rubric, byline: Byline) -> int:
 
 def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
     """Return number and content of an active version."""
-    row = facts.connection.row(
+    row = facts.row(
         f"SELECT rubric_no, content FROM rubric WHERE learner_id = ? AND version = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY rubric_no LIMIT 1",
-        [facts.learner_id, version],
+        version,
     )
     return None if row is None else (row[0], msgspec.json.decode(row[1], type=Rubric))
 
@@ -48,10 +48,9 @@ def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
 
 def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone versions as lines."""
-    for content, *row in snapshot.connection.rows(
+    for content, *row in snapshot.rows(
         "SELECT content, rubric_no, uid, actor, at_ms, revision, undone FROM rubric"
-        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, rubric_no",
-        [snapshot.learner_id],
+        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, rubric_no"
     ):
         head = FactHead(*row)
         rubric = msgspec.json.decode(content, type=Rubric)

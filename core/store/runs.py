@@ -101,12 +101,11 @@ class _Histories:
         histories = {run.uid: run.history for run in runs if run.history is not None}
         if not histories:
             return
-        rows = txn.connection.rows_in(
+        rows = txn.rows_in(
             "SELECT run_no FROM history WHERE learner_id = ? AND history_key <> 0 AND history_key IN ({})",
-            [txn.learner_id],
             list({one.key for one in histories.values() if one.key}),
         )
-        self._load(txn.connection.rows_in(_UID_OF, [txn.learner_id], [run_no for (run_no,) in rows]))
+        self._load(txn.rows_in(_UID_OF, [run_no for (run_no,) in rows]))
         self._load_uids(list(histories))
 
     def named(self, run: Run) -> Run:
@@ -269,9 +268,7 @@ def _note_texts(txn: Transaction, uids: Sequence[str], known: Mapping[str, Known
 
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
-    return {
-        row[0]: KnownRun(*row[1:]) for row in txn.connection.rows_in(_KNOWN_QUERY, [txn.learner_id], uids)
-    }
+    return {row[0]: KnownRun(*row[1:]) for row in txn.rows_in(_KNOWN_QUERY, uids)}
 
 
 class _StoredVersion(NamedTuple):
@@ -308,7 +305,7 @@ def _remember_stripped(txn: Transaction, uid: str, digest: int, stored: Version)
     if isinstance(txn, Part):
         txn.stage.erased_again.append(row)
     else:
-        txn.connection.run(REMEMBER, [txn.learner_id, row, txn.now_ms])
+        txn.run(REMEMBER, row, txn.now_ms)
 
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:

@@ -52,7 +52,7 @@ def _bills(
 ) -> Iterator[tuple[int, Bill, Bill]]:
     """Yield runs with the stored and the recomputed bill; with ``models`` only runs that have tokens of one."""
     last = 0
-    while rows := facts.connection.rows(_RUN_BILLS, [facts.learner_id, last, _BILL_CHUNK]):
+    while rows := facts.rows(_RUN_BILLS, last, _BILL_CHUNK):
         spent = _spent(facts, last, rows[-1][0])
         last = beyond(last, rows[-1][0])
         for run_no, pico, marks, model, at_ms, *tokens in rows:
@@ -71,10 +71,11 @@ def _spent(facts: Facts, after: int, upto: int) -> dict[int, tuple[Spent, ...]]:
         ("spent", SPENT_COLUMNS, spent_of),
         ("spent_apart", APART_COLUMNS, apart_of),
     ):
-        for run_no, *row in facts.connection.rows(
+        for run_no, *row in facts.rows(
             f"SELECT run_no, {', '.join(columns)} FROM {table}"
             " WHERE learner_id = ? AND run_no > ? AND run_no <= ?",
-            [facts.learner_id, after, upto],
+            after,
+            upto,
         ):
             rows[run_no] += read([row])
     return rows
@@ -106,11 +107,11 @@ def import_setting(txn: Transaction, name: str, value: object) -> None:
 
     The import's revision ties them together. A choice made here is never overruled.
     """
-    logged = txn.connection.rows(
+    logged = txn.rows(
         "SELECT s.value, CASE WHEN i.import_no > 0 AND s.undone = 0 THEN 1 ELSE 0 END FROM setting s"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"
         " WHERE s.learner_id = ? AND s.name = ?",
-        [txn.learner_id, name],
+        name,
     )
     encoded = msgspec.json.encode(value).decode()
     news = not logged and txn.was_empty and value != getattr(txn.settings, name)
@@ -136,7 +137,7 @@ def enforce_settings(txn: Transaction) -> None:
         [msgspec.json.encode(settings).decode(), txn.learner_id],
     )
     if priors_moved:
-        arms = txn.connection.rows("SELECT arm_no FROM arm WHERE learner_id = ?", [txn.learner_id])
+        arms = txn.rows("SELECT arm_no FROM arm WHERE learner_id = ?")
         rebase(txn, [arm_no for (arm_no,) in arms])
     if had_texts and not settings.keep_texts:
         clear_index(txn.connection, txn.learner_id)
@@ -152,12 +153,13 @@ def folded_settings(txn: Facts, *, until_revision: int | None = None) -> Learner
     Default seed arms follow the detection mode in force. With ``until_revision`` only changes up to that one count,
     among those active today.
     """
-    begun = txn.connection.row("SELECT sticky FROM learner WHERE learner_id = ?", [txn.learner_id])
+    begun = txn.row("SELECT sticky FROM learner WHERE learner_id = ?")
     values: dict[str, object] = {} if begun is None else {"sticky": begun[0]}
-    for name, value in txn.connection.rows(
+    for name, value in txn.rows(
         "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision <= ? AND revision NOT IN"
         " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",
-        [txn.learner_id, 1 << 62 if until_revision is None else until_revision, txn.learner_id],
+        1 << 62 if until_revision is None else until_revision,
+        txn.learner_id,
     ):
         values[name] = msgspec.json.decode(value)
     settings = msgspec.convert(values, LearnerSettings)

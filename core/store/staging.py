@@ -286,7 +286,7 @@ class _Beyond(Snapshot):
 def spoil(txn: Transaction) -> None:
     """Invalidate the staged rows, because they can't follow this act."""
     if txn.staged.import_no:
-        txn.connection.run("UPDATE learner SET staged_parts = -1 WHERE learner_id = ?", [txn.learner_id])
+        txn.run("UPDATE learner SET staged_parts = -1 WHERE learner_id = ?")
 
 
 def supersede(txn: Transaction, known: Mapping[str, KnownRun]) -> list[SupersededRun]:
@@ -309,9 +309,8 @@ def attribute_superseded(txn: Transaction, superseded: Sequence[SupersededRun]) 
     """Record the removed staged versions as further sources of the runs as they are now."""
     known = {
         uid: row
-        for uid, *row in txn.connection.rows_in(
+        for uid, *row in txn.rows_in(
             f"SELECT uid, run_no, rank, trace FROM run {RUNS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
-            [txn.learner_id],
             [one.uid for one in superseded],
         )
     }
@@ -328,9 +327,8 @@ def waiting_states(txn: Transaction, known: Mapping[int, KnownRun]) -> dict[int,
     """Return the known runs of which a state waits in this part and will be in force, with that state."""
     if not isinstance(txn, Part):
         return {}
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT run_no, rank, trace, digest FROM staged_provenance WHERE learner_id = ? AND run_no IN ({})",
-        [txn.learner_id],
         list(known),
     )
     return {
@@ -392,22 +390,23 @@ def _continued_runs(part: Part, run_nos: Sequence[int]) -> set[int]:
 
 
 def _has_observations(part: Part, run_no: int) -> bool:
-    row = part.connection.row(
+    row = part.row(
         f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ?1 AND run_no = ? AND run_no <> 0"
         " UNION ALL SELECT 1 FROM retraction WHERE learner_id = ?1 AND run_no = ? LIMIT 1",
-        [part.learner_id, run_no, run_no],
+        run_no,
+        run_no,
     )
     return row is not None
 
 
 def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None) -> None:
     before = _deferred(txn, "run_no", waiting.run_no)
-    txn.connection.run(
+    txn.run(
         "INSERT INTO staged_provenance (learner_id, run_no, stretch, rank, trace, digest, counted)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, run_no) DO UPDATE"
         " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
         " WHERE excluded.rank > staged_provenance.rank",
-        [txn.learner_id, *waiting],
+        *waiting,
     )
     _count_deferred(txn, before, _deferred(txn, "run_no", waiting.run_no))
     if version is not None:
@@ -417,10 +416,10 @@ def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None
 def _deferred(txn: Transaction, column: str, value: int) -> list[StagedAttribution]:
     return [
         StagedAttribution(*row)
-        for row in txn.connection.rows(
+        for row in txn.rows(
             "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_provenance"
             f" WHERE learner_id = ? AND {column} = ? ORDER BY run_no",
-            [txn.learner_id, value],
+            value,
         )
     ]
 
@@ -505,10 +504,9 @@ class Activation:
         _count_deferred(txn, waiting, [])
         now = {
             row[0]: row[1:]
-            for row in txn.connection.rows_in(
+            for row in txn.rows_in(
                 "SELECT run_no, import_no, revision, rank, trace, digest, standing, uid FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
-                [txn.learner_id],
                 [one.run_no for one in waiting],
             )
         }
@@ -562,12 +560,11 @@ def _add_usage(txn: Transaction, unit: str) -> None:
     table, key = f"usage_{unit}", (unit, *USAGE_KIND)
     at = "s.hour" if unit == "hour" else _DAY
     kind = ", ".join(f"s.{name}" for name in USAGE_KIND)
-    txn.connection.run(
+    txn.run(
         f"INSERT INTO {table} (learner_id, {', '.join((*key, *USAGE_SUMS))})"
         f" SELECT s.learner_id, {at}, {kind}, {', '.join(f'sum(s.{name})' for name in USAGE_SUMS)}"
         f" FROM staged_usage s WHERE s.learner_id = ? GROUP BY s.learner_id, {at}, {kind}"
-        f" ORDER BY {at}, {kind} {adding(table, key, USAGE_SUMS)}",
-        [txn.learner_id],
+        f" ORDER BY {at}, {kind} {adding(table, key, USAGE_SUMS)}"
     )
 
 
@@ -645,10 +642,11 @@ def _take_back(beyond: _Beyond, run_nos: Sequence[int]) -> None:
 
 def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
     """Restore the last active version of an inactive run."""
-    first = beyond.connection.rows(
+    first = beyond.rows(
         "SELECT rank, trace, digest, revision FROM provenance WHERE learner_id = ? AND kind = 'run' AND no = ?"
         " AND import_no = ?",
-        [beyond.learner_id, run_no, import_no],
+        run_no,
+        import_no,
     )[0]
     if first[2] != digest:
         put(beyond, run_no, load(beyond, run_no, first[2]))
@@ -685,9 +683,7 @@ def _forget_attributions(beyond: _Beyond, run_nos: Sequence[int]) -> None:
 
 
 def _delete(beyond: _Beyond, table: str, column: str, numbers: Sequence[int]) -> None:
-    beyond.connection.run_in(
-        f"DELETE FROM {table} WHERE learner_id = ? AND {column} IN ({{}})", [beyond.learner_id], numbers
-    )
+    beyond.run_in(f"DELETE FROM {table} WHERE learner_id = ? AND {column} IN ({{}})", numbers)
 
 
 def _clear(database: Database, table: str, key: str, learner_id: int) -> None:

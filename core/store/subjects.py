@@ -88,12 +88,11 @@ class ExecutionMatch(msgspec.Struct, frozen=True, gc=False):
 
 def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, ExecutionMatch]:
     """Return those executions, by uid in lower case, that have an active source and an active run."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT e.uid, e.execution_no, e.run_no, coalesce(r.uid, ''), coalesce(r.revision, 0)"
         f" FROM execution e {EXECUTIONS_BY_UID}"
         f" LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND r.{ACTIVE}"
         f" WHERE e.learner_id = ? AND e.{ACTIVE} AND (e.run_no = 0 OR r.run_no IS NOT NULL) AND e.uid IN ({{}})",
-        [facts.learner_id],
         sorted(uids),
     )
     return {uid: ExecutionMatch(*values) for uid, *values in rows}
@@ -101,10 +100,7 @@ def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, ExecutionMat
 
 def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> int:
     """The number of a layer or execution that is named here; it is made, bare, if need be."""
-    row = txn.connection.row(
-        f"SELECT {kind}_no, standing FROM {kind} WHERE learner_id = ? AND uid = ?",
-        [txn.learner_id, uid.lower()],
-    )
+    row = txn.row(f"SELECT {kind}_no, standing FROM {kind} WHERE learner_id = ? AND uid = ?", uid.lower())
     if row is not None and row[1] and not import_no:
         name_again(txn, {kind: [row[0]]})
         return int(row[0])
@@ -138,26 +134,24 @@ def _make(txn: Transaction, kind: Kind, uid: str) -> int:
     txn.note_news()
     number = txn.number(kind)
     if kind == "layer":
-        txn.connection.run(_LAYER, [txn.learner_id, number, uid.lower(), 0, 0, "[]", 1, 1])
+        txn.run(_LAYER, number, uid.lower(), 0, 0, "[]", 1, 1)
     else:
-        txn.connection.run(_EXECUTION, [txn.learner_id, number, uid.lower(), 0, 0, 1, 1])
+        txn.run(_EXECUTION, number, uid.lower(), 0, 0, 1, 1)
     return number
 
 
 def _note(txn: Transaction, kind: Kind, number: int, import_no: int, description: str | None) -> None:
-    txn.connection.run(_NOTE, [txn.learner_id, kind, number, import_no, txn.revision, description])
+    txn.run(_NOTE, kind, number, import_no, txn.revision, description)
 
 
 def _adapter_no(txn: Transaction, uri: str, name: str | None = None, version: str | None = None) -> int:
     """The number of an adapter, made if need be; 0 for none."""
     if not uri:
         return 0
-    row = txn.connection.row(
-        "SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", [txn.learner_id, uri]
-    )
+    row = txn.row("SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", uri)
     if row is None:
         number = txn.number("adapter")
-        txn.connection.run(_ADAPTER, [txn.learner_id, number, uri, name, version])
+        txn.run(_ADAPTER, number, uri, name, version)
         return number
     if name is not None or version is not None:
         txn.connection.run(
@@ -226,12 +220,11 @@ def described_layers(snapshot: Snapshot) -> tuple[dict[int, object], dict[int, o
     """Return what is stored of each layer beside its uid, and what its active sources describe; adapters by uri."""
     stored: dict[int, object] = {
         number: tuple(row)
-        for number, *row in snapshot.connection.rows(
+        for number, *row in snapshot.rows(
             "SELECT l.layer_no, coalesce(a.uri, ''), l.layer_index, l.label, l.task, l.type, l.domain, l.tags"
             " FROM layer l LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
             " WHERE l.learner_id = ?1 AND EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
-            " AND s.kind = 'layer' AND s.no = l.layer_no)",
-            [snapshot.learner_id],
+            " AND s.kind = 'layer' AND s.no = l.layer_no)"
         )
     }
     described: dict[int, object] = {}
@@ -244,11 +237,10 @@ def described_layers(snapshot: Snapshot) -> tuple[dict[int, object], dict[int, o
 
 def layer_lines(snapshot: Snapshot) -> Iterator[LayerLine]:
     """Layers of which more than the name is known, sorted by uid."""
-    for uid, uri, name, version, index, label, task, kind, domain, tags in snapshot.connection.each(
+    for uid, uri, name, version, index, label, task, kind, domain, tags in snapshot.each(
         "SELECT l.uid, a.uri, a.name, a.version, l.layer_index, l.label, l.task, l.type, l.domain, l.tags"
         " FROM layer l LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
-        f" WHERE l.learner_id = ? AND l.{ACTIVE} AND l.bare = 0 ORDER BY l.uid",
-        [snapshot.learner_id],
+        f" WHERE l.learner_id = ? AND l.{ACTIVE} AND l.bare = 0 ORDER BY l.uid"
     ):
         yield LayerLine(
             uid=uid,
@@ -354,11 +346,11 @@ def _is_part(txn: Transaction, number: int, line: ExecutionLine) -> bool:
     """Return whether a line has fewer pairs of an execution than are known; raises for other pairs."""
     known = {
         layer: (index, instruction, response)
-        for layer, index, instruction, response in txn.connection.rows(
+        for layer, index, instruction, response in txn.rows(
             "SELECT l.uid, p.layer_index, p.instruction, p.response FROM training_pair p"
             " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
             " WHERE p.learner_id = ? AND p.execution_no = ?",
-            [txn.learner_id, number],
+            number,
         )
     }
     pairs = {pair.layer.lower(): (pair.index, pair.instruction, pair.response) for pair in line.pairs}
@@ -398,46 +390,34 @@ def _put_pairs(
         instruction, response = (pair.instruction, pair.response) if keep_texts else (None, None)
         if instruction is None and response is None and _has_pair(txn, number, layer_no):
             continue
-        txn.connection.run(
-            PUT_PAIR,
-            [
-                txn.learner_id,
-                number,
-                layer_no,
-                pair.index,
-                instruction_digest(instruction),
-                instruction,
-                response,
-            ],
+        txn.run(
+            PUT_PAIR, number, layer_no, pair.index, instruction_digest(instruction), instruction, response
         )
 
 
 def _layers_of(txn: Transaction, number: int) -> list[int]:
-    rows = txn.connection.rows(
-        "SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?",
-        [txn.learner_id, number],
-    )
+    rows = txn.rows("SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?", number)
     return [layer_no for (layer_no,) in rows]
 
 
 def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
-    row = txn.connection.row(
+    row = txn.row(
         "SELECT 1 FROM training_pair WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
-        [txn.learner_id, number, layer_no],
+        number,
+        layer_no,
     )
     return row is not None
 
 
 def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Executions of which more than the name is known, never before their run; with the texts that were kept."""
-    for number, uid, uri, run, session, at_ms, revision in snapshot.connection.each(
+    for number, uid, uri, run, session, at_ms, revision in snapshot.each(
         "SELECT e.execution_no, e.uid, a.uri, r.uid, e.session, e.at_ms, coalesce(r.revision, 0) AS since"
         " FROM execution e"
         " LEFT JOIN adapter a ON a.learner_id = e.learner_id AND a.adapter_no = e.adapter_no"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
         f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.bare = 0 AND coalesce(r.standing, 1) = 1"
-        " ORDER BY since, e.execution_no",
-        [snapshot.learner_id],
+        " ORDER BY since, e.execution_no"
     ):
         yield (
             revision,
@@ -453,11 +433,11 @@ def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
 
 
 def _pairs(snapshot: Snapshot, number: int) -> tuple[PairLine, ...]:
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT l.uid, p.layer_index, p.instruction, p.response FROM training_pair p"
         " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
         " WHERE p.learner_id = ? AND p.execution_no = ? ORDER BY p.layer_index, l.uid",
-        [snapshot.learner_id, number],
+        number,
     )
     return tuple(
         PairLine(
@@ -509,8 +489,9 @@ def _sources(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, list
 
 def subjects_of_import(facts: Facts, kind: Kind, import_no: int) -> list[int]:
     """Layers or executions that an import names."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ? ORDER BY no",
-        [facts.learner_id, kind, import_no],
+        kind,
+        import_no,
     )
     return [number for (number,) in rows]

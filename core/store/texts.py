@@ -162,10 +162,9 @@ def read_texts(facts: Facts, run_no: int) -> StoredTexts | None:
 
 def _stored(facts: Facts, own: Sequence[_Own]) -> dict[int, StoredTexts]:
     run_of = {one.number: one.run_no for one in own if one.number}
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT execution_no, instruction, response FROM training_pair"
         " WHERE learner_id = ? AND coalesce(instruction, response) IS NOT NULL AND execution_no IN ({})",
-        [facts.learner_id],
         list(run_of),
     )
     return {run_of[number]: StoredTexts(*texts) for number, *texts in rows}
@@ -174,16 +173,13 @@ def _stored(facts: Facts, own: Sequence[_Own]) -> dict[int, StoredTexts]:
 def _own(facts: Facts, run_nos: Sequence[int]) -> list[_Own]:
     runs = {
         execution_uid(uid): (run_no, session, at_ms)
-        for run_no, uid, session, at_ms in facts.connection.rows_in(
-            "SELECT run_no, uid, session, at_ms FROM run WHERE learner_id = ? AND run_no IN ({})",
-            [facts.learner_id],
-            run_nos,
+        for run_no, uid, session, at_ms in facts.rows_in(
+            "SELECT run_no, uid, session, at_ms FROM run WHERE learner_id = ? AND run_no IN ({})", run_nos
         )
     }
     numbers: dict[str, int] = dict(
-        facts.connection.rows_in(
+        facts.rows_in(
             f"SELECT uid, execution_no FROM execution {EXECUTIONS_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
-            [facts.learner_id],
             list(runs),
         )
     )
@@ -205,10 +201,9 @@ def write_texts(facts: Facts, written: Sequence[tuple[int, StoredTexts]]) -> Non
         [(one.run_no, one.session, one.at_ms, facts.learner_id, one.number) for one in own if one.number],
     )
     layers: dict[int, int] = dict(
-        facts.connection.rows_in(
+        facts.rows_in(
             "SELECT execution_no, min(layer_no) FROM training_pair WHERE learner_id = ? AND execution_no IN ({})"
             " GROUP BY execution_no",
-            [facts.learner_id],
             list(here),
         )
     )
@@ -259,10 +254,9 @@ def _index(facts: Facts, run_nos: Sequence[int]) -> None:
 def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
     """Let runs have no texts."""
     numbers = [one.number for one in _own(facts, run_nos) if one.number]
-    facts.connection.run_in(
+    facts.run_in(
         "UPDATE training_pair SET digest = '', instruction = NULL, response = NULL"
         " WHERE learner_id = ? AND execution_no IN ({})",
-        [facts.learner_id],
         numbers,
     )
     _index(facts, run_nos if numbers else ())
@@ -280,9 +274,8 @@ def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> b
 
 def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
     """Return those of the runs with an active execution."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         f"SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND {ACTIVE} AND run_no IN ({{}})",
-        [facts.learner_id],
         list(run_nos),
     )
     return {run_no for (run_no,) in rows}
@@ -301,13 +294,13 @@ def note_staged_texts(txn: Transaction, import_no: int, revision: int, supersede
 
     ``superseded`` are runs that another writer has recorded meanwhile. They may have the import's texts now.
     """
-    rows = txn.connection.rows(
+    rows = txn.rows(
         "SELECT e.execution_no FROM execution e JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.bare = 1 AND r.import_no = ? AND r.revision >= ?",
-        [txn.learner_id, import_no, revision],
-    ) + txn.connection.rows_in(
+        import_no,
+        revision,
+    ) + txn.rows_in(
         "SELECT execution_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND bare = 1 AND run_no IN ({})",
-        [txn.learner_id],
         superseded,
     )
     _note_all(txn, [number for (number,) in rows], import_no)
@@ -322,26 +315,22 @@ def _note_all(txn: Transaction, numbers: Sequence[int], import_no: int) -> None:
         _NAME_SOURCE,
         [(txn.learner_id, "execution", number, import_no, txn.revision, _DESCRIBED) for number in numbers],
     )
-    txn.connection.run_in(
-        f"UPDATE execution SET bare = 0, {ACTIVE} WHERE learner_id = ? AND execution_no IN ({{}})",
-        [txn.learner_id],
-        numbers,
+    txn.run_in(
+        f"UPDATE execution SET bare = 0, {ACTIVE} WHERE learner_id = ? AND execution_no IN ({{}})", numbers
     )
 
 
 def adopt(txn: Transaction, numbers: Sequence[int]) -> None:
     """Let executions that an import has staged be facts of this write: it gives them their first source."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         f"SELECT {', '.join(columns_of('execution'))} FROM execution e WHERE e.learner_id = ?1 AND e.bare = 1"
         f" AND NOT e.{ACTIVE} AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
         " AND s.kind = 'execution' AND s.no = e.execution_no) AND e.execution_no IN ({})",
-        [txn.learner_id],
         numbers,
     )
-    pairs = txn.connection.rows_in(
+    pairs = txn.rows_in(
         f"SELECT {', '.join(columns_of('training_pair'))} FROM training_pair WHERE learner_id = ?"
         " AND execution_no IN ({})",
-        [txn.learner_id],
         [row[0] for row in rows],
     )
     for table, staged in (("execution", rows), ("training_pair", pairs)):
@@ -353,20 +342,15 @@ def forget_texts(facts: Facts, run_nos: Sequence[int]) -> None:
     n_transcripts = drop_transcripts(facts, run_nos)
     numbers = [one.number for one in _own(facts, run_nos) if one.number]
     for table in ("training_pair", "execution"):
-        facts.connection.run_in(
-            f"DELETE FROM {table} WHERE learner_id = ? AND execution_no IN ({{}})",
-            [facts.learner_id],
-            numbers,
-        )
+        facts.run_in(f"DELETE FROM {table} WHERE learner_id = ? AND execution_no IN ({{}})", numbers)
     drop_indexed(facts.connection, facts.learner_id, "run", run_nos if numbers or n_transcripts else ())
 
 
 def own_executions(facts: Facts, run_nos: Sequence[int]) -> dict[int, int]:
     """Return the runs whose own execution has a source, by the number of the execution."""
     own = {one.number: one.run_no for one in _own(facts, run_nos) if one.number}
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT DISTINCT no FROM provenance WHERE learner_id = ? AND kind = 'execution' AND no IN ({})",
-        [facts.learner_id],
         list(own),
     )
     return {number: own[number] for (number,) in rows}
@@ -376,11 +360,7 @@ def delete_texts(txn: Transaction, run_nos: Sequence[int]) -> None:
     """Delete the texts of runs, and their own executions with their sources."""
     numbers = sorted(own_executions(txn, run_nos))
     forget_texts(txn, run_nos)
-    txn.connection.run_in(
-        "DELETE FROM provenance WHERE learner_id = ? AND kind = 'execution' AND no IN ({})",
-        [txn.learner_id],
-        numbers,
-    )
+    txn.run_in("DELETE FROM provenance WHERE learner_id = ? AND kind = 'execution' AND no IN ({})", numbers)
 
 
 _UNTOLD: Final = (
@@ -441,19 +421,17 @@ def put_transcripts(txn: Transaction, rows: Sequence[tuple[int, int, str]]) -> N
 
 def read_transcript(facts: Facts, run_no: int) -> tuple[Message, ...] | None:
     """Return the transcript of a run's active version; None where none is kept."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT t.messages FROM run_text t JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
         " AND r.trace = t.trace WHERE t.learner_id = ? AND t.run_no = ?",
-        [facts.learner_id, run_no],
+        run_no,
     )
     return None if row is None else _MESSAGES.decode(row[0])
 
 
 def drop_transcripts(facts: Facts, run_nos: Sequence[int]) -> int:
     """Delete every transcript of runs; return how many there were."""
-    rows = facts.connection.rows_in(
-        "SELECT run_no FROM run_text WHERE learner_id = ? AND run_no IN ({})", [facts.learner_id], run_nos
-    )
+    rows = facts.rows_in("SELECT run_no FROM run_text WHERE learner_id = ? AND run_no IN ({})", run_nos)
     if isinstance(facts, Transaction):
         _drop_staged(facts, run_nos)
     facts.connection.run_in(_UP_TO, [facts.learner_id, facts.revision], run_nos)
@@ -472,22 +450,18 @@ def _drop_staged(txn: Transaction, run_nos: Sequence[int]) -> None:
 
 def _adapter_no(txn: Transaction) -> int:
     uri = adapter_uri(txn.name)
-    row = txn.connection.row(
-        "SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", [txn.learner_id, uri]
-    )
+    row = txn.row("SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", uri)
     if row is not None:
         return int(row[0])
     number = txn.number("adapter")
-    txn.connection.run(_ADAPTER, [txn.learner_id, number, uri, txn.name])
+    txn.run(_ADAPTER, number, uri, txn.name)
     return number
 
 
 def _layer_no(txn: Transaction) -> int:
     """Return the number of the one layer, made if missing; it is active with its first execution."""
     line = _layer_line(txn)
-    row = txn.connection.row(
-        "SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", [txn.learner_id, line.uid]
-    )
+    row = txn.row("SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", line.uid)
     if row is not None:
         return int(row[0])
     number = txn.number("layer")
@@ -511,11 +485,8 @@ def _name_layer(txn: Transaction) -> None:
     """Describe the layer in the learner's own name, so that it outlives imports."""
     description = msgspec.json.encode(_layer_line(txn)).decode()
     number = _layer_no(txn)
-    txn.connection.run(_NAME_SOURCE, [txn.learner_id, "layer", number, 0, txn.revision, description])
-    txn.connection.run(
-        f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?",
-        [txn.learner_id, number],
-    )
+    txn.run(_NAME_SOURCE, "layer", number, 0, txn.revision, description)
+    txn.run(f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?", number)
 
 
 _COLUMNS: Final = ("episode_no", "step_no", "digest", "asked", "answered")
@@ -557,9 +528,7 @@ def is_erased_episode(txn: Transaction, uid: str, runs: Sequence[str]) -> bool:
         return False
     if txn.erased.has("episode", uid) or any(txn.erased.takes(run, None) for run in runs):
         return True
-    rows = txn.connection.rows_in(
-        "SELECT uid, session FROM run WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], runs
-    )
+    rows = txn.rows_in("SELECT uid, session FROM run WHERE learner_id = ? AND uid IN ({})", runs)
     return any(txn.erased.takes(*row) for row in rows)
 
 
@@ -570,9 +539,9 @@ def with_step_texts(facts: Facts, number: int, steps: Sequence[Step], digest: Di
         return
     by_step = {
         (step_no, digest): (request, answered)
-        for step_no, digest, request, answered in facts.connection.rows(
+        for step_no, digest, request, answered in facts.rows(
             "SELECT step_no, digest, asked, answered FROM step_text WHERE learner_id = ? AND episode_no = ?",
-            [facts.learner_id, number],
+            number,
         )
     }
     for step in steps:
@@ -582,14 +551,8 @@ def with_step_texts(facts: Facts, number: int, steps: Sequence[Step], digest: Di
 
 def drop_step_texts(txn: Transaction, numbers: Sequence[int]) -> int:
     """Remove the texts of episodes; how many steps had some."""
-    rows = txn.connection.rows_in(
-        "SELECT step_no FROM step_text WHERE learner_id = ? AND episode_no IN ({})",
-        [txn.learner_id],
-        numbers,
-    )
-    txn.connection.run_in(
-        "DELETE FROM step_text WHERE learner_id = ? AND episode_no IN ({})", [txn.learner_id], numbers
-    )
+    rows = txn.rows_in("SELECT step_no FROM step_text WHERE learner_id = ? AND episode_no IN ({})", numbers)
+    txn.run_in("DELETE FROM step_text WHERE learner_id = ? AND episode_no IN ({})", numbers)
     drop_indexed(txn.connection, txn.learner_id, "episode", numbers)
     return len(rows)
 

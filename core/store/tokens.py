@@ -58,10 +58,10 @@ def add_token(
 
 def token_by_digest(facts: Facts, digest: str, now_ms: int) -> TokenMatch | None:
     """The token of a secret with this digest, if it holds: neither revoked nor expired."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT token_no, name, scopes, learners, used_hour, expires_ms, revoked_ms, digest FROM token"
         " WHERE learner_id = ? AND digest = ?",
-        [facts.learner_id, digest],
+        digest,
     )
     if row is None:
         return None
@@ -73,28 +73,28 @@ def token_by_digest(facts: Facts, digest: str, now_ms: int) -> TokenMatch | None
 
 def token_rows(facts: Facts) -> tuple[TokenRow, ...]:
     """Return all tokens, also ended ones, newest first."""
-    rows = facts.connection.rows(
-        f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? ORDER BY token_no DESC", [facts.learner_id]
-    )
+    rows = facts.rows(f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? ORDER BY token_no DESC")
     return tuple(_row(*row) for row in rows)
 
 
 def token_row(facts: Facts, name: str) -> TokenRow | None:
     """The token of an id (``token-3``) or, if none has it, of a name."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND (token_no = ? OR name = ?)"
         " ORDER BY name = ? LIMIT 1",
-        [facts.learner_id, _number(name), name, name],
+        _number(name),
+        name,
+        name,
     )
     return _row(*rows[0]) if rows else None
 
 
 def tokens_of_member(facts: Facts, member_no: int) -> tuple[TokenRow, ...]:
     """Return a member's tokens that are not revoked. Expired ones are included."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND member_no = ? AND revoked_ms = 0"
         " ORDER BY token_no",
-        [facts.learner_id, member_no],
+        member_no,
     )
     return tuple(_row(*row) for row in rows)
 

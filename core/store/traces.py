@@ -89,23 +89,20 @@ def keep_spans(
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, set[str]]:
     known: dict[str, set[str]] = {}
-    for trace, uid in txn.connection.rows_in(
-        "SELECT trace, uid FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], uids
-    ):
+    for trace, uid in txn.rows_in("SELECT trace, uid FROM span WHERE learner_id = ? AND trace IN ({})", uids):
         known.setdefault(trace, set()).add(uid)
     return known
 
 
 def _make_room(txn: Transaction, n_bytes: int, at_most: int) -> None:
-    row = txn.connection.row("SELECT sum(n_bytes) FROM trace WHERE learner_id = ?", [txn.learner_id])
+    row = txn.row("SELECT sum(n_bytes) FROM trace WHERE learner_id = ?")
     over = n_bytes + int((row and row[0]) or 0) - at_most
     if over <= 0:
         return
     gone = []
-    for uid, held in txn.connection.rows(
+    for uid, held in txn.rows(
         "SELECT uid, n_bytes FROM trace WHERE learner_id = ? AND n_told >= n_spans AND n_bytes > 0"
-        " ORDER BY last_ms",
-        [txn.learner_id],
+        " ORDER BY last_ms"
     ):
         gone.append(uid)
         over -= held
@@ -120,60 +117,60 @@ def _make_room(txn: Transaction, n_bytes: int, at_most: int) -> None:
 
 
 def _empty(txn: Transaction, uids: Sequence[str]) -> None:
-    txn.connection.run_in("DELETE FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], uids)
-    txn.connection.run_in(
-        "UPDATE trace SET n_bytes = 0 WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], uids
-    )
+    txn.run_in("DELETE FROM span WHERE learner_id = ? AND trace IN ({})", uids)
+    txn.run_in("UPDATE trace SET n_bytes = 0 WHERE learner_id = ? AND uid IN ({})", uids)
 
 
 def has_old(facts: Facts, now_ms: int) -> bool:
     """Return whether `forget_old` would delete anything."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT 1 FROM trace WHERE learner_id = ? AND n_told >= n_spans"
         " AND (last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END OR last_ms > ?) LIMIT 1",
-        [facts.learner_id, now_ms - LIFETIME_MS, now_ms - LISTED_MS, now_ms + LISTED_MS],
+        now_ms - LIFETIME_MS,
+        now_ms - LISTED_MS,
+        now_ms + LISTED_MS,
     )
     return row is not None
 
 
 def forget_old(txn: Transaction) -> None:
     """Delete the spans of traces that no longer grow, and later the traces."""
-    rows = txn.connection.rows(
+    rows = txn.rows(
         "SELECT uid FROM trace WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) AND n_told >= n_spans"
         " AND n_bytes > 0",
-        [txn.learner_id, txn.now_ms - LIFETIME_MS, txn.now_ms + LISTED_MS],
+        txn.now_ms - LIFETIME_MS,
+        txn.now_ms + LISTED_MS,
     )
     _empty(txn, [uid for (uid,) in rows])
-    txn.connection.run(
+    txn.run(
         "DELETE FROM trace WHERE learner_id = ? AND n_bytes = 0"
         " AND (last_ms <= ? OR last_ms > ? OR (is_rooted = 1 AND said = ''))",
-        [txn.learner_id, txn.now_ms - LISTED_MS, txn.now_ms + LISTED_MS],
+        txn.now_ms - LISTED_MS,
+        txn.now_ms + LISTED_MS,
     )
 
 
 def due_traces(facts: Facts, now_ms: int, silent_ms: int, at_most: int) -> list[StoredTrace]:
     """Return traces to turn into runs: those with a root, and those without a new span for a while."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ? AND n_told < n_spans"
         " AND (is_rooted = 1 OR last_ms <= ? OR last_ms > ?) ORDER BY last_ms, uid LIMIT ?",
-        [facts.learner_id, now_ms - silent_ms, now_ms + silent_ms, at_most],
+        now_ms - silent_ms,
+        now_ms + silent_ms,
+        at_most,
     )
     return [StoredTrace(*row) for row in rows]
 
 
 def spans_of(facts: Facts, uid: str) -> list[bytes]:
     """The spans of a trace, packed."""
-    rows = facts.connection.rows(
-        "SELECT content FROM span WHERE learner_id = ? AND trace = ?", [facts.learner_id, uid]
-    )
+    rows = facts.rows("SELECT content FROM span WHERE learner_id = ? AND trace = ?", uid)
     return [bytes(content) for (content,) in rows]
 
 
 def known_ranks(facts: Facts, uids: Sequence[str]) -> dict[str, int]:
     """Return the ranks of known runs; a compacted one is as long as can be, because it grows no more."""
-    rows = facts.connection.rows_in(
-        "SELECT uid, rank FROM run WHERE learner_id = ? AND uid IN ({})", [facts.learner_id], uids
-    )
+    rows = facts.rows_in("SELECT uid, rank FROM run WHERE learner_id = ? AND uid IN ({})", uids)
     ranks = {uid: source_rank(rank) for uid, rank in rows}
     return ranks | dict.fromkeys(compacted_runs(facts, [uid for uid in uids if uid not in ranks]), _LONGEST)
 
@@ -189,25 +186,19 @@ def note_settled(txn: Transaction, settled: Sequence[tuple[str, int, str]]) -> N
 
 def listed_traces(facts: Facts, at_most: int) -> list[StoredTrace]:
     """Return traces that wait for their root, became runs without it, or can't become one; the latest first."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ?"
         " AND (is_rooted = 0 OR said <> '' OR n_told < n_spans) ORDER BY last_ms DESC, uid LIMIT ?",
-        [facts.learner_id, at_most],
+        at_most,
     )
     return [StoredTrace(*row) for row in rows]
 
 
 def drop_traces(txn: Transaction, uids: Sequence[str], sessions: Sequence[str]) -> int:
     """Erase what is kept of traces, and of those of sessions; how many there were."""
-    of_sessions = txn.connection.rows_in(
-        "SELECT uid FROM trace WHERE learner_id = ? AND session IN ({})", [txn.learner_id], sessions
-    )
-    here = txn.connection.rows_in(
-        "SELECT uid FROM trace WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], uids
-    )
+    of_sessions = txn.rows_in("SELECT uid FROM trace WHERE learner_id = ? AND session IN ({})", sessions)
+    here = txn.rows_in("SELECT uid FROM trace WHERE learner_id = ? AND uid IN ({})", uids)
     dropped = sorted({uid for (uid,) in [*of_sessions, *here]})
-    txn.connection.run_in(
-        "DELETE FROM span WHERE learner_id = ? AND trace IN ({})", [txn.learner_id], dropped
-    )
-    txn.connection.run_in("DELETE FROM trace WHERE learner_id = ? AND uid IN ({})", [txn.learner_id], dropped)
+    txn.run_in("DELETE FROM span WHERE learner_id = ? AND trace IN ({})", dropped)
+    txn.run_in("DELETE FROM trace WHERE learner_id = ? AND uid IN ({})", dropped)
     return len(dropped)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from random import getrandbits
@@ -259,7 +259,32 @@ class Staged(NamedTuple):
 _NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1)
 
 
-class Snapshot:
+class Statements:
+    """Statements about one learner, whose number is their first value; else they are those of `Connection`."""
+
+    connection: Connection
+    learner_id: int
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        return self.connection.rows(sql, [self.learner_id, *values])
+
+    def row(self, sql: str, *values: object) -> Row | None:
+        return self.connection.row(sql, [self.learner_id, *values])
+
+    def each(self, sql: str, *values: object) -> Iterator[Row]:
+        return self.connection.each(sql, [self.learner_id, *values])
+
+    def rows_in(self, sql: str, values: Sequence[object], tail: Sequence[object] = ()) -> list[Row]:
+        return self.connection.rows_in(sql, [self.learner_id], values, tail)
+
+    def run(self, sql: str, *values: object) -> None:
+        self.connection.run(sql, [self.learner_id, *values])
+
+    def run_in(self, sql: str, values: Sequence[object]) -> None:
+        self.connection.run_in(sql, [self.learner_id], values)
+
+
+class Snapshot(Statements):
     """One learner at one revision; ``learner_id`` -1 where it does not exist yet.
 
     A learner that only an unsettled import is making has no revision yet.
@@ -330,7 +355,7 @@ class Snapshot:
         return other
 
 
-class Transaction:
+class Transaction(Statements):
     """One write to one learner: its row is updated first, its counters and audit last.
 
     ``origin`` is the identity of a new learner, ``sticky`` that setting of it; None = it must exist. With ``only`` it
@@ -842,11 +867,10 @@ Facts = Transaction | Snapshot
 def rebase(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Give arms the base their epoch says: Beta(1, 1) after a reset to uniform, else their own prior."""
     targets = _targets(txn)
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT a.arm_no, a.key, a.prior_alpha_micro, a.prior_beta_micro, p.epoch"
         " FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         " WHERE a.learner_id = ? AND a.arm_no IN ({})",
-        [txn.learner_id],
         arm_nos,
     )
     bases = []
@@ -881,6 +905,4 @@ def base_of(
 
 
 def _targets(txn: Transaction) -> dict[int, str]:
-    return dict(
-        txn.connection.rows("SELECT revision, target FROM reset WHERE learner_id = ?", [txn.learner_id])
-    )
+    return dict(txn.rows("SELECT revision, target FROM reset WHERE learner_id = ?"))

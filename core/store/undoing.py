@@ -61,9 +61,9 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
             next_step="Take it from the answer of the command that acted, or from the history.",
         )
     follows = "".join(f", {table}_no" for table in fact.follows)
-    row = txn.connection.row(
+    row = txn.row(
         f'SELECT undone, actor{follows} FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
-        [txn.learner_id, int(match[2])],
+        int(match[2]),
     )
     if row is None:
         raise UnknownAct(
@@ -184,10 +184,11 @@ def undos_of(txn: Transaction, batch: Batch) -> dict[Act, str]:
 
 def standing_undos(txn: Transaction, act: Act) -> list[Act]:
     """The undos that keep an act undone, newest first."""
-    rows = txn.connection.rows(
+    rows = txn.rows(
         "SELECT undo_no, actor FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0"
         " ORDER BY undo_no DESC",
-        [txn.learner_id, act.kind, act.number],
+        act.kind,
+        act.number,
     )
     return [Act("undo", number, False, actor) for number, actor in rows]
 
@@ -196,10 +197,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     """Undo or redo a fact with all its consequences."""
     if fact is FACTS["import"]:
         refuse_compacted_import(txn, number)
-    row = txn.connection.row(
-        f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
-        [txn.learner_id, number],
-    )
+    row = txn.row(f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?', number)
     with fact.moving(txn, number, row[0] if row else 0):
         txn.connection.run(
             f'UPDATE "{fact.table}" SET undone = ?{marking(fact.table)}'
@@ -235,9 +233,8 @@ def _set_undone(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone:
 
 def _about(txn: Transaction, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """The runs that rewards are about, and of the rewards those that are about none."""
-    rows = txn.connection.rows_in(
+    rows = txn.rows_in(
         "SELECT observation_no, run_no FROM observation WHERE learner_id = ? AND observation_no IN ({})",
-        [txn.learner_id],
         sorted(numbers),
     )
     return sorted({run_no for _, run_no in rows if run_no}), [number for number, run_no in rows if not run_no]
@@ -246,10 +243,8 @@ def _about(txn: Transaction, numbers: Sequence[int]) -> tuple[list[int], list[in
 def _mark_all_again(txn: Transaction, undo_nos: Sequence[int]) -> None:
     """Recompute the acts of several undos: each is undone while any undo of it is active."""
     targets: dict[str, set[int]] = defaultdict(set)
-    for kind, number in txn.connection.rows_in(
-        "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no IN ({})",
-        [txn.learner_id],
-        sorted(undo_nos),
+    for kind, number in txn.rows_in(
+        "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no IN ({})", sorted(undo_nos)
     ):
         targets[kind].add(number)
     for kind, numbers in sorted(targets.items()):
@@ -271,9 +266,9 @@ def recompute(txn: Transaction, fact: Fact, number: int) -> None:
 
 
 def _restand(txn: Transaction, fact: Fact, number: int) -> None:
-    row = txn.connection.row(
+    row = txn.row(
         f"SELECT import_no, revision, standing FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?",
-        [txn.learner_id, number],
+        number,
     )
     if row is None:
         return
@@ -292,18 +287,15 @@ def _restand(txn: Transaction, fact: Fact, number: int) -> None:
 def _mark_again(txn: Transaction, undo_no: int) -> None:
     """Recompute the act of an undo: it is undone while any undo of it is active."""
     kind, target = _target(txn, undo_no)
-    others = txn.connection.row(
-        "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0",
-        [txn.learner_id, kind, target],
+    others = txn.row(
+        "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0", kind, target
     )
     _mark(txn, FACTS[kind], target, undone=bool(others and others[0]))
 
 
 def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
     """Return the act of an undo."""
-    row = txn.connection.row(
-        "SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [txn.learner_id, undo_no]
-    )
+    row = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", undo_no)
     return ("", 0) if row is None else (row[0], row[1])
 
 
@@ -349,10 +341,10 @@ def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:
 
 def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
     """Arms of which an import says something of these kinds."""
-    rows = txn.connection.rows(
+    rows = txn.rows(
         "SELECT DISTINCT no FROM provenance"
         f" WHERE learner_id = ? AND kind IN {kinds} AND import_no = ? ORDER BY no",
-        [txn.learner_id, import_no],
+        import_no,
     )
     return [arm_no for (arm_no,) in rows]
 

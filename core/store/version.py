@@ -599,18 +599,15 @@ _NOT_STAGED: Final = (
 
 def drop_superseded(txn: Facts, run_nos: Sequence[int]) -> None:
     """Delete the archived versions of runs that a longer one of the same source replaced: nothing restores them."""
-    txn.connection.run_in(
-        f"DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({{}}){NO_SOURCE}{_NOT_STAGED}",
-        [txn.learner_id],
-        run_nos,
+    txn.run_in(
+        f"DELETE FROM version WHERE learner_id = ?1 AND run_no IN ({{}}){NO_SOURCE}{_NOT_STAGED}", run_nos
     )
 
 
 def load(txn: Facts, run_no: int, digest: int) -> Version:
     """Load an archived version."""
-    row = txn.connection.row(
-        "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?",
-        [txn.learner_id, run_no, digest],
+    row = txn.row(
+        "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?", run_no, digest
     )
     if row is None:
         raise StoreUnusable(

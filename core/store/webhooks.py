@@ -33,9 +33,8 @@ def put_webhook(  # noqa: PLR0917 - as the columns come
     txn: Transaction, url: str, learner: str | None, pages: str, secret_from: str, private: bool
 ) -> int:
     """Activate a webhook and return its number; a known one keeps its number."""
-    known = txn.connection.row(
-        "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?",
-        [txn.learner_id, url, learner or ""],
+    known = txn.row(
+        "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?", url, learner or ""
     )
     if known is not None:
         txn.connection.run(
@@ -70,21 +69,19 @@ def take_webhook_away(txn: Transaction, number: int) -> None:
 
 def webhook_rows(facts: Facts) -> tuple[WebhookRow, ...]:
     """Return active webhooks, by number."""
-    rows = facts.connection.rows(f"{_SELECT} AND w.removed_ms = 0 ORDER BY w.webhook_no", [facts.learner_id])
+    rows = facts.rows(f"{_SELECT} AND w.removed_ms = 0 ORDER BY w.webhook_no")
     return tuple(_webhook(*row) for row in rows)
 
 
 def webhook_row(facts: Facts, number: int) -> WebhookRow | None:
     """The webhook of a number, also one that was taken away."""
-    row = facts.connection.row(f"{_SELECT} AND w.webhook_no = ?", [facts.learner_id, number])
+    row = facts.row(f"{_SELECT} AND w.webhook_no = ?", number)
     return None if row is None else _webhook(*row)
 
 
 def has_webhooks(facts: Facts) -> bool:
     """Return whether a webhook is active."""
-    row = facts.connection.row(
-        "SELECT 1 FROM webhook WHERE learner_id = ? AND removed_ms = 0 LIMIT 1", [facts.learner_id]
-    )
+    row = facts.row("SELECT 1 FROM webhook WHERE learner_id = ? AND removed_ms = 0 LIMIT 1")
     return row is not None
 
 
@@ -110,10 +107,9 @@ def tell(txn: Transaction, webhook_no: int, alert_no: int, state: State, origin:
 
 def due_message(facts: Facts, now_ms: int, webhook_nos: Sequence[int]) -> int | None:
     """The number of the message to any of some webhooks that has been due longest; None where none is."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT alert_message_no FROM alert_message"
         f" WHERE learner_id = ? AND webhook_no IN ({{}}) AND {_DUE} ORDER BY due_ms, alert_message_no LIMIT 1",
-        [facts.learner_id],
         webhook_nos,
         [now_ms, now_ms + pause_ms(MAX_TRIES)],
     )

@@ -26,7 +26,11 @@ ASKING = sorted(port.Connection.__abstractmethods__ - {"go_on_numbering", "size"
 """The ways to say something: what an engine asks in words of its own is none."""
 ADDING = ("add_row", "append_fact")
 """Methods of a transaction that insert for their caller, whose place counts."""
-_PASSING_ON = frozenset(f"Transaction.{name}" for name in ADDING)
+_OF_LEARNER = "Statements"
+"""The class of which the methods put the learner's number in front of what their caller says."""
+_PASSING_ON = frozenset(f"Transaction.{name}" for name in ADDING) | frozenset(
+    f"{_OF_LEARNER}.{name}" for name in ASKING
+)
 
 Kinds = tuple[type | None, ...]
 
@@ -167,9 +171,14 @@ def places_in_the_sources() -> dict[Place, str]:
 
 
 def _passed_on(tree: ast.Module) -> set[ast.AST]:
-    """Return the nodes of the methods that insert for their caller."""
-    methods = (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name in ADDING)
-    return {node for method in methods for node in ast.walk(method)}
+    """Return the nodes of the methods that speak for their caller."""
+    speakers = (
+        one
+        for one in ast.walk(tree)
+        if (isinstance(one, ast.FunctionDef) and one.name in ADDING)
+        or (isinstance(one, ast.ClassDef) and one.name == _OF_LEARNER)
+    )
+    return {node for speaker in speakers for node in ast.walk(speaker)}
 
 
 @cache

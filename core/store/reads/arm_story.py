@@ -60,11 +60,11 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
     """Resets that concern an arm, in the order of learning; those of imports that are undone are left out."""
     key, alpha, beta = _arm(snapshot, arm_no)
     resets = []
-    for number, revision, at_ms, target, actor, reason, undone in snapshot.connection.rows(
+    for number, revision, at_ms, target, actor, reason, undone in snapshot.rows(
         "SELECT r.reset_no, r.revision, r.at_ms, r.target, r.actor, r.reason, r.undone FROM reset r"
         " JOIN reset_arm a ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
         f" WHERE r.learner_id = ? AND a.arm_no = ? AND r.{ACTIVE} ORDER BY r.revision, r.reset_no",
-        [snapshot.learner_id, arm_no],
+        arm_no,
     ):
         base = base_of(snapshot.settings, key, alpha, beta, target)
         resets.append(
@@ -104,7 +104,7 @@ _VERSIONS: Final = (
 
 def version_counts(snapshot: Snapshot, arm_no: int) -> list[VersionCount]:
     """Return the runs of each version of an arm's definition."""
-    rows = snapshot.connection.rows(_VERSIONS, [snapshot.learner_id, arm_no, snapshot.revision])
+    rows = snapshot.rows(_VERSIONS, arm_no, snapshot.revision)
     return [VersionCount(*row) for row in rows]
 
 
@@ -139,29 +139,26 @@ def unversioned_counts(
 
 def n_in_prompts(snapshot: Snapshot, arm_no: int) -> int:
     """Return the number of runs that had an arm in full or by name, in every epoch."""
-    row = snapshot.connection.row(
+    row = snapshot.row(
         "SELECT coalesce(sum(inclusions + n_named - n_loaded), 0) FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ?",
-        [snapshot.learner_id, arm_no],
+        arm_no,
     )
     return 0 if row is None else int(row[0])
 
 
 def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:
     """Return each model with the hour of its first run as UTC milliseconds, in the order they appeared."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT model, min(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND model <> ''"
-        " AND n > 0 GROUP BY model ORDER BY min(hour), model",
-        [snapshot.learner_id],
+        " AND n > 0 GROUP BY model ORDER BY min(hour), model"
     )
     return tuple((model, hour * HOUR_MS) for model, hour in rows)
 
 
 def last_run_ms(snapshot: Snapshot) -> int | None:
     """The hour of the newest run with a time, as UTC milliseconds."""
-    row = snapshot.connection.row(
-        "SELECT max(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND n > 0", [snapshot.learner_id]
-    )
+    row = snapshot.row("SELECT max(hour) FROM usage_hour WHERE learner_id = ? AND hour >= 0 AND n > 0")
     return None if row is None or row[0] is None else int(row[0]) * HOUR_MS
 
 
@@ -186,9 +183,8 @@ def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dic
 
 
 def _arm(snapshot: Snapshot, arm_no: int) -> tuple[str, int | None, int | None]:
-    key, alpha, beta = snapshot.connection.rows(
-        "SELECT key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ? AND arm_no = ?",
-        [snapshot.learner_id, arm_no],
+    key, alpha, beta = snapshot.rows(
+        "SELECT key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ? AND arm_no = ?", arm_no
     )[0]
     return key, alpha, beta
 

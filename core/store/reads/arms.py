@@ -46,11 +46,12 @@ def arm_changes(
     too, oldest change first.
     """
     where = "(p.changed > ? OR (p.changed = ? AND a.arm_no > ?))"
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT a.key, p.changed, a.arm_no FROM arm a"
         " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND {LISTED if after is None else where}{_of(types)} ORDER BY p.changed, a.arm_no",
-        [snapshot.learner_id, *(() if after is None else (after.revision, *after)), *types],
+        *(() if after is None else (after.revision, *after)),
+        *types,
     )
     return {key: Position(changed, arm_no) for key, changed, arm_no in rows}
 
@@ -67,10 +68,9 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
     hours = {(arm_no, epoch): row for arm_no, epoch, *row in _sums_until(snapshot, until_ms)}
     boundaries, targets = _boundaries_until(snapshot, until_ms)
     rows = []
-    for key, of, arm_no, alpha, beta, cost, declared in snapshot.connection.rows(
+    for key, of, arm_no, alpha, beta, cost, declared in snapshot.rows(
         "SELECT key, type, arm_no, prior_alpha_micro, prior_beta_micro, coalesce(token_cost, -1), declared"
-        " FROM arm WHERE learner_id = ? ORDER BY key",
-        [snapshot.learner_id],
+        " FROM arm WHERE learner_id = ? ORDER BY key"
     ):
         epoch = boundaries.get(arm_no, 0)
         is_listed = any((arm_no, other) in hours for other in {epoch, 0, *targets})
@@ -89,10 +89,10 @@ def arm_columns_until(snapshot: Snapshot, until_ms: int, *, types: Sequence[ArmT
 def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     """Return one arm, by number or id, day by day in every epoch; empty for an unknown arm."""
     arm_no = arm_number(snapshot, arm) if isinstance(arm, str) else arm
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT epoch, day, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
-        [snapshot.learner_id, arm_no],
+        arm_no,
     )
     columns = zip(*rows, strict=True) if rows else [()] * 7
     epoch, day, inclusions, pulls, part, success, failure = map(ints, columns)
@@ -109,38 +109,35 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
 
 def arm_number(facts: Facts, key: str) -> int | None:
     """Return the number of an arm, hidden ones included; None if unknown."""
-    row = facts.connection.row(
-        "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [facts.learner_id, key]
-    )
+    row = facts.row("SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", key)
     return None if row is None else int(row[0])
 
 
 def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
     """Return the number of listed arms by type."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT a.type, count(*) FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-        f" WHERE a.learner_id = ? AND {LISTED} GROUP BY a.type",
-        [snapshot.learner_id],
+        f" WHERE a.learner_id = ? AND {LISTED} GROUP BY a.type"
     )
     counts: dict[ArmType, int] = dict(rows)
     return {name: counts[name] for name in ARM_TYPES if name in counts}
 
 
 def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
-    return snapshot.connection.rows(
+    return snapshot.rows(
         f"SELECT arm_no, epoch, {SUM_OF_ARM}, max(CASE WHEN pulls + part_micro > 0 THEN hour END) FROM arm_hour"
         " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
-        [snapshot.learner_id, until_ms // HOUR_MS],
+        until_ms // HOUR_MS,
     )
 
 
 def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int], dict[int, str]]:
     """Return the latest active reset of each arm before a time, and every reset's target."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT a.arm_no, r.revision, r.target FROM reset r JOIN reset_arm a"
         " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
         f" WHERE r.learner_id = ? AND r.undone = 0 AND r.{ACTIVE} AND r.at_ms < ? ORDER BY r.revision",
-        [snapshot.learner_id, until_ms],
+        until_ms,
     )
     return {arm_no: revision for arm_no, revision, _ in rows}, {
         revision: target for _, revision, target in rows
@@ -181,12 +178,12 @@ def _columns(facts: Facts, columns: Sequence[Sequence[Any]]) -> ArmColumns:
 def sessions_of_loads(snapshot: Snapshot, arm_no: int | None = None) -> dict[str, dict[str, int]]:
     """Return by skill and kind of load ("call", "typed") the number of sessions; a run without one is its own."""
     one = "" if arm_no is None else " AND e.arm_no = ?"
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT a.key, e.place, count(DISTINCT coalesce('s' || r.session, 'r' || r.uid)) FROM evidence e"
         " JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
         f" WHERE e.learner_id = ? AND e.place IN ('call', 'typed') AND r.{ACTIVE}{one} GROUP BY a.key, e.place",
-        [snapshot.learner_id, *([] if arm_no is None else [arm_no])],
+        *([] if arm_no is None else [arm_no]),
     )
     sessions: dict[str, dict[str, int]] = {}
     for key, place, n in rows:
@@ -196,9 +193,9 @@ def sessions_of_loads(snapshot: Snapshot, arm_no: int | None = None) -> dict[str
 
 def is_known_by_text(snapshot: Snapshot, arm_no: int) -> bool:
     """Return whether the arm was recognised by its name in a text or in the arguments of a call."""
-    row = snapshot.connection.row(
+    row = snapshot.row(
         "SELECT 1 FROM evidence WHERE learner_id = ? AND arm_no = ? AND place IN ('text', 'metadata') LIMIT 1",
-        [snapshot.learner_id, arm_no],
+        arm_no,
     )
     return row is not None
 
@@ -206,9 +203,7 @@ def is_known_by_text(snapshot: Snapshot, arm_no: int) -> bool:
 def skills_named_alike(snapshot: Snapshot, key: str) -> tuple[str, ...]:
     """Return the other skills with the same short name: what follows the last colon of the name."""
     short = skill_name(key).rpartition(":")[2]
-    keys = snapshot.connection.rows(
-        "SELECT key FROM arm WHERE learner_id = ? AND type = 'skill' ORDER BY key", [snapshot.learner_id]
-    )
+    keys = snapshot.rows("SELECT key FROM arm WHERE learner_id = ? AND type = 'skill' ORDER BY key")
     return tuple(one for (one,) in keys if one != key and skill_name(one).rpartition(":")[2] == short)
 
 
@@ -255,7 +250,7 @@ def arm_row(facts: Facts, arm_no: int) -> ArmRow | None:
 
 def arm_rows(facts: Facts, arm_nos: Collection[int]) -> dict[int, ArmRow]:
     """Return the posteriors of listed arms, by number."""
-    rows = facts.connection.rows_in(_ROWS, [facts.learner_id], sorted(arm_nos))
+    rows = facts.rows_in(_ROWS, sorted(arm_nos))
     return {row[0]: ArmRow._make(row[1:]) for row in rows}
 
 
@@ -267,10 +262,9 @@ def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, Arm
 
 def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:
     """Numbers of arms that are known but not listed: the imports that brought them are undone."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT a.arm_no, a.type FROM arm a JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
-        f" WHERE a.learner_id = ? AND NOT {LISTED}",
-        [facts.learner_id],
+        f" WHERE a.learner_id = ? AND NOT {LISTED}"
     )
     return {arm_no for arm_no, of in rows if not types or of in types}
 
@@ -282,11 +276,10 @@ def listed_arm(facts: Facts, key: str) -> int | None:
 
 def listed_arms(facts: Facts, keys: Collection[str]) -> dict[str, int]:
     """Numbers of those of some arms that are listed."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         f"SELECT a.key, a.arm_no FROM arm a {ARMS_BY_KEY}"
         " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND {LISTED} AND a.key IN ({{}})",
-        [facts.learner_id],
         sorted(keys),
     )
     return dict(rows)

@@ -88,7 +88,7 @@ def candidates(snapshot: Snapshot, columns: ArmColumns) -> CandidateSets:
 
 def _offers(snapshot: Snapshot, latest: Sequence[int]) -> list[str]:
     """Return the arms that each of these runs offered, as text, in the same order; "" = none."""
-    rows = snapshot.connection.rows_in(_SETS, [snapshot.learner_id], latest)
+    rows = snapshot.rows_in(_SETS, latest)
     offers: dict[int, str] = {run_no: text for run_no, text in rows}  # noqa: C416
     return [offers.get(run_no, "") for run_no in latest]
 

@@ -108,22 +108,18 @@ class SideFilter(NamedTuple):
 def run_sums(snapshot: Snapshot, chosen: SideFilter) -> RunSums:
     """Return the sums of the runs of a side."""
     fits, values = chosen.condition
-    row = snapshot.connection.row(
-        _SUMS.replace("{fits}", fits), [snapshot.learner_id, snapshot.revision, *values]
-    )
+    row = snapshot.row(_SUMS.replace("{fits}", fits), snapshot.revision, *values)
     return RunSums._make(map(int, row or [0] * len(RunSums._fields)))
 
 
 def arm_sums(snapshot: Snapshot, chosen: SideFilter) -> list[ArmSums]:
     """Return the arms in the runs of a side."""
     fits, values = chosen.condition
-    epochs = np.array(snapshot.connection.rows(_EPOCHS, [snapshot.learner_id]), dtype=np.int64).reshape(-1, 2)
+    epochs = np.array(snapshot.rows(_EPOCHS), dtype=np.int64).reshape(-1, 2)
     epoch_of = np.full(epochs[:, 0].max(initial=0) + 1, _NO_EPOCH)
     epoch_of[epochs[:, 0]] = epochs[:, 1]
     sums = np.zeros((len(ArmSums._fields), len(epoch_of)), dtype=np.int64)
-    runs = snapshot.connection.each(
-        _ARMS.replace("{fits}", fits), [snapshot.learner_id, snapshot.revision, *values]
-    )
+    runs = snapshot.each(_ARMS.replace("{fits}", fits), snapshot.revision, *values)
     while part := list(islice(runs, _RUNS_AT_ONCE)):
         _count(sums, part, epoch_of)
     shown = np.flatnonzero((sums[0] > 0) & (epoch_of < _NO_EPOCH))
@@ -168,7 +164,7 @@ def ledger_parts(snapshot: Snapshot, chosen: SideFilter) -> list[KindSum]:
 
 def named_arms(snapshot: Snapshot, arm_nos: Sequence[int]) -> list[NamedArm]:
     """Return arms by number, with the beliefs that their epochs began with."""
-    rows = snapshot.connection.rows_in(_NAMES, [snapshot.learner_id], arm_nos)
+    rows = snapshot.rows_in(_NAMES, arm_nos)
     return [NamedArm._make(row) for row in rows]
 
 

@@ -55,11 +55,7 @@ _STEP: Final = (
 
 def environment_names(facts: Facts) -> dict[int, str]:
     """Return known environments, by number."""
-    return dict(
-        facts.connection.rows(
-            "SELECT environment_no, name FROM environment WHERE learner_id = ?", [facts.learner_id]
-        )
-    )
+    return dict(facts.rows("SELECT environment_no, name FROM environment WHERE learner_id = ?"))
 
 
 def near_environments(facts: Facts, name: str, limit: int = 3) -> list[str]:
@@ -158,10 +154,8 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
     """The steps of some episodes, and the parts of what they were paid."""
     places = {number: index for index, number in enumerate(episode_nos)}
     rows, parts = snapshot.together(
-        lambda: snapshot.connection.rows_in(
-            f"SELECT {_STEP} WHERE learner_id = ? AND episode_no IN ({{}})",
-            [snapshot.learner_id],
-            episode_nos,
+        lambda: snapshot.rows_in(
+            f"SELECT {_STEP} WHERE learner_id = ? AND episode_no IN ({{}})", episode_nos
         ),
         lambda: _parts(snapshot, places),
     )
@@ -194,9 +188,8 @@ def step_columns(snapshot: Snapshot, episode_nos: Sequence[int]) -> StepColumns:
 
 def _parts(snapshot: Snapshot, places: Mapping[int, int]) -> dict[str, Floats]:
     parts: dict[str, Floats] = {}
-    for number, name, value in snapshot.connection.rows_in(
+    for number, name, value in snapshot.rows_in(
         "SELECT episode_no, name, value FROM episode_part WHERE learner_id = ? AND episode_no IN ({})",
-        [snapshot.learner_id],
         list(places),
     ):
         parts.setdefault(name, np.full(len(places), np.nan))[places[number]] = value
@@ -220,10 +213,9 @@ def is_paid_again(snapshot: Snapshot, episode_nos: Sequence[int], *, often: int,
     """
     alike = f"max(reward) * {1 - tolerance} <= min(reward) * {1 + tolerance}"
     for action, paid in (("name, args_digest", ""), ("name", f" AND {alike}")):
-        rows = snapshot.connection.rows_in(
+        rows = snapshot.rows_in(
             "SELECT 1 FROM step WHERE learner_id = ? AND reward > 0 AND refused = 0 AND finished = 0"
             f" AND episode_no IN ({{}}) GROUP BY episode_no, {action} HAVING count(*) >= {often}{paid} LIMIT 1",
-            [snapshot.learner_id],
             episode_nos,
         )
         if any(rows):
@@ -301,12 +293,16 @@ def changed_episodes(
         within = [number for number, name in names.items() if name == episode_filter.environment]
         fits, values = f"{fits} AND environment_no = ?", [*values, *within]
     fits = f"{ACTIVE}{fits}"
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         f"SELECT {_ROW}, environment_no, changed, standing,"
         f" CASE WHEN learner_id = ?1 AND {fits} THEN 1 ELSE 0 END FROM episode WHERE learner_id = ?1"
         f" AND (changed, episode_no) > (?, ?) AND changed <= ? AND (({fits}) OR changed <> revision)"
         " ORDER BY changed, episode_no LIMIT ?",
-        [snapshot.learner_id, *values, *after, snapshot.revision, *values, limit],
+        *values,
+        *after,
+        snapshot.revision,
+        *values,
+        limit,
     )
     lines = _lines(snapshot, [row[1] for row in rows if row[7] <= LINE_STEPS])
     return tuple(
@@ -413,10 +409,9 @@ def _lines(snapshot: Snapshot, episode_nos: Sequence[int]) -> dict[int, tuple[fl
     """Return the running total at each counted step."""
     rewards: dict[int, list[float | None]] = defaultdict(list)
     for number, _, reward in sorted(
-        snapshot.connection.rows_in(
+        snapshot.rows_in(
             "SELECT episode_no, step_no, reward FROM step"
             " WHERE learner_id = ? AND refused = 0 AND episode_no IN ({})",
-            [snapshot.learner_id],
             episode_nos,
         ),
         key=lambda row: row[:2],
@@ -430,11 +425,11 @@ def _lines(snapshot: Snapshot, episode_nos: Sequence[int]) -> dict[int, tuple[fl
 
 def runs_without_episode(snapshot: Snapshot) -> dict[str, int]:
     """Return active runs with a reward of their source and without an episode, by format."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         f"SELECT r.format, count(*) FROM run r WHERE r.learner_id = ?1 AND r.revision <= ? AND r.{ACTIVE}"
         " AND r.reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM episode_run l JOIN episode e"
         f" ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no AND e.{ACTIVE}"
         " WHERE l.learner_id = ?1 AND l.run_no = r.run_no) GROUP BY r.format",
-        [snapshot.learner_id, snapshot.revision],
+        snapshot.revision,
     )
     return dict(sorted(rows))

@@ -48,9 +48,8 @@ _NEAR: Final = 3
 
 def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> list[str]:
     """Uids that may have been meant, of the first 5,000 in their order."""
-    known = facts.connection.rows(
-        f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}",
-        [facts.learner_id],
+    known = facts.rows(
+        f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}"
     )
     return get_close_matches(uid.lower(), [known_uid for (known_uid,) in known], n=_NEAR, cutoff=0.7)
 
@@ -64,19 +63,15 @@ def layer_number(facts: Facts, named: str) -> int | None:
         except InvalidEvaluation:
             return None
         uid = uri.key if isinstance(uri, LayerUri) else named
-    row = facts.connection.row(
-        f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}",
-        [facts.learner_id, uid.lower()],
-    )
+    row = facts.row(f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}", uid.lower())
     return None if row is None else int(row[0])
 
 
 def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
     """Return, per run, the arms that have all of these flags."""
     arms: dict[int, list[int]] = {}
-    for run_no, arm_no in facts.connection.rows_in(
+    for run_no, arm_no in facts.rows_in(
         f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {flags} = {flags} AND run_no IN ({{}})",
-        [facts.learner_id],
         sorted(run_nos),
     ):
         arms.setdefault(run_no, []).append(arm_no)
@@ -145,9 +140,8 @@ def evaluation_page(
     if after is not None:
         selected, order = _ROWS.removesuffix(f" AND e.{ACTIVE}"), "e.changed, e.evaluation_no"
         below, cursor = " AND (e.changed, e.evaluation_no) > (?, ?)", [*after]
-    rows = facts.connection.rows(
-        f"{selected}{fits}{below}{unless} ORDER BY {order} LIMIT ?",
-        [facts.learner_id, *values, *cursor, *left_out, limit + 1],
+    rows = facts.rows(
+        f"{selected}{fits}{below}{unless} ORDER BY {order} LIMIT ?", *values, *cursor, *left_out, limit + 1
     )
     page = rows[:limit]
     n_arms = _arms_moved(facts, page)
@@ -177,9 +171,8 @@ def evaluation_columns(
 
 def evaluated_names(facts: Facts) -> tuple[tuple[Grader, ...], tuple[str, ...]]:
     """Return every grader and rubric version of active evaluations, in order."""
-    rows = facts.connection.rows(
-        f"SELECT DISTINCT {RATER}, e.model, e.rubric FROM evaluation e WHERE e.learner_id = ? AND e.{ACTIVE}",
-        [facts.learner_id],
+    rows = facts.rows(
+        f"SELECT DISTINCT {RATER}, e.model, e.rubric FROM evaluation e WHERE e.learner_id = ? AND e.{ACTIVE}"
     )
     graders = {grader_of(rater, model) for rater, model, _ in rows}
     return tuple(sorted(graders)), tuple(sorted({rubric for _, _, rubric in rows}))
@@ -262,10 +255,9 @@ def _white(blocker: Blocker) -> list[str]:
 def _arms_moved(facts: Facts, rows: Sequence[Row]) -> dict[int, int]:
     """Return how many arms evaluations move now."""
     counts: dict[int, int] = {}
-    for evaluation_no, n_arms in facts.connection.rows_in(
+    for evaluation_no, n_arms in facts.rows_in(
         f"SELECT evaluation_no, count(*) FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0"
         f" AND run_no IN ({{}}) AND evaluation_no <> 0 AND {ACTIVE} GROUP BY evaluation_no",
-        [facts.learner_id],
         sorted({row[4] for row in rows if row[4] is not None}),
     ):
         counts[evaluation_no] = n_arms
@@ -376,13 +368,13 @@ def _ranks(code: Ints) -> Ints:
 
 def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
     """Return active layers that have quality, the best first."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT l.layer_no, l.uid, a.uri, a.name, l.layer_index, l.label, l.bare, q.retrievals, q.successes,"
         " q.failures, q.bonus, q.last_no FROM layer_quality q"
         " JOIN layer l ON l.learner_id = q.learner_id AND l.layer_no = q.layer_no"
         " LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
         f" WHERE q.learner_id = ? AND l.{ACTIVE} ORDER BY q.bonus DESC, l.uid LIMIT ?",
-        [facts.learner_id, limit],
+        limit,
     )
     heads = heads_of(facts, [row[0] for row in rows])
     uids = _uids(facts, sorted(set(heads.values())))
@@ -392,48 +384,42 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
 
 def n_judged_layers(facts: Facts) -> int:
     """Return the number of active layers that have quality."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT count(*) FROM layer_quality q JOIN layer l ON l.learner_id = q.learner_id"
-        f" AND l.layer_no = q.layer_no WHERE q.learner_id = ? AND l.{ACTIVE}",
-        [facts.learner_id],
+        f" AND l.layer_no = q.layer_no WHERE q.learner_id = ? AND l.{ACTIVE}"
     )
     return 0 if row is None else int(row[0])
 
 
 def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
     """Return active layers of which only the name is known, those judged most often first."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT l.uid, coalesce(q.retrievals, 0) AS judged FROM layer l LEFT JOIN layer_quality q"
         " ON q.learner_id = l.learner_id AND q.layer_no = l.layer_no"
         f" WHERE l.learner_id = ? AND l.{ACTIVE} AND l.bare = 1 ORDER BY judged DESC, l.uid LIMIT ?",
-        [facts.learner_id, limit],
+        limit,
     )
     return tuple(BareLayer(uid=uid, n_judged=judged) for uid, judged in rows)
 
 
 def n_bare_layers(facts: Facts) -> int:
     """Return the number of bare layers."""
-    row = facts.connection.row(
-        f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1", [facts.learner_id]
-    )
+    row = facts.row(f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1")
     return 0 if row is None else int(row[0])
 
 
 def _uids(facts: Facts, layer_nos: Sequence[int]) -> dict[int, str]:
-    rows = facts.connection.rows_in(
-        "SELECT layer_no, uid FROM layer WHERE learner_id = ? AND layer_no IN ({})",
-        [facts.learner_id],
-        layer_nos,
+    rows = facts.rows_in(
+        "SELECT layer_no, uid FROM layer WHERE learner_id = ? AND layer_no IN ({})", layer_nos
     )
     return dict(rows)
 
 
 def _rated(facts: Facts, numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
     """Return times and authors of evaluations."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         f"SELECT e.evaluation_no, e.at_ms, CASE WHEN e.model <> '' THEN e.model ELSE {RATER} END FROM evaluation e"
         " WHERE e.learner_id = ? AND e.evaluation_no IN ({})",
-        [facts.learner_id],
         sorted(set(numbers)),
     )
     return {number: (at_ms, name) for number, at_ms, name in rows}

@@ -66,7 +66,8 @@ def observations(
 
     With ``after`` those that changed after a position, in the order of their changes.
     """
-    sql, values = _observations_by("" if run_no is None else BY_RUN), [facts.learner_id]
+    sql = _observations_by("" if run_no is None else BY_RUN)
+    values: list[object] = [facts.learner_id]
     for column, chosen in scope.columns:
         sql += f" AND coalesce({column}, '') IN ({','.join('?' * len(chosen))})"
         values += chosen
@@ -114,10 +115,9 @@ def _is_replaced(row: Row) -> bool:
 
 def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
     """The corrections that took the place of some of the rows, by number."""
-    later = facts.connection.rows_in(
+    later = facts.rows_in(
         "SELECT observation_no, success_micro, failure_micro, actor, at_ms FROM observation"
         " WHERE learner_id = ? AND observation_no IN ({})",
-        [facts.learner_id],
         sorted({row[17] for row in rows if _is_replaced(row)}),
     )
     return {
@@ -130,11 +130,12 @@ def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
 
 def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, float, str] | None:
     """Number, kind, reward and author of the newest reward by hand of an arm in a run, None where there is none."""
-    row = facts.connection.row(
+    row = facts.row(
         f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
         f" WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND {ACTIVE}"
         " AND evaluation_no = 0 AND episode_credit_no = 0 ORDER BY observation_no DESC LIMIT 1",
-        [facts.learner_id, run_no, arm_no],
+        run_no,
+        arm_no,
     )
     if row is None:
         return None
@@ -172,9 +173,7 @@ _SUMS_UNTIL: Final = _SUMS.replace("{since}", _REVISION).replace("{condition}", 
 def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None = None) -> LedgerSums:
     """Return the ledger rows of arms in the epochs of their columns, by kind; as of a time by full hours."""
     if until_ms is None:
-        rows = snapshot.connection.rows(
-            _PRESENT_SUMS, [snapshot.learner_id, snapshot.revision, snapshot.revision]
-        )
+        rows = snapshot.rows(_PRESENT_SUMS, snapshot.revision, snapshot.revision)
     else:
         end_ms = until_ms // HOUR_MS * HOUR_MS
         values = [snapshot.learner_id, snapshot.revision, end_ms, snapshot.revision]
@@ -263,9 +262,8 @@ class KindSum(NamedTuple):
 
 def sums_by_kind(snapshot: Snapshot, condition: str, values: Sequence[object]) -> list[KindSum]:
     """Return the ledger rows in the present epochs that pass a condition, by arm and kind."""
-    rows = snapshot.connection.rows(
-        _BY_KIND.replace("{condition}", condition),
-        [snapshot.learner_id, snapshot.revision, *values, snapshot.revision],
+    rows = snapshot.rows(
+        _BY_KIND.replace("{condition}", condition), snapshot.revision, *values, snapshot.revision
     )
     return [KindSum(arm_no, kind, *map(int, sums)) for arm_no, kind, *sums in rows]
 
@@ -330,15 +328,16 @@ def ledger_of_arm(
     """
     beyond, cursor = ("", []) if before is None else (" AND (at_ms, observation_no) < (?, ?)", [*before])
     unless, left_out = leaving_out("evaluation_no", hidden)
-    numbers = snapshot.connection.rows(
+    numbers = snapshot.rows(
         f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ?1 AND arm_no = ?"
         f" AND ({ACTIVE} OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
-        [snapshot.learner_id, arm_no, *cursor, *left_out, limit],
+        arm_no,
+        *cursor,
+        *left_out,
+        limit,
     )
-    rows = snapshot.connection.rows_in(
-        f"{_observations_by('')} AND b.observation_no IN ({{}})",
-        [snapshot.learner_id],
-        [number for (number,) in numbers],
+    rows = snapshot.rows_in(
+        f"{_observations_by('')} AND b.observation_no IN ({{}})", [number for (number,) in numbers]
     )
     return _observations(snapshot, sorted(rows, key=lambda row: (row[9], row[0]), reverse=True))
 
@@ -349,10 +348,9 @@ def _observations_by(way: str) -> str:
 
 def _posteriors(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Row]:
     """Successes and failures with the base, and the epoch, of some arms."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         "SELECT arm_no, base_alpha_micro + success_micro, base_beta_micro + failure_micro, epoch FROM posterior"
         " WHERE learner_id = ? AND arm_no IN ({})",
-        [facts.learner_id],
         sorted(set(arm_nos)),
     )
     return {row[0]: row[1:] for row in rows}
@@ -409,10 +407,9 @@ def _moved(kind: str, success: int, failure: int, flags: int | None, posterior: 
 
 def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
     """All resets, newest first."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT reset_no, revision, at_ms, actor, target, scope, reason, n_arms, undone, standing FROM reset"
-        " WHERE learner_id = ? ORDER BY reset_no DESC",
-        [snapshot.learner_id],
+        " WHERE learner_id = ? ORDER BY reset_no DESC"
     )
     return tuple(
         Reset(
@@ -439,11 +436,10 @@ class Correction(NamedTuple):
 
 def standing_corrections(facts: Facts, run_nos: Collection[int]) -> dict[tuple[int, int], Correction]:
     """The corrections that count in some runs, by (run, arm)."""
-    rows = facts.connection.rows_in(
+    rows = facts.rows_in(
         f"SELECT run_no, arm_no, success_micro, failure_micro, at_ms FROM observation {BY_RUN} WHERE learner_id = ?"
         f" AND run_no <> 0 AND run_no IN ({{}}) AND kind = 'correction' AND undone = 0 AND {ACTIVE}"
         " ORDER BY observation_no",
-        [facts.learner_id],
         sorted(run_nos),
     )
     return {
@@ -456,13 +452,15 @@ def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
     """The latest notes about an arm, undone ones too; those of imports that are undone are left out. Who may not
     read texts gets them without.
     """
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT n.note_no, a.key, n.text, n.actor, n.at_ms, n.undone FROM note n"
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         f" WHERE n.learner_id = ? AND n.{ACTIVE}"
         " AND n.arm_no = (SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?)"
         " ORDER BY n.at_ms DESC, n.note_no DESC LIMIT ?",
-        [snapshot.learner_id, snapshot.learner_id, arm, limit],
+        snapshot.learner_id,
+        arm,
+        limit,
     )
     return tuple(
         Note(

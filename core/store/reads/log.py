@@ -109,10 +109,12 @@ def audit_page(
     ]
     unless = f" AND coalesce(act, '') NOT IN ({','.join('?' * len(acts))})" if acts else ""
     way = "DESC" if after is None else "ASC"
-    entries = snapshot.connection.rows(
+    entries = snapshot.rows(
         "SELECT at_ms, actor, action, act, detail, revision, audit_no FROM audit"
         f" WHERE learner_id = ?{''.join(sql for sql, _ in chosen)}{unless} ORDER BY audit_no {way} LIMIT ?",
-        [snapshot.learner_id, *(value for _, value in chosen), *acts, _EVERY if limit is None else limit + 1],
+        *(value for _, value in chosen),
+        *acts,
+        _EVERY if limit is None else limit + 1,
     )
     rows = entries[:limit]
     is_more = limit is not None and len(entries) > limit
@@ -142,17 +144,15 @@ def _number_at(snapshot: Snapshot, after: Position) -> int:
         return after.number
     first, last = (
         0,
-        snapshot.connection.row(
-            "SELECT max(audit_no) FROM audit WHERE learner_id = ?", [snapshot.learner_id]
-        ),
+        snapshot.row("SELECT max(audit_no) FROM audit WHERE learner_id = ?"),
     )
     end = 0 if last is None or last[0] is None else int(last[0])
     while first < end:
         middle = (first + end + 1) // 2
-        row = snapshot.connection.row(
+        row = snapshot.row(
             "SELECT audit_no, revision FROM audit WHERE learner_id = ? AND audit_no <= ?"
             " ORDER BY audit_no DESC LIMIT 1",
-            [snapshot.learner_id, middle],
+            middle,
         )
         if row is None or row[1] <= after.revision:
             first = middle
@@ -177,9 +177,8 @@ def _undone(snapshot: Snapshot, acts: Sequence[str]) -> set[str]:
 
     def undone(kind: str) -> list[str]:
         table = ACTS[kind]
-        rows = snapshot.connection.rows_in(
+        rows = snapshot.rows_in(
             f'SELECT {table}_no FROM "{table}" WHERE learner_id = ? AND undone = 1 AND {table}_no IN ({{}})',
-            [snapshot.learner_id],
             numbers[kind],
         )
         return [f"{kind}-{number}" for (number,) in rows]
@@ -214,10 +213,10 @@ class SettingRow(NamedTuple):
 
 def import_rows(snapshot: Snapshot, limit: int) -> tuple[ImportRow, ...]:
     """Return the latest imports, newest first."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT import_no, at_ms, actor, summary, undone FROM import WHERE learner_id = ?"
         " ORDER BY import_no DESC LIMIT ?",
-        [snapshot.learner_id, limit],
+        limit,
     )
     return tuple(
         ImportRow(number, at_ms, actor, summary.encode(), bool(undone))
@@ -231,10 +230,11 @@ _IMPORTS: Final = 500
 
 def import_days(snapshot: Snapshot, since_ms: int) -> list[tuple[int, str, str]]:
     """Return day, importer and source of the newest imports that brought runs, since a time."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT at_ms, actor, summary FROM import WHERE learner_id = ? AND undone = 0 AND at_ms >= ?"
         " ORDER BY import_no DESC LIMIT ?",
-        [snapshot.learner_id, since_ms, _IMPORTS],
+        since_ms,
+        _IMPORTS,
     )
     answers = [(at_ms, actor, _BROUGHT.decode(summary)) for at_ms, actor, summary in rows]
     return [
@@ -255,12 +255,12 @@ _BROUGHT: Final = msgspec.json.Decoder(_Brought)
 
 def setting_rows(snapshot: Snapshot, limit: int) -> tuple[SettingRow, ...]:
     """Return the latest changes of settings, newest first; an imported one is undone with its import."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT s.setting_no, s.at_ms, s.actor, s.name, s.before, s.value,"
         " s.undone = 1 OR coalesce(i.undone, 0) = 1 FROM setting s"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"
         " WHERE s.learner_id = ? ORDER BY s.setting_no DESC LIMIT ?",
-        [snapshot.learner_id, limit],
+        limit,
     )
     return tuple(
         SettingRow(

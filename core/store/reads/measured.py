@@ -33,14 +33,10 @@ class Counted(NamedTuple):
 
 def counted(snapshot: Snapshot) -> Counted:
     """Return the counts of a learner, from the days of its rollups."""
-    runs = snapshot.connection.rows(
-        "SELECT class, sum(n) FROM usage_day WHERE learner_id = ? GROUP BY class ORDER BY class",
-        [snapshot.learner_id],
+    runs = snapshot.rows(
+        "SELECT class, sum(n) FROM usage_day WHERE learner_id = ? GROUP BY class ORDER BY class"
     )
-    row = snapshot.connection.row(
-        "SELECT sum(success_micro), sum(failure_micro) FROM arm_day WHERE learner_id = ?",
-        [snapshot.learner_id],
-    )
+    row = snapshot.row("SELECT sum(success_micro), sum(failure_micro) FROM arm_day WHERE learner_id = ?")
     success, failure = row or (0, 0)
     return Counted(
         {name: int(n) for name, n in runs},
@@ -52,13 +48,13 @@ def counted(snapshot: Snapshot) -> Counted:
 
 
 def _last_ms(snapshot: Snapshot, sql: str) -> int | None:
-    row = snapshot.connection.row(sql, [snapshot.learner_id, snapshot.revision])
+    row = snapshot.row(sql, snapshot.revision)
     return None if row is None else int(row[0])
 
 
 def last_run_no(snapshot: Snapshot) -> int:
     """The newest number of a run; 0 where there is none."""
-    row = snapshot.connection.row("SELECT max(run_no) FROM run WHERE learner_id = ?", [snapshot.learner_id])
+    row = snapshot.row("SELECT max(run_no) FROM run WHERE learner_id = ?")
     return 0 if row is None or row[0] is None else int(row[0])
 
 
@@ -68,16 +64,17 @@ def budgets_used(snapshot: Snapshot, after_no: int) -> tuple[int, list[int]]:
     At most 10,000 runs are looked at: the number of the last of them is there, too. An arm of unknown cost counts
     for nothing, as it did when it was chosen.
     """
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT run_no, choice FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? AND standing > 0"
         " ORDER BY run_no LIMIT ?",
-        [snapshot.learner_id, after_no, snapshot.revision, MOST_CHOSEN],
+        after_no,
+        snapshot.revision,
+        MOST_CHOSEN,
     )
     within = [no for no, choice in rows if choice and msgspec.json.decode(choice, type=Choice).budget_tokens]
-    used = snapshot.connection.rows_in(
+    used = snapshot.rows_in(
         "SELECT run_no, sum(CASE WHEN token_cost > 0 THEN token_cost ELSE 0 END) FROM outcome"
         f" WHERE learner_id = ? AND flags & {INCLUDED} <> 0 AND run_no IN ({{}}) GROUP BY run_no",
-        [snapshot.learner_id],
         within,
     )
     costs: dict[int, int] = dict(used)
@@ -139,16 +136,15 @@ _PULLS: Final = (
 
 def rewards_read(snapshot: Snapshot) -> tuple[RewardsRead, ...]:
     """Return active rewards by arm and by reader."""
-    return tuple(RewardsRead(*row) for row in snapshot.connection.rows(REWARDS_READ, [snapshot.learner_id]))
+    return tuple(RewardsRead(*row) for row in snapshot.rows(REWARDS_READ))
 
 
 def pulls_held(snapshot: Snapshot, present_micro: dict[str, int]) -> PullsHeld:
     """Pulls in the posteriors, beside the pulls that each arm's present rewards alone bring."""
-    whole = {bool(listed): pulls for listed, pulls in snapshot.connection.rows(_PULLS, [snapshot.learner_id])}
-    rows = snapshot.connection.rows_in(
+    whole = {bool(listed): pulls for listed, pulls in snapshot.rows(_PULLS)}
+    rows = snapshot.rows_in(
         f"SELECT a.key, p.pulls * {MICRO} + p.part_micro FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
         " AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND a.key IN ({})",
-        [snapshot.learner_id],
         sorted(present_micro),
     )
     short = [

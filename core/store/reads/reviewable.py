@@ -137,13 +137,12 @@ def arms_referenced(snapshot: Snapshot, run_nos: Sequence[int]) -> list[tuple[in
 
 
 def _references_in(snapshot: Snapshot, run_nos: Sequence[int], part: int) -> list[Row]:
-    return snapshot.connection.rows_in(
+    return snapshot.rows_in(
         "SELECT o.run_no, o.arm_no, a.type, coalesce(v.place, 'call'), o.flags FROM outcome o"
         " JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
         " LEFT JOIN evidence v ON v.learner_id = o.learner_id AND v.run_no = o.run_no AND v.arm_no = o.arm_no"
         f" WHERE o.learner_id = ? AND o.flags & {INCLUDED} <> 0 AND o.flags & {part} <> 0"
         " AND o.run_no IN ({})",
-        [snapshot.learner_id],
         run_nos,
     )
 
@@ -164,12 +163,11 @@ def _executed(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
     if asks.about == "layer":
         layer, within = "p.layer_no", ", p.layer_no"
         pairs = " JOIN training_pair p ON p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
-    rows = snapshot.connection.each(
+    rows = snapshot.each(
         f"SELECT {layer}, x.execution_no, x.run_no, coalesce(x.at_ms, r.at_ms) FROM execution x{pairs}"
         " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
         f" WHERE x.learner_id = ? AND x.{ACTIVE} AND coalesce(r.standing, 1) = 1"
-        f" ORDER BY coalesce(x.at_ms, r.at_ms, {unknown}) {way}, x.execution_no {way}{within}",
-        [snapshot.learner_id],
+        f" ORDER BY coalesce(x.at_ms, r.at_ms, {unknown}) {way}, x.execution_no {way}{within}"
     )
     matches = [row for row in islice(rows, LOOKED_AT_MOST) if of_runs is None or row[2] in of_runs]
     judged = _judged_executions(snapshot)
@@ -196,21 +194,19 @@ def _candidate(
 
 def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], _Judged]:
     """Return the counted judgements of runs (arm 0) and of arms in them."""
-    rows = snapshot.connection.rows_in(
+    rows = snapshot.rows_in(
         f"SELECT e.run_no, e.arm_no, {_RATERS} FROM evaluation e {EVALUATIONS_BY_RUN}"
         " WHERE e.learner_id = ? AND e.counts = 1 AND e.layer_no = 0 AND e.execution_no = 0"
         " AND e.run_no <> 0 AND e.run_no IN ({}) GROUP BY e.run_no, e.arm_no",
-        [snapshot.learner_id],
         run_nos,
     )
     return {(row[0], row[1]): _Judged(*row[2:]) for row in rows}
 
 
 def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Judged]:
-    rows = snapshot.connection.each(
+    rows = snapshot.each(
         f"SELECT e.layer_no, e.execution_no, {_RATERS} FROM evaluation e WHERE e.learner_id = ?"
-        " AND e.counts = 1 AND e.execution_no <> 0 AND e.arm_no = 0 GROUP BY e.layer_no, e.execution_no",
-        [snapshot.learner_id],
+        " AND e.counts = 1 AND e.execution_no <> 0 AND e.arm_no = 0 GROUP BY e.layer_no, e.execution_no"
     )
     return {(row[0], row[1]): _Judged(*row[2:]) for row in rows}
 
@@ -218,9 +214,8 @@ def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Judged]:
 def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
     """The reward that runs came with."""
     return dict(
-        snapshot.connection.rows_in(
+        snapshot.rows_in(
             "SELECT run_no, reward FROM run WHERE learner_id = ? AND reward IS NOT NULL AND run_no IN ({})",
-            [snapshot.learner_id],
             run_nos,
         )
     )
@@ -228,11 +223,10 @@ def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
 
 def _manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int], float]:
     """The last reward by hand of an arm in a run."""
-    rows = snapshot.connection.rows_in(
+    rows = snapshot.rows_in(
         f"SELECT observation_no, run_no, arm_no, success_micro, failure_micro FROM observation {BY_RUN}"
         f" WHERE learner_id = ? AND run_no <> 0 AND undone = 0 AND {ACTIVE}"
         " AND kind IN ('feedback', 'correction') AND run_no IN ({})",
-        [snapshot.learner_id],
         run_nos,
     )
     return {
@@ -244,15 +238,14 @@ def _manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[in
 
 def corrections(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
     """Return (type, place, whether it was wrong) of the latest 10,000 detections that a person reviewed."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT a.type, coalesce(v.place, 'call'), o.flags, b.success_micro, b.failure_micro FROM observation b"
         " JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " LEFT JOIN evidence v ON v.learner_id = b.learner_id AND v.run_no = b.run_no AND v.arm_no = b.arm_no"
         f" WHERE b.learner_id = ? AND b.run_no <> 0 AND b.undone = 0 AND b.{ACTIVE}"
         f" AND b.kind IN ('feedback', 'correction', 'evaluation') AND o.flags & {OBSERVATION} <> 0"
-        f" ORDER BY b.observation_no DESC LIMIT {_CORRECTIONS}",
-        [snapshot.learner_id],
+        f" ORDER BY b.observation_no DESC LIMIT {_CORRECTIONS}"
     )
     return [
         (kind, _where(where, flags), success < failure if flags & REFERENCED else success > failure)
@@ -270,10 +263,7 @@ class NamedItem(NamedTuple):
 def named_item(facts: Facts, about: Placed) -> NamedItem:
     """The names of what an item is about, and when it happened."""
     names: list[Row | None] = [
-        facts.connection.row(
-            f"SELECT {column} FROM {table} WHERE learner_id = ? AND {table}_no = ?",
-            [facts.learner_id, number],
-        )
+        facts.row(f"SELECT {column} FROM {table} WHERE learner_id = ? AND {table}_no = ?", number)
         for table, column, number in (
             ("layer", "uid", about.layer_no),
             ("execution", "uid, at_ms", about.execution_no),
@@ -291,14 +281,16 @@ def texts_of(facts: Facts, about: Placed) -> tuple[ItemText, ...]:
     chosen, value = ("x.execution_no = ?", about.execution_no)
     if not about.execution_no:
         chosen, value = ("x.run_no = ? AND x.run_no <> 0", about.run_no)
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT l.uid, p.layer_index, p.instruction, p.response FROM execution x"
         " JOIN training_pair p ON p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
         " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
         f" WHERE x.learner_id = ? AND {chosen} AND x.{ACTIVE} AND (? = 0 OR p.layer_no = ?)"
         " AND (p.instruction IS NOT NULL OR p.response IS NOT NULL)"
         f" ORDER BY x.execution_no, p.layer_index, p.layer_no LIMIT {_MOST_TEXTS}",
-        [facts.learner_id, value, about.layer_no, about.layer_no],
+        value,
+        about.layer_no,
+        about.layer_no,
     )
     return tuple(
         ItemText(layer=layer, index=index, instruction=instruction, response=response)
@@ -309,15 +301,13 @@ def texts_of(facts: Facts, about: Placed) -> tuple[ItemText, ...]:
 def rubric_rows(facts: Facts) -> tuple[RubricRow, ...]:
     """Return every active version, newest first."""
     used: dict[str, int] = dict(
-        facts.connection.rows(
-            "SELECT rubric, count(*) FROM evaluation WHERE learner_id = ? AND counts = 1 GROUP BY rubric",
-            [facts.learner_id],
+        facts.rows(
+            "SELECT rubric, count(*) FROM evaluation WHERE learner_id = ? AND counts = 1 GROUP BY rubric"
         )
     )
-    rows = facts.connection.rows(
+    rows = facts.rows(
         f"SELECT rubric_no, version, content, actor, at_ms FROM rubric WHERE learner_id = ? AND {ACTIVE}"
-        " AND undone = 0 ORDER BY rubric_no DESC",
-        [facts.learner_id],
+        " AND undone = 0 ORDER BY rubric_no DESC"
     )
     return tuple(
         RubricRow(
@@ -382,12 +372,13 @@ def pairs_left(facts: Facts, rater: str, layer_no: int) -> Left:
 
 
 def _numbered(facts: Facts, layer_no: int, execution_no: int) -> Answer:
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT l.uid, x.uid, p.digest, p.instruction, p.response FROM training_pair p"
         " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
         " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
         " WHERE p.learner_id = ? AND p.layer_no = ? AND p.execution_no = ?",
-        [facts.learner_id, layer_no, execution_no],
+        layer_no,
+        execution_no,
     )
     assert row is not None  # noqa: S101 - it was just found
     return Answer(*row)
@@ -395,19 +386,20 @@ def _numbered(facts: Facts, layer_no: int, execution_no: int) -> Answer:
 
 def answer_in(facts: Facts, layer: str, execution: str) -> Answer | None:
     """Return a layer's answer in an execution, by their uids; None without an active one."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT p.layer_no, p.execution_no FROM layer l"
         " JOIN training_pair p ON p.learner_id = l.learner_id AND p.layer_no = l.layer_no"
         " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
         f" WHERE l.learner_id = ? AND l.uid = ? AND x.uid = ? AND x.{ACTIVE}",
-        [facts.learner_id, layer, execution],
+        layer,
+        execution,
     )
     return None if row is None else _numbered(facts, row[0], row[1])
 
 
 def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, ...]:
     """The latest evaluations of one person, newest first, those that are undone too."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT e.evaluation_no, e.layer_no, e.execution_no, e.run_no, e.arm_no, l.uid, x.uid, r.uid, a.key,"
         " e.outcome, e.score, e.rubric, e.at_ms, e.undone FROM evaluation e"
         " LEFT JOIN layer l ON l.learner_id = e.learner_id AND l.layer_no = e.layer_no"
@@ -416,7 +408,8 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
         f" WHERE e.learner_id = ? AND {RATER} = ? AND e.model = '' AND e.{ACTIVE}"
         " ORDER BY e.evaluation_no DESC LIMIT ?",
-        [facts.learner_id, rater, limit],
+        rater,
+        limit,
     )
     judgements = []
     for number, *rest in rows:
@@ -445,12 +438,16 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
 
 def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
     """Return the newest active queue of this rubric with the subject as an item, and its number there; 0 = none."""
-    row = facts.connection.row(
+    row = facts.row(
         "SELECT i.review_queue_no, i.item_no FROM review_item i JOIN review_queue q"
         " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
         " WHERE i.learner_id = ? AND i.execution_no = ? AND i.run_no = ? AND i.arm_no = ? AND i.layer_no = ?"
         f" AND q.{ACTIVE} AND q.undone = 0 AND q.rubric = ? ORDER BY i.review_queue_no DESC, i.item_no LIMIT 1",
-        [facts.learner_id, about.execution_no, about.run_no, about.arm_no, about.layer_no, rubric],
+        about.execution_no,
+        about.run_no,
+        about.arm_no,
+        about.layer_no,
+        rubric,
     )
     return (0, 0) if row is None else (row[0], row[1])
 
@@ -458,11 +455,14 @@ def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
 def suggestion_of(facts: Facts, about: Placed, outcome: str, score: float | None) -> Suggestion | None:
     """The latest judgement of a model grader that counts, beside one's own of the same subject."""
     whose, number = ("execution_no", about.execution_no) if about.execution_no else ("run_no", about.run_no)
-    row = facts.connection.row(
+    row = facts.row(
         f"SELECT model, outcome, score FROM evaluation {EVALUATIONS_BY_KEY} WHERE learner_id = ? AND layer_no = ?"
         f" AND execution_no = ? AND arm_no = ? AND {whose} = ? AND counts = 1"
         " AND (execution_no <> 0 OR run_no <> 0) AND model <> '' ORDER BY evaluation_no DESC LIMIT 1",
-        [facts.learner_id, about.layer_no, about.execution_no, about.arm_no, number],
+        about.layer_no,
+        about.execution_no,
+        about.arm_no,
+        number,
     )
     if row is None:
         return None

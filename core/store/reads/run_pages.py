@@ -154,10 +154,11 @@ def runs_counted(snapshot: Snapshot, run_filter: RunFilter, view: View) -> int |
 
 
 def _counted(snapshot: Snapshot, kinds: Kinds, unit: TimeUnit, within: tuple[int, int]) -> int:
-    row = snapshot.connection.row(
+    row = snapshot.row(
         f"SELECT sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {unit} >= ? AND {unit} < ?",
-        [snapshot.learner_id, *kinds[1], *within],
+        *kinds[1],
+        *within,
     )
     return 0 if row is None or row[0] is None else int(row[0])
 
@@ -185,9 +186,7 @@ def _candidates(
         if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
             return iter(())
         sql, values = _runs_of_hour(hour, cursor, direction)
-        return snapshot.connection.each(
-            sql.replace("{fits}", fits), [snapshot.learner_id, *chosen, snapshot.revision, *values]
-        )
+        return snapshot.each(sql.replace("{fits}", fits), *chosen, snapshot.revision, *values)
 
     since, until = _span(view)
     if cursor is not None and direction == "older":
@@ -273,12 +272,17 @@ def changed_runs(
     ):
         if value is not None:
             fits, values = fits + sql, [*values, value]
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         f"SELECT run_no, standing, CASE WHEN learner_id = ?1 AND {fits} THEN 1 ELSE 0 END FROM run"
         f" WHERE learner_id = ?1 AND (changed, run_no) > (?, ?) AND changed <= ? AND revision <= ?"
         f" AND (({fits}) OR changed <> revision OR EXISTS (SELECT 1 FROM provenance p"
         " WHERE p.learner_id = ?1 AND p.kind = 'run' AND p.no = run.run_no)) ORDER BY changed, run_no LIMIT ?",
-        [snapshot.learner_id, *values, *after, snapshot.revision, snapshot.revision, *values, limit],
+        *values,
+        *after,
+        snapshot.revision,
+        snapshot.revision,
+        *values,
+        limit,
     )
     by_number = {row.run_no: row for row in rows_of(snapshot, [run_no for run_no, *_ in rows])}
     states: dict[int, RowState] = {
@@ -320,11 +324,12 @@ def _places(
 
     Days come first, so that rare kinds need no walk by hours.
     """
-    return snapshot.connection.each(
+    return snapshot.each(
         f"SELECT {unit}, sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {unit} >= ? AND {unit} < ? GROUP BY {unit} HAVING sum(n) > 0"
         f" ORDER BY {unit} {'DESC' if direction == 'older' else 'ASC'}",
-        [snapshot.learner_id, *kinds[1], *within],
+        *kinds[1],
+        *within,
     )
 
 
@@ -346,13 +351,15 @@ def session_rows(
         last_ms = UNKNOWN if after.last_ms is None else after.last_ms
         beyond = f" HAVING {_LATEST} < ? OR ({_LATEST} = ? AND session > ?)"
         values = [*values, last_ms, last_ms, after.session]
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT session, count(*), min(at_ms), max(at_ms), sum(CASE WHEN outcome = 'observed' THEN 1 ELSE 0 END),"
         " sum(CASE WHEN status <> 'completed' THEN 1 ELSE 0 END), coalesce(sum(tokens), 0), count(tokens),"
         " coalesce(sum(bill_pico), 0), count(bill_pico), max(channel), count(DISTINCT channel), max(model),"
         " count(DISTINCT model) FROM run WHERE learner_id = ? AND session IS NOT NULL AND session <> ''"
         f" AND revision <= ? AND {fits} GROUP BY session{beyond} ORDER BY {_LATEST} DESC, session LIMIT ?",
-        [snapshot.learner_id, snapshot.revision, *values, limit],
+        snapshot.revision,
+        *values,
+        limit,
     )
     return tuple(
         SessionRow._make(int(one) if isinstance(one, Decimal) else one for one in row) for row in rows
@@ -443,17 +450,17 @@ def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, l
 
 def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
     """Days on which an arm was in a prompt."""
-    rows = snapshot.connection.rows(
-        "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0",
-        [snapshot.learner_id, arm_no],
+    rows = snapshot.rows(
+        "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0", arm_no
     )
     return {day for (day,) in rows}
 
 
 def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
     """Return whether an arm was in the prompt of any run of an hour."""
-    row = snapshot.connection.row(
+    row = snapshot.row(
         "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1",
-        [snapshot.learner_id, hour, arm_no],
+        hour,
+        arm_no,
     )
     return row is not None

@@ -65,7 +65,7 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     version, repairs, head = snapshot.together(
         lambda: read_version(snapshot, run_no),
         lambda: taken_back(snapshot, [run_no]),
-        lambda: snapshot.connection.rows(_HEAD, [snapshot.learner_id, run_no])[0],
+        lambda: snapshot.rows(_HEAD, run_no)[0],
     )
     keys = _keys(snapshot, version)
     chosen = {keys[row[0]] for row in version.decisions if row[1] not in LEFT_OUT}
@@ -95,11 +95,7 @@ def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
     """Ids of the arms that a version names, by number."""
     numbers = sorted({*version.arm_nos, *(row[0] for row in version.decisions)})
     return dict(
-        snapshot.connection.rows_in(
-            "SELECT arm_no, key FROM arm WHERE learner_id = ? AND arm_no IN ({})",
-            [snapshot.learner_id],
-            numbers,
-        )
+        snapshot.rows_in("SELECT arm_no, key FROM arm WHERE learner_id = ? AND arm_no IN ({})", numbers)
     )
 
 

@@ -59,9 +59,10 @@ def _matches_by(facts: Facts, where: str, values: Collection[str | int]) -> Iter
 
 def run_of_uid(facts: Facts, uid: str) -> RunMatch | None:
     """A run by nothing but its uid: what a program names, or a file of another learner, whose numbers differ."""
-    row = facts.connection.row(
+    row = facts.row(
         f"SELECT {_MATCH_COLUMNS} FROM run WHERE learner_id = ? AND revision <= ? AND uid = ? AND {_ANSWERED}",
-        [facts.learner_id, facts.revision, uid],
+        facts.revision,
+        uid,
     )
     return None if row is None else _match(row)
 
@@ -89,9 +90,8 @@ def missing_run(
     run = compacted_runs(facts, [name]).get(name)
     if run is None:
         return UnknownRun(f"There is no run {name[:80]!r} in learner {facts.name!r}.", next_step=next_step)
-    row = facts.connection.row(
-        "SELECT at_ms FROM compaction WHERE learner_id = ? AND compaction_no = ?",
-        [facts.learner_id, run.compaction_no],
+    row = facts.row(
+        "SELECT at_ms FROM compaction WHERE learner_id = ? AND compaction_no = ?", run.compaction_no
     )
     return UnknownRun(
         f"Run {name[:80]!r} was deleted by compact on {iso(row[0] if row else None)}; its sums count, and nothing"
@@ -133,10 +133,10 @@ def _flags_of(facts: Facts, arm_no: int, run_nos: Collection[int]) -> list[tuple
 
 def included_arms(facts: Facts, run_no: int) -> dict[str, int]:
     """Return the flags of the arms in the prompt of a run by id, in the order of their numbers."""
-    rows = facts.connection.rows(
+    rows = facts.rows(
         "SELECT a.key, o.flags FROM outcome o JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
         f" WHERE o.learner_id = ? AND o.run_no = ? AND o.flags & {INCLUDED} <> 0 ORDER BY o.arm_no",
-        [facts.learner_id, run_no],
+        run_no,
     )
     return dict(rows)
 
@@ -154,13 +154,13 @@ _ROWS: Final = (
 def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     """These runs, by number, the highest first."""
     named = "SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({})"
-    rows = snapshot.connection.rows_in(_ROWS.replace("{runs}", named), [snapshot.learner_id], run_nos)
+    rows = snapshot.rows_in(_ROWS.replace("{runs}", named), run_nos)
     return tuple(RunRow(*row) for row in rows)
 
 
 def run_count(snapshot: Snapshot) -> int:
     """Return how many runs were ever numbered, for a full check."""
-    row = snapshot.connection.row("SELECT max(run_no) FROM run WHERE learner_id = ?", [snapshot.learner_id])
+    row = snapshot.row("SELECT max(run_no) FROM run WHERE learner_id = ?")
     return 0 if row is None or row[0] is None else int(row[0])
 
 
@@ -168,9 +168,11 @@ def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
     """Numbers of all runs, in chunks."""
     last = 0
     while True:
-        rows = snapshot.connection.rows(
+        rows = snapshot.rows(
             "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? ORDER BY run_no LIMIT ?",
-            [snapshot.learner_id, last, snapshot.revision, chunk],
+            last,
+            snapshot.revision,
+            chunk,
         )
         if not rows:
             return

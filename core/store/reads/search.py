@@ -44,12 +44,16 @@ def _having(names: str, words: Sequence[str]) -> str:
 
 def matching_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return listed arms by id, those first that begin with the first word, or have it as their name."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT a.key, p.last_at_ms FROM arm a JOIN posterior p ON p.learner_id = a.learner_id"
         f" AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND {LISTED} AND {_having('a.key', words)} ORDER BY"
         f" CASE WHEN lower(a.key) = ? THEN 0 WHEN {POSITION}(lower(a.key), ?) = 1 THEN 1"
         f" WHEN {POSITION}(lower(a.key), ?) > 0 THEN 2 ELSE 3 END, a.key LIMIT ?",
-        [snapshot.learner_id, *words, words[0], words[0], f":{words[0]}", limit],
+        *words,
+        words[0],
+        words[0],
+        f":{words[0]}",
+        limit,
     )
     return [NameMatch(key, "", None if at_ms < 0 else at_ms) for key, at_ms in rows]
 
@@ -68,11 +72,13 @@ def session_names(snapshot: Snapshot, words: Sequence[str]) -> list[SessionName]
     Undone imports are not left out: only the index is read.
     """
     occurs = [f"CASE WHEN {POSITION}(lower(session), ?) > 0 THEN 1 ELSE 0 END" for _ in words]
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         f"SELECT session, max(at_ms), max(run_no) FROM run {BY_NAME} WHERE learner_id = ? AND session IS NOT NULL"
         f" AND ({' OR '.join(f'{POSITION}(lower(session), ?) > 0' for _ in words)}) GROUP BY session"
         f" ORDER BY {' + '.join(occurs)} DESC, coalesce(max(at_ms), -1) DESC, max(run_no) DESC LIMIT ?",
-        [snapshot.learner_id, *words, *words, _SESSIONS_READ],
+        *words,
+        *words,
+        _SESSIONS_READ,
     )
     return [SessionName(*row) for row in rows]
 
@@ -100,10 +106,12 @@ def matching_runs(
         values += chosen
     named, rows = snapshot.together(
         lambda: named_run(snapshot, text, _RUN, f"{ACTIVE} AND outcome <> 'empty'"),
-        lambda: snapshot.connection.rows(
+        lambda: snapshot.rows(
             f"SELECT {_RUN} FROM run WHERE learner_id = ? AND {_ACTIVE_RUN} AND {' AND '.join(conditions)}"
             " ORDER BY run_no DESC LIMIT ?",
-            [snapshot.learner_id, snapshot.revision, *values, limit],
+            snapshot.revision,
+            *values,
+            limit,
         ),
     )
     every_row = dict.fromkeys([*([] if named is None else [named]), *rows])
@@ -124,9 +132,8 @@ def matching_sessions(
     active = {name: rest for name, *rest in rows}
     shown = [name for name in names if name in active][:limit]
     newest: dict[int, str] = dict(
-        snapshot.connection.rows_in(
+        snapshot.rows_in(
             "SELECT run_no, uid FROM run WHERE learner_id = ? AND run_no IN ({})",
-            [snapshot.learner_id],
             [active[name][2] for name in shown],
         )
     )
@@ -148,23 +155,26 @@ _EPISODE_NAMES: Final = f" || {_BETWEEN} || ".join(
 
 def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return active episodes by uid, task, model and environment, the latest recorded first."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT e.uid, v.name, e.task, e.model, e.at_ms FROM episode e JOIN environment v"
         " ON v.learner_id = e.learner_id AND v.environment_no = e.environment_no"
         f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.revision <= ? AND {_having(_EPISODE_NAMES, words)}"
         " ORDER BY e.episode_no DESC LIMIT ?",
-        [snapshot.learner_id, snapshot.revision, *words, limit],
+        snapshot.revision,
+        *words,
+        limit,
     )
     return [_of(uid, at_ms, *names) for uid, *names, at_ms in rows]
 
 
 def matching_environments(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return environments with active episodes by name; the time is the day of the newest episode."""
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT v.name, max(d.day) FROM environment v JOIN environment_day d ON d.learner_id = v.learner_id"
         f" AND d.environment_no = v.environment_no AND d.n > 0 WHERE v.learner_id = ? AND {_having('v.name', words)}"
         " GROUP BY v.name ORDER BY v.name LIMIT ?",
-        [snapshot.learner_id, *words, limit],
+        *words,
+        limit,
     )
     return [NameMatch(name, "", None if day < 0 else day * DAY_MS) for name, day in rows]
 
@@ -172,10 +182,11 @@ def matching_environments(snapshot: Snapshot, words: Sequence[str], limit: int) 
 def matching_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
     """Return queues that are not undone, by name and id, the newest first."""
     names = f"name || {_BETWEEN} || 'queue-' || CAST(review_queue_no AS text)"
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         f"SELECT review_queue_no, name, at_ms FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
         f" AND {_having(names, words)} ORDER BY review_queue_no DESC LIMIT ?",
-        [snapshot.learner_id, *words, limit],
+        *words,
+        limit,
     )
     return [NameMatch(f"queue-{number}", "", at_ms, name) for number, name, at_ms in rows]
 
@@ -193,11 +204,12 @@ def matching_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list
     """Return notes that are not undone, by text and arm, the newest first; none for a reader without texts."""
     if not snapshot.shows_words:
         return []
-    rows = snapshot.connection.rows(
+    rows = snapshot.rows(
         "SELECT n.note_no, a.key, n.at_ms, n.text FROM note n JOIN arm a ON a.learner_id = n.learner_id"
         f" AND a.arm_no = n.arm_no WHERE n.learner_id = ? AND n.{ACTIVE} AND n.undone = 0 AND n.text <> ''"
         f" AND {_having(f'n.text || {_BETWEEN} || a.key', words)} ORDER BY n.note_no DESC LIMIT ?",
-        [snapshot.learner_id, *words, limit],
+        *words,
+        limit,
     )
     return [NoteMatch(f"note-{number}", *row) for number, *row in rows]
 

@@ -127,7 +127,7 @@ _ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK}{_OF_EPOC
 
 def first_days(snapshot: Snapshot) -> dict[int, int]:
     """On which day each arm, by number, was first in a prompt."""
-    return dict(snapshot.connection.rows(_FIRST_DAYS, [snapshot.learner_id]))
+    return dict(snapshot.rows(_FIRST_DAYS))
 
 
 def joined_arms(
@@ -168,10 +168,12 @@ def joined_arms(
 
 def _since(snapshot: Snapshot, until_ms: int) -> int:
     """Return the end of the oldest run to read; 0 = all."""
-    row = snapshot.connection.row(
+    row = snapshot.row(
         "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
         " LIMIT 1 OFFSET ?",
-        [snapshot.learner_id, until_ms, snapshot.revision, RUNS_READ],
+        until_ms,
+        snapshot.revision,
+        RUNS_READ,
     )
     return 0 if row is None else int(row[0])
 

@@ -131,9 +131,7 @@ def judged_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterato
 def all_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[list[JudgedPair]]:
     """Pairs, judged or not, without what was judged, at most `AT_ONCE` at a time."""
     more, values = _conditions(snapshot, training_filter, "p.layer_no", "p.execution_no", is_judged=False)
-    rows = snapshot.connection.each(
-        f"{_PAIR}{more} ORDER BY p.execution_no, p.layer_no", [snapshot.learner_id, *values]
-    )
+    rows = snapshot.each(f"{_PAIR}{more} ORDER BY p.execution_no, p.layer_no", *values)
     subjects = Subjects(snapshot)
     while part := list(islice(rows, AT_ONCE)):
         yield subjects.judged([(0, *row[:2], *_UNSAID) for row in part], _by_key(part))
@@ -148,11 +146,11 @@ def _in_order(streams: Iterable[Iterator[_Row]]) -> Iterator[_Row]:
 
 def _of_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_Row]:
     more, values = _conditions(snapshot, training_filter, "e.layer_no", "e.execution_no", is_judged=True)
-    return snapshot.connection.each(
+    return snapshot.each(
         f"SELECT e.evaluation_no, e.execution_no, e.layer_no, {_VERDICT} FROM evaluation e"
         " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no <> 0"
         f"{more} ORDER BY e.evaluation_no",
-        [snapshot.learner_id, *values],
+        *values,
     )
 
 
@@ -162,20 +160,20 @@ def _of_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_
 
 def _of_executions(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_Row]:
     more, values = _conditions(snapshot, training_filter, "p.layer_no", "p.execution_no", is_judged=True)
-    return snapshot.connection.each(
+    return snapshot.each(
         f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_VERDICT}"
         " FROM evaluation e CROSS JOIN training_pair p CROSS JOIN execution x"
         " WHERE e.learner_id = ?1 AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no = 0"
         " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
         f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_NEARER}{more}"
         " ORDER BY e.evaluation_no, p.layer_no",
-        [snapshot.learner_id, *values],
+        *values,
     )
 
 
 def _of_runs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_Row]:
     more, values = _conditions(snapshot, training_filter, "p.layer_no", "p.execution_no", is_judged=True)
-    return snapshot.connection.each(
+    return snapshot.each(
         f"SELECT e.evaluation_no, p.execution_no, p.layer_no, {_VERDICT}"
         f" FROM evaluation e CROSS JOIN execution x {EXECUTIONS_BY_RUN} CROSS JOIN training_pair p"
         " WHERE e.learner_id = ?1 AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no = 0 AND e.run_no <> 0"
@@ -183,7 +181,7 @@ def _of_runs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_R
         " AND p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
         " AND (e.layer_no = 0 OR e.layer_no = p.layer_no)"
         f"{_NEARER}{_OF_WHOLE}{_OF_LAYER}{more} ORDER BY e.evaluation_no, p.execution_no, p.layer_no",
-        [snapshot.learner_id, *values],
+        *values,
     )
 
 
@@ -249,7 +247,7 @@ class Subjects:
 
 
 def _rows_of(snapshot: Snapshot, sql: str, numbers: Iterable[int]) -> list[_Row]:
-    return snapshot.connection.rows_in(sql, [snapshot.learner_id], sorted(numbers))
+    return snapshot.rows_in(sql, sorted(numbers))
 
 
 def _by_key(rows: Iterable[_Row]) -> dict[tuple[int, int], _Row]:
@@ -258,10 +256,11 @@ def _by_key(rows: Iterable[_Row]) -> dict[tuple[int, int], _Row]:
 
 def texts_of_pair(snapshot: Snapshot, execution_no: int, layer_no: int) -> tuple[str | None, str | None]:
     """Instruction and response of a pair."""
-    row = snapshot.connection.row(
+    row = snapshot.row(
         "SELECT instruction, response FROM training_pair"
         " WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
-        [snapshot.learner_id, execution_no, layer_no],
+        execution_no,
+        layer_no,
     )
     return (None, None) if row is None else (row[0], row[1])
 

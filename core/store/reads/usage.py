@@ -92,9 +92,7 @@ def _parts(snapshot: Snapshot, since_ms: int | None, until_ms: int | None) -> li
 
 
 def _newest_day(snapshot: Snapshot) -> int:
-    row = snapshot.connection.row(
-        "SELECT day FROM usage_day WHERE learner_id = ? ORDER BY day DESC LIMIT 1", [snapshot.learner_id]
-    )
+    row = snapshot.row("SELECT day FROM usage_day WHERE learner_id = ? ORDER BY day DESC LIMIT 1")
     return UNKNOWN if row is None else int(row[0])
 
 
@@ -138,9 +136,8 @@ def pulls_series(snapshot: Snapshot, unit: Literal["hour", "day"], since: int) -
 def totals(snapshot: Facts) -> Totals:
     """Counts for ``status`` and the frame."""
     rows, first, last = snapshot.together(
-        lambda: snapshot.connection.rows(
-            "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = ? GROUP BY outcome",
-            [snapshot.learner_id],
+        lambda: snapshot.rows(
+            "SELECT outcome, sum(n), sum(tokens) FROM usage_day WHERE learner_id = ? GROUP BY outcome"
         ),
         lambda: _end_of(snapshot, "ASC"),
         lambda: last_run_ms(snapshot),
@@ -183,9 +180,7 @@ def _end_of(snapshot: Facts, order: Literal["ASC", "DESC"]) -> int | None:
 
 def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Models and channels that runs had, sorted; unknown ones are left out."""
-    rows = snapshot.connection.rows(
-        "SELECT DISTINCT model, channel FROM usage_day WHERE learner_id = ?", [snapshot.learner_id]
-    )
+    rows = snapshot.rows("SELECT DISTINCT model, channel FROM usage_day WHERE learner_id = ?")
     models = sorted({model for model, _ in rows if model})
     return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
 
@@ -207,7 +202,7 @@ def unpriced_models(snapshot: Snapshot) -> tuple[str, ...]:
     prices = snapshot.settings.prices
     if not prices:
         return ()
-    rows = snapshot.connection.rows(_MODELS, [snapshot.learner_id])
+    rows = snapshot.rows(_MODELS)
     return tuple(sorted(model for (model,) in rows if model not in prices))
 
 
@@ -244,11 +239,13 @@ def counts_by_day(snapshot: Snapshot) -> DayCounts:
 def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict[str, int]:
     """Return how often each arm was in a prompt, from the hour of one time to the hour of another (exclusive)."""
     return dict(
-        snapshot.connection.rows(
+        snapshot.rows(
             "SELECT a.key, h.inclusions FROM (SELECT arm_no, sum(inclusions) AS inclusions FROM arm_hour"
             " WHERE learner_id = ? AND hour >= ? AND hour < ? GROUP BY arm_no) AS h"
             " JOIN arm a ON a.learner_id = ? AND a.arm_no = h.arm_no",
-            [snapshot.learner_id, since_ms // HOUR_MS, until_ms // HOUR_MS, snapshot.learner_id],
+            since_ms // HOUR_MS,
+            until_ms // HOUR_MS,
+            snapshot.learner_id,
         )
     )
 
