@@ -10,12 +10,11 @@ import typer
 
 from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, written
 from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import ARM, KEY, REASON, types_of, words
+from core.doors.cli.program.spelling import types_of, words
 from core.doors.signatures import parameters_of
 from core.doors.terminal import mean_words, say
 from core.doors.verbs import verb
 from core.errors import InvalidReward
-from core.records.arm import ArmType
 from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule, past_effect
 from core.records.counts import number_of
 from core.records.reset import Target
@@ -46,9 +45,7 @@ def plain_number(text: str) -> float:
     ],
     options={
         "value": typer.Argument(metavar="VALUE", help="0 to 1; wins over --outcome.", parser=plain_number),
-        "reason": REASON,
-        "run": typer.Option("--run", metavar="ID"),
-        "key": KEY,
+        "run": "ID",
     },
 )
 def reward(
@@ -162,7 +159,7 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
     written(line, context, result, words, act=result.id)
 
 
-@command(examples=['note tool:web:search "slow on Mondays"'], options={"arm": ARM, "key": KEY})
+@command(examples=['note tool:web:search "slow on Mondays"'])
 def note(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
     result: NoteAnswer = verb("note").call(context, **values)
@@ -173,7 +170,9 @@ def note(line: typer.Context, values: Fields) -> None:
     examples=[
         'repair --arm tool:fs:Read --since 2026-01-31T08:00 --reason "detector repaired"',
         "repair --arm tool:fs:Read --since 2026-01-31 --until 2026-02-02 --yes",
-    ]
+    ],
+    options={"since": typer.Option("--since", metavar="TIME")},
+    omit=("arms",),
 )
 def repair(
     line: typer.Context,
@@ -181,23 +180,14 @@ def repair(
         list[str],
         typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
     ],
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help=words("repair", "since"))],
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help=words("repair", "until"))
-    ] = None,
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help=words("repair", "reason"))
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help=words("repair", "key"))] = None,
+    values: Fields,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Observations by people and graders are kept, and undo reverts it."""
     context = context_of(line)
     if not yes:
-        _confirm_repair(context, arm, since, until)
-    result: RepairAnswer = verb("repair").call(
-        context, arms=arm, since=since, until=until, reason=reason, key=key
-    )
+        _confirm_repair(context, arm, values["since"], values["until"])
+    result: RepairAnswer = verb("repair").call(context, arms=arm, **values)
     text = f"{result.observation_count:,} observations of {len(result.arm_ids):,} arms taken back."
     written(line, context, result, text, act=result.id)
 
@@ -217,10 +207,13 @@ def _confirm_repair(context: Context, arms: Sequence[str], since: str, until: st
 
 
 @command(
-    examples=['reset --type tool --to prior --reason "detector repaired"', "reset --arm tool:fs:Read --yes"]
+    examples=['reset --type tool --to prior --reason "detector repaired"', "reset --arm tool:fs:Read --yes"],
+    options={"target": typer.Option("--to")},
+    omit=("arms", "types", "seen"),
 )
 def reset(
     line: typer.Context,
+    *,
     arm: Annotated[
         list[str] | None,
         typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
@@ -228,30 +221,24 @@ def reset(
     arm_type: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="All arms of this type; repeatable.")
     ] = None,
-    to: Annotated[Target, typer.Option("--to", help=words("reset", "target"))] = "uniform",
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help=words("reset", "reason"))
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help=words("reset", "key"))] = None,
+    values: Fields,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Without --arm and --type it is all of them."""
     context = context_of(line)
-    types = types_of(arm_type or [])
+    scope = {"arms": arm or (), "types": types_of(arm_type or [])}
     if not yes:
-        _confirm_reset(context, arm or (), types, to)
-    result: ResetAnswer = verb("reset").call(
-        context, arms=arm or (), types=types, target=to, reason=reason, key=key
-    )
+        _confirm_reset(context, scope, values["target"])
+    result: ResetAnswer = verb("reset").call(context, **scope, **values)
     text = f"{result.reset_count:,} arms reset to {result.to}."
     written(line, context, result, text, act=result.id)
 
 
-def _confirm_reset(context: Context, arms: Sequence[str], types: tuple[ArmType, ...], target: Target) -> None:
+def _confirm_reset(context: Context, scope: Fields, target: Target) -> None:
     from core.flows import queries
 
     check_terminal("a reset", "reset")
-    preview = queries.preview_reset(context, arms=arms, types=types, target=target)
+    preview = queries.preview_reset(context, **scope, target=target)
     say(
         f"Reset {len(preview.columns):,} arms ({preview.scope}) to {preview.target}. "
         f"Their {preview.columns.n_pulls:,} pulls stay readable, and you can undo it."
@@ -259,13 +246,10 @@ def _confirm_reset(context: Context, arms: Sequence[str], types: tuple[ArmType, 
     typer.confirm("Go on?", abort=True)
 
 
-@command(examples=["undo reward-12", "undo rewards-12", "undo import-1"])
-def undo(
-    line: typer.Context,
-    act: Annotated[str, typer.Argument(help=words("undo", "act_id"))],
-) -> None:
+@command(examples=["undo reward-12", "undo rewards-12", "undo import-1"], options={"act_id": "act"})
+def undo(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    result: UndoAnswer = verb("undo").call(context, act_id=act)
+    result: UndoAnswer = verb("undo").call(context, **values)
     all_of_it = f", all {result.count:,} acts of it" if result.count > 1 else ""
     text = f"{result.undone} is undone{all_of_it}; nothing was deleted."
     if result.left_out:

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import msgspec
 import typer
 
 from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, group, written
-from core.doors.cli.program.spelling import Options, words
-from core.doors.terminal import say
+from core.doors.cli.program.spelling import words
+from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
-from core.records.episode import Base
-from core.records.episode_credit import CreditAnswer, CreditRule
-from core.records.episode_page import EpisodeFilter, EpisodeOutcome
-
-if TYPE_CHECKING:
-    from core.flows.context import Context
-    from core.flows.queries import EnvironmentDesign, EnvironmentSummary, EpisodeView, ModelComparison
-    from core.records.answers import ScaleAnswer
-    from core.records.episode_page import EpisodePage
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
-
-from core.doors.terminal import say_table
 from core.records.arm import MICRO
 from core.records.counts import number_of
+from core.records.episode_credit import CreditAnswer, CreditRule
+from core.records.episode_page import EpisodeFilter
 from core.records.times import iso
 
 if TYPE_CHECKING:
+    from core.flows.context import Context
     from core.flows.queries import (
         CreditPreview,
         EnvironmentDesign,
@@ -38,34 +28,18 @@ if TYPE_CHECKING:
         SuccessRate,
     )
     from core.records.answers import ScaleAnswer
-    from core.records.episode_credit import CreditAnswer
     from core.records.episode_page import EpisodePage
     from core.records.estimate import Estimate
-
 
 Ends = tuple[float, float] | None
 EPISODES = group(
     "episodes", words="List environments and episodes, show, compare or credit them, or declare a scale."
 )
 PREVIEW = "It would be: {scale} Nothing was declared."
-
-
-class EpisodeOptions(Options, frozen=True, kw_only=True):
-    """Options that filter episodes."""
-
-    environment: Annotated[
-        str | None, typer.Option("--environment", metavar="E", help=words("episodes", "environment"))
-    ] = None
-    split: Annotated[str | None, typer.Option("--split", metavar="S", help=words("episodes", "split"))] = None
-    task: Annotated[str | None, typer.Option("--task", metavar="T", help=words("episodes", "task"))] = None
-    model: Annotated[str | None, typer.Option("--model", metavar="M", help=words("episodes", "model"))] = None
-    outcome: Annotated[
-        EpisodeOutcome | None, typer.Option("--outcome", help=words("episodes", "outcome"))
-    ] = None
-
-
+FILTERS = {"environment": "E", "split": "S", "task": "T", "model": "M"}
 Uid = Annotated[str, typer.Argument(metavar="UID", help=words("episode", "uid"))]
 Environment = Annotated[str, typer.Argument(metavar="ENVIRONMENT", help=words("declare", "environment"))]
+_SHOWN_SHARES: Final = 20
 
 
 @command(
@@ -73,28 +47,31 @@ Environment = Annotated[str, typer.Argument(metavar="ENVIRONMENT", help=words("d
     inside=EPISODES,
     takes="episodes",
     examples=["episodes", "episodes list --environment tau2/airline --model gpt-4.1"],
+    options=FILTERS,
+    omit=("with_design",),
 )
-def list_environments(line: typer.Context, options: EpisodeOptions) -> None:
-    rows: tuple[EnvironmentSummary, ...] = verb("episodes").call(
-        context_of(line), **msgspec.structs.asdict(options)
-    )
-    answer(line, rows, lambda: say_environments(rows, model=options.model))
+def list_environments(line: typer.Context, values: Fields) -> None:
+    rows: tuple[EnvironmentSummary, ...] = verb("episodes").call(context_of(line), **values)
+    answer(line, rows, lambda: say_environments(rows, model=values["model"]))
 
 
 @command(
     "each",
     inside=EPISODES,
-    takes="episode_list",
+    words=verb("episode_list").words,
+    takes="episodes",
     examples=["episodes each --environment sums --outcome success --limit 20"],
+    options=FILTERS,
+    omit=("with_design",),
 )
 def list_episodes(
     line: typer.Context,
-    options: EpisodeOptions,
+    values: Fields,
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=10_000, help=words("episode_list", "limit"))
     ] = 50,
 ) -> None:
-    episode_filter = EpisodeFilter(**msgspec.structs.asdict(options))
+    episode_filter = EpisodeFilter(**values)
     page: EpisodePage = verb("episode_list").call(context_of(line), wanted=episode_filter, limit=limit)
     answer(line, page, lambda: say_page(page))
 
@@ -179,10 +156,13 @@ def credit_episode(
     "declare",
     inside=EPISODES,
     examples=["episodes declare sums --scale 0 2 --threshold 1.5 --base total"],
+    options={"environment": "ENVIRONMENT", "threshold": "X", "gamma": "G"},
+    omit=("lo", "hi", "step_lo", "step_hi"),
 )
 def declare_scale(
     line: typer.Context,
-    environment: Environment,
+    *,
+    values: Fields,
     scale: Annotated[
         tuple[float, float] | None,
         typer.Option("--scale", metavar="LO HI", help="The lowest and the highest total."),
@@ -191,23 +171,9 @@ def declare_scale(
         tuple[float, float] | None,
         typer.Option("--step-scale", metavar="LO HI", help="The lowest and the highest payment of a step."),
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", metavar="X", help=words("declare", "threshold"))
-    ] = None,
-    base: Annotated[Base | None, typer.Option("--base", help=words("declare", "base"))] = None,
-    gamma: Annotated[
-        float | None, typer.Option("--gamma", metavar="G", help=words("declare", "gamma"))
-    ] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Show the effect, and declare nothing.")] = False,
 ) -> None:
-    values: Fields = {
-        "environment": environment,
-        "threshold": threshold,
-        "base": base,
-        "gamma": gamma,
-        **_ends("", scale),
-        **_ends("step_", step_scale),
-    }
+    values = {**values, **_ends("", scale), **_ends("step_", step_scale)}
     context = context_of(line)
     if preview:
         shown: ScaleAnswer = verb("preview_declare").call(context, **values)
@@ -227,9 +193,6 @@ def _confirm(context: Context, uid: str, rule: CreditRule) -> None:
     check_terminal("a credit", "credited")
     say_credit(queries.preview_credit(context, uid, rule))
     typer.confirm("Go on?", abort=True)
-
-
-_SHOWN_SHARES: Final = 20
 
 
 def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -24,7 +24,6 @@ from core.doors.cli.program.app import (
     has_terminal,
     written_words,
 )
-from core.doors.cli.program.spelling import Options, words
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar
 from core.doors.terminal import say, say_error, say_json_line, say_on_stderr, say_table
@@ -51,55 +50,6 @@ _LISTED: Final = 10
 WAITING = "Another long import is under way; this one goes on when that has ended."
 
 
-class ImportOptions(Options, frozen=True, kw_only=True):
-    """Options that say how files are read."""
-
-    format_name: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help=words("import", "format"))
-    ] = None
-    unit: Annotated[
-        Literal["prompt", "turn", "episode"] | None, typer.Option("--unit", help=words("import", "unit"))
-    ] = None
-    tools: Annotated[
-        Path | None, typer.Option("--tools", metavar="FILE", help=words("import", "tools_file"))
-    ] = None
-    phase: Annotated[
-        Literal["passive", "active"] | None, typer.Option("--phase", help=words("import", "phase"))
-    ] = None
-    max_size: Annotated[
-        str | None,
-        typer.Option("--max", metavar="SIZE", help="How much a packed file may hold, like 8G (default: 4G)."),
-    ] = None
-    max_rejected: Annotated[
-        int | None,
-        typer.Option(
-            "--max-rejected",
-            metavar="N",
-            min=1,
-            help="Rejected lines in a row that end a file (default: 100,000; 10,000 before a good one).",
-        ),
-    ] = None
-    each_event: Annotated[bool, typer.Option("--each-event", help=words("import", "each_event"))] = False
-    replace: Annotated[bool, typer.Option("--replace", help=words("import", "replace"))] = False
-
-    def values(self) -> Fields:
-        """Return the arguments of an import."""
-        from core.formats import Limits
-
-        return {
-            "format": self.format_name,
-            "unit": self.unit,
-            "tools_file": self.tools,
-            "phase": self.phase,
-            "each_event": self.each_event,
-            "replace": self.replace,
-            "limits": Limits.of(
-                inflated_bytes=None if self.max_size is None else _size_of(self.max_size),
-                rejected_lines=self.max_rejected,
-            ),
-        }
-
-
 @command(
     "import",
     examples=[
@@ -109,10 +59,27 @@ class ImportOptions(Options, frozen=True, kw_only=True):
         "import - --format claude-code < session.jsonl",
         "import exports --learner-from '*/{learner}/*.jsonl' --workers 2",
     ],
+    options={
+        "format": "NAME",
+        "tools_file": typer.Option("--tools", metavar="FILE"),
+    },
 )
 def import_(
     line: typer.Context,
-    options: ImportOptions,
+    values: Fields,
+    max_size: Annotated[
+        str | None,
+        typer.Option("--max", metavar="SIZE", help="How much a packed file may hold, like 8G (default: 4G)."),
+    ] = None,
+    max_rejected: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rejected",
+            metavar="N",
+            min=1,
+            help="Rejected lines in a row that end a file (default: 100,000; 10,000 before a good one).",
+        ),
+    ] = None,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -150,12 +117,16 @@ def import_(
     ] = None,
 ) -> None:
     """In a PATTERN, * is any characters of a part of the path, and ** is any number of folders."""
-    values = options.values()
+    from core.formats import Limits
+
+    values["limits"] = Limits.of(
+        inflated_bytes=None if max_size is None else _size_of(max_size), rejected_lines=max_rejected
+    )
     if learner_from is None and workers is not None:
         raise typer.BadParameter("--workers goes with --learner-from, which says whose each file is")
     if preview and (watched or learner_from is not None):
         raise typer.BadParameter("--preview goes without --watch and --learner-from")
-    if watched and options.replace:
+    if watched and values["replace"]:
         raise typer.BadParameter("--replace goes without --watch: it takes a file once")
     if learner_from is not None:
         if watched or not paths:

@@ -10,7 +10,7 @@ import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, group, rows_or, written
 from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import KEY, Options, words
+from core.doors.cli.program.spelling import Options
 from core.doors.documents import evaluations as evaluations_document
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
@@ -77,13 +77,8 @@ class EvaluationOptions(Options, frozen=True, kw_only=True):
         "evaluate kairos://layer/11111111-2222-4333-8444-555555555555 failure --model judge-1 --create",
     ],
     options={
-        "subject": typer.Argument(metavar="SUBJECT"),
-        "feedback": typer.Option("--feedback", metavar="TEXT"),
-        "rater": typer.Option("--rater", metavar="NAME"),
-        "model": typer.Option("--model", metavar="NAME"),
-        "rubric": typer.Option("--rubric", metavar="VERSION"),
-        "arm": typer.Option("--arm", metavar="ARM", autocompletion=arm_ids),
-        "key": KEY,
+        **{"subject": "SUBJECT", "feedback": "TEXT", "rater": "NAME", "model": "NAME"},
+        **{"rubric": "VERSION", "arm": "ARM"},
     },
 )
 def evaluate(line: typer.Context, values: Fields) -> None:
@@ -111,10 +106,12 @@ def evaluate(line: typer.Context, values: Fields) -> None:
 
 @command(
     examples=["evaluations --limit 10", "evaluations --blocker missing_rubric_version --format csv"],
+    omit=("wanted",),
 )
 def evaluations(
     line: typer.Context,
     options: EvaluationOptions,
+    *,
     outcome: Annotated[EvaluationOutcome | None, typer.Option("--outcome", help="With this outcome.")] = None,
     label: Annotated[Label | None, typer.Option("--label", help="With this label.")] = None,
     blocker: Annotated[
@@ -123,16 +120,7 @@ def evaluations(
     all_of_them: Annotated[
         bool, typer.Option("--all", help="Also those that were superseded or taken back.")
     ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=10_000, help=words("evaluations", "limit"))
-    ] = 50,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help=words("evaluations", "from_"))
-    ] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="TIME", help=words("evaluations", "to"))] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="MARK", help=words("evaluations", "since"))
-    ] = None,
+    values: Fields,
     format_name: Format = None,
 ) -> None:
     context = context_of(line)
@@ -143,9 +131,7 @@ def evaluations(
         counting=not all_of_them,
         **msgspec.structs.asdict(options),
     )
-    page: Sequence[Evaluation] = verb("evaluations").call(
-        context, wanted=evaluation_filter, limit=limit, from_=from_, to=to, since=since
-    )
+    page: Sequence[Evaluation] = verb("evaluations").call(context, wanted=evaluation_filter, **values)
     heads = ("evaluation", "of", "outcome", "score", "label", "grader", "rubric", "ready for", "state")
     rows = [
         (
@@ -243,14 +229,6 @@ class QueueOptions(Options, frozen=True, kw_only=True):
             "--hold-minutes", metavar="N", help="How long an item is held for its reviewer, 1 to 1,440."
         ),
     ] = _ASKS.hold_minutes
-    reviewers: Annotated[
-        int, typer.Option("--reviewers", metavar="N", help=words("add_queue", "n_reviewers"))
-    ] = 1
-    blind: Annotated[bool, typer.Option("--blind", help=words("add_queue", "blind"))] = False
-    rubric: Annotated[str, typer.Option("--rubric", metavar="VERSION", help=words("add_queue", "rubric"))] = (
-        ""
-    )
-    due_days: Annotated[int, typer.Option("--due-days", metavar="N", help=words("add_queue", "due_days"))] = 7
     control: Annotated[
         list[str] | None,
         typer.Option(
@@ -301,12 +279,13 @@ def list_queues(line: typer.Context) -> None:
         "queue add Doubtful --source disagree --order disagreement --reviewers 2 --blind",
         'queue add Checked --control "request-1, failure" --repeats 0.2',
     ],
+    options={
+        "n_reviewers": typer.Option("--reviewers", metavar="N"),
+        **{"rubric": "VERSION", "due_days": "N"},
+    },
+    omit=("asks", "controls", "control_share", "token"),
 )
-def add_queue(
-    line: typer.Context,
-    name: Annotated[str, typer.Argument(help=words("add_queue", "name"))],
-    options: QueueOptions,
-) -> None:
+def add_queue(line: typer.Context, values: Fields, options: QueueOptions) -> None:
     known = controls_of(
         "\n".join([*(options.control or ()), "" if options.controls is None else _lines(options.controls)])
     )
@@ -314,14 +293,10 @@ def add_queue(
     context = context_of(line)
     queue: QueueAnswer = verb("add_queue").call(
         context,
-        name=name,
         asks=options.asks(),
-        n_reviewers=options.reviewers,
-        blind=options.blind,
-        rubric=options.rubric,
         controls=tuple(known),
         control_share=default_share if options.repeats is None else options.repeats,
-        due_days=options.due_days,
+        **values,
     )
     checks = CHECKS.format(n=queue.n_controls) if queue.n_controls else ""
     text = QUEUE_ADDED.format(name=queue.name, items=queue.n_items, checks=checks, id=queue.id)
@@ -329,10 +304,8 @@ def add_queue(
 
 
 @command("next", inside=QUEUES, takes="next_item", examples=['queue next "Week 13"'])
-def next_item(
-    line: typer.Context, queue: Annotated[str, typer.Argument(help=words("next_item", "queue"))]
-) -> None:
-    item: NextItem = verb("next_item").call(context_of(line), queue=queue)
+def next_item(line: typer.Context, values: Fields) -> None:
+    item: NextItem = verb("next_item").call(context_of(line), **values)
     answer(line, item, lambda: _say_next(item))
 
 
@@ -464,11 +437,9 @@ def list_browsers(line: typer.Context) -> None:
 
 
 @command("confirm", inside=BROWSERS, takes="confirm_browser", examples=['browser confirm "kim 3f2a91"'])
-def confirm(
-    line: typer.Context, browser: Annotated[str, typer.Argument(help=words("confirm_browser", "browser"))]
-) -> None:
+def confirm(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    result: BrowserAnswer = verb("confirm_browser").call(context, browser=browser)
+    result: BrowserAnswer = verb("confirm_browser").call(context, **values)
     judged = number_of(result.n_judged, "judgement")
     text = CONFIRMED.format(browser=result.browser, name=result.name, id=result.id, judged=judged)
     written(line, context, result, text, act=result.id)

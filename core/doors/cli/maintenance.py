@@ -19,7 +19,6 @@ from core.doors.cli.program.app import (
     global_options,
     written,
 )
-from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.progress import counted
 from core.doors.terminal import say, say_facts, say_table
@@ -48,15 +47,12 @@ _BROKEN: Final = (
 )
 
 
-@command(examples=["verify", "verify --quiet || echo damaged", "verify --head 120:5f0c…"])
-def verify(
-    line: typer.Context,
-    head: Annotated[str | None, typer.Option(help=words("verify", "head"))] = None,
-) -> None:
+@command(examples=["verify", "verify --quiet || echo damaged", "verify --head 120:5f0c…"], omit=("limit",))
+def verify(line: typer.Context, values: Fields) -> None:
     """Exits with 1 and the differences, if there are any."""
     one_verb, context = verb("verify"), context_of(line, whole=True)
     with following(line) as bar:
-        result: queries.Verification = one_verb.call(context, head=head, progress=counted(bar, "runs"))
+        result: queries.Verification = one_verb.call(context, **values, progress=counted(bar, "runs"))
 
     def tell() -> None:
         if result.replayed or result.not_replayed:
@@ -137,14 +133,11 @@ def _say_examined(result: Examination) -> None:
     say_facts(rows)
 
 
-@command(examples=["backup /backups/armscope-2026-11-22.db"])
-def backup(
-    line: typer.Context,
-    file: Annotated[Path, typer.Argument(help=words("backup", "target"))],
-) -> None:
+@command(examples=["backup /backups/armscope-2026-11-22.db"], options={"target": "file"})
+def backup(line: typer.Context, values: Fields) -> None:
     context = context_of(line, whole=True)
     with following(line) as bar:
-        result: BackupAnswer = verb("backup").call(context, target=file, progress=counted(bar, "pages"))
+        result: BackupAnswer = verb("backup").call(context, **values, progress=counted(bar, "pages"))
     text = f"{result.size_bytes:,} bytes written to {result.file}; open it with --database {result.file}."
     damage = (
         [] if result.damage is None else [f"The copy has the database's damage: {result.damage}.", _REFUSED]
@@ -288,29 +281,24 @@ def upgrade(
         raise typer.Exit(1)
 
 
-@command(examples=["erase --run request-1", "erase --session s-42 --yes", "erase --act note-3"])
+@command(
+    examples=["erase --run request-1", "erase --session s-42 --yes", "erase --act note-3"],
+    options={
+        "run": "UID",
+        "session": "NAME",
+        "execution": "UID",
+        "episode": "UID",
+        "act": "ID",
+        "rater": "NAME",
+    },
+)
 def erase(
     line: typer.Context,
-    run: Annotated[str | None, typer.Option("--run", metavar="UID", help=words("erase", "run"))] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="NAME", help=words("erase", "session"))
-    ] = None,
-    execution: Annotated[
-        str | None, typer.Option("--execution", metavar="UID", help=words("erase", "execution"))
-    ] = None,
-    episode: Annotated[
-        str | None, typer.Option("--episode", metavar="UID", help=words("erase", "episode"))
-    ] = None,
-    act: Annotated[str | None, typer.Option("--act", metavar="ID", help=words("erase", "act"))] = None,
-    rater: Annotated[
-        str | None, typer.Option("--rater", metavar="NAME", help=words("erase", "rater"))
-    ] = None,
+    values: Fields,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Erase texts or a person's name for good. Counts and scores stay, and no import brings the texts back."""
     context = context_of(line)
-    subjects = {"run": run, "session": session, "execution": execution, "episode": episode}
-    values = {**subjects, "act": act, "rater": rater}
     if not yes:
         _confirm_erase(context, values)
     result: EraseAnswer = verb("erase").call(context, **values)
@@ -329,27 +317,24 @@ def _confirm_erase(context: Context, values: Fields) -> None:
     typer.confirm("Go on?", abort=True)
 
 
-@command(examples=["compact --keep-days 365", "compact --shrink --yes"])
+@command(examples=["compact --keep-days 365", "compact --shrink --yes"], options={"keep_days": "N"})
 def compact(
     line: typer.Context,
-    keep_days: Annotated[
-        int | None, typer.Option("--keep-days", metavar="N", help=words("compact", "keep_days"))
-    ] = None,
-    shrink: Annotated[bool, typer.Option("--shrink", help=words("compact", "shrink"))] = False,
+    values: Fields,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Delete the rows of old runs, and keep their sums. It can't be undone, and an import knows the deleted runs."""
     context = context_of(line)
     if not yes:
-        _confirm_compact(context, keep_days)
-    result: CompactAnswer = verb("compact").call(context, keep_days=keep_days, shrink=shrink)
+        _confirm_compact(context, values["keep_days"])
+    result: CompactAnswer = verb("compact").call(context, **values)
     if result.runs:
         message = (
             f"{number_of(result.runs, 'run')} deleted that ended before {result.until}. Their sums stay."
         )
         written(line, context, result, message, act=None)
         return
-    rewritten = " The file was rewritten." if shrink else ""
+    rewritten = " The file was rewritten." if values["shrink"] else ""
     message = f"Nothing to delete: no run without feedback ended before {result.until}.{rewritten}"
     done(line, act_document(context, result), lambda: say(message))
 

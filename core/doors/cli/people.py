@@ -179,10 +179,10 @@ def list_tokens(line: typer.Context) -> None:
         "token create ci --scope ingest --in support",
         "token create export --scope read --scope operate --days 30",
     ],
+    omit=("scopes", "learners"),
 )
 def create_token(
     line: typer.Context,
-    name: TokenName,
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", metavar="SCOPE", help=f"{', '.join(SCOPES)}; may be repeated."),
@@ -191,16 +191,16 @@ def create_token(
     days: Annotated[
         int, typer.Option("--days", metavar="N", help=words("create_token", "days"))
     ] = DEFAULT_DAYS,
-    bridge: Annotated[bool, typer.Option("--bridge", help=words("create_token", "bridge"))] = False,
+    *,
+    values: Fields,
 ) -> None:
     """The secret is shown once, and stored nowhere."""
     created: NewToken = verb("create_token").call(
         context_of(line, create=True, whole=True),
-        name=name,
         scopes=check_scopes(scope or ()),
         learners=learner_names or None,
         days=days,
-        bridge=bridge,
+        **values,
     )
     answer(line, created, lambda: say(created.secret, _token_words(created.token)))
 
@@ -246,12 +246,11 @@ def _say_tokens(rows: Sequence[TokenRow]) -> None:
         "audit --all --format csv > audit.csv",
     ],
     words="List who did what at a learner, to members and to tokens, or what was refused.",
+    options={"before": "N"},
+    omit=("wanted",),
 )
 def audit(
     line: typer.Context,
-    installation: Annotated[
-        bool, typer.Option("--installation", help=words("audit", "installation"))
-    ] = False,
     denials: Annotated[bool, typer.Option("--denials", help="What was refused, added up by minute.")] = False,
     by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="By one actor.")] = None,
     action: Annotated[str | None, typer.Option("--action", metavar="NAME", help="Of one kind.")] = None,
@@ -266,13 +265,12 @@ def audit(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="Before this time (ISO 8601, UTC).")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("audit", "limit"))] = 50,
-    before: Annotated[
-        int | None, typer.Option("--before", metavar="N", help=words("audit", "before"))
-    ] = None,
     whole: Annotated[bool, typer.Option("--all", help="All entries, without a limit.")] = False,
     format_name: Format = None,
+    *,
+    values: Fields,
 ) -> None:
+    installation, before, limit = (values[name] for name in ("installation", "before", "limit"))
     mark = since if since is not None and _MARK.match(since) and not denials else None
     audit_filter = AuditFilter(
         actor=by,
@@ -370,15 +368,11 @@ def add_sender(
 
 
 @command("remove", inside=CHANNELS, takes="remove_sender", examples=["channel remove slack U017"])
-def remove_sender(
-    line: typer.Context,
-    channel: Annotated[str, typer.Argument(help=words("remove_sender", "channel"))],
-    sender: Annotated[str, typer.Argument(help=words("remove_sender", "sender"))],
-) -> None:
+def remove_sender(line: typer.Context, values: Fields) -> None:
     context = context_of(line, whole=True)
-    row: SenderRow = verb("remove_sender").call(context, channel=channel, sender=sender)
-    back = shlex.join(["armscope", "channel", "add", channel, sender, row.member])
-    text = SENDER_REMOVED.format(member=row.member, sender=sender, channel=channel, back=back)
+    row: SenderRow = verb("remove_sender").call(context, **values)
+    back = shlex.join(["armscope", "channel", "add", values["channel"], values["sender"], row.member])
+    text = SENDER_REMOVED.format(member=row.member, back=back, **values)
     done(line, row, lambda: say(text))
 
 
@@ -404,12 +398,7 @@ def list_alerts(
         "alert add https://hooks.example/armscope",
         "alert add http://127.0.0.1:9000/ --private --in support --pages https://armscope.example",
     ],
-    options={
-        "url": typer.Argument(metavar="URL"),
-        "pages": typer.Option("--pages", metavar="URL"),
-        "secret_from": typer.Option("--secret-from", metavar="VARIABLE"),
-        "private": typer.Option("--private"),
-    },
+    options={"url": "URL", "pages": "URL", "secret_from": "VARIABLE"},
 )
 def add_webhook(
     line: typer.Context,

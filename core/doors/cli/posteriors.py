@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
-from core.doors.cli.program.spelling import ARM, ParameterInfo
 from core.doors.terminal import mean_words, say, say_table, time_words
 from core.doors.verbs import verb
 from core.records.counts import number_of
@@ -17,13 +16,8 @@ if TYPE_CHECKING:
     from core.records.arm_summary import ArmVersions
     from core.records.judgement import JudgedPosterior, Judgement
 
-SINCE: Final[ParameterInfo] = typer.Option("--since", metavar="MARK")
 
-
-@command(
-    examples=["arms --type tool", "arms --format tsv | cut -f 1", "arms --since 0 --format nl"],
-    options={"since": SINCE},
-)
+@command(examples=["arms --type tool", "arms --format tsv | cut -f 1", "arms --since 0 --format nl"])
 def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
     from core import explained
     from core.flows import queries
@@ -47,7 +41,7 @@ def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> No
     rows_or(line, format_name, result, lambda: say_arms(heads, rows, judged, numbers=(1, 3, 4)))
 
 
-@command(examples=["versions tool:web:search"], options={"arm": ARM})
+@command(examples=["versions tool:web:search"])
 def versions(line: typer.Context, values: Fields) -> None:
     from core import explained
 
@@ -125,7 +119,6 @@ def judgement_cell(judged: Judgement | None) -> str:
     ],
     words=verb("posteriors").words,
     takes="arms",
-    options={"since": SINCE},
 )
 def posteriors(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
     from core import explained

@@ -9,8 +9,6 @@ import msgspec
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or, say_compacted
-from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import words
 from core.doors.cli.program.spelling import words as described
 from core.doors.documents import runs as runs_document
 from core.doors.documents import sessions as sessions_document
@@ -21,7 +19,6 @@ from core.records.arm import MICRO
 from core.records.limits import shown
 from core.records.model_kinds import price_words
 from core.records.run_query import RunSide
-from core.records.search import MAX_SEARCH_HITS
 from core.records.times import iso
 
 if TYPE_CHECKING:
@@ -46,14 +43,7 @@ NOTHING = "Nothing was found in {searched}."
         "runs --class baseline --class selected --format nl",
         "runs --since 0 --limit 1000 --format nl",
     ],
-    options={
-        "limit": typer.Option("--limit", metavar="N"),
-        "arm": typer.Option("--arm", metavar="ARM", autocompletion=arm_ids),
-        "session": typer.Option("--session", metavar="NAME"),
-        "since": typer.Option("--since", metavar="MARK"),
-        "from_": typer.Option("--from", metavar="TIME"),
-        "to": typer.Option("--to", metavar="TIME"),
-    },
+    options={"arm": "ARM", "session": "NAME"},
 )
 def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None:
     context = context_of(line)
@@ -81,14 +71,11 @@ def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None
     rows_or(line, format_name, document, list_runs)
 
 
-@command("run", examples=["run request-1", "run 3012 --json"])
-def explain_run(
-    line: typer.Context,
-    uid: Annotated[str, typer.Argument(help=words("run", "name"))],
-) -> None:
+@command("run", examples=["run request-1", "run 3012 --json"], options={"name": "uid"})
+def explain_run(line: typer.Context, values: Fields) -> None:
     """Each arm has its evidence, its observed reward, and the change that would have flipped the decision."""
     run_verb, context = verb("run"), context_of(line)
-    story: queries.RunStory = run_verb.call(context, name=uid)
+    story: queries.RunStory = run_verb.call(context, **values)
     answer(line, run_verb.plain(context, story), lambda: _say_run(story))
 
 
@@ -133,11 +120,6 @@ def _say_run(story: queries.RunStory) -> None:
 
 @command(
     examples=["sessions --limit 10", "sessions --model gpt-4.1 --from 2026-01-26 --format nl"],
-    options={
-        "limit": typer.Option("--limit", metavar="N"),
-        "from_": typer.Option("--from", metavar="TIME"),
-        "to": typer.Option("--to", metavar="TIME"),
-    },
 )
 def sessions(line: typer.Context, fields: Fields, format_name: Format = None) -> None:
     context = context_of(line)
@@ -163,15 +145,10 @@ def sessions(line: typer.Context, fields: Fields, format_name: Format = None) ->
     rows_or(line, format_name, document, list_sessions)
 
 
-@command(
-    examples=["session chat-3004", "session chat-3004 --texts --json"],
-    options={"limit": typer.Option("--limit", metavar="N"), "texts": typer.Option("--texts")},
-)
-def session(
-    line: typer.Context, name: Annotated[str, typer.Argument(help=words("session", "name"))], fields: Fields
-) -> None:
+@command(examples=["session chat-3004", "session chat-3004 --texts --json"])
+def session(line: typer.Context, fields: Fields) -> None:
     operation, context = verb("session"), context_of(line)
-    one: RunsOfSession = operation.call(context, name=name, **fields)
+    one: RunsOfSession = operation.call(context, **fields)
     answer(line, operation.plain(context, one), lambda: _say_session(one))
 
 
@@ -211,14 +188,7 @@ def _say_texts(transcripts: Mapping[str, tuple[Message, ...]]) -> None:
 
 @command(
     examples=["ledger --arm tool:web:search", "ledger --class selected --from 2026-01-26 --format csv"],
-    options={
-        "limit": typer.Option("--limit", metavar="N"),
-        "arm": typer.Option("--arm", metavar="ARM", autocompletion=arm_ids),
-        "run": typer.Option("--run", metavar="ID"),
-        "since": typer.Option("--since", metavar="MARK"),
-        "from_": typer.Option("--from", metavar="TIME"),
-        "to": typer.Option("--to", metavar="TIME"),
-    },
+    options={"arm": "ARM", "run": "ID"},
 )
 def ledger(line: typer.Context, given: Fields, format_name: Format = None) -> None:
     rows: Sequence[Observation] = verb("ledger").call(context_of(line), **given)
@@ -253,13 +223,11 @@ def compare(
         list[str] | None,
         typer.Option("--b", metavar="FILTER=VALUE", help=described("compare_sides", "b")),
     ] = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", metavar="N", min=1, max=10_000, help=described("compare_sides", "limit")),
-    ] = 50,
+    *,
+    values: Fields,
 ) -> None:
     operation = verb("compare_sides")
-    request = operation.decode({"a": _side(a or ()), "b": _side(b or ()), "limit": limit})
+    request = operation.decode({"a": _side(a or ()), "b": _side(b or ()), **values})
     context = context_of(line)
     result: ComparedSides = operation.call(context, request)
 
@@ -346,7 +314,7 @@ def _amount(micro: int) -> str:
     return f"{'-' if micro < 0 else '+'}{whole}{f'.{rest:06}'.rstrip('0') if rest else ''}"
 
 
-@command(examples=["search chat-3004", "search pages --kind arm --kind note --limit 5"])
+@command(examples=["search chat-3004", "search pages --kind arm --kind note --limit 5"], omit=("kinds",))
 def search(
     line: typer.Context,
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", help=described("search", "words"))],
@@ -354,13 +322,11 @@ def search(
         list[str] | None,
         typer.Option("--kind", metavar="KIND", help=described("search", "kinds")),
     ] = None,
-    limit: Annotated[
-        int,
-        typer.Option("--limit", metavar="N", min=1, max=MAX_SEARCH_HITS, help=described("search", "limit")),
-    ] = 10,
+    *,
+    values: Fields,
 ) -> None:
     result: SearchAnswer = verb("search").call(
-        context_of(line), words=" ".join(words), kinds=tuple(kind or ()), limit=limit
+        context_of(line), words=" ".join(words), kinds=tuple(kind or ()), **values
     )
     answer(line, result, lambda: _say_hits(result))
 

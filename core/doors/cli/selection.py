@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of
-from core.doors.cli.program.spelling import words
+from core.doors.cli.program.app import Fields, answer, command, context_of
 from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import verb
 from core.errors import InvalidInput
@@ -24,22 +23,24 @@ if TYPE_CHECKING:
     from core.statistics.savings import Comparison, Savings
 
 
-@command(examples=["select --budget 8000", "select --arms arms.json --k 12 --json"])
+@command(
+    examples=["select --budget 8000", "select --arms arms.json --k 12 --json"],
+    options={
+        "session": "NAME",
+        "budget_tokens": typer.Option("--budget", metavar="N", min=0),
+        "k": typer.Option("--k", metavar="N", min=0),
+    },
+)
 def select(
     line: typer.Context,
+    *,
     arms: Annotated[
         Path | None,
         typer.Option(
             "--arms", metavar="FILE", help="JSON list of ids or {key, token_cost}; default: all known arms."
         ),
     ] = None,
-    budget: Annotated[
-        int | None, typer.Option("--budget", metavar="N", min=0, help=words("select", "budget_tokens"))
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option("--session", metavar="NAME", help=words("select", "session"))
-    ] = None,
-    k: Annotated[int | None, typer.Option("--k", metavar="N", min=0, help=words("select", "k"))] = None,
+    values: Fields,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", min=0, help="To draw the same again.")
     ] = None,
@@ -48,13 +49,8 @@ def select(
     context = context_of(line)
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
-    values = {
-        "arms": None if arms is None else _read_arms(arms),
-        "session": session,
-        "budget_tokens": budget,
-        "k": k,
-    }
-    result: Selection = verb("select").call(context, **values)
+    offered = None if arms is None else _read_arms(arms)
+    result: Selection = verb("select").call(context, arms=offered, **values)
     rows = [
         (
             "in" if one.included else "out",

@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeAlias, TypeVar, cast
@@ -183,21 +183,23 @@ def command(
     examples: Sequence[str],
     words: str | None = None,
     takes: str | None = None,
-    options: Mapping[str, ParameterInfo] | None = None,
+    options: Mapping[str, ParameterInfo | str] | None = None,
+    omit: Collection[str] = (),
     inside: typer.Typer = app,
 ) -> Callable[[Function], Function]:
     """Register a function as a command, with the common options and with examples in its help.
 
     The help begins with ``words`` or the words of the verb ``takes`` (default: the verb of the command's name). The
     docstring follows. A parameter of type `Fields` becomes one option per field of that verb that has no parameter
-    of its own. A parameter of a type of `Options` becomes one option per field. ``options`` adds shell details.
+    of its own and is not in ``omit``. A parameter of a type of `Options` becomes one option per field. ``options``
+    adds shell details: a parameter, or its metavar.
     """
 
     def registered(function: Function) -> Function:
         named = name or function.__name__
         match = find_verb(takes or named)
         first, *own = inspect.signature(function, eval_str=True).parameters.values()
-        explicit = {one.name for one in own} | _EVERYWHERE.keys()
+        explicit = {one.name for one in own} | _EVERYWHERE.keys() | {*omit}
         parts: dict[str, list[inspect.Parameter]] = {}
         for one in own:
             if one.annotation is Fields:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
@@ -28,6 +28,16 @@ def words(verb_name: str, field: str) -> str:
     return _meta(verb(verb_name).input, field).description or ""
 
 
+_METAVARS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("from_", "to", "until"), "TIME"),
+    "key": "KEY",
+    "limit": "N",
+    "reason": "TEXT",
+    "since": "MARK",
+}
+"""Usual metavar of an option, by the name of its field."""
+
+
 def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
     """Yield the fields that a command line can express, without those that may be unset."""
     return (
@@ -37,22 +47,32 @@ def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
     )
 
 
-def spelled(kind: type[Input], options: Mapping[str, ParameterInfo]) -> Iterator[inspect.Parameter]:
+def spelled(kind: type[Input], options: Mapping[str, ParameterInfo | str]) -> Iterator[inspect.Parameter]:
     """Yield a parameter for each field: an argument if it is required, else an option of its name.
+
+    ``options`` has the parameter of a field that differs, or only its metavar.
+
     >>> [(one.name, one.default) for one in spelled(verb("runs").input, {})][:1]
     [('limit', 50)]
     """
     for field in fields_of(kind):
         info = options.get(field.name)
-        if info is None:
-            spelt = field.encode_name.replace("_", "-")
-            info = typer.Argument() if field.required else typer.Option(f"--{spelt}")
+        if info is None or isinstance(info, str):
+            info = _usual(field, info)
         yield inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.required else field.default,
             annotation=_annotated(_hints(kind)[field.name], _filled(info, _meta(kind, field.name))),
         )
+
+
+def _usual(field: msgspec.structs.FieldInfo, metavar: str | None) -> ParameterInfo:
+    completion = arm_ids if field.name == "arm" else None
+    metavar = metavar or (None if field.required else _METAVARS.get(field.name))
+    names = () if field.required else (f"--{field.encode_name.replace('_', '-')}",)
+    make: Callable[..., ParameterInfo] = typer.Argument if field.required else typer.Option
+    return make(*names, metavar=metavar, autocompletion=completion)
 
 
 def _annotated(hint: Any, info: ParameterInfo) -> Any:  # noqa: ANN401 - a type
@@ -105,11 +125,6 @@ def _meta(kind: type[Input], field: str) -> msgspec.Meta:
 def _hints(kind: type[Input]) -> dict[str, Any]:
     """Return the annotated types of fields. Evaluating them is slow, so they are cached."""
     return get_type_hints(kind, include_extras=True)
-
-
-ARM: Final[ParameterInfo] = typer.Argument(autocompletion=arm_ids)
-KEY: Final[ParameterInfo] = typer.Option("--key", metavar="KEY")
-REASON: Final[ParameterInfo] = typer.Option("--reason", metavar="TEXT")
 
 
 def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:
