@@ -17,7 +17,9 @@ from core.doors.cli import (
     BasePath,
     LogForm,
     LogFrom,
+    Port,
     ReadDatabase,
+    by_variable,
     command,
     context_of,
     done,
@@ -58,41 +60,14 @@ NEEDED: Final = {
 }
 """Packages that the dashboard imports and core does not, by the names they are installed under."""
 
-Port = Annotated[
-    int,
-    typer.Option(
-        "--port",
-        metavar="N",
-        min=0,
-        max=65_535,
-        envvar="ARMSCOPE_PORT",
-        help="0 = any free one.",
-        show_default=True,
-    ),
-]
-Address = Annotated[
-    str,
-    typer.Option(
-        "--address",
-        metavar="A",
-        envvar="ARMSCOPE_ADDRESS",
-        help="Off this machine only where people sign in.",
-        show_default=True,
-    ),
-]
+Address = Annotated[str, by_variable("--address", "Off this machine only where people sign in.", metavar="A")]
 Proxies = Annotated[
     list[str] | None,
-    typer.Option(
-        "--proxy",
-        metavar="ADDRESS",
-        envvar="ARMSCOPE_PROXY",
-        help="A proxy whose word counts; repeatable. Only where people sign in.",
+    by_variable(
+        "--proxy", "A proxy whose word counts; repeatable. Only where people sign in.", metavar="ADDRESS"
     ),
 ]
-RequireToken = Annotated[
-    bool,
-    typer.Option("--require-token", envvar="ARMSCOPE_REQUIRE_TOKEN", help="Programs need a token, too."),
-]
+RequireToken = Annotated[bool, by_variable("--require-token", "Programs need a token, too.")]
 Browser = Annotated[
     bool, typer.Option("--browser/--no-browser", envvar="ARMSCOPE_BROWSER", help="Open the page.")
 ]

@@ -16,7 +16,9 @@ from core.doors.cli.program.app import (
     BasePath,
     LogForm,
     LogFrom,
+    Port,
     answer,
+    by_variable,
     command,
     context_of,
     done,
@@ -49,71 +51,32 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 )
 def api(
     line: typer.Context,
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port",
-            metavar="N",
-            min=0,
-            max=65_535,
-            envvar="ARMSCOPE_PORT",
-            help="0 = any free one.",
-            show_default=True,
-        ),
-    ] = DEFAULT_PORT,
-    address: Annotated[
-        str,
-        typer.Option(
-            "--address", metavar="A", envvar="ARMSCOPE_ADDRESS", help="Where to listen.", show_default=True
-        ),
-    ] = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    address: Annotated[str, by_variable("--address", "Where to listen.", metavar="A")] = "127.0.0.1",
     host: Annotated[
         list[str] | None,
-        typer.Option(
+        by_variable(
             "--host",
-            metavar="NAME",
-            envvar="ARMSCOPE_HOST",
-            help="A name that it is called by, *.example.internal for those below it, or a network such as "
+            "A name that it is called by, *.example.internal for those below it, or a network such as "
             "10.0.0.0/8; repeatable.",
+            metavar="NAME",
         ),
     ] = None,
     rate: Annotated[
-        int,
-        typer.Option(
-            "--rate",
-            metavar="N",
-            min=1,
-            envvar="ARMSCOPE_RATE",
-            help="Requests a minute and token.",
-            show_default=True,
-        ),
+        int, by_variable("--rate", "Requests a minute and token.", metavar="N", at_least=1)
     ] = PER_MINUTE,
     layers: Annotated[
-        int,
-        typer.Option(
-            "--new-layers",
-            metavar="N",
-            min=1,
-            envvar="ARMSCOPE_NEW_LAYERS",
-            help="New layers a minute and token.",
-            show_default=True,
-        ),
+        int, by_variable("--new-layers", "New layers a minute and token.", metavar="N", at_least=1)
     ] = LAYERS_PER_MINUTE,
     require_token: Annotated[
-        bool,
-        typer.Option(
-            "--require-token",
-            envvar="ARMSCOPE_REQUIRE_TOKEN",
-            help="Callers on this machine need a token, too.",
-        ),
+        bool, by_variable("--require-token", "Callers on this machine need a token, too.")
     ] = False,
     proxy: Annotated[
         list[str] | None,
-        typer.Option(
+        by_variable(
             "--proxy",
+            "A proxy whose word counts; repeatable. Only where callers need a token.",
             metavar="ADDRESS",
-            envvar="ARMSCOPE_PROXY",
-            help="A proxy whose word counts; repeatable. Only where callers need a token.",
         ),
     ] = None,
     below: BasePath = None,

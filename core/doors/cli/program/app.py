@@ -61,6 +61,25 @@ ReadDatabase = Annotated[
         help="A standby of the server, which pages are read from [ARMSCOPE_READ_DATABASE].",
     ),
 ]
+
+
+def by_variable(
+    option: str,
+    words: str,
+    *,
+    metavar: str | None = None,
+    at_least: int | None = None,
+    at_most: int | None = None,
+) -> ParameterInfo:
+    """Return an option whose value may come from the variable of its name, such as ARMSCOPE_PORT."""
+    variable = f"ARMSCOPE_{option.removeprefix('--').replace('-', '_').upper()}"
+    info: ParameterInfo = typer.Option(
+        option, metavar=metavar, envvar=variable, help=words, min=at_least, max=at_most
+    )
+    return info
+
+
+Port = Annotated[int, by_variable("--port", "0 = any free one.", metavar="N", at_least=0, at_most=65_535)]
 BasePath = Annotated[
     str | None,
     typer.Option(
@@ -69,18 +88,8 @@ BasePath = Annotated[
         help="The path below which a proxy serves it [ARMSCOPE_BASE_PATH].",
     ),
 ]
-LogForm = Annotated[
-    LogFormat,
-    typer.Option(
-        "--log-format", envvar="ARMSCOPE_LOG_FORMAT", help="Form of the log's lines.", show_default=True
-    ),
-]
-LogFrom = Annotated[
-    LogLevel,
-    typer.Option(
-        "--log-level", envvar="ARMSCOPE_LOG_LEVEL", help="Least level of the log's lines.", show_default=True
-    ),
-]
+LogForm = Annotated[LogFormat, by_variable("--log-format", "Form of the log's lines.")]
+LogFrom = Annotated[LogLevel, by_variable("--log-level", "Least level of the log's lines.")]
 Learner = Annotated[
     str | None,
     typer.Option(
