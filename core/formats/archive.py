@@ -15,6 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Protocol, Self
@@ -22,12 +23,15 @@ from typing import IO, Final, Protocol, Self
 from core.errors import UnreadableSource
 from core.formats.entries import MIB, Limits, Progress
 from core.formats.stream import Damage
+from core.frames import package
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
 
 _DIRECTORY_BYTES: Final = 8 * MIB
 """About 100,000 entries; the directory is read at once and each entry of it takes ten times its size."""
-_READ_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ZSTANDARD: Final = 93
+"""The method of Zstandard, which newer versions of Inspect use; Python's own library reads it from 3.14 on."""
+_READ_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTANDARD)
 _ENCRYPTED: Final = 0x1
 _BLOCK: Final = 512
 _MAX_NAME_BYTES: Final = 64 << 10
@@ -89,14 +93,12 @@ class Archive:
     def read(self, name: str) -> bytes | Damage:
         """Content of one entry, or why there is none."""
         entry = self._entries[name]
-        if entry.compress_type not in _READ_METHODS or entry.flag_bits & _ENCRYPTED:
-            return Damage("is compressed or encrypted in a way that is not read", "entry")
         highest = self._limits.document_bytes
         try:
-            with self._zip.open(entry) as content:
+            with self._open(entry) as content:
                 document = content.read(highest + 1)
-        except _BROKEN:
-            return Damage("has damaged compressed data", "entry")
+        except _BROKEN as error:
+            return _damage(error)
         self._count(entry, len(document))
         if len(document) > highest:
             return Damage(f"is larger than {highest // MIB} MiB", "entry")
@@ -105,19 +107,27 @@ class Archive:
     def copy(self, name: str, target: IO[bytes]) -> str | Damage:
         """Write one entry, however large, into an open file; its SHA-256, or why it could not be read."""
         entry = self._entries[name]
-        if entry.compress_type not in _READ_METHODS or entry.flag_bits & _ENCRYPTED:
-            return Damage("is compressed or encrypted in a way that is not read", "entry")
         digest = hashlib.sha256()
         try:
-            with self._zip.open(entry) as content:
+            with self._open(entry) as content:
                 while piece := content.read(MIB):
                     self._inflate(len(piece))
                     digest.update(piece)
                     target.write(piece)
-        except _BROKEN:
-            return Damage("has damaged compressed data", "entry")
+        except _BROKEN as error:
+            return _damage(error)
         self._count(entry, 0)
         return digest.hexdigest()
+
+    def _open(self, entry: zipfile.ZipInfo) -> IO[bytes]:
+        if entry.compress_type not in _READ_METHODS or entry.flag_bits & _ENCRYPTED:
+            raise _NotRead("is compressed or encrypted in a way that is not read")
+        if entry.compress_type != _ZSTANDARD:
+            return self._zip.open(entry)
+        packed = copy(entry)
+        packed.compress_type, packed.file_size = zipfile.ZIP_STORED, entry.compress_size
+        del packed.CRC  # of the content, not of what is stored
+        return _Zstandard(self._zip.open(packed), entry.CRC)
 
     def _count(self, entry: zipfile.ZipInfo, n_bytes: int) -> None:
         self._n_read += entry.compress_size
@@ -133,6 +143,38 @@ class Archive:
                 f"({self._file}).",
                 next_step="Allow more with --max if you trust the file.",
             )
+
+
+class _NotRead(ValueError):
+    """An entry is compressed in a way that can't be read here."""
+
+
+def _damage(error: Exception) -> Damage:
+    return Damage(str(error) if isinstance(error, _NotRead) else "has damaged compressed data", "entry")
+
+
+class _Zstandard(io.BytesIO):
+    """Content of an entry that is compressed by Zstandard, checked at its end."""
+
+    def __init__(self, packed: IO[bytes], checksum: int) -> None:
+        super().__init__()
+        try:
+            pyarrow = package("pyarrow", "Zstandard")
+        except ImportError:
+            raise _NotRead("is compressed by Zstandard, which needs the package pyarrow") from None
+        self._content = pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, mode="r"), "zstd")
+        self._expected = checksum
+        self._checksum = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        try:
+            piece: bytes = self._content.read(size)
+        except OSError as error:
+            raise zipfile.BadZipFile(str(error)) from None
+        self._checksum = zlib.crc32(piece, self._checksum)
+        if (size is None or len(piece) != size) and self._checksum != self._expected:
+            raise zipfile.BadZipFile("its content has another checksum")
+        return piece
 
 
 def names_in(path: Path, file: str, limits: Limits) -> frozenset[str]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pyarrow as pa
 
 from core.formats import Entry, Limits, Outside, Rejected, open_sources
 from core.records.run import Run, Unit
@@ -22,6 +27,18 @@ def put(folder: Path, content: bytes, name: str = "data") -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
+
+
+def zipped_by_zstandard(files: Mapping[str, bytes], *, spoilt: bool = False) -> bytes:
+    """A zip whose entries have the method 93, as newer versions of Inspect write it."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, pa.compress(content, codec="zstd", asbytes=True))
+            entry = archive.infolist()[-1]
+            entry.compress_type, entry.file_size = 93, len(content)
+            entry.CRC = zlib.crc32(content) ^ spoilt
+    return made.getvalue()
 
 
 def read(

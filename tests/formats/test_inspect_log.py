@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import struct
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,18 @@ import pytest
 from core.detect import detect
 from core.errors import UnreadableSource
 from core.formats import Limits, open_sources, recognise
-from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, tool
+from tests.formats.builders import (
+    Json,
+    lines,
+    names,
+    offered,
+    put,
+    read,
+    rejected,
+    runs,
+    tool,
+    zipped_by_zstandard,
+)
 
 EVAL: Json = {"eval_id": "e1", "run_id": "r1", "task_id": "t1", "model": "maker/m-1"}
 HEADER: Json = {"version": 2, "status": "success", "eval": EVAL}
@@ -111,6 +123,30 @@ def test_a_zip_says_the_same_as_a_document(tmp_path: Path) -> None:
         {"_journal/start.json": {"version": 2, "eval": EVAL}, "samples/1_epoch_1.json": sample()}
     )
     assert len(runs(read(put(tmp_path, unfinished, "unfinished")))) == 1
+
+
+def by_zstandard(*samples: Json, spoilt: bool = False) -> bytes:
+    entries = {"header.json": HEADER} | {f"samples/{n}.json": one for n, one in enumerate(samples)}
+    return zipped_by_zstandard(
+        {name: json.dumps(one).encode() for name, one in entries.items()}, spoilt=spoilt
+    )
+
+
+def test_a_zip_by_zstandard_is_read_checked_and_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = [sample(n) for n in ("a", "b", "c")]
+    path = put(tmp_path, by_zstandard(*samples), "zstandard")
+    assert runs(read(path)) == runs(read(put(tmp_path, archive(*samples))))
+    with pytest.raises(UnreadableSource, match="may hold at most"):
+        read(path, limits=Limits(inflated_bytes=1_000))
+    cut = path.read_bytes().replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfe")
+    for content in (by_zstandard(sample(), spoilt=True), cut):
+        with pytest.raises(UnreadableSource, match="has damaged compressed data"):
+            read(put(tmp_path, content))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UnreadableSource, match="needs the package pyarrow"):
+        read(path)
 
 
 @pytest.mark.parametrize(

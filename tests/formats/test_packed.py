@@ -21,7 +21,17 @@ from core.errors import UnreadableSource
 from core.formats import Entry, Limits, open_sources, recognise
 from core.records.run import Run
 from tests.formats.agents import AGENTS, made_up
-from tests.formats.builders import Session, lines, put, read, rejected, runs, text, use
+from tests.formats.builders import (
+    Session,
+    lines,
+    put,
+    read,
+    rejected,
+    runs,
+    text,
+    use,
+    zipped_by_zstandard,
+)
 from tests.formats.test_pi_session import Session as PiSession
 from tests.formats.test_pi_session import call, report
 
@@ -71,6 +81,7 @@ PACKERS: dict[str, Callable[[Mapping[str, bytes]], bytes]] = {
     "tar.xz": lambda files: lzma.compress(tarred(files)),
     "zip": zipped,
     "zip, stored": lambda files: zipped(files, zipfile.ZIP_STORED),
+    "zip, Zstandard": zipped_by_zstandard,
 }
 
 
@@ -131,6 +142,7 @@ def test_a_report_in_an_archive_belongs_to_the_session_beside_it(tmp_path: Path,
         (tarred(WANTED)[:2_000], "ends in the middle"),
         (gzip.compress(tarred(WANTED))[:-40], "ends in the middle"),
         (zipped(WANTED, zipfile.ZIP_LZMA), "compressed or encrypted in a way"),
+        (zipped_by_zstandard(WANTED, spoilt=True), "damaged compressed data"),
         (b"\x28\xb5\x2f\xfd" + bytes(50), "this one is zstd"),
         (b"\x04\x22\x4d\x18" + bytes(50), "this one is lz4"),
         (b"7z\xbc\xaf\x27\x1c" + bytes(50), "this one is 7-Zip"),
