@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 BOM: Final = b"\xef\xbb\xbf"
+_BEFORE: Final = re.compile(BOM + rb"|Exporting session: [^\s{]{0,99}\s{0,2}(?=\{)")
+"""A mark, or a sentence of opencode that a shell sent into the export, is before the content."""
+_BEFORE_BYTES: Final = 128
 _BLOCK: Final = 256 << 10
 _TEXT_BYTES: Final = 128 << 10
 """So much of each text is held of a line that is too long."""
@@ -84,8 +87,8 @@ class Bytes:
             )
 
     def __enter__(self) -> Self:
-        if self._content.peek(3)[:3] == BOM:
-            self._content.read(3)
+        if (before := _BEFORE.match(self._content.peek(_BEFORE_BYTES))) is not None:
+            self._content.read(before.end())
         return self
 
     def __exit__(

@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
-from core.formats import Rejected, Remark, Skipped, open_sources, recognise
+from core.formats import Limits, Rejected, Remark, Skipped, open_sources, recognise
 from core.records.run import Run
 from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
@@ -354,6 +354,18 @@ def test_a_file_of_the_storage_is_read_with_its_session_or_refused_by_name(tmp_p
         (found,) = read(put(tmp_path, path.read_bytes()))
         assert isinstance(found, Rejected)
         assert "opencode from before 1.2" in found.reason
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("limits", [Limits(), Limits(line_bytes=1_000)])
+def test_an_export_after_the_sentence_of_its_program_is_the_same(
+    tmp_path: Path, end: bytes, limits: Limits
+) -> None:
+    document = json.dumps(MAIN, indent=2).encode()
+    path = put(tmp_path, b"Exporting session: ses_1" + end + document)
+    assert recognise(path) == "opencode"
+    found, wanted = read(path, limits=limits), read(put(tmp_path, document, "alone"), limits=limits)
+    assert (facts(runs(found)), rejected(found)) == (facts(runs(wanted)), [])
 
 
 def test_documents_whose_ids_are_one_word_are_exact(tmp_path: Path) -> None:
