@@ -32,7 +32,7 @@ from core.store.damage import damage, guarded, quick_check
 from core.store.environments import Stored, counted_anew, stored_days, stored_kinds
 from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes, unlike_recorded
-from core.store.evaluations import EVALUATION_KEY, counting_evaluations
+from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.holds import unlike_holds
 from core.store.links import last_link, link_with, unlike_chain
@@ -48,7 +48,7 @@ from core.store.reads import numbered_runs
 from core.store.rollup import USAGE_SUMS, ArmDay, ArmHour, Rollup, UsageHour, merged
 from core.store.settings import folded_settings, wrong_bills
 from core.store.subjects import SUBJECTS, Kind, described_layers, subject_states
-from core.store.tables import ACTS, NUMBERED, metadata
+from core.store.tables import ACTS, EVALUATION_KEY, NUMBERED, metadata
 from core.store.transaction import BY_IMPORT, TAKEN, Snapshot, base_of
 from core.store.version import UNLIKE_RETRACTED, session_key
 

@@ -33,20 +33,13 @@ from core.store.quality import Placed, fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.subjects import executions_of, name_again, name_subject, subject_no
-from core.store.tables import leaving_out
+from core.store.tables import EVALUATION_KEY, leaving_out
 from core.store.transaction import Facts, Snapshot, Transaction
 
 _COLUMNS: Final = (
     "evaluation_no",
     "uid",
-    "layer_no",
-    "execution_no",
-    "run_no",
-    "arm_no",
-    "rater",
-    "model",
-    "rubric",
-    "claimed_by",
+    *EVALUATION_KEY,
     "blank",
     "outcome",
     "score",
@@ -63,17 +56,6 @@ _COLUMNS: Final = (
     "changed",
 )
 _CREDIT: Final = ("evaluation_no", "arm_no", "weight_micro")
-EVALUATION_KEY: Final = (
-    "layer_no",
-    "execution_no",
-    "run_no",
-    "arm_no",
-    "rater",
-    "model",
-    "rubric",
-    "claimed_by",
-)
-"""Columns of which one evaluation counts."""
 _KEY: Final = ", ".join(EVALUATION_KEY)
 _OF_KEY: Final = (
     "learner_id = ? AND layer_no = ? AND execution_no = ? AND run_no = ? AND arm_no = ? AND rater = ? AND model = ?"

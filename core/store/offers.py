@@ -17,9 +17,7 @@ from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 from core.store.version import read_version
 
-_OFFER: Final = insert_into(
-    "offer", "learner_id", "offer_no", "session", "at_ms", "class", "choice", "run_no"
-)
+_OFFER: Final = insert_into("offer")
 _ARM: Final = insert_into("offer_arm", "learner_id", "arm_no", "offer_no")
 _SESSION: Final = insert_into("agent_session", "learner_id", "agent_session_no", "uid", "name", "started_ms")
 _WAITING: Final = (

@@ -21,9 +21,7 @@ from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
 _QUALITY: Final = (
-    insert_into(
-        "layer_quality", "learner_id", "layer_no", "retrievals", "successes", "failures", "bonus", "last_no"
-    )
+    insert_into("layer_quality")
     + " ON CONFLICT (learner_id, layer_no) DO UPDATE SET retrievals = excluded.retrievals,"
     " successes = excluded.successes, failures = excluded.failures, bonus = excluded.bonus,"
     " last_no = excluded.last_no"

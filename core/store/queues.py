@@ -19,19 +19,7 @@ from core.store.subjects import name_subject
 from core.store.tables import insert_into
 from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 
-_ADD_ITEM: Final = insert_into(
-    "review_item",
-    "learner_id",
-    "review_queue_no",
-    "item_no",
-    "layer_no",
-    "execution_no",
-    "run_no",
-    "arm_no",
-    "why",
-    "control",
-    "assigned_to",
-)
+_ADD_ITEM: Final = insert_into("review_item")
 _HEADS: Final = (
     "review_queue_no, uid, name, asks, n_reviewers, blind, rubric, control_micro, due_ms, actor, at_ms, import_no,"
     " revision, undone"

@@ -214,6 +214,11 @@ def _acts(name: str, *parts: SchemaItem, act: str, keyed: bool = False, bulk: bo
     return _clustered(name, owner, _key(f"{name}_no"), *parts, _int("undone"), **{ACT: act, KEYED: keyed})
 
 
+def _exchanged(name: str, *parts: SchemaItem, act: str, keyed: bool = False, bulk: bool = False) -> Table:
+    """Return a table of acts that go from one learner to another; ``uid`` is the id in an import, '' = ours."""
+    return _acts(name, _text("uid"), *parts, act=act, keyed=keyed, bulk=bulk)
+
+
 learner_name = Table(
     "learner_name",  # gives a learner its number, once for all; small, so every server of many has it whole
     metadata,
@@ -405,9 +410,8 @@ version = _small(
     Column("payload", LargeBinary, nullable=False),
 )
 
-observation = _acts(
+observation = _exchanged(
     "observation",
-    _text("uid"),  # '' = ours; else where an import had it from
     _text("kind"),
     _int("arm_no"),
     _int("run_no"),  # 0: about no run
@@ -492,9 +496,8 @@ run_text = _bulk(
     _int("revision", default=0),  # that stored it; 0: before transcripts were under the chain
 )
 
-rubric = _acts(
+rubric = _exchanged(
     "rubric",  # by what people judge
-    _text("uid"),
     _text("version"),
     _text("content"),  # JSON: title, criteria, levels
     *_byline(),
@@ -502,9 +505,14 @@ rubric = _acts(
     act="rubric",
 )
 
-evaluation = _acts(
+EVALUATION_KEY: Final = (
+    *("layer_no", "execution_no", "run_no", "arm_no"),
+    *("rater", "model", "rubric", "claimed_by"),
+)
+"""Columns of which one evaluation counts."""
+
+evaluation = _exchanged(
     "evaluation",  # judgements; 0 and '' mean absent
-    _text("uid"),
     _int("layer_no"),
     _int("execution_no"),
     _int("run_no"),
@@ -525,14 +533,7 @@ evaluation = _acts(
     CheckConstraint("outcome IN ('success', 'failure')", name="outcome"),
     _partial(
         "uq_evaluation_key",
-        "layer_no",
-        "execution_no",
-        "run_no",
-        "arm_no",
-        "rater",
-        "model",
-        "rubric",
-        "claimed_by",
+        *EVALUATION_KEY,
         where="counts = 1 AND (execution_no <> 0 OR run_no <> 0)",
         unique=True,
     ),
@@ -559,9 +560,8 @@ judged_in = _bulk(
     _text("person"),  # the machine's user
 )
 
-browser = _acts(
+browser = _exchanged(
     "browser",  # names of browsers that an operator confirmed
-    _text("uid"),
     _text("browser"),
     _text("named"),
     *_byline(),
@@ -569,9 +569,8 @@ browser = _acts(
     act="browser",
 )
 
-choice = _acts(
+choice = _exchanged(
     "choice",  # preferences between two answers to one instruction
-    _text("uid"),
     _int("layer_no"),
     _int("first_no"),  # executions, in the order they were shown
     _int("second_no"),
@@ -602,9 +601,8 @@ model_history = _small(
     _int("successes"),
 )
 
-review_queue = _acts(
+review_queue = _exchanged(
     "review_queue",  # what is to be judged, by how many, and how
-    _text("uid"),
     _text("name"),
     _text("asks"),  # JSON: what it was made from
     _int("n_reviewers"),
@@ -630,9 +628,8 @@ review_item = _bulk(
     Index("ix_review_item_subject", "learner_id", "execution_no", "run_no", "arm_no"),
 )
 
-review_aside = _acts(
+review_aside = _exchanged(
     "review_aside",  # items reported as impossible to judge
-    _text("uid"),
     _text("queue"),  # its id in lines: it may be imported before its queue, or without it
     _int("item_no"),
     _text("reason"),
@@ -791,9 +788,8 @@ environment = _small(
     UniqueConstraint("learner_id", "name"),
 )
 
-scale = _acts(
+scale = _exchanged(
     "scale",  # declared scales of environments; the latest active one is in force
-    _text("uid"),
     _int("environment_no"),
     _float("step_lo"),
     _float("step_hi"),
@@ -877,9 +873,8 @@ episode_run = _bulk(
     Index("ix_episode_run", "learner_id", "run_no"),
 )
 
-episode_credit = _acts(
+episode_credit = _exchanged(
     "episode_credit",  # credits of episodes; the latest active one of an episode is in force
-    _text("uid"),
     _text("episode"),  # its uid: a file may have the credit before it
     _text("rule"),
     _maybe_float("reward"),  # on the scale of that time, 0 to 1; NULL: credited to no arm
@@ -921,9 +916,8 @@ erased = _small(
     _int("at_ms"),
 )
 
-note = _acts(
+note = _exchanged(
     "note",  # what people wrote about an arm; moves no number
-    _text("uid"),  # '' = ours; else where an import had it from
     _int("arm_no"),
     _text("text"),
     *_byline(),
@@ -942,9 +936,8 @@ reply = _small(
     Index("ix_reply_key", "learner_id", "key"),
 )
 
-reset = _acts(
+reset = _exchanged(
     "reset",
-    _text("uid"),
     _text("target"),
     _text("scope"),
     _text("actor"),
@@ -958,9 +951,8 @@ reset = _acts(
 
 reset_arm = _small("reset_arm", _key("reset_no"), _key("arm_no"))
 
-repair = _acts(
+repair = _exchanged(
     "repair",
-    _text("uid"),
     _int("since_ms"),
     _int("until_ms"),  # without it
     _text("actor"),
@@ -1306,11 +1298,12 @@ KEYED_ACTS: Final[Mapping[str, str]] = {
 
 
 def insert_into(name: str, *columns: str) -> str:
-    """Return an INSERT whose values follow the named columns, in any order of the table.
+    """Return an INSERT whose values follow the named columns, in any order of the table; without names all of them.
 
     Raises `ValueError`, when the text is made, for an unknown column, or a missing one without a default.
     """
     table = metadata.tables[name]
+    columns = columns or tuple(table.columns.keys())
     strange = [column for column in columns if column not in table.columns]
     needed = {
         column.name for column in table.columns if not column.nullable and column.server_default is None

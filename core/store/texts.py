@@ -50,29 +50,9 @@ _LAYER: Final = insert_into(
     "bare",
     "standing",
 )
-_EXECUTION: Final = insert_into(
-    "execution",
-    "learner_id",
-    "execution_no",
-    "uid",
-    "adapter_no",
-    "run_no",
-    "session",
-    "at_ms",
-    "bare",
-    "standing",
-)
+_EXECUTION: Final = insert_into("execution")
 PUT_PAIR: Final = (
-    insert_into(
-        "training_pair",
-        "learner_id",
-        "execution_no",
-        "layer_no",
-        "layer_index",
-        "digest",
-        "instruction",
-        "response",
-    )
+    insert_into("training_pair")
     + " ON CONFLICT (learner_id, execution_no, layer_no) DO UPDATE SET digest = excluded.digest,"
     " instruction = excluded.instruction, response = excluded.response"
 )

@@ -492,9 +492,7 @@ BESIDE: Final = ("outcome", "evidence", "decision", "spent", "spent_apart", "def
 """Child tables of a run's active version."""
 _OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
 _EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
-_DECISION: Final = insert_into(
-    "decision", "learner_id", "run_no", "arm_no", "reason", "rank", "token_cost", "draw", "budget_left"
-)
+_DECISION: Final = insert_into("decision")
 SPENT_COLUMNS: Final = (
     "by_sub_agent",
     "model",
