@@ -23,7 +23,6 @@ _MAX_LINES: Final = 64
 _MAX_BYTES: Final = 128 << 10
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _READ_AS_IT_IS: Final = (b"{", b"[", ZIP_MAGIC, b"SQLite format 3\0", *COMPRESSED)
-_LINE_ENDS: Final = frozenset(b"\r\n")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Bytes that no text holds; the escape that colours a terminal's log is not among them."""
 _PACKED: Final = {

@@ -355,10 +355,6 @@ RATIOS: Final = {
     "output": (5, 1),
 }
 """Assumed price of each part, as a fraction of the input price."""
-RATIO_NAME: Final = (
-    "Claude list ratio: cached read 0.1, cache write 1.25 (5 minutes) or 2 (1 hour), "
-    "output 5 × the input price"
-)
 _SCALE: Final = 20
 """Common denominator of the ratios."""
 MAX_PICO: Final = (1 << 63) - 1
@@ -397,16 +393,6 @@ def price_at(prices: ModelPrices, at_ms: int | None) -> Price | None:
     listed = (prices,) if isinstance(prices, Price) else prices
     valid = [one for one in listed if at_ms is None or one.valid_from_ms <= at_ms]
     return max(valid, key=lambda one: one.valid_from_ms, default=None)
-
-
-def input_price(prices: ModelPrices) -> float:
-    """Return the latest input price, in dollars per million tokens.
-
-    >>> input_price(2.5), input_price((Price(input_micro=1), Price(input_micro=2, valid_from_ms=9)))
-    (2.5, 2e-06)
-    """
-    price = price_at(prices, None)
-    return 0.0 if price is None else price.input_micro / MICRO
 
 
 def cache_ratios(prices: Mapping[str, ModelPrices], *, lasts_minutes: float) -> tuple[float, float] | None:

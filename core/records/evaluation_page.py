@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -25,7 +25,6 @@ from core.records.limits import MAX_LABEL_CHARS, shown, text
 EvaluationState = Literal["counts", "superseded", "undone"]
 """It counts, a later one with its key superseded it, or it was undone."""
 
-EVALUATION_STATES: Final[tuple[EvaluationState, ...]] = get_args(EvaluationState)
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "kind": GRADER_KINDS,
     "outcome": EVALUATION_OUTCOMES,

@@ -22,9 +22,6 @@ from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, no_es
 
 IntervalName = Literal["student-t", "wilson"]
 
-SCORE_INTERVAL: Final[IntervalName] = "student-t"
-SHARE_INTERVAL: Final[IntervalName] = "wilson"
-"""Names of the intervals of mean scores, and of shares, on pages."""
 
 N_BINS: Final = 10
 """Classes of scores: [0, .1), [.1, .2), …, [.9, 1]."""

@@ -327,12 +327,6 @@ def seen_increase(sums: Sequence[int]) -> int:
     return inclusions + pulls + part + named
 
 
-OVERWEIGHT: Final = (
-    f"pulls <> 0 AND kind NOT IN ('carried', 'correction') AND success_micro + failure_micro < {MICRO}"
-)
-"""SQL condition: an observation counts more pulls than its weight."""
-
-
 USAGE_KIND: Final = ("class", "model", "channel", "status", "outcome", "prob_micro", "bucket")
 
 

@@ -98,8 +98,6 @@ _KEY_BYTES: Final = 32
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Episode)
 _number: Final = int.from_bytes
-_UNEXPORTED: Final = 2
-"""Last columns of a step: digests that distinguish arguments. No digest of a version covers them."""
 
 
 class _Digests(NamedTuple):

@@ -22,7 +22,7 @@ from core.records.evaluation import EvaluationOutcome
 from core.records.review import DRAFT_MS, HOLD_MINUTES, SKIP_RATERS, Draft, Holder, ItemState, Progress
 from core.store.browsers import RATER
 from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
-from core.store.queues import Item, Placed, Queue, items_of, skips_of_queue
+from core.store.queues import Item, Queue, items_of, skips_of_queue
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -398,20 +398,6 @@ def _person(actor: str) -> tuple[str, str, str]:
     """Return the values of `_BY_PERSON`: holds of a person in every browser."""
     start = f"{actor}{IN_BROWSER}"
     return actor, start, start
-
-
-def hidden_subjects(facts: Facts, actor: str) -> frozenset[Placed]:
-    """Return the subjects that a reviewer holds in blind queues: no read may show others' judgements of them.
-
-    The hold lasts until the reviewer judges, passes over or releases the item. An expired hold still counts, because
-    the page may still show the item.
-    """
-    rows = facts.rows(
-        "SELECT i.layer_no, i.execution_no, i.run_no, i.arm_no"
-        f"{_OPEN_BLIND} WHERE h.learner_id = ? AND {_BY_PERSON}",
-        *_person(actor),
-    )
-    return frozenset(Placed(*row) for row in rows)
 
 
 def hidden_evaluations(facts: Facts, actor: str) -> frozenset[int]:

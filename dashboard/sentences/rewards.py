@@ -402,17 +402,6 @@ def pattern_note(story: EnvironmentStory) -> Words:
     )
 
 
-def pair_words(pair: ModelPair) -> str:
-    """Return one comparison as plain text.
-
-    Differences are those of ``one`` less ``other``.
-    """
-    if pair.difference.value is None:
-        return f"{why(pair.difference.missing)} ({wording.things(pair.n_tasks, 'common task')})"
-    limits = amount_limits(pair.difference)
-    return f"{wording.change(pair.difference.value, 3)}{f' ({limits})' if limits else ''}"
-
-
 def keeps_threshold(answer: ScaleAnswer) -> bool:
     """Return whether a scale has other ends than the one in force, and the same threshold."""
     new, old = answer.scale, answer.before

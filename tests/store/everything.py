@@ -127,7 +127,6 @@ from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_story import arms_in_runs, manual_rewards, parts
 from core.store.reads.since import Position, position_of
 from core.store.reads.training import Subjects, texts_of_pair
-from core.store.review import hidden_subjects
 from core.store.rollouts import keep_rollouts
 from core.store.text_index import build_index
 from core.store.traces import keep_spans
@@ -553,8 +552,6 @@ def review_item(context: Context) -> None:
     assert given.item is not None
     hold(context, QUEUE, given.item.item)
     queries.changes(context)
-    with context.reading() as snapshot:
-        hidden_subjects(snapshot, context.actor.name)
     release(context, QUEUE, given.item.item)
 
 

@@ -67,7 +67,6 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
 }
 """Page with the details or the remedy of each claim."""
 
-_MOST_IN_ADDRESS: Final = 100
 _ROWS: Final = 7
 """Rows that fit on the first screen; the others are folded."""
 
