@@ -701,25 +701,31 @@ def _plain(
     return ApiRoute(Route(("GET",), path, "read", handler, public=probe != "no", probe=probe), text)
 
 
+def _preview(path: str, handler: LearnerHandler, name: str, answer: type, words: str) -> ApiRoute:
+    """Return the route of what a verb would do."""
+    id = f"preview_{name.partition('_')[0]}"
+    text = RouteText(id=id, verb=verb(name), answer=answer, words=words)
+    return _row("POST", f"{path}:preview", handler, text)
+
+
+def _fields_of(name: str) -> Mapping[str, Mapping[str, object]]:
+    """Return the schemas of the fields of a verb's input."""
+    kind = verb(name).input
+    fields: Mapping[str, Mapping[str, object]] = msgspec.json.schema_components([kind])[1][kind.__name__][
+        "properties"
+    ]
+    return fields
+
+
 RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
 FORMAT: Final = {"format": choice("Form of the file.", EXPORT_FORMATS)}
 _SERIES: Final = {
     "metric": choice("The figure.", queries.METRICS),
     "window": choice("An hour or a day.", queries.WINDOWS, "1d"),
 }
-_SEARCHED: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_components([verb("search").input])[
-    1
-][verb("search").input.__name__]["properties"]
-_SIDES: Final[Mapping[str, Mapping[str, object]]] = msgspec.json.schema_components(
-    [verb("compare_sides").input]
-)[1][verb("compare_sides").input.__name__]["properties"]
-_OF_SESSION: Final[Mapping[str, Mapping[str, object]]] = {
-    name: field
-    for name, field in msgspec.json.schema_components([verb("session").input])[1][
-        verb("session").input.__name__
-    ]["properties"].items()
-    if name != "name"
-}
+_SEARCHED: Final = _fields_of("search")
+_SIDES: Final = _fields_of("compare_sides")
+_OF_SESSION: Final = {name: field for name, field in _fields_of("session").items() if name != "name"}
 _COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
     **{
         f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
@@ -840,16 +846,12 @@ ROWS: Final = (
     _act("episodes:incomplete", "mark_incomplete"),
     _act("scales", "declare"),
     _act("credits", "credit_episode"),
-    _row(
-        "POST",
-        "credits:preview",
+    _preview(
+        "credits",
         _preview_credit,
-        RouteText(
-            id="preview_credit",
-            verb=verb("credit_episode"),
-            answer=CreditPreview,
-            words="Whom an episode's credit would move, as a preview.",
-        ),
+        "credit_episode",
+        CreditPreview,
+        "Whom an episode's credit would move, as a preview.",
     ),
     _row("POST", "rewards", _reward, RouteText(verb=_REWARD, other=_REWARD_RUN)),
     _row(
@@ -869,29 +871,15 @@ ROWS: Final = (
     _act("evaluations", "evaluate"),
     _act("browsers", "confirm_browser"),
     _act("repairs", "repair"),
-    _row(
-        "POST",
-        "repairs:preview",
+    _preview(
+        "repairs",
         _preview_repair,
-        RouteText(
-            id="preview_repair",
-            verb=verb("repair"),
-            answer=RepairEffect,
-            words="What a repair would take back, arm by arm; nothing is.",
-        ),
+        "repair",
+        RepairEffect,
+        "What a repair would take back, arm by arm; nothing is.",
     ),
     _act("resets", "reset"),
-    _row(
-        "POST",
-        "resets:preview",
-        _preview_reset,
-        RouteText(
-            id="preview_reset",
-            verb=verb("reset"),
-            answer=ResetEffect,
-            words="What a reset would change; nothing is.",
-        ),
-    ),
+    _preview("resets", _preview_reset, "reset", ResetEffect, "What a reset would change; nothing is."),
     _act("undo", "undo"),
     _act("redo", "redo"),
     _act("settings:accept-price", "accept_price"),

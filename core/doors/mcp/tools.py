@@ -54,6 +54,10 @@ Effect = Literal["reads", "adds", "corrects"]
 """What a call does to the data: nothing, a new row, or a change of what earlier rows mean."""
 
 
+def _plainly(tool: AgentTool, problem: ArmscopeError) -> Document:  # noqa: ARG001 - as every refusal
+    return problem.as_answer()
+
+
 class AgentTool(NamedTuple):
     """Tool with its action, effect, arguments and handler; ``allowed_as`` is its name in `ALLOWABLE`, if any."""
 
@@ -63,7 +67,7 @@ class AgentTool(NamedTuple):
     words: str
     schema: Schema
     call: Callable[[Service, Actor, Arguments], Document]
-    refuse: Callable[[AgentTool, ArmscopeError], Document]
+    refuse: Callable[[AgentTool, ArmscopeError], Document] = _plainly
     allowed_as: str | None = None
 
 
@@ -143,13 +147,8 @@ def _qortex(name: str, effect: Effect, words: str) -> AgentTool:
         words=words,
         schema=qortex_schema(name),
         call=run,
-        refuse=_plainly,
         allowed_as="reset" if name == "reset" else None,
     )
-
-
-def _plainly(tool: AgentTool, problem: ArmscopeError) -> Document:  # noqa: ARG001 - as every refusal
-    return problem.as_answer()
 
 
 # KAIROS's
@@ -306,6 +305,13 @@ def _carried(service: Service, actor: Actor, arguments: Arguments) -> Document:
     }
 
 
+def _reads(
+    name: str, words: str, schema: Schema, run: Callable[[Service, Actor, Arguments], Document]
+) -> AgentTool:
+    """Return a tool that every reader may call."""
+    return AgentTool(name, "read", "reads", words, schema, run)
+
+
 _TABLE: Final = (
     _qortex(
         "select",
@@ -348,44 +354,32 @@ _TABLE: Final = (
         _kairos_refusal,
         allowed_as="export",
     ),
-    AgentTool(
+    _reads(
         "why_in_prompt",
-        "read",
-        "reads",
         "Why each arm was in one run's prompt or left out, and what was observed of it. Use this when a person "
         "asks why a tool was missing; the tool runs lists runs.",
         WHY,
         _object(_verb("run", {"run": "name"})),
-        _plainly,
     ),
-    AgentTool(
+    _reads(
         "runs",
-        "read",
-        "reads",
         "The latest runs that pass the filters, newest first, with their uids.",
         RUNS,
         _runs,
-        _plainly,
     ),
-    AgentTool(
+    _reads(
         "search",
-        "read",
-        "reads",
         "Arms, runs, sessions, episodes, environments, queues and notes in whose names all words occur. Use this to "
         "find the run of a session, or an arm by a part of its id.",
         SEARCH,
         _object(_verb("search", {name: name for name in SEARCH["properties"] if name != "learner"})),
-        _plainly,
     ),
-    AgentTool(
+    _reads(
         "rows",
-        "read",
-        "reads",
         "Rows of any list with its filters. With since (0, a row's mark or a head) only rows that changed, oldest "
         "change first: send next as since to go on, until no row comes.",
         ROWS,
         _rows,
-        _plainly,
     ),
     AgentTool(
         "repair",
@@ -395,48 +389,35 @@ _TABLE: Final = (
         "Observations by people and graders are kept. Nothing is deleted, and a person can take it back.",
         REPAIR,
         _object(_verb("repair", {name: name for name in REPAIR["properties"] if name != "learner"})),
-        _plainly,
         allowed_as="repair",
     ),
-    AgentTool(
+    _reads(
         "versions",
-        "read",
-        "reads",
         "The versions of an arm's definition, such as a tool's description: when each was in use, its runs, and the "
         "belief that they alone come to. They show whether usefulness changed with the text.",
         VERSIONS,
         _object(_verb("versions", {"arm": "arm"})),
-        _plainly,
     ),
-    AgentTool(
+    _reads(
         "session",
-        "read",
-        "reads",
         "One session: its runs in order, and the arms in their prompts, the most used first. Kept messages come only "
         "with texts, and only to callers who may read them. The tool rows lists sessions.",
         SESSION,
         _session,
-        _plainly,
     ),
-    AgentTool(
+    _reads(
         "compare_sides",
-        "read",
-        "reads",
         "Two models, channels, spans or runs side by side: failures, tokens, and each arm's belief and shift by "
         "source. Use this to see what changed since a day: a ends before it, b begins then.",
         SIDES,
         _object(_verb("compare_sides", {"a": "a", "b": "b", "limit": "limit"})),
-        _plainly,
     ),
-    AgentTool(
+    _reads(
         "carried",
-        "read",
-        "reads",
         "What the agents of the user's machine carry in each session and never used: skills, tools and servers with "
         "their tokens, and what is proposed. Not used does not mean of no use; only a person takes an item out.",
         CARRIED,
         _carried,
-        _plainly,
     ),
     AgentTool(
         "undo",
@@ -446,7 +427,6 @@ _TABLE: Final = (
         "the act active again. Acts of others are not yours to undo.",
         UNDO,
         _undo,
-        _plainly,
     ),
 )
 BY_NAME: Final[Mapping[str, AgentTool]] = {tool.name: tool for tool in _TABLE}
