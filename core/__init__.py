@@ -5,10 +5,13 @@
 Its names are imported at their first use: a client needs no NumPy, and the command's help none of them.
 """
 
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.deprecation import replacement_of
+from core.imported import homes_in
 from core.version import __version__
 
 if TYPE_CHECKING:
@@ -86,145 +89,19 @@ if TYPE_CHECKING:
     from core.statistics.rewards.lint import lint
     from core.statistics.savings import Savings
 else:
-    _HOMES = {
-        "core.adapters.decorator": ("with_run",),
-        "core.client": (
-            "AsyncClient",
-            "Client",
-            "Unreachable",
-        ),
-        "core.doors.asynchronous": (
-            "AsyncLearnerProtocol",
-            "AsyncRun",
-        ),
-        "core.doors.protocol": ("LearnerProtocol",),
-        "core.doors.python": (
-            "AsyncLearner",
-            "Learner",
-            "learners",
-            "open_learner",
-            "restore",
-        ),
-        "core.doors.recorder": ("record_episodes",),
-        "core.doors.running": ("RunUnderWay",),
-        "core.errors": ("ArmscopeError",),
-        "core.frames": (
-            "RowList",
-            "RowTuple",
-        ),
-        "core.records.agreement": ("AgreementReport",),
-        "core.records.answers": (
-            "BackupAnswer",
-            "CompactAnswer",
-            "EpisodeMarked",
-            "EraseAnswer",
-            "ExportAnswer",
-            "RecordAnswer",
-            "RepairAnswer",
-            "ResetAnswer",
-            "RestoreAnswer",
-            "ScaleAnswer",
-            "SettingAnswer",
-            "StepAnswer",
-            "UndoAnswer",
-        ),
-        "core.records.arm": (
-            "Arm",
-            "Prior",
-        ),
-        "core.records.arm_summary": ("ArmVersion", "ArmVersions", "JudgedArm"),
-        "core.records.audit": ("AuditEntry",),
-        "core.records.batch": (
-            "BatchAnswer",
-            "BatchLine",
-            "RunRewardAnswer",
-        ),
-        "core.records.candidate": (
-            "file_candidate",
-            "memory_candidate",
-            "section_candidate",
-            "skill_candidate",
-            "tool_candidate",
-        ),
-        "core.records.environment": (
-            "EnvironmentDesign",
-            "EnvironmentSummary",
-            "ModelComparison",
-        ),
-        "core.records.episode": (
-            "Episode",
-            "Finding",
-            "Part",
-            "Scale",
-            "Step",
-        ),
-        "core.records.episode_credit": ("CreditAnswer",),
-        "core.records.episode_page": ("EpisodeView",),
-        "core.records.evaluation_page": (
-            "Evaluation",
-            "EvaluationFilter",
-        ),
-        "core.records.import_answer": ("ImportAnswer",),
-        "core.installed.answer": ("inventory",),
-        "core.records.inventory": (
-            "CarriedAnswer",
-            "CarriedItem",
-            "InstalledItem",
-            "ItemUse",
-            "MachineInventory",
-            "StoredInventory",
-        ),
-        "core.records.browser": ("BrowserAnswer", "BrowserRow"),
-        "core.records.judgement": (
-            "JudgedPosterior",
-            "Judgement",
-        ),
-        "core.records.judging": ("EvaluationAnswer",),
-        "core.records.learner": (
-            "LearnerSettings",
-            "LearnerSummary",
-        ),
-        "core.records.note": ("NoteAnswer",),
-        "core.records.observation": ("Observation",),
-        "core.records.posterior": ("Posterior",),
-        "core.records.reward": ("RewardAnswer",),
-        "core.records.run": (
-            "Call",
-            "Inventory",
-            "Run",
-            "Usage",
-        ),
-        "core.records.run_page": ("RunRow", "RunsOfSession", "SessionRow"),
-        "core.records.run_query": ("RunSide",),
-        "core.records.run_story": ("RunStory",),
-        "core.records.search": ("SearchAnswer", "SearchHit"),
-        "core.records.sides": ("ComparedSides",),
-        "core.records.selection": ("Selection",),
-        "core.records.status": ("Status",),
-        "core.records.training": ("TrainingAnswer",),
-        "core.records.verification": ("Verification",),
-        "core.records.view": ("View",),
-        "core.rewards": (
-            "binary",
-            "continuous",
-            "dense",
-            "penalty",
-            "shaped",
-            "sparse",
-        ),
-        "core.statistics.rewards.lint": ("lint",),
-        "core.statistics.savings": ("Savings",),
-    }
     _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy", "yaml"}
-    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+    @cache
+    def _homes() -> dict[str, tuple[str, str]]:
+        """Return the homes of names, from the imports above."""
+        return homes_in(Path(__file__).read_text(encoding="utf-8"))
 
     def __getattr__(name: str) -> object:
         name = replacement_of(name)
-        home = _HOME_OF.get(name)
-        if home is None:
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            value = globals()[name] = getattr(import_module(home), name)
+            value = globals()[name] = getattr(import_module(_homes()[name][0]), name)
         except ModuleNotFoundError as missing:
             if missing.name is None or missing.name.partition(".")[0] not in _OF_EXTRA:
                 raise

@@ -27,7 +27,7 @@ from dashboard.pages import PAGES
 from tests.conftest import ROOT
 
 STAGES: list[set[str]] = [
-    {"core.errors", "core.version", "core.deprecation"},
+    {"core.errors", "core.version", "core.deprecation", "core.imported"},
     {"core.records"},
     {"core.settings", "core.permissions", "core.columns", "core.files", "core.frames", "core.guide"},
     {"core.evaluate", "core.issuers", "core.spool", "core.upkeep"},

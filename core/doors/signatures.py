@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -17,11 +16,11 @@ from typing import Any, Final, NamedTuple, Unpack, get_args, get_origin, get_typ
 
 from msgspec import NODEFAULT
 
+from core.imported import homes_in
 from core.records import parameters
 from core.records.parameters import defaults_of
 
 _ROOT: Final = Path(__file__).parents[2]
-_IMPORT: Final = re.compile(r"^ *from ([\w.]+) import (?:\(([^)]*)\)|(.+))$", re.MULTILINE)
 _QUOTES: Final = '"""'
 _DESCRIBED: Final = ("Annotated[", "Unpack[")
 
@@ -96,11 +95,7 @@ class _Names(dict[str, Any]):
 
     def __init__(self, source: str) -> None:
         super().__init__()
-        self._homes: dict[str, tuple[str, str]] = {}
-        for module, several, one in _IMPORT.findall(source):
-            for part in (several or one.partition("#")[0]).split(","):
-                name, _, alias = part.strip().partition(" as ")
-                self._homes[alias or name] = module, name
+        self._homes = homes_in(source)
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a type or a constant
         if name not in self._homes:
