@@ -8,7 +8,7 @@ from core import explained
 from dashboard import queries, sentences
 from dashboard.figures.arms import rows
 from dashboard.reading import reading
-from dashboard.widgets.arm import belief, head, in_or_out, ledger, notes
+from dashboard.widgets.arm import belief, head, ledger
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import compacted, muted, sentence
@@ -32,7 +32,7 @@ def page() -> None:
     if path.use is not None:
         muted(literal(explained.skill_use(path.use)))
     compacted(here.frame.compacted)
-    in_or_out.lately(arm)
+    ledger.lately(arm)
     left, right = st.columns(2, gap="large")
     with left, panel("Belief now"):
         belief.now(row, path, then)
@@ -42,13 +42,13 @@ def page() -> None:
     with left, panel("Worth its tokens"):
         belief.worth(judged, known, index)
     with right, panel("Notes"):
-        notes.read(arm)
+        head.read_notes(arm)
     with panel("Where the belief comes from"):
         belief.sources(judged)
     with panel("Versions of its definition"):
         belief.versions(path.versions)
     with panel("In or left out"):
-        in_or_out.in_or_out(arm)
+        ledger.in_or_out(arm)
     with panel("Evaluations"):
         ledger.evaluations(arm)
     with panel("Ledger"):

@@ -103,8 +103,20 @@ from dashboard.sentences.overview import (
 )
 from dashboard.sentences.phrase import Phrase, Sentence
 from dashboard.sentences.rewards import averages_line, environment, episodes
-from dashboard.sentences.run import run, run_differs, run_facts, run_tokens, selection_note
-from dashboard.sentences.runs import runs, runs_counted, runs_rest
+from dashboard.sentences.runs import (
+    run,
+    run_differs,
+    run_facts,
+    run_tokens,
+    runs,
+    runs_counted,
+    runs_rest,
+    selection_note,
+    session,
+    session_cost,
+    session_facts,
+    sessions,
+)
 from dashboard.sentences.savings import (
     amount_limits,
     limits,
@@ -122,7 +134,6 @@ from dashboard.sentences.savings import (
 )
 from dashboard.sentences.savings_tables import comparison_table, counting_note, counting_table, left_out_table
 from dashboard.sentences.search import hits_table, search, searched
-from dashboard.sentences.sessions import session, session_cost, session_facts, sessions
 from dashboard.sentences.settings import (
     SETTING_GROUPS,
     SETTING_WORDS,

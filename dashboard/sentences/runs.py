@@ -1,14 +1,27 @@
-"""Sentences about the runs on the page, and how far the search went."""
+"""Sentences about the runs on the page, about one run with its facts in a line, and of the pages of sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from core.flows.queries import RunsView
-from core.records.run_page import RunRow
+import msgspec
+
+from core.flows.queries import RunStory, RunsView
+from core.records.run_page import RunRow, SessionRow
+from core.records.times import MINUTE_MS
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
+
+_CLASS_WORDS: Final = {
+    "baseline": "a baseline run",
+    "selected": "a selected run",
+    "passive": "a run of the passive phase",
+    "fallback": "a run without the selector",
+    "imported": "an imported run",
+}
+_PICO = 1e12
 
 
 def runs(view: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
@@ -101,3 +114,155 @@ def runs_rest(view: RunsView, by: str) -> Words:
         return f"{wording.things(n_shown, 'arm')}, grouped by type"
     which = "most often in" if by == "most in" else "last used"
     return f"the {wording.count(n_shown)} arms {which}; {wording.things(n_rest, 'other arm')} had a part too"
+
+
+def run(story: RunStory) -> Sentence:
+    """Return the kind of run, the number of included arms, and how many of them were used."""
+    facts = story.facts
+    name = f"Run {wording.count(facts.run_no)} was "
+    if facts.outcome == "empty":
+        return composed(name, Phrase("an empty prompt"), ": nothing answered it.")
+    n_all, n_in = len(story.arms), story.n_in
+    kind = _CLASS_WORDS[facts.run_class]
+    arms = (
+        f"{wording.count(n_in)} of {wording.things(n_all, 'arm')}"
+        if n_all > n_in
+        else wording.things(n_in, "arm")
+    )
+    parts: list[Markdown | Phrase] = [
+        *composed(name, f"{kind}: ", Phrase(arms), f" {'were' if n_all != 1 else 'was'} in")
+    ]
+    if facts.outcome == "observed":
+        used = (
+            "none of them was used"
+            if not story.n_referenced
+            else f"{wording.count(story.n_referenced)} were used"
+        )
+        return composed(*parts, ", ", Phrase(used) if story.n_referenced else used, ".")
+    return composed(*parts, ", and ", Phrase("nothing was learned"), " from it.")
+
+
+def run_facts(story: RunStory, *, year_of_ms: int | None) -> Markdown:
+    """Return time, model, channel and actor on one line; foreign text is escaped."""
+    facts = story.facts
+    parts = [
+        f"{wording.minute(facts.at_ms, year_of_ms=year_of_ms)} UTC"
+        if facts.at_ms is not None
+        else "time unknown"
+    ]
+    if facts.naive_time:
+        parts[0] += " (its source names no zone)"
+    foreign = {
+        "session": facts.session,
+        "model": facts.model,
+        "provider": facts.provider,
+        "channel": facts.channel,
+    }
+    parts += [
+        f"{name} {wording.literal(wording.cut_middle(wording.plain(value), 40))}"
+        for name, value in foreign.items()
+        if value is not None
+    ]
+    parts += [f"class {facts.run_class}", f"status {facts.status}", f"one {facts.unit}"]
+    source = (
+        "recorded directly"
+        if not facts.import_no
+        else f"import-{facts.import_no}, {wording.literal(str(facts.format))}"
+    )
+    return " · ".join([*parts, source])
+
+
+def run_tokens(story: RunStory) -> Markdown:
+    """Return the parts of the tokens, as far as the source names them."""
+    facts = story.facts
+    if facts.tokens is None:
+        return Words("unknown: the source names none")
+    parts = {
+        "input": facts.input_tokens,
+        "output": facts.output_tokens,
+        "cache read": facts.cache_read_tokens,
+        "cache write": facts.cache_write_tokens,
+    }
+    named = [f"{name} {wording.count(value)}" for name, value in parts.items() if value]
+    return Markdown(", ".join(named) if named else "a total only")
+
+
+def selection_note(story: RunStory) -> Markdown:
+    """Return budget, its use, seed, and whether the record replays."""
+    chosen = story.selection
+    if chosen is None:
+        return wording.things(len(story.arms), "arm")
+    used = wording.count(chosen.tokens)
+    budget = (
+        f"budget {wording.count(chosen.budget_tokens)} tokens, {used} used"
+        if chosen.budget_tokens
+        else f"no budget, {used} tokens used"
+    )
+    coin = f"baseline with probability {chosen.baseline_prob:g}, seed {wording.literal(str(chosen.seed))}"
+    held_ms = None if chosen.held_since_ms is msgspec.UNSET else chosen.held_since_ms
+    flags = [
+        words
+        for is_so, words in (
+            (chosen.over_budget, "the seeds alone exceed the budget"),
+            (chosen.truncated, "truncated: a baseline run that left arms out"),
+            (held_ms is not None, f"held since {wording.minute(held_ms)}: its session shares the draw"),
+            (story.replays is False and held_ms is None, "the record does not replay"),
+        )
+        if is_so
+    ]
+    return "; ".join([budget, coin, *flags])
+
+
+def run_differs(story: RunStory) -> Markdown | None:
+    """Return how the prompt differed from the selection, or None."""
+    if not story.differs:
+        return None
+    names = [wording.literal(wording.short_name(key)) for key in story.differs[:3]]
+    more = len(story.differs) - len(names)
+    rest = f" and {wording.count(more)} more" if more else ""
+    return f"The prompt differs from the selection in {', '.join(names)}{rest}: what was in is what counts."
+
+
+def sessions(rows: Sequence[SessionRow], *, at_most: int) -> Sentence:
+    """Return how many sessions are listed, and with how many runs."""
+    if not rows:
+        return composed("No run in this view ", Phrase("names a session"), ".")
+    n_runs = sum(row.n_runs for row in rows)
+    listed = wording.things(len(rows), "session")
+    first = f"The latest {listed}" if len(rows) == at_most else listed
+    have = "has" if len(rows) == 1 else "have"
+    return composed(Phrase(first), f" {have} {wording.things(n_runs, 'run')}.")
+
+
+def session(row: SessionRow) -> Sentence:
+    """Return the session's number of runs, how long they took, and their outcomes."""
+    name = wording.literal(wording.cut_middle(wording.plain(row.session), 60))
+    runs = Phrase(wording.things(row.n_runs, "run"))
+    learned = f"{wording.count(row.n_observed)} {'was' if row.n_observed == 1 else 'were'} observed"
+    ended = f", {wording.count(row.n_unfinished)} did not finish" if row.n_unfinished else ""
+    return composed("Session ", name, " has ", runs, f": {learned}{ended}.")
+
+
+def session_facts(row: SessionRow, *, year_of_ms: int | None) -> Markdown:
+    """Return times, model, channel, tokens and cost on one line."""
+    parts: list[Markdown] = [Words("times unknown")]
+    if row.first_ms is not None and row.last_ms is not None:
+        minutes = wording.things(round((row.last_ms - row.first_ms) / MINUTE_MS), "minute")
+        parts = [f"{wording.minute(row.first_ms, year_of_ms=year_of_ms)} UTC, over {minutes}"]
+    for noun, name, number in (("model", row.model, row.n_models), ("channel", row.channel, row.n_channels)):
+        if name is not None:
+            one = f"{noun} {wording.literal(wording.cut_middle(wording.plain(name), 40))}"
+            parts.append(one if number == 1 else wording.things(number, noun))
+    parts.append(f"{wording.count(row.tokens)} tokens of {wording.things(row.n_tokens, 'run')}")
+    if row.n_costs:
+        parts.append(f"{session_cost(row)} by the prices of its runs' time")
+    return Words(" · ").join(parts)
+
+
+def session_cost(row: SessionRow) -> Words:
+    """Return the cost of a session, "–" where no run has one.
+
+    >>> session_cost(SessionRow("s", 1, None, None, 0, 0, 0, 0, 0, 0, None, 0, None, 0))
+    '–'
+    """
+    return wording.money(row.cost_pico / _PICO) if row.n_costs else wording.MISSING

@@ -2,6 +2,10 @@
 
 Lists are ``{items, next}`` with ``?limit=&cursor=``; a cursor is where the next page begins, never a count of rows.
 Answers that depend on one revision of a learner have an ETag.
+
+Batches are many runs or rewards, a line each, with a result for each line, in order. Lines are recorded in parts,
+each on disk before the next is read. A rejected line does not stop the others. If the disk is full, the results show
+which lines are recorded.
 """
 
 from __future__ import annotations
@@ -10,39 +14,44 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import IO, Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast
+from itertools import islice
+from typing import IO, Any, Final, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, cast
 
 import msgspec
 import orjson
 
 from core.doors import documents
 from core.doors.exchange import JSON, HttpAnswer, HttpCall
-from core.doors.http.batches import lines_of, reward_lines, run_lines
 from core.doors.http.bodies import file_answer
-from core.doors.http.refusals import document_bytes
+from core.doors.http.refusals import document_bytes, http_error
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, Form, RouteText, choice
 from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import PAGING, Input, Verb, query_fields, verb
-from core.errors import InvalidInput
+from core.errors import ArmscopeError, InvalidInput, StoreError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_into
+from core.flows.learn import record_all
 from core.flows.queries.previews import CreditPreview
 from core.flows.queries.timeseries import Point
+from core.flows.reward import reward_all
 from core.flows.rollouts import rollouts
 from core.flows.traces import traces
 from core.formats.armscope import RunDecoder
-from core.formats.strict import json_body
+from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.permissions import Action, authorise
 from core.records.actor import Actor
-from core.records.answers import ExportAnswer
+from core.records.answers import ExportAnswer, RecordAnswer
 from core.records.audit import AuditEntry, AuditPage
+from core.records.batch import answers_of, key_of_line
 from core.records.episode_page import EpisodeCursor, EpisodeRow
 from core.records.observation import MAX_REQUEST_KEY_CHARS
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.reset import Target
+from core.records.reward import RewardAnswer, RewardOrder
+from core.records.run import Run
 from core.records.run_page import Cursor, SessionCursor
 from core.records.run_query import Dates, RunQuery, SessionQuery, side_words
 from core.upkeep import known_damage
@@ -60,6 +69,31 @@ _MEDIA: Final[Mapping[ExportFormat, str]] = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
+_RECORD: Final = verb("record")
+_REWARD: Final = verb("reward")
+_REWARD_RUN: Final = verb("reward_run")
+RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
+FORMAT: Final = {"format": choice("Form of the file.", EXPORT_FORMATS)}
+_SERIES: Final = {
+    "metric": choice("The figure.", queries.METRICS),
+    "window": choice("An hour or a day.", queries.WINDOWS, "1d"),
+}
+_COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
+    **{
+        f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
+        for side in ("a", "b")
+        for name, words in side_words().items()
+    },
+    "limit": _SIDES["limit"],
+}
+_PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
+_READABLE: Final = "Whether the database can be read."
+_HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
+Result = Mapping[str, object]
+_PART: Final = 1_000
+"""Lines in one transaction."""
+_ORDER = TypeVar("_ORDER")
+_ANSWER = TypeVar("_ANSWER")
 
 
 # Bodies
@@ -508,11 +542,6 @@ def _health(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:  # no
         return document_answer(health if damage is None else Health(**health, damage=damage))
 
 
-_RECORD: Final = verb("record")
-_REWARD: Final = verb("reward")
-_REWARD_RUN: Final = verb("reward_run")
-
-
 def _record(context: Context, call: HttpCall) -> HttpAnswer:
     """Record a run: the verb's input, or a line of armscope's own format."""
     body = json_body(call.body)
@@ -717,26 +746,15 @@ def _fields_of(name: str) -> Mapping[str, Mapping[str, object]]:
     return fields
 
 
-RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
-FORMAT: Final = {"format": choice("Form of the file.", EXPORT_FORMATS)}
-_SERIES: Final = {
-    "metric": choice("The figure.", queries.METRICS),
-    "window": choice("An hour or a day.", queries.WINDOWS, "1d"),
-}
 _SEARCHED: Final = _fields_of("search")
+
+
 _SIDES: Final = _fields_of("compare_sides")
+
+
 _OF_SESSION: Final = {name: field for name, field in _fields_of("session").items() if name != "name"}
-_COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
-    **{
-        f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
-        for side in ("a", "b")
-        for name, words in side_words().items()
-    },
-    "limit": _SIDES["limit"],
-}
-_PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
-_READABLE: Final = "Whether the database can be read."
-_HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
+
+
 ROWS: Final = (
     _plain("/healthz", _health, "probe_health", Health, _READABLE, probe="thread"),
     _plain("/livez", _alive, "probe_life", Health, "Whether the server answers.", probe="loop"),
@@ -885,3 +903,94 @@ ROWS: Final = (
     _act("settings:accept-price", "accept_price"),
     _act("settings/{setting}", "change", "PUT", {"name": "setting"}),
 )
+
+
+def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield lines without their ends; a longer line than `MAX_BODY_BYTES` is cut one byte after that."""
+    rest = b""
+    for piece in pieces:
+        whole, end, tail = piece.rpartition(b"\n")
+        if not end:
+            rest = (rest + tail)[: MAX_BODY_BYTES + 1]
+            continue
+        first, *others = whole.split(b"\n")
+        yield (rest + first)[: MAX_BODY_BYTES + 1]
+        yield from others
+        rest = tail
+    if rest:
+        yield rest
+
+
+def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
+    """Record runs: lines as the verb ``record`` is asked, or as our own format has them."""
+    context.permit("ingest", create=True)
+    runs_of_lines = RunDecoder()
+
+    def read(line: bytes) -> tuple[Run, bool]:
+        document = json_body(line)
+        if isinstance(document, dict) and document.get("kind") == "run":
+            return runs_of_lines.run(line), False
+        request = cast("Any", verb("record").decode(document))
+        return request.run, request.ended_now
+
+    def done(orders: Sequence[tuple[Run, bool]]) -> list[RecordAnswer]:
+        ended_now = {run.uid for run, has_ended_now in orders if has_ended_now}
+        return record_all(context, [run for run, _ in orders], ended_now=ended_now)
+
+    return _results(lines, read, done, as_plain)
+
+
+def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> Iterator[Result]:
+    """Yield the result of each line, an input of the verb ``reward``; each line's key follows from ``key``."""
+    context.permit("reward")
+    index = 0
+
+    def read(line: bytes) -> RewardOrder:
+        nonlocal index
+        index += 1
+        request = verb("reward").decode(json_body(line))
+        fields = {name: getattr(request, name) for name in request.__struct_fields__}
+        if fields["key"] is None:
+            fields["key"] = key_of_line(key, index)
+        return RewardOrder(**fields)
+
+    def done(orders: Sequence[RewardOrder]) -> list[RewardAnswer]:
+        return reward_all(context, orders)
+
+    return _results(lines, read, done, lambda answer: documents.act(context, answer))
+
+
+def _results(
+    lines: Iterator[bytes],
+    read: Callable[[bytes], _ORDER],
+    done: Callable[[Sequence[_ORDER]], Sequence[_ANSWER]],
+    formatted: Callable[[_ANSWER], object],
+) -> Iterator[Result]:
+    number = 0
+    broken: StoreError | None = None
+    while part := list(islice(lines, _PART)):
+        parsed = [_or_error(read, line) if line.strip() else None for line in part]
+        orders = [one for one in parsed if one is not None and not isinstance(one, ArmscopeError)]
+        answers = iter(answers_of(orders, done, broken))
+        for one in parsed:
+            number += 1
+            if one is None:  # an empty line asks for nothing
+                continue
+            answer = one if isinstance(one, ArmscopeError) else next(answers)
+            if isinstance(answer, StoreError):
+                broken = answer  # what failed once is not tried again for every line
+            yield {"line": number, **_result(answer, formatted)}
+
+
+def _or_error(read: Callable[[bytes], _ORDER], line: bytes) -> _ORDER | ArmscopeError:
+    try:
+        return read(line)
+    except ArmscopeError as problem:
+        return problem
+
+
+def _result(answer: object, formatted: Callable[[Any], object]) -> dict[str, object]:
+    if isinstance(answer, ArmscopeError):
+        return http_error(answer)
+    plain = formatted(answer)
+    return {"ok": True, **(plain if isinstance(plain, dict) else {})}
