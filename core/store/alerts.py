@@ -23,13 +23,13 @@ def standing_alerts(facts: Facts) -> tuple[AlertRow, ...]:
 
 def latest_alerts(facts: Facts, limit: int) -> tuple[AlertRow, ...]:
     """Alerts, the newest first."""
-    rows = facts.rows(f"{_SELECT} ORDER BY alert_no DESC LIMIT ?", limit)
+    rows = facts.rows(f"{_SELECT} ORDER BY alert_no DESC LIMIT ?", [limit])
     return tuple(_alert(*row) for row in rows)
 
 
 def alert_row(facts: Facts, number: int) -> AlertRow | None:
     """The alert of a number."""
-    row = facts.row(f"{_SELECT} AND alert_no = ?", number)
+    row = facts.row(f"{_SELECT} AND alert_no = ?", [number])
     return None if row is None else _alert(*row)
 
 

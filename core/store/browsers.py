@@ -38,8 +38,7 @@ def confirmation_of(facts: Facts, browser: str, named: str) -> int | None:
     row = facts.row(
         f"SELECT browser_no FROM browser WHERE learner_id = ? AND browser = ? AND named = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY browser_no LIMIT 1",
-        browser,
-        named,
+        [browser, named],
     )
     return None if row is None else int(row[0])
 
@@ -49,8 +48,7 @@ def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:
     rows = facts.rows(
         "SELECT DISTINCT named, person FROM judged_in WHERE learner_id = ? AND (named = ? OR person = ?)"
         " ORDER BY named, person",
-        rater,
-        rater,
+        [rater, rater],
     )
     return tuple(dict.fromkeys((rater, *(name for row in rows for name in row))))
 
@@ -134,7 +132,7 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
     """Hand the holds of a browser to its confirmed name; without a confirmation they end."""
     own = Actor(name=named, browser=f"{named} {browser}", person=named).holder
     if confirmation_of(txn, browser, named) is None:
-        txn.run("DELETE FROM review_hold WHERE learner_id = ? AND actor = ?", own)
+        txn.run("DELETE FROM review_hold WHERE learner_id = ? AND actor = ?", [own])
         return
     holders = txn.rows("SELECT DISTINCT actor FROM review_hold WHERE learner_id = ?")
     txn.connection.many(

@@ -431,9 +431,7 @@ def _newest_hours(facts: Facts, arm_nos: Sequence[int]) -> Iterator[tuple[int, i
         ((latest,),) = facts.rows(
             f"SELECT max(+hour) FROM arm_hour WHERE learner_id = ? AND hour IN ({_HOURS_OF_DAY})"
             " AND arm_no = ? AND epoch = ? AND pulls + part_micro > 0",
-            *range(day * DAY_HOURS, (day + 1) * DAY_HOURS),
-            arm_no,
-            epoch,
+            [*range(day * DAY_HOURS, (day + 1) * DAY_HOURS), arm_no, epoch],
         )
         return arm_no, latest
 
@@ -449,9 +447,7 @@ def _facts_of_hour(facts: Facts, hour: int, arm_nos: Sequence[int]) -> tuple[lis
     runs, ledger = facts.together(
         lambda: facts.rows(
             "SELECT run_no FROM run WHERE learner_id = ? AND revision <= ? AND at_ms >= ? AND at_ms < ?",
-            facts.revision,
-            begin,
-            end,
+            [facts.revision, begin, end],
         ),
         lambda: facts.rows_in(
             f"SELECT run_no, observation_no FROM observation {BY_ARM} WHERE learner_id = ? AND arm_no IN ({{}})"

@@ -283,8 +283,7 @@ def _flags(snapshot: Snapshot) -> Iterator[Difference]:
         f" AND (o.flags & {OBSERVATION} <> 0) <> (coalesce(r.outcome, '') = 'observed'"
         f" AND o.flags & {INCLUDED | NAMED} = {INCLUDED})"
         f" AND (o.flags & {OBSERVATION} <> 0 OR coalesce(r.format, '') <> ?)",
-        snapshot.revision,
-        OFFERED,
+        [snapshot.revision, OFFERED],
     ):
         yield Difference(
             "outcome", f"run {run_no}, arm {arm_no}", f"flags {flags}", f"a run that is {outcome}"
@@ -320,7 +319,7 @@ def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
     """Runs are kept under the number of their session."""
     for run_no, *known, stored in snapshot.each(
         "SELECT run_no, class, session, choice, session_key FROM run WHERE learner_id = ? AND revision <= ?",
-        snapshot.revision,
+        [snapshot.revision],
     ):
         key = session_key(run_no, *known)
         if key != stored:
@@ -571,7 +570,7 @@ def _counters(snapshot: Snapshot) -> Iterator[Difference]:
     for table in [name for name in NUMBERED if "revision" in metadata.tables[name].columns]:
         row = snapshot.row(
             f'SELECT max(revision) FROM "{table}" WHERE learner_id = ? AND revision < ?',
-            snapshot.staged.revision or _EVER,
+            [snapshot.staged.revision or _EVER],
         )
         if row is not None and row[0] is not None and row[0] > snapshot.revision:
             yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")

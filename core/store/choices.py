@@ -59,7 +59,7 @@ def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:
 def choice_again(txn: Transaction, number: int, import_no: int) -> None:
     """Record an import's copy of a known choice, and with it the names of its subject."""
     row = txn.row(
-        "SELECT layer_no, first_no, second_no FROM choice WHERE learner_id = ? AND choice_no = ?", number
+        "SELECT layer_no, first_no, second_no FROM choice WHERE learner_id = ? AND choice_no = ?", [number]
     )
     layer_no, *executions = row or (0, 0, 0)
     name_again(txn, {"layer": [layer_no], "execution": executions}, import_no)

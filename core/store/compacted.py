@@ -290,7 +290,7 @@ def compacted_rollups(facts: Facts, since: int = 0, *, damaged: bool = False) ->
     """Yield the rollups of compactions after a revision; with ``damaged``, of those that can be read."""
     if not facts.is_compacted:
         return
-    for (sums,) in facts.rows(f"{_SUMS} AND revision > ? AND revision <= ?", since, facts.revision):
+    for (sums,) in facts.rows(f"{_SUMS} AND revision > ? AND revision <= ?", [since, facts.revision]):
         with suppress(*((StoreUnusable,) if damaged else ())):
             yield Sums.unpacked(sums).rollup(facts.epochs)
 
@@ -303,7 +303,7 @@ def compacted_observations(facts: Facts) -> Iterator[tuple[int, int, int, int, i
     if not facts.is_compacted:
         return
     for revision, stored in facts.rows(
-        "SELECT revision, sums FROM compaction WHERE learner_id = ? AND revision <= ?", facts.revision
+        "SELECT revision, sums FROM compaction WHERE learner_id = ? AND revision <= ?", [facts.revision]
     ):
         sums = Sums.unpacked(stored)
         last = revision if sums.last_revision is None else sums.last_revision
@@ -322,7 +322,7 @@ def newest_compacted(facts: Facts, arm_nos: Collection[int], hours: Collection[i
     if not facts.is_compacted or not hours:
         return newest
     for (sums,) in facts.rows(
-        f"{_SUMS} AND first_ms < ? AND last_ms >= ?", (max(hours) + 1) * HOUR_MS, min(hours) * HOUR_MS
+        f"{_SUMS} AND first_ms < ? AND last_ms >= ?", [(max(hours) + 1) * HOUR_MS, min(hours) * HOUR_MS]
     ):
         for (arm_no, epoch), at_ms in Sums.unpacked(sums).rollup(facts.epochs).last.items():
             if arm_no in arm_nos and epoch == facts.epochs.current(arm_no):
@@ -355,8 +355,7 @@ def _newest(facts: Facts, n_runs: int, until_ms: int) -> Iterator[Sums]:
     rows = facts.rows(
         "SELECT compaction_no, n_runs FROM compaction WHERE learner_id = ? AND first_ms < ? AND revision <= ?"
         " ORDER BY last_ms DESC, compaction_no DESC",
-        until_ms,
-        facts.revision,
+        [until_ms, facts.revision],
     )
     sums_of = zip(rows, accumulate(n for _, n in rows), strict=True)
     numbers = [number for (number, _), n_so_far in sums_of if n_so_far <= n_runs]
@@ -443,7 +442,7 @@ def refuse_compacted_import(facts: Facts, import_no: int) -> None:
     """Raise `NotApplicable` for an import that lost runs to a compaction."""
     if not facts.is_compacted:
         return
-    row = facts.row(_LOCKED, import_no)
+    row = facts.row(_LOCKED, [import_no])
     if row is not None and row[0]:
         raise NotApplicable(
             f"import-{import_no} must have all its runs to be undone or redone, but compact deleted {row[0]:,} of"
@@ -460,8 +459,7 @@ def refuse_compacted_span(facts: Facts, arm_nos: Collection[int], since_ms: int,
     for number, at_ms, last_ms, sums in facts.rows(
         "SELECT compaction_no, at_ms, last_ms, sums FROM compaction WHERE learner_id = ? AND first_ms < ?"
         " AND last_ms >= ? ORDER BY compaction_no",
-        until_ms,
-        since_ms,
+        [until_ms, since_ms],
     ):
         arms = Sums.unpacked(sums).arms
         if any(

@@ -147,7 +147,7 @@ def _next(facts: Facts, until_ms: int, after: Position) -> tuple[Position | None
 
 
 def _page(facts: Facts, until_ms: int, after: Position) -> list[Position]:
-    rows = facts.rows(_OLD, facts.revision, until_ms, *after, PIECE)
+    rows = facts.rows(_OLD, [facts.revision, until_ms, *after, PIECE])
     return [(at_ms, run_no) for at_ms, run_no in rows]
 
 

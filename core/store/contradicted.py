@@ -265,7 +265,7 @@ def unlike_namings(snapshot: Snapshot) -> Iterator[Difference]:
         (named, _PAIRED, (own_layer,)),
         (queued, _QUEUED, ()),
     ):
-        for kind, no, import_no, revision in snapshot.rows(sql, *values):
+        for kind, no, import_no, revision in snapshot.rows(sql, values):
             revisions[kind, no, import_no].add(revision)
     begun: dict[int, int] = dict(snapshot.rows("SELECT import_no, revision FROM import WHERE learner_id = ?"))
     known: set[Naming] = set()

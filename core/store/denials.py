@@ -81,8 +81,7 @@ def count_denials(facts: Facts, since_ms: int, until_ms: int = _EVER) -> int:
     """Return the number of refusals from one time to another, in full minutes."""
     row = facts.row(
         "SELECT sum(n) FROM denial WHERE learner_id = ? AND minute BETWEEN ? AND ?",
-        since_ms // MINUTE_MS,
-        until_ms // MINUTE_MS,
+        [since_ms // MINUTE_MS, until_ms // MINUTE_MS],
     )
     return 0 if row is None or row[0] is None else int(row[0])
 
@@ -98,12 +97,14 @@ def denials(
         " AND (minute + 1) * 60000 > ? AND (minute * 60000 < ? OR ? = 0)"
         " AND (actor = ? OR ? = 0) AND (action = ? OR ? = 0)"
         " ORDER BY minute DESC, actor, action LIMIT ?",
-        *(key[0], key[0], key[1], key[1], key[2]),
-        -1 if audit_filter.since_ms is None else audit_filter.since_ms,
-        *(audit_filter.until_ms or 0, int(audit_filter.until_ms is not None)),
-        *(audit_filter.actor or "", int(audit_filter.actor is not None)),
-        *(audit_filter.action or "", int(audit_filter.action is not None)),
-        _EVER if limit is None else limit,
+        [
+            *(key[0], key[0], key[1], key[1], key[2]),
+            -1 if audit_filter.since_ms is None else audit_filter.since_ms,
+            *(audit_filter.until_ms or 0, int(audit_filter.until_ms is not None)),
+            *(audit_filter.actor or "", int(audit_filter.actor is not None)),
+            *(audit_filter.action or "", int(audit_filter.action is not None)),
+            _EVER if limit is None else limit,
+        ],
     )
     return tuple(
         Denial(at_ms=minute * MINUTE_MS, actor=who, action=what, n=n) for minute, who, what, n in rows

@@ -270,7 +270,7 @@ def counted_anew(facts: Facts) -> tuple[dict[DayKey, EpisodeSums], dict[tuple[in
 def count_again(txn: Transaction, environments: Sequence[int]) -> None:
     """Add up all episodes of environments by the scales in force."""
     for number in environments:
-        txn.run("DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?", number)
+        txn.run("DELETE FROM environment_day WHERE learner_id = ? AND environment_no = ?", [number])
         _write(txn, _counted_of(txn, number).days)
 
 
@@ -278,7 +278,7 @@ def _counted_of(facts: Facts, environment_no: int, scales: Mapping[int, Scale] |
     return _counted(
         facts.each(
             f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}",
-            environment_no,
+            [environment_no],
         ),
         scales_of(facts, [environment_no]) if scales is None else scales,
     )
@@ -353,7 +353,7 @@ def declared_scales(facts: Facts) -> Mapping[int, Scale]:
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
     """Return the number of a known environment."""
-    row = facts.row("SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", name)
+    row = facts.row("SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [name])
     return None if row is None else int(row[0])
 
 
@@ -367,7 +367,7 @@ def sums_of_environment(facts: Facts, environment_no: int) -> EpisodeSums:
     sums = EpisodeSums()
     for row in facts.rows(
         f"SELECT {_DAY}, {_SUMS} FROM environment_day WHERE learner_id = ? AND environment_no = ?",
-        environment_no,
+        [environment_no],
     ):
         sums = sums.plus(_read(row)[1])
     return sums
@@ -396,7 +396,7 @@ def variants_of(facts: Facts, environment_no: int) -> list[str]:
     rows = facts.rows(
         f"SELECT DISTINCT variant FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         " AND variant IS NOT NULL ORDER BY variant",
-        environment_no,
+        [environment_no],
     )
     return [variant for (variant,) in rows]
 
@@ -407,6 +407,6 @@ def paid_by_task(facts: Facts, environment_no: int) -> Iterator[tuple[str | None
         "SELECT e.model, e.split, e.variant, e.task, e.total, (SELECT sum(s.n_chars_in) FROM step s"
         " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no) FROM episode e"
         f" WHERE e.learner_id = ?1 AND e.environment_no = ? AND e.{ACTIVE} AND e.task IS NOT NULL",
-        environment_no,
+        [environment_no],
     ):
         yield model, TaskPaid(*row)

@@ -56,8 +56,7 @@ def prompted(facts: Facts, episode: str) -> list[Prompted]:
             " JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
             f" WHERE e.learner_id = ? AND e.uid = ? AND r.revision <= ? AND o.flags & {INCLUDED} <> 0"
             " ORDER BY r.run_no, a.arm_no",
-            episode,
-            facts.revision,
+            [episode, facts.revision],
         )
     ]
 
@@ -187,7 +186,7 @@ def credit_of(facts: Facts, episode: str) -> InForce | None:
     number = credits_in_force(facts, [episode]).get(episode)
     row = facts.row(
         "SELECT rule, reward, actor, at_ms FROM episode_credit WHERE learner_id = ? AND episode_credit_no = ?",
-        number or 0,
+        [number or 0],
     )
     if number is None or row is None:
         return None
@@ -204,7 +203,7 @@ def _shares(facts: Facts, number: int) -> tuple[CreditShare, ...]:
         " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " WHERE b.learner_id = ? AND b.episode_credit_no <> 0 AND b.episode_credit_no = ?"
         f" AND o.flags & {INCLUDED} <> 0 ORDER BY b.observation_no",
-        number,
+        [number],
     )
     return tuple(CreditShare(run=run, arm=arm, weight_micro=weight) for run, arm, weight in rows)
 
@@ -222,7 +221,7 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         " AND r.revision <= ? WHERE e.learner_id = ?1 AND e.uid IN"
         " (SELECT c.episode FROM episode_credit c WHERE c.learner_id = ?1)"
         " GROUP BY e.uid, e.revision",
-        snapshot.revision,
+        [snapshot.revision],
     ):
         exported[episode] = max(revision, latest)
     rows = snapshot.rows(

@@ -521,7 +521,7 @@ def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
     """Return the episodes of an import."""
     rows = facts.rows(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'episode' AND import_no = ? ORDER BY no",
-        import_no,
+        [import_no],
     )
     return [number for (number,) in rows]
 
@@ -635,7 +635,7 @@ def episode_lines(snapshot: Snapshot) -> Iterator[tuple[int, Episode]]:
         "SELECT l.episode_no, r.uid, r.revision FROM episode_run l"
         " JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE l.learner_id = ? AND r.{ACTIVE} AND r.revision <= ? ORDER BY l.episode_no, l.run_no",
-        snapshot.revision,
+        [snapshot.revision],
     ):
         runs[number].append(uid)
         exported[number] = max(exported.get(number, 0), revision)
@@ -819,8 +819,7 @@ def _same_step(txn: Transaction, uid: str, episode_no: int, step: Step) -> bool:
     """Return whether an equal known step was refused; raises `Conflict` for another one. Times are ignored."""
     row = txn.row(
         f"SELECT {', '.join(_STEP[1:])} FROM step WHERE learner_id = ? AND episode_no = ? AND step_no = ?",
-        episode_no,
-        step.number,
+        [episode_no, step.number],
     )
     known = None if row is None else _step(row)
     if known is None or (known.name, known.reward, known.finished) != (step.name, step.reward, step.finished):
@@ -866,7 +865,7 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
     row = txn.row(
         "SELECT e.episode_no, e.digest, p.digest FROM episode e JOIN provenance p ON p.learner_id = e.learner_id"
         " AND p.kind = 'episode' AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ?1 AND e.uid = ?",
-        uid,
+        [uid],
     )
     if row is None:
         return False
@@ -891,14 +890,14 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
 def find_episode(facts: Facts, uid: str) -> tuple[Episode, Scale | None] | None:
     """Return an active episode with its runs and declared scale, and texts of steps for permitted callers."""
     row = facts.row(
-        f"SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND {ACTIVE}", uid
+        f"SELECT episode_no, environment_no FROM episode WHERE learner_id = ? AND uid = ? AND {ACTIVE}", [uid]
     )
     if row is None:
         return None
     runs = facts.rows(
         "SELECT r.uid FROM episode_run l JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE l.learner_id = ? AND l.episode_no = ? AND r.{ACTIVE} ORDER BY l.run_no",
-        row[0],
+        [row[0]],
     )
     line = read_episode(facts, row[0])
     steps = tuple(with_step_texts(facts, row[0], line.steps, step_digest))
@@ -914,7 +913,7 @@ def episodes_of_run(facts: Facts, run_no: int) -> tuple[str, ...]:
         "SELECT e.uid FROM episode_run l JOIN episode e ON e.learner_id = l.learner_id"
         f" AND e.episode_no = l.episode_no WHERE l.learner_id = ? AND l.run_no = ? AND e.{ACTIVE}"
         " ORDER BY l.episode_no",
-        run_no,
+        [run_no],
     )
     return tuple(uid for (uid,) in rows)
 
@@ -925,7 +924,7 @@ def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
         "SELECT r.run_no FROM episode e JOIN episode_run l ON l.learner_id = e.learner_id"
         " AND l.episode_no = e.episode_no JOIN run r ON r.learner_id = l.learner_id AND r.run_no = l.run_no"
         f" WHERE e.learner_id = ? AND e.uid = ? AND r.{ACTIVE} ORDER BY r.run_no DESC",
-        uid,
+        [uid],
     )
     return tuple(run_no for (run_no,) in rows)
 
@@ -933,7 +932,7 @@ def runs_of_episode(facts: Facts, uid: str) -> tuple[int, ...]:
 def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
     """Return the previous and next episode of the environment in time; unknown times come first."""
     row = facts.row(
-        "SELECT environment_no, at_ms, episode_no FROM episode WHERE learner_id = ? AND uid = ?", uid
+        "SELECT environment_no, at_ms, episode_no FROM episode WHERE learner_id = ? AND uid = ?", [uid]
     )
     if row is None:
         return None, None
@@ -957,7 +956,6 @@ def _next(
     row = facts.row(
         f"SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         f" AND {beyond} ORDER BY at_ms {way}, episode_no {way} LIMIT 1",
-        environment_no,
-        *cursor,
+        [environment_no, *cursor],
     )
     return None if row is None else str(row[0])

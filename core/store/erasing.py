@@ -278,7 +278,7 @@ def scope_of_execution(txn: Transaction, uid: str) -> Scope:
         "SELECT e.execution_no, e.uid, e.session, r.run_no, r.uid FROM execution e"
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no <> 0"
         " WHERE e.learner_id = ? AND e.uid = ?",
-        uid.lower(),
+        [uid.lower()],
     )
     if row is None:
         raise UnknownExecution(
@@ -294,7 +294,7 @@ def scope_of_execution(txn: Transaction, uid: str) -> Scope:
 
 def scope_of_episode(txn: Transaction, uid: str) -> Scope:
     """An episode alone, by uid; raises `NotFound`."""
-    row = txn.row("SELECT episode_no FROM episode WHERE learner_id = ? AND uid = ?", uid)
+    row = txn.row("SELECT episode_no FROM episode WHERE learner_id = ? AND uid = ?", [uid])
     if row is None:
         raise NotFound(
             f"There is no episode {uid[:80]!r} in learner {txn.name!r}.",
@@ -374,7 +374,7 @@ def erase_act(txn: Transaction, act: str) -> Counter[str]:
     place = next((one for one in _NAMED_IN if table and one.startswith(f"{table}.")), "")
     column = place.partition(".")[2]
     row = (
-        txn.row(f'SELECT {column} FROM "{table}" WHERE learner_id = ? AND {table}_no = ?', int(number))
+        txn.row(f'SELECT {column} FROM "{table}" WHERE learner_id = ? AND {table}_no = ?', [int(number)])
         if place and number.isdecimal() and len(number) < _MOST_DIGITS
         else None
     )
@@ -453,7 +453,7 @@ def _kinds_of(scope: Scope, erased: Erased) -> list[tuple[Remembered, str]]:
 
 def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Erased:
     if txn.erased.key is None:
-        txn.run(REMEMBER, new_key(), txn.now_ms)
+        txn.run(REMEMBER, [new_key(), txn.now_ms])
         txn.erased = Erased.of(txn.connection, txn.learner_id)
     rows = [(txn.learner_id, txn.erased.digest(kind, name), txn.now_ms) for kind, name in named]
     txn.connection.many(REMEMBER, rows)
@@ -512,7 +512,7 @@ def _holding(txn: Transaction, table: str, column: str, name: str) -> Rows:
     escaped = name.replace("!", "!!").replace("%", "!%").replace("_", "!_")
     return txn.rows(
         f"SELECT {_KEYS[table]}, {column} FROM \"{table}\" WHERE learner_id = ? AND {column} LIKE ? ESCAPE '!'",
-        f"%{escaped}%",
+        [f"%{escaped}%"],
     )
 
 
@@ -538,9 +538,7 @@ def _asides_of(txn: Transaction, scope: Scope) -> Rows:
         for row in txn.rows(
             "SELECT review_aside_no FROM review_aside WHERE learner_id = ? AND queue = ? AND item_no = ?"
             " AND reason <> ?",
-            uid or f"{txn.origin}/queue-{number}",
-            item_no,
-            LEFT_OUT,
+            [uid or f"{txn.origin}/queue-{number}", item_no, LEFT_OUT],
         )
     ]
 
@@ -699,7 +697,7 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
     """Replace names of sessions by numbers in every table; clusters stay the same."""
     n_renamed = 0
     for name, number in sessions.items():
-        runs = txn.rows("SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", name)
+        runs = txn.rows("SELECT run_no, class FROM run WHERE learner_id = ? AND session = ?", [name])
         txn.connection.many(
             "UPDATE run SET session = ?, session_key = ?, changed = ? WHERE learner_id = ? AND run_no = ?",
             [
@@ -769,7 +767,7 @@ def _drop_holds(txn: Transaction, name: str) -> None:
 
 
 def _count(txn: Transaction, table: str, column: str, name: str) -> int:
-    row = txn.row(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', name)
+    row = txn.row(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [name])
     return 0 if row is None else int(row[0])
 
 
@@ -811,6 +809,6 @@ def _fold(txn: Transaction, rater: str) -> None:
     rows = txn.rows(
         "SELECT DISTINCT layer_no FROM evaluation WHERE learner_id = ? AND layer_no <> 0 AND rater = ?"
         " ORDER BY layer_no",
-        rater,
+        [rater],
     )
     fold_again(txn, [layer_no for (layer_no,) in rows])

@@ -340,7 +340,7 @@ def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
     rows = txn.rows(
         f"SELECT revision, evaluation_no, counts, CASE WHEN {ACTIVE} AND undone = 0 THEN 1 ELSE 0 END"
         f" FROM evaluation WHERE {_OF_KEY} ORDER BY revision, evaluation_no",
-        *key,
+        key,
     )
     latest = next((number for _, number, _, stands in reversed(rows) if stands), 0)
     for _, number, counts, _ in rows:
@@ -395,7 +395,7 @@ def evaluation_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         f" AND {HOLDS}"
         f" WHERE e.learner_id = ?1 AND e.{ACTIVE} AND coalesce(r.standing, 1) = 1{unless}"
         " ORDER BY since, e.revision, e.evaluation_no",
-        *left_out,
+        left_out,
     ):
         yield row[0], _line(snapshot, row[1:])
 
@@ -447,7 +447,7 @@ def _credit_of(snapshot: Snapshot, number: int) -> tuple[Credit, ...]:
     rows = snapshot.rows(
         "SELECT a.key, c.weight_micro FROM credit c JOIN arm a ON a.learner_id = c.learner_id AND a.arm_no = c.arm_no"
         " WHERE c.learner_id = ? AND c.evaluation_no = ? ORDER BY a.key",
-        number,
+        [number],
     )
     return tuple(Credit(arm=key, weight_micro=weight) for key, weight in rows)
 
@@ -495,7 +495,7 @@ def _browser_of(line: EvaluationLine) -> NamedBrowser | None:
 def evaluation_again(txn: Transaction, number: int, import_no: int) -> None:
     """Record an import's copy of a known evaluation, and with it the names of its subject."""
     row = txn.row(
-        "SELECT layer_no, execution_no FROM evaluation WHERE learner_id = ? AND evaluation_no = ?", number
+        "SELECT layer_no, execution_no FROM evaluation WHERE learner_id = ? AND evaluation_no = ?", [number]
     )
     layer_no, execution_no = row or (0, 0)
     name_again(txn, {"layer": [layer_no], "execution": [execution_no]}, import_no)
@@ -563,7 +563,7 @@ def _alike(txn: Transaction, number: int, line: EvaluationLine) -> int | None:
 def _says(txn: Transaction, number: int, line: EvaluationLine) -> bool:
     row = txn.row(
         "SELECT outcome, score, feedback, at_ms FROM evaluation WHERE learner_id = ? AND evaluation_no = ?",
-        number,
+        [number],
     )
     assert row is not None  # noqa: S101 - its number was read
     return row[:3] == (line.outcome, line.score, line.feedback) and line.at_ms in {None, row[3]}
@@ -571,7 +571,7 @@ def _says(txn: Transaction, number: int, line: EvaluationLine) -> bool:
 
 def _superseded(txn: Transaction, number: int) -> int:
     """The evaluation whose place one took, 0 = none."""
-    row = txn.row("SELECT supersedes FROM evaluation WHERE learner_id = ? AND evaluation_no = ?", number)
+    row = txn.row("SELECT supersedes FROM evaluation WHERE learner_id = ? AND evaluation_no = ?", [number])
     return 0 if row is None else int(row[0])
 
 
@@ -609,15 +609,14 @@ def answer_of(facts: Facts, number: int) -> EvaluationAnswer:
         " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
         " WHERE e.learner_id = ? AND e.evaluation_no = ?",
-        number,
+        [number],
     )
     assert row is not None  # noqa: S101 - it was just written
     layer, execution, run, arm, outcome, score, rater, model, rubric, supersedes, at_ms, run_no = row
     moved = facts.rows(
         f"SELECT observation_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no = ? AND run_no <> 0"
         f" AND evaluation_no = ? AND {ACTIVE} ORDER BY observation_no",
-        run_no,
-        number,
+        [run_no, number],
     )
     return answered(
         Added(number, supersedes, [observation_no for (observation_no,) in moved]),

@@ -47,7 +47,7 @@ def run_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     for run_no, uid, rank, revision in snapshot.each(
         f"SELECT run_no, uid, rank, revision FROM run WHERE learner_id = ? AND revision <= ? AND {ACTIVE}"
         " ORDER BY revision, run_no",
-        snapshot.revision,
+        [snapshot.revision],
     ):
         yield revision, tell.line(run_no, uid, rank, revision)
 

@@ -31,9 +31,7 @@ def open_hold(facts: Facts, session: str, now_ms: int, *, idle_ms: int) -> Hold 
     """Return the hold of a session that was used within the idle time."""
     row = facts.row(
         f"SELECT used_ms, choice FROM hold WHERE {_OPEN} AND session = ? AND used_ms BETWEEN ? AND ?",
-        _name(facts, session),
-        now_ms - idle_ms,
-        now_ms + idle_ms,
+        [_name(facts, session), now_ms - idle_ms, now_ms + idle_ms],
     )
     return None if row is None else Hold(row[0], Selection.from_json(row[1]))
 
@@ -47,12 +45,10 @@ def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms:
     name = _name(txn, session)
     txn.run(
         f"UPDATE hold SET choice = '' WHERE {_OPEN} AND (session = ? OR used_ms < ? OR used_ms > ?)",
-        name,
-        txn.now_ms - idle_ms,
-        txn.now_ms + idle_ms,
+        [name, txn.now_ms - idle_ms, txn.now_ms + idle_ms],
     )
     later = txn.rows(
-        "SELECT began_ms FROM hold WHERE learner_id = ? AND session = ? AND began_ms >= ?", name, txn.now_ms
+        "SELECT began_ms FROM hold WHERE learner_id = ? AND session = ? AND began_ms >= ?", [name, txn.now_ms]
     )
     began_ms = next(ms for ms in count(txn.now_ms) if (ms,) not in later)
     selection = structs.replace(selection, held_since_ms=began_ms)

@@ -59,8 +59,7 @@ def runs_of_session(facts: Facts, session: str, format: str) -> list[str]:
     rows = facts.rows(
         f"SELECT uid FROM run WHERE learner_id = ? AND {ACTIVE} AND outcome <> 'empty' AND session = ?"
         " AND format = ? ORDER BY at_ms, run_no",
-        session,
-        format,
+        [session, format],
     )
     return [uid for (uid,) in rows]
 
@@ -88,7 +87,7 @@ def reopen_import(txn: Transaction, act: str) -> Reopened | None:
     row = txn.row(
         "SELECT i.import_no, i.summary FROM import i WHERE i.learner_id = ?1 AND i.import_no = ? AND i.undone = 0"
         " AND NOT EXISTS (SELECT 1 FROM compacted_import c WHERE c.learner_id = ?1 AND c.import_no = i.import_no)",
-        int(number),
+        [int(number)],
     )
     return None if row is None else Reopened(int(row[0]), row[1].encode())
 
@@ -121,7 +120,7 @@ def present(facts: Facts, sources: Sequence[str]) -> set[str]:
 
 def keep_machine(txn: Transaction, name: str, import_no: int, content: str) -> None:
     """Store what the agents of the actor's machine carry, in place of what they carried before."""
-    txn.run(_KEEP, txn.actor.name, name, txn.now_ms, import_no, content)
+    txn.run(_KEEP, [txn.actor.name, name, txn.now_ms, import_no, content])
 
 
 def own_machine(txn: Transaction, name: str) -> MachineRow | None:
@@ -129,8 +128,7 @@ def own_machine(txn: Transaction, name: str) -> MachineRow | None:
     row = txn.row(
         "SELECT actor, name, at_ms, import_no, content FROM machine"
         " WHERE learner_id = ? AND actor = ? AND name = ?",
-        txn.actor.name,
-        name,
+        [txn.actor.name, name],
     )
     return None if row is None else MachineRow(*row)
 

@@ -136,7 +136,7 @@ def moving_reward(
     since: int,  # noqa: ARG001 - no matter since when
 ) -> AbstractContextManager[None]:
     """Update the caches around a change of an observation's state."""
-    row = txn.row("SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", number)
+    row = txn.row("SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [number])
     run_no = row[0] if row else 0
     return shifting(txn, [run_no] if run_no else [], [] if run_no else [number])
 
@@ -196,7 +196,7 @@ def _lines(snapshot: Snapshot, which: str, also: str = "") -> Iterator[PlacedLin
         f" AND {HOLDS}"
         f" WHERE b.learner_id = ?1 AND (b.{ACTIVE}{also}) AND coalesce(r.standing, 1) = 1{which}{unless}"
         " ORDER BY since, b.observation_no",
-        *left_out,
+        left_out,
     ):
         yield row[0], _reward_line(snapshot, row[1:])
 
@@ -290,8 +290,7 @@ def _stands(txn: Transaction, prefix: str) -> bool:
     row = txn.row(
         "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
         f" AND {ACTIVE} AND undone = 0 LIMIT 1",
-        prefix,
-        prefix + _AFTER_EVERY_TEXT,
+        [prefix, prefix + _AFTER_EVERY_TEXT],
     )
     return row is not None
 

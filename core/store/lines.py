@@ -55,7 +55,7 @@ def _key(line: FactLine) -> str | None:
 def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) -> int | None:
     """Return the known fact with this id, or of the same request."""
     row = txn.row(
-        f"SELECT {fact.column} FROM {fact.table} WHERE learner_id = ? AND uid = ? AND uid <> ''", line.id
+        f"SELECT {fact.column} FROM {fact.table} WHERE learner_id = ? AND uid = ? AND uid <> ''", [line.id]
     )
     number = None if row is None else int(row[0])
     key = _key(line)
@@ -71,7 +71,7 @@ def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) ->
 
 def attribute_again(txn: Transaction, fact: Fact, number: int, import_no: int) -> None:
     """Record another import of a known fact: it is active while any of its imports is."""
-    own = txn.row(f"SELECT import_no FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?", number)
+    own = txn.row(f"SELECT import_no FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?", [number])
     if own != (import_no,):
         attribute(txn, fact.table, number, import_no)
         recompute(txn, fact, number)

@@ -54,16 +54,15 @@ def give_role(txn: Transaction, member_no: int, learner: str | None, role: Role 
     if role is None:
         txn.run(
             "DELETE FROM member_role WHERE learner_id = ? AND member_no = ? AND learner = ?",
-            member_no,
-            learner or "",
+            [member_no, learner or ""],
         )
     else:
-        txn.run(_GIVE, member_no, learner or "", role)
+        txn.run(_GIVE, [member_no, learner or "", role])
 
 
 def clear_roles(txn: Transaction, member_no: int) -> None:
     """A member is nothing anywhere from now on."""
-    txn.run("DELETE FROM member_role WHERE learner_id = ? AND member_no = ?", member_no)
+    txn.run("DELETE FROM member_role WHERE learner_id = ? AND member_no = ?", [member_no])
 
 
 def settle_member(
@@ -131,7 +130,7 @@ def n_operators(facts: Facts) -> int:
 
 
 def _one(facts: Facts, where: str, values: list[Any]) -> MemberMatch | None:
-    rows = facts.rows(f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", *values)
+    rows = facts.rows(f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", values)
     return next(iter(_members_of(facts, rows)), None)
 
 
@@ -166,7 +165,7 @@ def _members_of(facts: Facts, rows: list[Any]) -> list[MemberMatch]:
 
 def is_bridge(facts: Facts, token_no: int) -> bool:
     """Return whether a token is a bridge."""
-    row = facts.row("SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", token_no)
+    row = facts.row("SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", [token_no])
     return row is not None and row[0] > 0
 
 
@@ -184,20 +183,21 @@ def add_sender(txn: Transaction, channel: str, sender: str, member_no: int) -> N
 
 def remove_sender(txn: Transaction, channel: str, sender: str) -> None:
     """Remove a sender."""
-    txn.run("DELETE FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?", channel, sender)
+    txn.run(
+        "DELETE FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?", [channel, sender]
+    )
 
 
 def forget_senders(txn: Transaction, member_no: int) -> None:
     """A member is no sender any more, in no channel."""
-    txn.run("DELETE FROM bridge_sender WHERE learner_id = ? AND member_no = ?", member_no)
+    txn.run("DELETE FROM bridge_sender WHERE learner_id = ? AND member_no = ?", [member_no])
 
 
 def member_of_sender(facts: Facts, channel: str, sender: str) -> MemberMatch | None:
     """The member who speaks as a sender."""
     row = facts.row(
         "SELECT member_no FROM bridge_sender WHERE learner_id = ? AND channel = ? AND sender = ?",
-        channel,
-        sender,
+        [channel, sender],
     )
     return None if row is None else member_by_number(facts, row[0])
 

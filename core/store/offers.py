@@ -58,7 +58,7 @@ class AgentSession(NamedTuple):
 def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
     """Remember a selection that is given away; its number."""
     number = txn.number("offer")
-    txn.run(_OFFER, number, session, txn.now_ms, selection.run_class, selection.to_json(), 0)
+    txn.run(_OFFER, [number, session, txn.now_ms, selection.run_class, selection.to_json(), 0])
     arm_nos = txn.arm_nos(selection.included).values()
     txn.connection.many(_ARM, [(txn.learner_id, arm_no, number) for arm_no in sorted(arm_nos)])
     return number
@@ -70,8 +70,7 @@ def close_offers(txn: Transaction, waits_ms: int) -> None:
         number
         for (number,) in txn.rows(
             "SELECT offer_no FROM offer WHERE learner_id = ? AND (at_ms <= ? OR at_ms > ?) AND choice <> ''",
-            txn.now_ms - waits_ms,
-            txn.now_ms + waits_ms,
+            [txn.now_ms - waits_ms, txn.now_ms + waits_ms],
         )
     ]
     _close(txn, numbers)
@@ -93,7 +92,7 @@ def waiting_offer(txn: Transaction, arm_no: int, *, waits_ms: int, session: str 
     of = "" if session is None else " AND o.session = ?"
     since_ms, until_ms = txn.now_ms - waits_ms + 1, txn.now_ms + waits_ms
     row = txn.row(
-        _WAITING.replace("{of}", of), arm_no, since_ms, until_ms, *([] if session is None else [session])
+        _WAITING.replace("{of}", of), [arm_no, since_ms, until_ms, *([] if session is None else [session])]
     )
     return None if row is None else Waiting(*row)
 
@@ -157,7 +156,7 @@ def reported_sessions(facts: Facts) -> frozenset[str]:
 def begin_session(txn: Transaction, uid: str, name: str) -> int:
     """Remember that a client begins a session; its number."""
     number = txn.number("agent_session")
-    txn.run(_SESSION, number, uid, name, txn.now_ms)
+    txn.run(_SESSION, [number, uid, name, txn.now_ms])
     return number
 
 
@@ -165,7 +164,7 @@ def session_named(facts: Facts, uid: str) -> AgentSession | None:
     """The session that goes by an id."""
     row = facts.row(
         "SELECT agent_session_no, name, started_ms, ended_ms FROM agent_session WHERE learner_id = ? AND uid = ?",
-        uid,
+        [uid],
     )
     return None if row is None else AgentSession(*row)
 

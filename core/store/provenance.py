@@ -111,7 +111,7 @@ def _link(txn: Transaction, attributions: Sequence[Attribution], known: Tellings
 def attribute(txn: Transaction, table: str, number: int, import_no: int) -> None:
     """Note that another import says a fact that is known."""
     first = txn.rows(
-        f"SELECT import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no = ?", number
+        f"SELECT import_no, revision FROM {table} WHERE learner_id = ? AND {table}_no = ?", [number]
     )
     txn.connection.many(
         "INSERT INTO provenance (learner_id, kind, no, import_no, revision) VALUES (?, ?, ?, ?, ?)"
@@ -155,10 +155,7 @@ def facts_of_import(txn: Transaction, table: str, import_no: int) -> list[int]:
     rows = txn.rows(
         f"SELECT {table}_no FROM {table} WHERE learner_id = ? AND import_no = ?"
         " UNION SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ?",
-        import_no,
-        txn.learner_id,
-        table,
-        import_no,
+        [import_no, txn.learner_id, table, import_no],
     )
     return [number for (number,) in rows]
 

@@ -129,7 +129,7 @@ def quality_of(facts: Facts, layer_no: int) -> Quality:
         " e.feedback FROM layer_quality q"
         " JOIN evaluation e ON e.learner_id = q.learner_id AND e.evaluation_no = q.last_no"
         " WHERE q.learner_id = ? AND q.layer_no = ?",
-        layer_no,
+        [layer_no],
     )
     if row is None:
         return Quality()
@@ -183,7 +183,7 @@ def _below(facts: Facts, layer_no: int) -> list[int]:
         f"SELECT o.layer_no FROM layer l CROSS JOIN layer o {LAYERS_BY_ADAPTER}"
         " WHERE o.learner_id = l.learner_id AND o.adapter_no = l.adapter_no"
         " AND l.learner_id = ? AND l.layer_no = ? AND o.layer_no <> l.layer_no ORDER BY o.layer_no",
-        layer_no,
+        [layer_no],
     )
     return [other for (other,) in rows]
 
@@ -193,7 +193,7 @@ def _counting(facts: Facts, layer_no: int) -> Iterator[Placed]:
         f"SELECT {_RATED} FROM evaluation e {EVALUATIONS_BY_LAYER} WHERE e.learner_id = ? AND e.layer_no = ?"
         " AND e.counts = 1"
         " ORDER BY e.revision, e.evaluation_no",
-        layer_no,
+        [layer_no],
     )
     return map(_placed, rows)
 

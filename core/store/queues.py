@@ -110,7 +110,7 @@ def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
     rows = facts.rows(
         f"SELECT {_HEADS} FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone <= ?"
         " ORDER BY review_queue_no",
-        int(undone),
+        [int(undone)],
     )
     return [_queue(facts, row) for row in rows]
 
@@ -145,7 +145,7 @@ def items_of(facts: Facts, queue_no: int) -> list[Item]:
         " LEFT JOIN run r ON r.learner_id = i.learner_id AND r.run_no = i.run_no"
         " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) = 1"
         " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
-        queue_no,
+        [queue_no],
     )
     return [Item(row[0], Placed(*row[1:5]), *row[5:]) for row in rows]
 
@@ -178,7 +178,7 @@ def _queue_line(snapshot: Snapshot, queue: Queue) -> PlacedLine:
         " LEFT JOIN arm a ON a.learner_id = i.learner_id AND a.arm_no = i.arm_no"
         " WHERE i.learner_id = ? AND i.review_queue_no = ? AND coalesce(r.standing, 1) = 1"
         " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
-        queue.queue_no,
+        [queue.queue_no],
     )
     line = QueueLine(
         id=queue.uid,
@@ -260,7 +260,7 @@ def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, b
     for item_no, actor, final, reason in facts.rows(
         "SELECT item_no, actor, final, reason FROM review_aside WHERE learner_id = ? AND queue = ?"
         f" AND {ACTIVE} AND undone = 0 ORDER BY review_aside_no",
-        queue.uid,
+        [queue.uid],
     ):
         skips[item_no].append((actor, bool(final), reason))
     return skips

@@ -137,7 +137,7 @@ def add_repair(
 def moving_repair(txn: Transaction, number: int, since: int) -> Iterator[None]:  # noqa: ARG001 - in any epoch
     """Update the caches around a change of a repair's state."""
     rows = txn.rows(
-        "SELECT run_no, observation_no FROM retraction WHERE learner_id = ? AND repair_no = ?", number
+        "SELECT run_no, observation_no FROM retraction WHERE learner_id = ? AND repair_no = ?", [number]
     )
     run_nos = sorted({run_no for run_no, _ in rows if run_no})
     reports = sorted(observation_no for _, observation_no in rows if observation_no)
@@ -248,7 +248,7 @@ _NAMED: Final = (
 def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
     since_ms, until_ms, n_observations, reason, *columns = row
     head = FactHead(*columns)
-    named = snapshot.rows(_NAMED, head.number)
+    named = snapshot.rows(_NAMED, [head.number])
     arms = sorted({key for key, *_ in named})
     runs: dict[str, list[str]] = defaultdict(lambda: [_NONE] * len(arms))
     reports, latest = [], head.revision

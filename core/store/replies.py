@@ -72,9 +72,7 @@ def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int
     """
     row = txn.row(
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",
-        key,
-        kind,
-        payload,
+        [key, kind, payload],
     )
     stored = reply_of(txn, key) if row is None else None
     if stored is not None:

@@ -56,7 +56,7 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
     arm_nos = [
         arm_no
         for (arm_no,) in txn.rows(
-            "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", number
+            "SELECT arm_no FROM reset_arm WHERE learner_id = ? AND reset_no = ?", [number]
         )
     ]
     with shifting(txn, *_facts_after(txn, since, arm_nos)), shifting_compacted(txn, since):
@@ -79,8 +79,7 @@ def runs_before_reset(txn: Transaction) -> int:
         " ON p.learner_id = o.learner_id AND p.arm_no = o.arm_no"
         " JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
         f" WHERE o.learner_id = ?1 AND o.run_no = r.run_no AND o.flags & {OBSERVED} <> 0 AND r.at_ms < s.at_ms)",
-        txn.revision,
-        row[0],
+        [txn.revision, row[0]],
     )
     return 0 if late is None else int(late[0])
 
@@ -88,12 +87,13 @@ def runs_before_reset(txn: Transaction) -> int:
 def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[list[int], list[int]]:
     """Runs and loose observations recorded after a revision that concern some arms."""
     runs = txn.rows(
-        "SELECT run_no FROM run WHERE learner_id = ? AND revision > ? AND revision <= ?", since, txn.revision
+        "SELECT run_no FROM run WHERE learner_id = ? AND revision > ? AND revision <= ?",
+        [since, txn.revision],
     )
     concerned = set(arm_nos)
     loose = txn.rows(
         "SELECT observation_no, arm_no FROM observation WHERE learner_id = ? AND revision > ? AND run_no = 0",
-        since,
+        [since],
     )
     return [run_no for (run_no,) in runs], [no for no, arm_no in loose if arm_no in concerned]
 
@@ -108,7 +108,7 @@ def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         arms = snapshot.rows(
             "SELECT a.key FROM reset_arm x JOIN arm a ON a.learner_id = x.learner_id AND a.arm_no = x.arm_no"
             " WHERE x.learner_id = ? AND x.reset_no = ? ORDER BY a.key",
-            head.number,
+            [head.number],
         )
         line = ResetLine(
             arms=tuple(key for (key,) in arms),

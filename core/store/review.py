@@ -222,7 +222,7 @@ def board_of(facts: Facts, queue: Queue, now_ms: int, viewer: Actor | None = Non
     holds: dict[int, dict[str, Hold]] = defaultdict(dict)
     for number, actor, until_ms, repeats in facts.rows(
         "SELECT item_no, actor, until_ms, repeats FROM review_hold WHERE learner_id = ? AND review_queue_no = ?",
-        queue.queue_no,
+        [queue.queue_no],
     ):
         name = actor if viewer is None else _holder(actor, viewer)
         holds[number][name] = Hold(
@@ -256,22 +256,20 @@ def _holder(stored: str, viewer: Actor) -> str:
 def hold_item(txn: Transaction, queue: Queue, item_no: int, repeats: int = 0) -> int:
     """Hold an item for the actor as long as the queue says; return its end."""
     until_ms = txn.now_ms + queue.asks.hold_ms
-    txn.run(_HOLD, queue.queue_no, item_no, txn.actor.holder, until_ms, repeats)
+    txn.run(_HOLD, [queue.queue_no, item_no, txn.actor.holder, until_ms, repeats])
     return until_ms
 
 
 def let_go(txn: Transaction, queue_no: int, item_no: int) -> None:
     """End the actor's hold of an item."""
-    txn.run(f"DELETE FROM review_hold WHERE {_OF_ITEM}", queue_no, item_no, txn.actor.holder)
+    txn.run(f"DELETE FROM review_hold WHERE {_OF_ITEM}", [queue_no, item_no, txn.actor.holder])
 
 
 def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
     """End the actor's holds of a queue's other items."""
     txn.run(
         "DELETE FROM review_hold WHERE learner_id = ? AND review_queue_no = ? AND item_no <> ? AND actor = ?",
-        queue_no,
-        item_no,
-        txn.actor.holder,
+        [queue_no, item_no, txn.actor.holder],
     )
 
 
@@ -296,8 +294,7 @@ def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
         facts.rows(
             "SELECT item_no, later FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ?"
             " ORDER BY at_ms, item_no",
-            queue_no,
-            actor,
+            [queue_no, actor],
         )
     )
 
@@ -309,7 +306,7 @@ def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | No
         "UPDATE review_draft SET until_ms = ? WHERE learner_id = ? AND until_ms > ?",
         [txn.now_ms + DRAFT_MS, txn.learner_id, txn.now_ms + 2 * DRAFT_MS],
     )
-    txn.run("DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", txn.now_ms)
+    txn.run("DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.now_ms])
     if draft is None or draft == Draft():
         txn.connection.run(f"DELETE FROM review_draft WHERE {_OF_ITEM}", key)
     else:
@@ -320,7 +317,8 @@ def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | No
 def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:
     """Return a reviewer's draft."""
     row = facts.row(
-        f"SELECT fields FROM review_draft WHERE {_OF_ITEM} AND until_ms > ?", queue_no, item_no, actor, now_ms
+        f"SELECT fields FROM review_draft WHERE {_OF_ITEM} AND until_ms > ?",
+        [queue_no, item_no, actor, now_ms],
     )
     return None if row is None else msgspec.json.decode(row[0], type=Draft)
 
@@ -347,7 +345,7 @@ def repeats_of(facts: Facts, queue_no: int) -> list[Repeated]:
         " JOIN evaluation s ON s.learner_id = p.learner_id AND s.evaluation_no = p.second_no"
         f" WHERE p.learner_id = ? AND p.review_queue_no = ? AND f.{ACTIVE} AND f.undone = 0 AND s.{ACTIVE}"
         " AND s.undone = 0 ORDER BY p.item_no, p.actor",
-        queue_no,
+        [queue_no],
     )
     return [Repeated(item_no, rater, bool(same)) for item_no, rater, same in rows]
 
@@ -369,9 +367,7 @@ def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
         f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " WHERE i.learner_id = ? AND (i.run_no = ? OR x.run_no = ?) AND i.assigned_to IN ('', ?) LIMIT 1",
-        run_no,
-        run_no,
-        actor,
+        [run_no, run_no, actor],
     )
     return row is not None
 
@@ -385,8 +381,7 @@ def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " WHERE i.learner_id = ? AND i.assigned_to IN ('', ?)) u WHERE run_no <> 0 GROUP BY run_no"
         " ORDER BY run_no DESC LIMIT ?",
-        actor,
-        limit,
+        [actor, limit],
     )
     return [run_no for (run_no,) in rows]
 

@@ -76,7 +76,7 @@ def messages_at(facts: Facts, uid: str, places: Sequence[int]) -> dict[int, str]
 def messages_of(facts: Facts, uid: str) -> list[str]:
     """All messages of a rollout that are kept, by place."""
     rows = facts.rows(
-        "SELECT content FROM rollout_message WHERE learner_id = ? AND rollout = ? ORDER BY place", uid
+        "SELECT content FROM rollout_message WHERE learner_id = ? AND rollout = ? ORDER BY place", [uid]
     )
     return [content for (content,) in rows]
 
@@ -187,10 +187,7 @@ def due_rollouts(facts: Facts, now_ms: int, at_most: int) -> list[StoredRollout]
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND started <> '' AND n_told < n_events"
         " AND (n_events <= ? OR n_events * 10 >= n_told * 11 OR last_ms <= ? OR last_ms > ?)"
         " ORDER BY last_ms, uid LIMIT ?",
-        SMALL,
-        now_ms - PAUSE_MS,
-        now_ms + PAUSE_MS,
-        at_most,
+        [SMALL, now_ms - PAUSE_MS, now_ms + PAUSE_MS, at_most],
     )
     return [StoredRollout(*row) for row in rows]
 
@@ -207,8 +204,7 @@ def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
     """Return whether `forget_rollouts` would change anything."""
     row = facts.row(
         "SELECT 1 FROM rollout WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) LIMIT 1",
-        now_ms - LIFETIME_MS,
-        now_ms + LIFETIME_MS,
+        [now_ms - LIFETIME_MS, now_ms + LIFETIME_MS],
     )
     return row is not None
 
@@ -219,7 +215,9 @@ def forget_rollouts(txn: Transaction) -> None:
         "UPDATE rollout SET last_ms = ? WHERE learner_id = ? AND last_ms > ?",
         [txn.now_ms, txn.learner_id, txn.now_ms + LIFETIME_MS],
     )
-    rows = txn.rows("SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?", txn.now_ms - LIFETIME_MS)
+    rows = txn.rows(
+        "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?", [txn.now_ms - LIFETIME_MS]
+    )
     _drop(txn, [uid for (uid,) in rows])
 
 
@@ -234,6 +232,6 @@ def listed_rollouts(facts: Facts, at_most: int) -> list[StoredRollout]:
     rows = facts.rows(
         f"SELECT {', '.join(_COLUMNS)} FROM rollout WHERE learner_id = ? AND (started = '' OR said <> '')"
         " ORDER BY last_ms DESC, uid LIMIT ?",
-        at_most,
+        [at_most],
     )
     return [StoredRollout(*row) for row in rows]

@@ -31,7 +31,7 @@ def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
     row = facts.row(
         f"SELECT rubric_no, content FROM rubric WHERE learner_id = ? AND version = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY rubric_no LIMIT 1",
-        version,
+        [version],
     )
     return None if row is None else (row[0], msgspec.json.decode(row[1], type=Rubric))
 

@@ -305,7 +305,7 @@ def _remember_stripped(txn: Transaction, uid: str, digest: int, stored: Version)
     if isinstance(txn, Part):
         txn.stage.erased_again.append(row)
     else:
-        txn.run(REMEMBER, row, txn.now_ms)
+        txn.run(REMEMBER, [row, txn.now_ms])
 
 
 def _version(txn: Transaction, judged: Judged, import_no: int) -> Version:

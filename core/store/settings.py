@@ -52,7 +52,7 @@ def _bills(
 ) -> Iterator[tuple[int, Bill, Bill]]:
     """Yield runs with the stored and the recomputed bill; with ``models`` only runs that have tokens of one."""
     last = 0
-    while rows := facts.rows(_RUN_BILLS, last, _BILL_CHUNK):
+    while rows := facts.rows(_RUN_BILLS, [last, _BILL_CHUNK]):
         spent = _spent(facts, last, rows[-1][0])
         last = beyond(last, rows[-1][0])
         for run_no, pico, marks, model, at_ms, *tokens in rows:
@@ -74,8 +74,7 @@ def _spent(facts: Facts, after: int, upto: int) -> dict[int, tuple[Spent, ...]]:
         for run_no, *row in facts.rows(
             f"SELECT run_no, {', '.join(columns)} FROM {table}"
             " WHERE learner_id = ? AND run_no > ? AND run_no <= ?",
-            after,
-            upto,
+            [after, upto],
         ):
             rows[run_no] += read([row])
     return rows
@@ -111,7 +110,7 @@ def import_setting(txn: Transaction, name: str, value: object) -> None:
         "SELECT s.value, CASE WHEN i.import_no > 0 AND s.undone = 0 THEN 1 ELSE 0 END FROM setting s"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"
         " WHERE s.learner_id = ? AND s.name = ?",
-        name,
+        [name],
     )
     encoded = msgspec.json.encode(value).decode()
     news = not logged and txn.was_empty and value != getattr(txn.settings, name)
@@ -158,8 +157,7 @@ def folded_settings(txn: Facts, *, until_revision: int | None = None) -> Learner
     for name, value in txn.rows(
         "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision <= ? AND revision NOT IN"
         " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",
-        1 << 62 if until_revision is None else until_revision,
-        txn.learner_id,
+        [1 << 62 if until_revision is None else until_revision, txn.learner_id],
     ):
         values[name] = msgspec.json.decode(value)
     settings = msgspec.convert(values, LearnerSettings)

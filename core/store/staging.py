@@ -393,8 +393,7 @@ def _has_observations(part: Part, run_no: int) -> bool:
     row = part.row(
         f"SELECT 1 FROM observation {BY_RUN} WHERE learner_id = ?1 AND run_no = ? AND run_no <> 0"
         " UNION ALL SELECT 1 FROM retraction WHERE learner_id = ?1 AND run_no = ? LIMIT 1",
-        run_no,
-        run_no,
+        [run_no, run_no],
     )
     return row is not None
 
@@ -406,7 +405,7 @@ def _defer(txn: Transaction, waiting: StagedAttribution, version: Version | None
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (learner_id, run_no) DO UPDATE"
         " SET rank = excluded.rank, trace = excluded.trace, digest = excluded.digest"
         " WHERE excluded.rank > staged_provenance.rank",
-        *waiting,
+        waiting,
     )
     _count_deferred(txn, before, _deferred(txn, "run_no", waiting.run_no))
     if version is not None:
@@ -419,7 +418,7 @@ def _deferred(txn: Transaction, column: str, value: int) -> list[StagedAttributi
         for row in txn.rows(
             "SELECT run_no, stretch, rank, trace, digest, counted FROM staged_provenance"
             f" WHERE learner_id = ? AND {column} = ? ORDER BY run_no",
-            value,
+            [value],
         )
     ]
 
@@ -645,8 +644,7 @@ def _restore(beyond: _Beyond, run_no: int, import_no: int, digest: int) -> None:
     first = beyond.rows(
         "SELECT rank, trace, digest, revision FROM provenance WHERE learner_id = ? AND kind = 'run' AND no = ?"
         " AND import_no = ?",
-        run_no,
-        import_no,
+        [run_no, import_no],
     )[0]
     if first[2] != digest:
         put(beyond, run_no, load(beyond, run_no, first[2]))

@@ -100,7 +100,7 @@ def executions_of(facts: Facts, uids: Collection[str]) -> dict[str, ExecutionMat
 
 def name_subject(txn: Transaction, kind: Kind, uid: str, import_no: int = 0) -> int:
     """The number of a layer or execution that is named here; it is made, bare, if need be."""
-    row = txn.row(f"SELECT {kind}_no, standing FROM {kind} WHERE learner_id = ? AND uid = ?", uid.lower())
+    row = txn.row(f"SELECT {kind}_no, standing FROM {kind} WHERE learner_id = ? AND uid = ?", [uid.lower()])
     if row is not None and row[1] and not import_no:
         name_again(txn, {kind: [row[0]]})
         return int(row[0])
@@ -134,24 +134,24 @@ def _make(txn: Transaction, kind: Kind, uid: str) -> int:
     txn.note_news()
     number = txn.number(kind)
     if kind == "layer":
-        txn.run(_LAYER, number, uid.lower(), 0, 0, "[]", 1, 1)
+        txn.run(_LAYER, [number, uid.lower(), 0, 0, "[]", 1, 1])
     else:
-        txn.run(_EXECUTION, number, uid.lower(), 0, 0, 1, 1)
+        txn.run(_EXECUTION, [number, uid.lower(), 0, 0, 1, 1])
     return number
 
 
 def _note(txn: Transaction, kind: Kind, number: int, import_no: int, description: str | None) -> None:
-    txn.run(_NOTE, kind, number, import_no, txn.revision, description)
+    txn.run(_NOTE, [kind, number, import_no, txn.revision, description])
 
 
 def _adapter_no(txn: Transaction, uri: str, name: str | None = None, version: str | None = None) -> int:
     """The number of an adapter, made if need be; 0 for none."""
     if not uri:
         return 0
-    row = txn.row("SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", uri)
+    row = txn.row("SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", [uri])
     if row is None:
         number = txn.number("adapter")
-        txn.run(_ADAPTER, number, uri, name, version)
+        txn.run(_ADAPTER, [number, uri, name, version])
         return number
     if name is not None or version is not None:
         txn.connection.run(
@@ -350,7 +350,7 @@ def _is_part(txn: Transaction, number: int, line: ExecutionLine) -> bool:
             "SELECT l.uid, p.layer_index, p.instruction, p.response FROM training_pair p"
             " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
             " WHERE p.learner_id = ? AND p.execution_no = ?",
-            number,
+            [number],
         )
     }
     pairs = {pair.layer.lower(): (pair.index, pair.instruction, pair.response) for pair in line.pairs}
@@ -391,20 +391,19 @@ def _put_pairs(
         if instruction is None and response is None and _has_pair(txn, number, layer_no):
             continue
         txn.run(
-            PUT_PAIR, number, layer_no, pair.index, instruction_digest(instruction), instruction, response
+            PUT_PAIR, [number, layer_no, pair.index, instruction_digest(instruction), instruction, response]
         )
 
 
 def _layers_of(txn: Transaction, number: int) -> list[int]:
-    rows = txn.rows("SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?", number)
+    rows = txn.rows("SELECT layer_no FROM training_pair WHERE learner_id = ? AND execution_no = ?", [number])
     return [layer_no for (layer_no,) in rows]
 
 
 def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
     row = txn.row(
         "SELECT 1 FROM training_pair WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
-        number,
-        layer_no,
+        [number, layer_no],
     )
     return row is not None
 
@@ -437,7 +436,7 @@ def _pairs(snapshot: Snapshot, number: int) -> tuple[PairLine, ...]:
         "SELECT l.uid, p.layer_index, p.instruction, p.response FROM training_pair p"
         " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
         " WHERE p.learner_id = ? AND p.execution_no = ? ORDER BY p.layer_index, l.uid",
-        number,
+        [number],
     )
     return tuple(
         PairLine(
@@ -491,7 +490,6 @@ def subjects_of_import(facts: Facts, kind: Kind, import_no: int) -> list[int]:
     """Layers or executions that an import names."""
     rows = facts.rows(
         "SELECT no FROM provenance WHERE learner_id = ? AND kind = ? AND import_no = ? ORDER BY no",
-        kind,
-        import_no,
+        [kind, import_no],
     )
     return [number for (number,) in rows]

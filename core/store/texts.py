@@ -277,8 +277,7 @@ def note_staged_texts(txn: Transaction, import_no: int, revision: int, supersede
     rows = txn.rows(
         "SELECT e.execution_no FROM execution e JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.bare = 1 AND r.import_no = ? AND r.revision >= ?",
-        import_no,
-        revision,
+        [import_no, revision],
     ) + txn.rows_in(
         "SELECT execution_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND bare = 1 AND run_no IN ({})",
         superseded,
@@ -404,7 +403,7 @@ def read_transcript(facts: Facts, run_no: int) -> tuple[Message, ...] | None:
     row = facts.row(
         "SELECT t.messages FROM run_text t JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
         " AND r.trace = t.trace WHERE t.learner_id = ? AND t.run_no = ?",
-        run_no,
+        [run_no],
     )
     return None if row is None else _MESSAGES.decode(row[0])
 
@@ -430,18 +429,18 @@ def _drop_staged(txn: Transaction, run_nos: Sequence[int]) -> None:
 
 def _adapter_no(txn: Transaction) -> int:
     uri = adapter_uri(txn.name)
-    row = txn.row("SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", uri)
+    row = txn.row("SELECT adapter_no FROM adapter WHERE learner_id = ? AND uri = ?", [uri])
     if row is not None:
         return int(row[0])
     number = txn.number("adapter")
-    txn.run(_ADAPTER, number, uri, txn.name)
+    txn.run(_ADAPTER, [number, uri, txn.name])
     return number
 
 
 def _layer_no(txn: Transaction) -> int:
     """Return the number of the one layer, made if missing; it is active with its first execution."""
     line = _layer_line(txn)
-    row = txn.row("SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", line.uid)
+    row = txn.row("SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", [line.uid])
     if row is not None:
         return int(row[0])
     number = txn.number("layer")
@@ -465,8 +464,8 @@ def _name_layer(txn: Transaction) -> None:
     """Describe the layer in the learner's own name, so that it outlives imports."""
     description = msgspec.json.encode(_layer_line(txn)).decode()
     number = _layer_no(txn)
-    txn.run(_NAME_SOURCE, "layer", number, 0, txn.revision, description)
-    txn.run(f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?", number)
+    txn.run(_NAME_SOURCE, ["layer", number, 0, txn.revision, description])
+    txn.run(f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?", [number])
 
 
 _COLUMNS: Final = ("episode_no", "step_no", "digest", "asked", "answered")
@@ -521,7 +520,7 @@ def with_step_texts(facts: Facts, number: int, steps: Sequence[Step], digest: Di
         (step_no, digest): (request, answered)
         for step_no, digest, request, answered in facts.rows(
             "SELECT step_no, digest, asked, answered FROM step_text WHERE learner_id = ? AND episode_no = ?",
-            number,
+            [number],
         )
     }
     for step in steps:

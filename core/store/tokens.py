@@ -61,7 +61,7 @@ def token_by_digest(facts: Facts, digest: str, now_ms: int) -> TokenMatch | None
     row = facts.row(
         "SELECT token_no, name, scopes, learners, used_hour, expires_ms, revoked_ms, digest FROM token"
         " WHERE learner_id = ? AND digest = ?",
-        digest,
+        [digest],
     )
     if row is None:
         return None
@@ -82,9 +82,7 @@ def token_row(facts: Facts, name: str) -> TokenRow | None:
     rows = facts.rows(
         f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND (token_no = ? OR name = ?)"
         " ORDER BY name = ? LIMIT 1",
-        _number(name),
-        name,
-        name,
+        [_number(name), name, name],
     )
     return _row(*rows[0]) if rows else None
 
@@ -94,7 +92,7 @@ def tokens_of_member(facts: Facts, member_no: int) -> tuple[TokenRow, ...]:
     rows = facts.rows(
         f"SELECT {_COLUMNS} FROM token WHERE learner_id = ? AND member_no = ? AND revoked_ms = 0"
         " ORDER BY token_no",
-        member_no,
+        [member_no],
     )
     return tuple(_row(*row) for row in rows)
 

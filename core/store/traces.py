@@ -126,9 +126,7 @@ def has_old(facts: Facts, now_ms: int) -> bool:
     row = facts.row(
         "SELECT 1 FROM trace WHERE learner_id = ? AND n_told >= n_spans"
         " AND (last_ms <= CASE WHEN n_bytes > 0 THEN ? ELSE ? END OR last_ms > ?) LIMIT 1",
-        now_ms - LIFETIME_MS,
-        now_ms - LISTED_MS,
-        now_ms + LISTED_MS,
+        [now_ms - LIFETIME_MS, now_ms - LISTED_MS, now_ms + LISTED_MS],
     )
     return row is not None
 
@@ -138,15 +136,13 @@ def forget_old(txn: Transaction) -> None:
     rows = txn.rows(
         "SELECT uid FROM trace WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) AND n_told >= n_spans"
         " AND n_bytes > 0",
-        txn.now_ms - LIFETIME_MS,
-        txn.now_ms + LISTED_MS,
+        [txn.now_ms - LIFETIME_MS, txn.now_ms + LISTED_MS],
     )
     _empty(txn, [uid for (uid,) in rows])
     txn.run(
         "DELETE FROM trace WHERE learner_id = ? AND n_bytes = 0"
         " AND (last_ms <= ? OR last_ms > ? OR (is_rooted = 1 AND said = ''))",
-        txn.now_ms - LISTED_MS,
-        txn.now_ms + LISTED_MS,
+        [txn.now_ms - LISTED_MS, txn.now_ms + LISTED_MS],
     )
 
 
@@ -155,16 +151,14 @@ def due_traces(facts: Facts, now_ms: int, silent_ms: int, at_most: int) -> list[
     rows = facts.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ? AND n_told < n_spans"
         " AND (is_rooted = 1 OR last_ms <= ? OR last_ms > ?) ORDER BY last_ms, uid LIMIT ?",
-        now_ms - silent_ms,
-        now_ms + silent_ms,
-        at_most,
+        [now_ms - silent_ms, now_ms + silent_ms, at_most],
     )
     return [StoredTrace(*row) for row in rows]
 
 
 def spans_of(facts: Facts, uid: str) -> list[bytes]:
     """The spans of a trace, packed."""
-    rows = facts.rows("SELECT content FROM span WHERE learner_id = ? AND trace = ?", uid)
+    rows = facts.rows("SELECT content FROM span WHERE learner_id = ? AND trace = ?", [uid])
     return [bytes(content) for (content,) in rows]
 
 
@@ -189,7 +183,7 @@ def listed_traces(facts: Facts, at_most: int) -> list[StoredTrace]:
     rows = facts.rows(
         f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ?"
         " AND (is_rooted = 0 OR said <> '' OR n_told < n_spans) ORDER BY last_ms DESC, uid LIMIT ?",
-        at_most,
+        [at_most],
     )
     return [StoredTrace(*row) for row in rows]
 

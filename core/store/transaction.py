@@ -265,19 +265,19 @@ class Statements:
     connection: Connection
     learner_id: int
 
-    def rows(self, sql: str, *values: object) -> list[Row]:
+    def rows(self, sql: str, values: Iterable[object] = ()) -> list[Row]:
         return self.connection.rows(sql, [self.learner_id, *values])
 
-    def row(self, sql: str, *values: object) -> Row | None:
+    def row(self, sql: str, values: Iterable[object] = ()) -> Row | None:
         return self.connection.row(sql, [self.learner_id, *values])
 
-    def each(self, sql: str, *values: object) -> Iterator[Row]:
+    def each(self, sql: str, values: Iterable[object] = ()) -> Iterator[Row]:
         return self.connection.each(sql, [self.learner_id, *values])
 
     def rows_in(self, sql: str, values: Sequence[object], tail: Sequence[object] = ()) -> list[Row]:
         return self.connection.rows_in(sql, [self.learner_id], values, tail)
 
-    def run(self, sql: str, *values: object) -> None:
+    def run(self, sql: str, values: Iterable[object] = ()) -> None:
         self.connection.run(sql, [self.learner_id, *values])
 
     def run_in(self, sql: str, values: Sequence[object]) -> None:

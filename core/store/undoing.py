@@ -63,7 +63,7 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
     follows = "".join(f", {table}_no" for table in fact.follows)
     row = txn.row(
         f'SELECT undone, actor{follows} FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?',
-        int(match[2]),
+        [int(match[2])],
     )
     if row is None:
         raise UnknownAct(
@@ -187,8 +187,7 @@ def standing_undos(txn: Transaction, act: Act) -> list[Act]:
     rows = txn.rows(
         "SELECT undo_no, actor FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0"
         " ORDER BY undo_no DESC",
-        act.kind,
-        act.number,
+        [act.kind, act.number],
     )
     return [Act("undo", number, False, actor) for number, actor in rows]
 
@@ -197,7 +196,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
     """Undo or redo a fact with all its consequences."""
     if fact is FACTS["import"]:
         refuse_compacted_import(txn, number)
-    row = txn.row(f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?', number)
+    row = txn.row(f'SELECT revision FROM "{fact.table}" WHERE learner_id = ? AND {fact.column} = ?', [number])
     with fact.moving(txn, number, row[0] if row else 0):
         txn.connection.run(
             f'UPDATE "{fact.table}" SET undone = ?{marking(fact.table)}'
@@ -268,7 +267,7 @@ def recompute(txn: Transaction, fact: Fact, number: int) -> None:
 def _restand(txn: Transaction, fact: Fact, number: int) -> None:
     row = txn.row(
         f"SELECT import_no, revision, standing FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?",
-        number,
+        [number],
     )
     if row is None:
         return
@@ -288,14 +287,15 @@ def _mark_again(txn: Transaction, undo_no: int) -> None:
     """Recompute the act of an undo: it is undone while any undo of it is active."""
     kind, target = _target(txn, undo_no)
     others = txn.row(
-        "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0", kind, target
+        "SELECT count(*) FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0",
+        [kind, target],
     )
     _mark(txn, FACTS[kind], target, undone=bool(others and others[0]))
 
 
 def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
     """Return the act of an undo."""
-    row = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", undo_no)
+    row = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [undo_no])
     return ("", 0) if row is None else (row[0], row[1])
 
 
@@ -344,7 +344,7 @@ def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
     rows = txn.rows(
         "SELECT DISTINCT no FROM provenance"
         f" WHERE learner_id = ? AND kind IN {kinds} AND import_no = ? ORDER BY no",
-        import_no,
+        [import_no],
     )
     return [arm_no for (arm_no,) in rows]
 

@@ -605,7 +605,7 @@ def drop_superseded(txn: Facts, run_nos: Sequence[int]) -> None:
 def load(txn: Facts, run_no: int, digest: int) -> Version:
     """Load an archived version."""
     row = txn.row(
-        "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?", run_no, digest
+        "SELECT payload FROM version WHERE learner_id = ? AND run_no = ? AND digest = ?", [run_no, digest]
     )
     if row is None:
         raise StoreUnusable(

@@ -34,7 +34,8 @@ def put_webhook(  # noqa: PLR0917 - as the columns come
 ) -> int:
     """Activate a webhook and return its number; a known one keeps its number."""
     known = txn.row(
-        "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?", url, learner or ""
+        "SELECT webhook_no FROM webhook WHERE learner_id = ? AND url = ? AND learner = ?",
+        [url, learner or ""],
     )
     if known is not None:
         txn.connection.run(
@@ -75,7 +76,7 @@ def webhook_rows(facts: Facts) -> tuple[WebhookRow, ...]:
 
 def webhook_row(facts: Facts, number: int) -> WebhookRow | None:
     """The webhook of a number, also one that was taken away."""
-    row = facts.row(f"{_SELECT} AND w.webhook_no = ?", number)
+    row = facts.row(f"{_SELECT} AND w.webhook_no = ?", [number])
     return None if row is None else _webhook(*row)
 
 

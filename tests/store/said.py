@@ -24,6 +24,7 @@ WATCHED = str(watched.__file__)
 """The file that stands between a write and its connection."""
 ASKING = sorted(port.Connection.__abstractmethods__ - {"go_on_numbering", "size", "tables"})
 """The ways to say something: what an engine asks in words of its own is none."""
+_READING = ("whole", "column", "column_in")
 ADDING = ("add_row", "append_fact")
 """Methods of a transaction that insert for their caller, whose place counts."""
 _OF_LEARNER = "Statements"

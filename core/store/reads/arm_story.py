@@ -64,7 +64,7 @@ def arm_resets(snapshot: Snapshot, arm_no: int) -> tuple[ArmReset, ...]:
         "SELECT r.reset_no, r.revision, r.at_ms, r.target, r.actor, r.reason, r.undone FROM reset r"
         " JOIN reset_arm a ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
         f" WHERE r.learner_id = ? AND a.arm_no = ? AND r.{ACTIVE} ORDER BY r.revision, r.reset_no",
-        arm_no,
+        [arm_no],
     ):
         base = base_of(snapshot.settings, key, alpha, beta, target)
         resets.append(
@@ -104,7 +104,7 @@ _VERSIONS: Final = (
 
 def version_counts(snapshot: Snapshot, arm_no: int) -> list[VersionCount]:
     """Return the runs of each version of an arm's definition."""
-    rows = snapshot.rows(_VERSIONS, arm_no, snapshot.revision)
+    rows = snapshot.rows(_VERSIONS, [arm_no, snapshot.revision])
     return [VersionCount(*row) for row in rows]
 
 
@@ -142,7 +142,7 @@ def n_in_prompts(snapshot: Snapshot, arm_no: int) -> int:
     row = snapshot.row(
         "SELECT coalesce(sum(inclusions + n_named - n_loaded), 0) FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ?",
-        arm_no,
+        [arm_no],
     )
     return 0 if row is None else int(row[0])
 
@@ -184,7 +184,8 @@ def parts_of_arm(snapshot: Snapshot, arm_no: int, run_nos: Sequence[int]) -> dic
 
 def _arm(snapshot: Snapshot, arm_no: int) -> tuple[str, int | None, int | None]:
     key, alpha, beta = snapshot.rows(
-        "SELECT key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ? AND arm_no = ?", arm_no
+        "SELECT key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ? AND arm_no = ?",
+        [arm_no],
     )[0]
     return key, alpha, beta
 

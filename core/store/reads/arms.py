@@ -50,8 +50,7 @@ def arm_changes(
         "SELECT a.key, p.changed, a.arm_no FROM arm a"
         " JOIN posterior p ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no"
         f" WHERE a.learner_id = ? AND {LISTED if after is None else where}{_of(types)} ORDER BY p.changed, a.arm_no",
-        *(() if after is None else (after.revision, *after)),
-        *types,
+        [*(() if after is None else (after.revision, *after)), *types],
     )
     return {key: Position(changed, arm_no) for key, changed, arm_no in rows}
 
@@ -92,7 +91,7 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
     rows = snapshot.rows(
         "SELECT epoch, day, inclusions, pulls, part_micro, success_micro, failure_micro FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ? ORDER BY epoch, day",
-        arm_no,
+        [arm_no],
     )
     columns = zip(*rows, strict=True) if rows else [()] * 7
     epoch, day, inclusions, pulls, part, success, failure = map(ints, columns)
@@ -109,7 +108,7 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
 
 def arm_number(facts: Facts, key: str) -> int | None:
     """Return the number of an arm, hidden ones included; None if unknown."""
-    row = facts.row("SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", key)
+    row = facts.row("SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [key])
     return None if row is None else int(row[0])
 
 
@@ -127,7 +126,7 @@ def _sums_until(snapshot: Snapshot, until_ms: int) -> list[Row]:
     return snapshot.rows(
         f"SELECT arm_no, epoch, {SUM_OF_ARM}, max(CASE WHEN pulls + part_micro > 0 THEN hour END) FROM arm_hour"
         " WHERE learner_id = ? AND hour < ? GROUP BY arm_no, epoch",
-        until_ms // HOUR_MS,
+        [until_ms // HOUR_MS],
     )
 
 
@@ -137,7 +136,7 @@ def _boundaries_until(snapshot: Snapshot, until_ms: int) -> tuple[dict[int, int]
         "SELECT a.arm_no, r.revision, r.target FROM reset r JOIN reset_arm a"
         " ON a.learner_id = r.learner_id AND a.reset_no = r.reset_no"
         f" WHERE r.learner_id = ? AND r.undone = 0 AND r.{ACTIVE} AND r.at_ms < ? ORDER BY r.revision",
-        until_ms,
+        [until_ms],
     )
     return {arm_no: revision for arm_no, revision, _ in rows}, {
         revision: target for _, revision, target in rows
@@ -183,7 +182,7 @@ def sessions_of_loads(snapshot: Snapshot, arm_no: int | None = None) -> dict[str
         " JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no"
         " JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
         f" WHERE e.learner_id = ? AND e.place IN ('call', 'typed') AND r.{ACTIVE}{one} GROUP BY a.key, e.place",
-        *([] if arm_no is None else [arm_no]),
+        ([] if arm_no is None else [arm_no]),
     )
     sessions: dict[str, dict[str, int]] = {}
     for key, place, n in rows:
@@ -195,7 +194,7 @@ def is_known_by_text(snapshot: Snapshot, arm_no: int) -> bool:
     """Return whether the arm was recognised by its name in a text or in the arguments of a call."""
     row = snapshot.row(
         "SELECT 1 FROM evidence WHERE learner_id = ? AND arm_no = ? AND place IN ('text', 'metadata') LIMIT 1",
-        arm_no,
+        [arm_no],
     )
     return row is not None
 

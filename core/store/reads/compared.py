@@ -108,7 +108,7 @@ class SideFilter(NamedTuple):
 def run_sums(snapshot: Snapshot, chosen: SideFilter) -> RunSums:
     """Return the sums of the runs of a side."""
     fits, values = chosen.condition
-    row = snapshot.row(_SUMS.replace("{fits}", fits), snapshot.revision, *values)
+    row = snapshot.row(_SUMS.replace("{fits}", fits), [snapshot.revision, *values])
     return RunSums._make(map(int, row or [0] * len(RunSums._fields)))
 
 
@@ -119,7 +119,7 @@ def arm_sums(snapshot: Snapshot, chosen: SideFilter) -> list[ArmSums]:
     epoch_of = np.full(epochs[:, 0].max(initial=0) + 1, _NO_EPOCH)
     epoch_of[epochs[:, 0]] = epochs[:, 1]
     sums = np.zeros((len(ArmSums._fields), len(epoch_of)), dtype=np.int64)
-    runs = snapshot.each(_ARMS.replace("{fits}", fits), snapshot.revision, *values)
+    runs = snapshot.each(_ARMS.replace("{fits}", fits), [snapshot.revision, *values])
     while part := list(islice(runs, _RUNS_AT_ONCE)):
         _count(sums, part, epoch_of)
     shown = np.flatnonzero((sums[0] > 0) & (epoch_of < _NO_EPOCH))

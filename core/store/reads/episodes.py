@@ -298,11 +298,7 @@ def changed_episodes(
         f" CASE WHEN learner_id = ?1 AND {fits} THEN 1 ELSE 0 END FROM episode WHERE learner_id = ?1"
         f" AND (changed, episode_no) > (?, ?) AND changed <= ? AND (({fits}) OR changed <> revision)"
         " ORDER BY changed, episode_no LIMIT ?",
-        *values,
-        *after,
-        snapshot.revision,
-        *values,
-        limit,
+        [*values, *after, snapshot.revision, *values, limit],
     )
     lines = _lines(snapshot, [row[1] for row in rows if row[7] <= LINE_STEPS])
     return tuple(
@@ -430,6 +426,6 @@ def runs_without_episode(snapshot: Snapshot) -> dict[str, int]:
         " AND r.reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM episode_run l JOIN episode e"
         f" ON e.learner_id = l.learner_id AND e.episode_no = l.episode_no AND e.{ACTIVE}"
         " WHERE l.learner_id = ?1 AND l.run_no = r.run_no) GROUP BY r.format",
-        snapshot.revision,
+        [snapshot.revision],
     )
     return dict(sorted(rows))

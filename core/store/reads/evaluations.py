@@ -63,7 +63,9 @@ def layer_number(facts: Facts, named: str) -> int | None:
         except InvalidEvaluation:
             return None
         uid = uri.key if isinstance(uri, LayerUri) else named
-    row = facts.row(f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}", uid.lower())
+    row = facts.row(
+        f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}", [uid.lower()]
+    )
     return None if row is None else int(row[0])
 
 
@@ -141,7 +143,7 @@ def evaluation_page(
         selected, order = _ROWS.removesuffix(f" AND e.{ACTIVE}"), "e.changed, e.evaluation_no"
         below, cursor = " AND (e.changed, e.evaluation_no) > (?, ?)", [*after]
     rows = facts.rows(
-        f"{selected}{fits}{below}{unless} ORDER BY {order} LIMIT ?", *values, *cursor, *left_out, limit + 1
+        f"{selected}{fits}{below}{unless} ORDER BY {order} LIMIT ?", [*values, *cursor, *left_out, limit + 1]
     )
     page = rows[:limit]
     n_arms = _arms_moved(facts, page)
@@ -374,7 +376,7 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
         " JOIN layer l ON l.learner_id = q.learner_id AND l.layer_no = q.layer_no"
         " LEFT JOIN adapter a ON a.learner_id = l.learner_id AND a.adapter_no = l.adapter_no"
         f" WHERE q.learner_id = ? AND l.{ACTIVE} ORDER BY q.bonus DESC, l.uid LIMIT ?",
-        limit,
+        [limit],
     )
     heads = heads_of(facts, [row[0] for row in rows])
     uids = _uids(facts, sorted(set(heads.values())))
@@ -397,7 +399,7 @@ def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
         "SELECT l.uid, coalesce(q.retrievals, 0) AS judged FROM layer l LEFT JOIN layer_quality q"
         " ON q.learner_id = l.learner_id AND q.layer_no = l.layer_no"
         f" WHERE l.learner_id = ? AND l.{ACTIVE} AND l.bare = 1 ORDER BY judged DESC, l.uid LIMIT ?",
-        limit,
+        [limit],
     )
     return tuple(BareLayer(uid=uid, n_judged=judged) for uid, judged in rows)
 

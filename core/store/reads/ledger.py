@@ -134,8 +134,7 @@ def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, floa
         f"SELECT observation_no, kind, success_micro, failure_micro, actor FROM observation {BY_RUN}"
         f" WHERE learner_id = ? AND run_no = ? AND run_no <> 0 AND arm_no = ? AND undone = 0 AND {ACTIVE}"
         " AND evaluation_no = 0 AND episode_credit_no = 0 ORDER BY observation_no DESC LIMIT 1",
-        run_no,
-        arm_no,
+        [run_no, arm_no],
     )
     if row is None:
         return None
@@ -173,7 +172,7 @@ _SUMS_UNTIL: Final = _SUMS.replace("{since}", _REVISION).replace("{condition}", 
 def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None = None) -> LedgerSums:
     """Return the ledger rows of arms in the epochs of their columns, by kind; as of a time by full hours."""
     if until_ms is None:
-        rows = snapshot.rows(_PRESENT_SUMS, snapshot.revision, snapshot.revision)
+        rows = snapshot.rows(_PRESENT_SUMS, [snapshot.revision, snapshot.revision])
     else:
         end_ms = until_ms // HOUR_MS * HOUR_MS
         values = [snapshot.learner_id, snapshot.revision, end_ms, snapshot.revision]
@@ -263,7 +262,7 @@ class KindSum(NamedTuple):
 def sums_by_kind(snapshot: Snapshot, condition: str, values: Sequence[object]) -> list[KindSum]:
     """Return the ledger rows in the present epochs that pass a condition, by arm and kind."""
     rows = snapshot.rows(
-        _BY_KIND.replace("{condition}", condition), snapshot.revision, *values, snapshot.revision
+        _BY_KIND.replace("{condition}", condition), [snapshot.revision, *values, snapshot.revision]
     )
     return [KindSum(arm_no, kind, *map(int, sums)) for arm_no, kind, *sums in rows]
 
@@ -331,10 +330,7 @@ def ledger_of_arm(
     numbers = snapshot.rows(
         f"SELECT observation_no FROM observation {BY_ARM} WHERE learner_id = ?1 AND arm_no = ?"
         f" AND ({ACTIVE} OR {_TAKEN_BACK}){beyond}{unless} ORDER BY at_ms DESC, observation_no DESC LIMIT ?",
-        arm_no,
-        *cursor,
-        *left_out,
-        limit,
+        [arm_no, *cursor, *left_out, limit],
     )
     rows = snapshot.rows_in(
         f"{_observations_by('')} AND b.observation_no IN ({{}})", [number for (number,) in numbers]
@@ -458,9 +454,7 @@ def notes(snapshot: Snapshot, arm: str, *, limit: int = 50) -> tuple[Note, ...]:
         f" WHERE n.learner_id = ? AND n.{ACTIVE}"
         " AND n.arm_no = (SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?)"
         " ORDER BY n.at_ms DESC, n.note_no DESC LIMIT ?",
-        snapshot.learner_id,
-        arm,
-        limit,
+        [snapshot.learner_id, arm, limit],
     )
     return tuple(
         Note(

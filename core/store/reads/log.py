@@ -112,9 +112,7 @@ def audit_page(
     entries = snapshot.rows(
         "SELECT at_ms, actor, action, act, detail, revision, audit_no FROM audit"
         f" WHERE learner_id = ?{''.join(sql for sql, _ in chosen)}{unless} ORDER BY audit_no {way} LIMIT ?",
-        *(value for _, value in chosen),
-        *acts,
-        _EVERY if limit is None else limit + 1,
+        [*(value for _, value in chosen), *acts, _EVERY if limit is None else limit + 1],
     )
     rows = entries[:limit]
     is_more = limit is not None and len(entries) > limit
@@ -152,7 +150,7 @@ def _number_at(snapshot: Snapshot, after: Position) -> int:
         row = snapshot.row(
             "SELECT audit_no, revision FROM audit WHERE learner_id = ? AND audit_no <= ?"
             " ORDER BY audit_no DESC LIMIT 1",
-            middle,
+            [middle],
         )
         if row is None or row[1] <= after.revision:
             first = middle
@@ -216,7 +214,7 @@ def import_rows(snapshot: Snapshot, limit: int) -> tuple[ImportRow, ...]:
     rows = snapshot.rows(
         "SELECT import_no, at_ms, actor, summary, undone FROM import WHERE learner_id = ?"
         " ORDER BY import_no DESC LIMIT ?",
-        limit,
+        [limit],
     )
     return tuple(
         ImportRow(number, at_ms, actor, summary.encode(), bool(undone))
@@ -233,8 +231,7 @@ def import_days(snapshot: Snapshot, since_ms: int) -> list[tuple[int, str, str]]
     rows = snapshot.rows(
         "SELECT at_ms, actor, summary FROM import WHERE learner_id = ? AND undone = 0 AND at_ms >= ?"
         " ORDER BY import_no DESC LIMIT ?",
-        since_ms,
-        _IMPORTS,
+        [since_ms, _IMPORTS],
     )
     answers = [(at_ms, actor, _BROUGHT.decode(summary)) for at_ms, actor, summary in rows]
     return [
@@ -260,7 +257,7 @@ def setting_rows(snapshot: Snapshot, limit: int) -> tuple[SettingRow, ...]:
         " s.undone = 1 OR coalesce(i.undone, 0) = 1 FROM setting s"
         " LEFT JOIN import i ON i.learner_id = s.learner_id AND i.revision = s.revision"
         " WHERE s.learner_id = ? ORDER BY s.setting_no DESC LIMIT ?",
-        limit,
+        [limit],
     )
     return tuple(
         SettingRow(

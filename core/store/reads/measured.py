@@ -48,7 +48,7 @@ def counted(snapshot: Snapshot) -> Counted:
 
 
 def _last_ms(snapshot: Snapshot, sql: str) -> int | None:
-    row = snapshot.row(sql, snapshot.revision)
+    row = snapshot.row(sql, [snapshot.revision])
     return None if row is None else int(row[0])
 
 
@@ -67,9 +67,7 @@ def budgets_used(snapshot: Snapshot, after_no: int) -> tuple[int, list[int]]:
     rows = snapshot.rows(
         "SELECT run_no, choice FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? AND standing > 0"
         " ORDER BY run_no LIMIT ?",
-        after_no,
-        snapshot.revision,
-        MOST_CHOSEN,
+        [after_no, snapshot.revision, MOST_CHOSEN],
     )
     within = [no for no, choice in rows if choice and msgspec.json.decode(choice, type=Choice).budget_tokens]
     used = snapshot.rows_in(

@@ -263,7 +263,7 @@ class NamedItem(NamedTuple):
 def named_item(facts: Facts, about: Placed) -> NamedItem:
     """The names of what an item is about, and when it happened."""
     names: list[Row | None] = [
-        facts.row(f"SELECT {column} FROM {table} WHERE learner_id = ? AND {table}_no = ?", number)
+        facts.row(f"SELECT {column} FROM {table} WHERE learner_id = ? AND {table}_no = ?", [number])
         for table, column, number in (
             ("layer", "uid", about.layer_no),
             ("execution", "uid, at_ms", about.execution_no),
@@ -288,9 +288,7 @@ def texts_of(facts: Facts, about: Placed) -> tuple[ItemText, ...]:
         f" WHERE x.learner_id = ? AND {chosen} AND x.{ACTIVE} AND (? = 0 OR p.layer_no = ?)"
         " AND (p.instruction IS NOT NULL OR p.response IS NOT NULL)"
         f" ORDER BY x.execution_no, p.layer_index, p.layer_no LIMIT {_MOST_TEXTS}",
-        value,
-        about.layer_no,
-        about.layer_no,
+        [value, about.layer_no, about.layer_no],
     )
     return tuple(
         ItemText(layer=layer, index=index, instruction=instruction, response=response)
@@ -377,8 +375,7 @@ def _numbered(facts: Facts, layer_no: int, execution_no: int) -> Answer:
         " JOIN layer l ON l.learner_id = p.learner_id AND l.layer_no = p.layer_no"
         " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
         " WHERE p.learner_id = ? AND p.layer_no = ? AND p.execution_no = ?",
-        layer_no,
-        execution_no,
+        [layer_no, execution_no],
     )
     assert row is not None  # noqa: S101 - it was just found
     return Answer(*row)
@@ -391,8 +388,7 @@ def answer_in(facts: Facts, layer: str, execution: str) -> Answer | None:
         " JOIN training_pair p ON p.learner_id = l.learner_id AND p.layer_no = l.layer_no"
         " JOIN execution x ON x.learner_id = p.learner_id AND x.execution_no = p.execution_no"
         f" WHERE l.learner_id = ? AND l.uid = ? AND x.uid = ? AND x.{ACTIVE}",
-        layer,
-        execution,
+        [layer, execution],
     )
     return None if row is None else _numbered(facts, row[0], row[1])
 
@@ -408,8 +404,7 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
         " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no"
         f" WHERE e.learner_id = ? AND {RATER} = ? AND e.model = '' AND e.{ACTIVE}"
         " ORDER BY e.evaluation_no DESC LIMIT ?",
-        rater,
-        limit,
+        [rater, limit],
     )
     judgements = []
     for number, *rest in rows:
@@ -443,11 +438,7 @@ def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
         " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
         " WHERE i.learner_id = ? AND i.execution_no = ? AND i.run_no = ? AND i.arm_no = ? AND i.layer_no = ?"
         f" AND q.{ACTIVE} AND q.undone = 0 AND q.rubric = ? ORDER BY i.review_queue_no DESC, i.item_no LIMIT 1",
-        about.execution_no,
-        about.run_no,
-        about.arm_no,
-        about.layer_no,
-        rubric,
+        [about.execution_no, about.run_no, about.arm_no, about.layer_no, rubric],
     )
     return (0, 0) if row is None else (row[0], row[1])
 
@@ -459,10 +450,7 @@ def suggestion_of(facts: Facts, about: Placed, outcome: str, score: float | None
         f"SELECT model, outcome, score FROM evaluation {EVALUATIONS_BY_KEY} WHERE learner_id = ? AND layer_no = ?"
         f" AND execution_no = ? AND arm_no = ? AND {whose} = ? AND counts = 1"
         " AND (execution_no <> 0 OR run_no <> 0) AND model <> '' ORDER BY evaluation_no DESC LIMIT 1",
-        about.layer_no,
-        about.execution_no,
-        about.arm_no,
-        number,
+        [about.layer_no, about.execution_no, about.arm_no, number],
     )
     if row is None:
         return None

@@ -157,8 +157,7 @@ def _counted(snapshot: Snapshot, kinds: Kinds, unit: TimeUnit, within: tuple[int
     row = snapshot.row(
         f"SELECT sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {unit} >= ? AND {unit} < ?",
-        *kinds[1],
-        *within,
+        [*kinds[1], *within],
     )
     return 0 if row is None or row[0] is None else int(row[0])
 
@@ -186,7 +185,7 @@ def _candidates(
         if in_prompt is not None and not _was_in(snapshot, hour, in_prompt):
             return iter(())
         sql, values = _runs_of_hour(hour, cursor, direction)
-        return snapshot.each(sql.replace("{fits}", fits), *chosen, snapshot.revision, *values)
+        return snapshot.each(sql.replace("{fits}", fits), [*chosen, snapshot.revision, *values])
 
     since, until = _span(view)
     if cursor is not None and direction == "older":
@@ -277,12 +276,7 @@ def changed_runs(
         f" WHERE learner_id = ?1 AND (changed, run_no) > (?, ?) AND changed <= ? AND revision <= ?"
         f" AND (({fits}) OR changed <> revision OR EXISTS (SELECT 1 FROM provenance p"
         " WHERE p.learner_id = ?1 AND p.kind = 'run' AND p.no = run.run_no)) ORDER BY changed, run_no LIMIT ?",
-        *values,
-        *after,
-        snapshot.revision,
-        snapshot.revision,
-        *values,
-        limit,
+        [*values, *after, snapshot.revision, snapshot.revision, *values, limit],
     )
     by_number = {row.run_no: row for row in rows_of(snapshot, [run_no for run_no, *_ in rows])}
     states: dict[int, RowState] = {
@@ -328,8 +322,7 @@ def _places(
         f"SELECT {unit}, sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {unit} >= ? AND {unit} < ? GROUP BY {unit} HAVING sum(n) > 0"
         f" ORDER BY {unit} {'DESC' if direction == 'older' else 'ASC'}",
-        *kinds[1],
-        *within,
+        [*kinds[1], *within],
     )
 
 
@@ -357,9 +350,7 @@ def session_rows(
         " coalesce(sum(bill_pico), 0), count(bill_pico), max(channel), count(DISTINCT channel), max(model),"
         " count(DISTINCT model) FROM run WHERE learner_id = ? AND session IS NOT NULL AND session <> ''"
         f" AND revision <= ? AND {fits} GROUP BY session{beyond} ORDER BY {_LATEST} DESC, session LIMIT ?",
-        snapshot.revision,
-        *values,
-        limit,
+        [snapshot.revision, *values, limit],
     )
     return tuple(
         SessionRow._make(int(one) if isinstance(one, Decimal) else one for one in row) for row in rows
@@ -451,7 +442,7 @@ def _fits(run_filter: RunFilter, view: View, arm_no: int | None) -> tuple[str, l
 def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
     """Days on which an arm was in a prompt."""
     rows = snapshot.rows(
-        "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0", arm_no
+        "SELECT day FROM arm_day WHERE learner_id = ? AND arm_no = ? AND inclusions > 0", [arm_no]
     )
     return {day for (day,) in rows}
 
@@ -460,7 +451,6 @@ def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
     """Return whether an arm was in the prompt of any run of an hour."""
     row = snapshot.row(
         "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1",
-        hour,
-        arm_no,
+        [hour, arm_no],
     )
     return row is not None

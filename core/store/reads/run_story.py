@@ -65,7 +65,7 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     version, repairs, head = snapshot.together(
         lambda: read_version(snapshot, run_no),
         lambda: taken_back(snapshot, [run_no]),
-        lambda: snapshot.rows(_HEAD, run_no)[0],
+        lambda: snapshot.rows(_HEAD, [run_no])[0],
     )
     keys = _keys(snapshot, version)
     chosen = {keys[row[0]] for row in version.decisions if row[1] not in LEFT_OUT}

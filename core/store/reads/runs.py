@@ -61,8 +61,7 @@ def run_of_uid(facts: Facts, uid: str) -> RunMatch | None:
     """A run by nothing but its uid: what a program names, or a file of another learner, whose numbers differ."""
     row = facts.row(
         f"SELECT {_MATCH_COLUMNS} FROM run WHERE learner_id = ? AND revision <= ? AND uid = ? AND {_ANSWERED}",
-        facts.revision,
-        uid,
+        [facts.revision, uid],
     )
     return None if row is None else _match(row)
 
@@ -91,7 +90,7 @@ def missing_run(
     if run is None:
         return UnknownRun(f"There is no run {name[:80]!r} in learner {facts.name!r}.", next_step=next_step)
     row = facts.row(
-        "SELECT at_ms FROM compaction WHERE learner_id = ? AND compaction_no = ?", run.compaction_no
+        "SELECT at_ms FROM compaction WHERE learner_id = ? AND compaction_no = ?", [run.compaction_no]
     )
     return UnknownRun(
         f"Run {name[:80]!r} was deleted by compact on {iso(row[0] if row else None)}; its sums count, and nothing"
@@ -136,7 +135,7 @@ def included_arms(facts: Facts, run_no: int) -> dict[str, int]:
     rows = facts.rows(
         "SELECT a.key, o.flags FROM outcome o JOIN arm a ON a.learner_id = o.learner_id AND a.arm_no = o.arm_no"
         f" WHERE o.learner_id = ? AND o.run_no = ? AND o.flags & {INCLUDED} <> 0 ORDER BY o.arm_no",
-        run_no,
+        [run_no],
     )
     return dict(rows)
 
@@ -170,9 +169,7 @@ def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
     while True:
         rows = snapshot.rows(
             "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision <= ? ORDER BY run_no LIMIT ?",
-            last,
-            snapshot.revision,
-            chunk,
+            [last, snapshot.revision, chunk],
         )
         if not rows:
             return

@@ -49,11 +49,7 @@ def matching_arms(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[
         f" AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND {LISTED} AND {_having('a.key', words)} ORDER BY"
         f" CASE WHEN lower(a.key) = ? THEN 0 WHEN {POSITION}(lower(a.key), ?) = 1 THEN 1"
         f" WHEN {POSITION}(lower(a.key), ?) > 0 THEN 2 ELSE 3 END, a.key LIMIT ?",
-        *words,
-        words[0],
-        words[0],
-        f":{words[0]}",
-        limit,
+        [*words, words[0], words[0], f":{words[0]}", limit],
     )
     return [NameMatch(key, "", None if at_ms < 0 else at_ms) for key, at_ms in rows]
 
@@ -76,9 +72,7 @@ def session_names(snapshot: Snapshot, words: Sequence[str]) -> list[SessionName]
         f"SELECT session, max(at_ms), max(run_no) FROM run {BY_NAME} WHERE learner_id = ? AND session IS NOT NULL"
         f" AND ({' OR '.join(f'{POSITION}(lower(session), ?) > 0' for _ in words)}) GROUP BY session"
         f" ORDER BY {' + '.join(occurs)} DESC, coalesce(max(at_ms), -1) DESC, max(run_no) DESC LIMIT ?",
-        *words,
-        *words,
-        _SESSIONS_READ,
+        [*words, *words, _SESSIONS_READ],
     )
     return [SessionName(*row) for row in rows]
 
@@ -109,9 +103,7 @@ def matching_runs(
         lambda: snapshot.rows(
             f"SELECT {_RUN} FROM run WHERE learner_id = ? AND {_ACTIVE_RUN} AND {' AND '.join(conditions)}"
             " ORDER BY run_no DESC LIMIT ?",
-            snapshot.revision,
-            *values,
-            limit,
+            [snapshot.revision, *values, limit],
         ),
     )
     every_row = dict.fromkeys([*([] if named is None else [named]), *rows])
@@ -160,9 +152,7 @@ def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> l
         " ON v.learner_id = e.learner_id AND v.environment_no = e.environment_no"
         f" WHERE e.learner_id = ? AND e.{ACTIVE} AND e.revision <= ? AND {_having(_EPISODE_NAMES, words)}"
         " ORDER BY e.episode_no DESC LIMIT ?",
-        snapshot.revision,
-        *words,
-        limit,
+        [snapshot.revision, *words, limit],
     )
     return [_of(uid, at_ms, *names) for uid, *names, at_ms in rows]
 
@@ -173,8 +163,7 @@ def matching_environments(snapshot: Snapshot, words: Sequence[str], limit: int) 
         "SELECT v.name, max(d.day) FROM environment v JOIN environment_day d ON d.learner_id = v.learner_id"
         f" AND d.environment_no = v.environment_no AND d.n > 0 WHERE v.learner_id = ? AND {_having('v.name', words)}"
         " GROUP BY v.name ORDER BY v.name LIMIT ?",
-        *words,
-        limit,
+        [*words, limit],
     )
     return [NameMatch(name, "", None if day < 0 else day * DAY_MS) for name, day in rows]
 
@@ -185,8 +174,7 @@ def matching_queues(snapshot: Snapshot, words: Sequence[str], limit: int) -> lis
     rows = snapshot.rows(
         f"SELECT review_queue_no, name, at_ms FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
         f" AND {_having(names, words)} ORDER BY review_queue_no DESC LIMIT ?",
-        *words,
-        limit,
+        [*words, limit],
     )
     return [NameMatch(f"queue-{number}", "", at_ms, name) for number, name, at_ms in rows]
 
@@ -208,8 +196,7 @@ def matching_notes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list
         "SELECT n.note_no, a.key, n.at_ms, n.text FROM note n JOIN arm a ON a.learner_id = n.learner_id"
         f" AND a.arm_no = n.arm_no WHERE n.learner_id = ? AND n.{ACTIVE} AND n.undone = 0 AND n.text <> ''"
         f" AND {_having(f'n.text || {_BETWEEN} || a.key', words)} ORDER BY n.note_no DESC LIMIT ?",
-        *words,
-        limit,
+        [*words, limit],
     )
     return [NoteMatch(f"note-{number}", *row) for number, *row in rows]
 

@@ -244,8 +244,7 @@ def _newest_run(snapshot: Snapshot, until_ms: int | None = None) -> int:
     row = snapshot.row(
         "SELECT run_no FROM run WHERE learner_id = ? AND coalesce(at_ms, 0) < ? AND revision <= ?"
         f" ORDER BY {order} DESC LIMIT 1",
-        _EVER if until_ms is None else until_ms,
-        snapshot.revision,
+        [_EVER if until_ms is None else until_ms, snapshot.revision],
     )
     return 0 if row is None else int(row[0])
 
@@ -258,7 +257,7 @@ def has_inferred(snapshot: Snapshot) -> bool:
     return (
         snapshot.row(
             f"SELECT 1 FROM run WHERE learner_id = ? AND run_no > ? AND {ACTIVE} AND inventory = 'inferred' LIMIT 1",
-            newest - RUNS_READ,
+            [newest - RUNS_READ],
         )
         is not None
     )

@@ -171,9 +171,7 @@ def _since(snapshot: Snapshot, until_ms: int) -> int:
     row = snapshot.row(
         "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
         " LIMIT 1 OFFSET ?",
-        until_ms,
-        snapshot.revision,
-        RUNS_READ,
+        [until_ms, snapshot.revision, RUNS_READ],
     )
     return 0 if row is None else int(row[0])
 

@@ -131,7 +131,7 @@ def judged_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterato
 def all_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[list[JudgedPair]]:
     """Pairs, judged or not, without what was judged, at most `AT_ONCE` at a time."""
     more, values = _conditions(snapshot, training_filter, "p.layer_no", "p.execution_no", is_judged=False)
-    rows = snapshot.each(f"{_PAIR}{more} ORDER BY p.execution_no, p.layer_no", *values)
+    rows = snapshot.each(f"{_PAIR}{more} ORDER BY p.execution_no, p.layer_no", values)
     subjects = Subjects(snapshot)
     while part := list(islice(rows, AT_ONCE)):
         yield subjects.judged([(0, *row[:2], *_UNSAID) for row in part], _by_key(part))
@@ -150,7 +150,7 @@ def _of_pairs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_
         f"SELECT e.evaluation_no, e.execution_no, e.layer_no, {_VERDICT} FROM evaluation e"
         " WHERE e.learner_id = ? AND e.counts = 1 AND e.arm_no = 0 AND e.execution_no <> 0 AND e.layer_no <> 0"
         f"{more} ORDER BY e.evaluation_no",
-        *values,
+        values,
     )
 
 
@@ -167,7 +167,7 @@ def _of_executions(snapshot: Snapshot, training_filter: TrainingFilter) -> Itera
         " AND p.learner_id = e.learner_id AND p.execution_no = e.execution_no"
         f" AND x.learner_id = p.learner_id AND x.execution_no = p.execution_no{_NEARER}{more}"
         " ORDER BY e.evaluation_no, p.layer_no",
-        *values,
+        values,
     )
 
 
@@ -181,7 +181,7 @@ def _of_runs(snapshot: Snapshot, training_filter: TrainingFilter) -> Iterator[_R
         " AND p.learner_id = x.learner_id AND p.execution_no = x.execution_no"
         " AND (e.layer_no = 0 OR e.layer_no = p.layer_no)"
         f"{_NEARER}{_OF_WHOLE}{_OF_LAYER}{more} ORDER BY e.evaluation_no, p.execution_no, p.layer_no",
-        *values,
+        values,
     )
 
 
@@ -259,8 +259,7 @@ def texts_of_pair(snapshot: Snapshot, execution_no: int, layer_no: int) -> tuple
     row = snapshot.row(
         "SELECT instruction, response FROM training_pair"
         " WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
-        execution_no,
-        layer_no,
+        [execution_no, layer_no],
     )
     return (None, None) if row is None else (row[0], row[1])
 

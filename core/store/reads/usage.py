@@ -243,9 +243,7 @@ def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict
             "SELECT a.key, h.inclusions FROM (SELECT arm_no, sum(inclusions) AS inclusions FROM arm_hour"
             " WHERE learner_id = ? AND hour >= ? AND hour < ? GROUP BY arm_no) AS h"
             " JOIN arm a ON a.learner_id = ? AND a.arm_no = h.arm_no",
-            since_ms // HOUR_MS,
-            until_ms // HOUR_MS,
-            snapshot.learner_id,
+            [since_ms // HOUR_MS, until_ms // HOUR_MS, snapshot.learner_id],
         )
     )
 
