@@ -78,14 +78,6 @@ _SERIES: Final = {
     "metric": choice("The figure.", queries.METRICS),
     "window": choice("An hour or a day.", queries.WINDOWS, "1d"),
 }
-_COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
-    **{
-        f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
-        for side in ("a", "b")
-        for name, words in side_words().items()
-    },
-    "limit": _SIDES["limit"],
-}
 _PAIRED: Final = {"paired": {"type": "boolean", "default": True, "description": "Only tasks that both had."}}
 _READABLE: Final = "Whether the database can be read."
 _HEAD: Final = {"head": {"type": "string", "description": "A head that a chain must still have."}}
@@ -753,6 +745,14 @@ _SIDES: Final = _fields_of("compare_sides")
 
 
 _OF_SESSION: Final = {name: field for name, field in _fields_of("session").items() if name != "name"}
+_COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
+    **{
+        f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
+        for side in ("a", "b")
+        for name, words in side_words().items()
+    },
+    "limit": _SIDES["limit"],
+}
 
 
 ROWS: Final = (
