@@ -282,6 +282,17 @@ def metadata(arguments: bytes) -> str:
     return arguments[: 4 * METADATA_CHARS].decode(errors="ignore")[:METADATA_CHARS]
 
 
+def one_spelling(arguments: bytes) -> bytes:
+    r"""Return JSON without spaces between its parts and without escapes of single characters.
+
+    >>> one_spelling(b'{ "skill": "caf\\u00e9" }') == one_spelling('{"skill":"café"}'.encode())
+    True
+    """
+    if b"\\u" in arguments:
+        return msgspec.json.encode(msgspec.json.decode(arguments))
+    return msgspec.json.format(arguments, indent=-1) if arguments else b""
+
+
 def turns(messages: Sequence[Message], unknown: Unknown) -> tuple[Segment, list[Segment]]:
     """Return the part before the first user text, and the turns that user texts open."""
     before = current = Segment()

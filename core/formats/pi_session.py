@@ -283,7 +283,7 @@ class _Session(Session[_Line]):
             self.add_call(run, name, block.arguments, identity_of(block.id))
         else:
             run.calls.append(self._plain_calls.setdefault(name, Call(name=name)))
-            self.mark(run, name.encode(errors="surrogatepass") + b"\0" + bytes(block.arguments))
+            self.mark_call(run, name, bytes(block.arguments))
 
 
 def _identity(line: _Line, message: _Message) -> str:

@@ -21,7 +21,7 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.formats.by_name import ByName, Offer
-from core.formats.chat import argument_text, metadata, output_text
+from core.formats.chat import argument_text, metadata, one_spelling, output_text
 from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
 from core.formats.prompts import Prompt, Reported
 from core.formats.reading import Reading
@@ -283,6 +283,11 @@ class Session(Order, ABC, Generic[L]):
         if not self.is_open:
             prompt.mark(self.written_at or prompt.last_time, content)
 
+    def mark_call(self, prompt: Prompt, name: str, arguments: bytes) -> None:
+        """Add a call, the same in each spelling of its JSON."""
+        if not self.is_open:
+            self.mark(prompt, name.encode(errors="surrogatepass") + b"\0" + one_spelling(arguments))
+
     def add_call(
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None = None
     ) -> bool:
@@ -297,7 +302,7 @@ class Session(Order, ABC, Generic[L]):
     ) -> None:
         raw = bytes(arguments)
         prompt.calls.append(Call(name=name, metadata=metadata(raw)))
-        self.mark(prompt, name.encode(errors="surrogatepass") + b"\0" + raw)
+        self.mark_call(prompt, name, raw)
         if self.reads_skill_files and _SKILL_FILE in raw:
             prompt.loaded.update(skills_read(name, argument_text(raw)))
         if self.keeps_texts:
