@@ -21,6 +21,7 @@ from core.flows.export import OpenClawView, write_into
 from core.flows.new_file import new_file
 from core.flows.steps import ProgressCallback
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
+from core.records.alike import alike
 from core.records.answers import ExportAnswer
 from core.records.parameters import ChosenExportFormat, ExportFormat
 from core.records.times import iso
@@ -163,29 +164,19 @@ class _Packer:
 
 def _manifest(context: Context, snapshot: Snapshot, answer: ExportAnswer, packer: _Packer) -> Manifest:
     known = totals(snapshot)
-    return Manifest(
+    return alike(
+        Manifest,
+        answer,
         armscope=__version__,
         schema=HEAD,
-        format=answer.format,
         made_at=iso(packer.now_ms),
         made_by=context.actor.name,
         learner=snapshot.name,
         origin=snapshot.origin,
-        revision=answer.revision,
-        head=answer.head,
-        lines=answer.lines,
-        arms=answer.arms,
-        runs=answer.runs,
-        rewards=answer.rewards,
-        resets=answer.resets,
-        observations=answer.observations,
         first_run=iso(known.first_at_ms),
         last_run=iso(known.last_at_ms),
         settings=snapshot.settings.document(),
         files=tuple(packer.files),
-        texts=answer.texts,
-        hidden=answer.hidden,
-        compacted=answer.compacted,
     )
 
 

@@ -15,6 +15,7 @@ from core.flows.evaluate import order_of
 from core.flows.frozen import FrozenItem, check_token, frozen, proposed
 from core.flows.placing import ResolvedOrder, resolve_orders
 from core.records.actor import Actor
+from core.records.alike import alike
 from core.records.arm import MICRO
 from core.records.judging import EvaluationOrder
 from core.records.limits import MAX_LABEL_CHARS, number, text, whole
@@ -189,17 +190,12 @@ def queues(
 
 def _row(facts: Facts, queue: Queue, actor: Actor, now_ms: int) -> QueueRow:
     known = progress_of(facts, board_of(facts, queue, now_ms, actor), actor.name)
-    return QueueRow(
+    return alike(
+        QueueRow,
+        queue,
         progress=known,
-        asks=queue.asks,
-        n_reviewers=queue.n_reviewers,
-        blind=queue.blind,
-        rubric=queue.rubric,
         by=queue.actor,
-        at_ms=queue.at_ms,
-        due_ms=queue.due_ms,
         overdue=bool(known.open) and queue.due_ms is not None and queue.due_ms < now_ms,
-        undone=queue.undone,
     )
 
 

@@ -26,6 +26,7 @@ from core.formats.kairos import (
     sft_jsonl,
     trace_jsonl,
 )
+from core.records.alike import alike
 from core.records.evaluation import Grade, Thresholds
 from core.records.layer import LayerUri
 from core.records.parameters import completed
@@ -174,15 +175,7 @@ def _uid(name: str) -> str:
 
 
 def _filter_of(query: TrainingQuery) -> TrainingFilter:
-    return TrainingFilter(
-        adapters=query.adapters,
-        layers=query.layers,
-        executions=query.executions,
-        raters=query.raters,
-        rubrics=query.rubrics,
-        since_ms=query.since_ms,
-        until_ms=query.until_ms,
-    )
+    return alike(TrainingFilter, query)
 
 
 def _lines(snapshot: Snapshot, query: TrainingQuery, counts: TrainingCounts) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from core.errors import InvalidInput
+from core.records.alike import alike
 from core.records.arm import MICRO, check_key
 from core.records.browser import MAX_BROWSER_CHARS, check_browser_name
 from core.records.evaluation import EvaluationOutcome
@@ -237,19 +238,7 @@ class EvaluationLine(KindLine, frozen=True, kw_only=True, tag="evaluation"):
 
     def order(self) -> EvaluationOrder:
         """Return the order that the line records; raises the errors of an order."""
-        return EvaluationOrder(
-            outcome=self.outcome,
-            layer=self.layer,
-            execution=self.execution,
-            run=self.run,
-            arm=self.arm,
-            score=self.score,
-            feedback=self.feedback,
-            rater=self.rater,
-            model=self.model,
-            rubric=self.rubric,
-            key=self.key,
-        )
+        return alike(EvaluationOrder, self)
 
 
 class ChoiceLine(KindLine, frozen=True, kw_only=True, tag="choice"):

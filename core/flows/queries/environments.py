@@ -27,6 +27,7 @@ from core.flows.queries.episodes import (
     reached_by,
     summed,
 )
+from core.records.alike import alike
 from core.records.environment import (
     Design,
     EnvironmentDesign,
@@ -292,20 +293,7 @@ def compare(
             _model(name, rows.where(model == index), scale, is_known=is_known)
             for index, name in enumerate(names)
         ),
-        pairs=tuple(
-            ModelPair(
-                one=names[pair.one],
-                other=names[pair.other],
-                n_tasks=pair.n_tasks,
-                one_alone=pair.one_alone,
-                other_alone=pair.other_alone,
-                difference=pair.difference,
-                chance=pair.chance,
-                adjusted=pair.adjusted,
-                apart=pair.apart,
-            )
-            for pair in pairs
-        ),
+        pairs=tuple(alike(ModelPair, pair, one=names[pair.one], other=names[pair.other]) for pair in pairs),
     )
 
 

@@ -15,6 +15,7 @@ from core.episodes import discounted, running, totals_of
 from core.errors import InvalidInput, NotApplicable, NotFound
 from core.flows.context import Context
 from core.flows.credit import active_episode, split_of
+from core.records.alike import alike
 from core.records.environment import Design, EnvironmentSummary, SuccessRate
 from core.records.episode import Episode, Finding, Scale, Step
 from core.records.episode_page import (
@@ -336,15 +337,10 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
     reached = sums.base(scale)
     normalised = None if reached is None else scale.normalised(float(reached))
     is_known = reached is not None and (declared is not None or normalised is not None)
-    return EpisodeView(
-        uid=line.uid,
-        environment=line.environment,
-        split=line.split,
-        task=line.task,
-        variant=line.variant,
-        model=line.model,
+    return alike(
+        EpisodeView,
+        line,
         at=iso(line.at_ms),
-        status=line.status,
         n_steps=sums.n_steps,
         n_paid=sums.n_paid,
         total=None if sums.total is None else float(sums.total),
@@ -355,30 +351,18 @@ def episode(context: Context, uid: Annotated[str, Meta(description="The episode'
         scale=scale,
         declared=declared is not None,
         steps=tuple(
-            StepView(
-                number=step.number,
-                kind=step.kind,
-                name=step.name,
-                reward=step.reward,
+            alike(
+                StepView,
+                step,
                 running=None if so_far is None else float(so_far),
-                finished=step.finished,
-                refused=step.refused,
-                note=step.note,
                 out_of_scale=step.reward is not None and not scale.allows(step.reward),
                 at=iso(step.at_ms),
-                n_chars_in=step.n_chars_in,
-                n_chars_out=step.n_chars_out,
-                extra=step.extra,
-                asked=step.asked,
-                answered=step.answered,
                 same_as=first,
             )
             for step, so_far, first in zip(
                 line.steps, running(rewards), _first_alike(line.steps), strict=True
             )
         ),
-        parts=line.parts,
-        runs=line.runs,
         credit=credit,
         older=older,
         newer=newer,

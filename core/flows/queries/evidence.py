@@ -13,6 +13,7 @@ from core.flows.queries.arm import arm_versions
 from core.flows.queries.ledger import changes
 from core.flows.requests import unknown_arm
 from core.posterior.beta import interval
+from core.records.alike import alike
 from core.records.audit import AuditEntry
 from core.records.times import DAY_MS
 from core.store import reads
@@ -224,12 +225,4 @@ def _hits(groups: Sequence[Group], part: Callable[[Group], str]) -> tuple[Hit, .
 
 
 def _example(run: ExampleRun, keys: dict[int, str]) -> EvidenceExample:
-    return EvidenceExample(
-        run_no=run.run_no,
-        at_ms=run.at_ms,
-        model=run.model,
-        channel=run.channel,
-        session=run.session,
-        arm=keys[run.arm_no],
-        used=run.is_used,
-    )
+    return alike(EvidenceExample, run, arm=keys[run.arm_no], used=run.is_used)

@@ -20,6 +20,7 @@ from core.columns import ArmColumns, ArmHours, Bools, Ints, LedgerSums, SessionS
 from core.flows.context import Context
 from core.flows.queries.belief import belief_in, posteriors
 from core.flows.queries.chances import Inclusion, inclusion_in
+from core.records.alike import alike
 from core.records.arm import ArmType
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.judgement import ENOUGH_PULLS, JudgedPosterior, Judgement
@@ -359,27 +360,16 @@ def _of_unlisted(one: Posterior) -> Judgement:
 
 def _judged_posterior(believed: Posterior, judged: Judgement) -> JudgedPosterior:
     recent = judged.recent
-    return JudgedPosterior(
+    return alike(
+        JudgedPosterior,
+        judged,
         **msgspec.structs.asdict(believed),
         judgement=judged.name,
-        judged_by=judged.judged_by,
-        effective_pulls=judged.effective_pulls,
-        n_sessions=judged.n_sessions,
-        called_only=judged.called_only,
-        missing_pulls=judged.missing_pulls,
-        break_even=judged.break_even,
-        no_break_even=judged.no_break_even,
-        chance=judged.chance,
-        chance_error=judged.chance_error,
-        others=judged.others,
         since=None if recent is None else iso(recent.since_ms),
         n_since=None if recent is None else recent.n,
         mean_since=None if recent is None else recent.mean,
         n_before=None if recent is None else recent.n_before,
         mean_before=None if recent is None else recent.mean_before,
-        n_observed=judged.n_observed,
-        n_referenced=judged.n_referenced,
-        sources=judged.sources,
     )
 
 

@@ -15,6 +15,7 @@ from core.flows.queries.chances import simulated
 from core.flows.queries.evaluations import grades_of, ready
 from core.flows.settings import changed_all
 from core.packing import counted_cost
+from core.records.alike import alike
 from core.records.bill import cache_ratios
 from core.records.evaluation import Thresholds
 from core.records.learner import LearnerSettings
@@ -97,18 +98,7 @@ def setting_changes(context: Context, *, limit: int = 100) -> tuple[SettingChang
     """List the latest changes of settings, newest first."""
     with context.reading() as snapshot:
         rows = reads.setting_rows(snapshot, limit)
-    return tuple(
-        SettingChange(
-            id=f"setting-{row.number}",
-            at_ms=row.at_ms,
-            actor=row.actor,
-            name=row.name,
-            before=row.before,
-            value=row.value,
-            undone=row.undone,
-        )
-        for row in rows
-    )
+    return tuple(alike(SettingChange, row, id=f"setting-{row.number}") for row in rows)
 
 
 def preview_settings(context: Context, changes: Mapping[str, object]) -> SettingsPreview:

@@ -9,6 +9,7 @@ from typing import Annotated, Final, NamedTuple
 from msgspec import Meta
 
 from core.flows.context import Context
+from core.records.alike import alike
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
 from core.records.observation import SOURCE_OF, SOURCES, Source
@@ -146,17 +147,7 @@ def _shifts(counts: ArmSums, ledger: Sequence[KindSum]) -> tuple[SourceShift, ..
 
 
 def _side(runs: RunSums) -> SideRuns:
-    return SideRuns(
-        n_runs=runs.n_runs,
-        n_sessions=runs.n_sessions,
-        n_observed=runs.n_observed,
-        n_failed=runs.n_failed,
-        failed=share(runs.n_failed, runs.n_runs),
-        tokens=runs.tokens,
-        n_tokens=runs.n_tokens,
-        cost_pico=runs.cost_pico,
-        n_costs=runs.n_costs,
-    )
+    return alike(SideRuns, runs, failed=share(runs.n_failed, runs.n_runs))
 
 
 def _failures(a: RunSums, b: RunSums) -> Estimate:

@@ -14,6 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import UNKNOWN, SessionRuns, UsageColumns
+from core.records.alike import alike
 from core.records.bill import AT_LEAST
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
@@ -116,19 +117,14 @@ def money_saved(
     if is_at_least and verdict in {"proven", "mixed"}:
         verdict, reason = "not_proven", "at_least"
     names = tuple(sorted({*runs.model, *unpriced} - {*priced}))
-    return MoneySaved(
-        shown=overall.shown,
+    return alike(
+        MoneySaved,
+        overall,
         headline="plain" if overall.is_narrow else "capped",
         mean_percent=overall.saved_percent,
-        typical_percent=overall.typical_percent,
-        capped_percent=overall.capped_percent,
-        always_percent=overall.always_percent,
         baseline_mean=_dollars(overall.baseline.mean_tokens),
         selected_mean=_dollars(overall.selected.mean_tokens),
         total=_total(columns, compared, overall, prob, times=_times(usage, sampled)),
-        n_compared=overall.n_compared,
-        n_uncompared=overall.n_uncompared,
-        n_sessions=overall.n_sessions,
         n_unbilled=int((compared.is_completed & ~compared.is_known).sum()),
         unpriced=names,
         offers=price_offers(names, dict.fromkeys(priced, 0.0)),
