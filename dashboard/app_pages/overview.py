@@ -16,7 +16,7 @@ from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import arm_chart
-from dashboard.widgets.overview import attention, carried, changes, key_figures
+from dashboard.widgets.overview import attention, carried, changes
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence, small_table
 
@@ -35,7 +35,7 @@ def page() -> None:
         sentence(sentences.overview(overview), here.tokens)
         if not is_imported:
             with panel("The saving"):
-                key_figures.saving(overview)
+                attention.saving(overview)
         elif stored is None:
             carried.missing()
     if overview.n_arms > 0:
@@ -60,7 +60,7 @@ def _learned(overview: Overview) -> None:
         changes.rows()
     st.space("xsmall")
     with panel("Key figures"):
-        key_figures.row(overview)
+        attention.cards(overview)
     st.space("small")
     left, right = st.columns([5, 7], gap="large")
     with left, panel("How sure are we?"):

@@ -12,7 +12,7 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.review import making, many, open_item, pairs, queue
+from dashboard.widgets.review import asking, making, open_item, pairs, queue
 from dashboard.widgets.review.evidence import evidence
 from dashboard.widgets.review.judgement import judgement, rubric
 from dashboard.widgets.words import both_ends, gray, muted, sentence
@@ -34,7 +34,7 @@ def page() -> None:
         sentence(("One judgement of many, as one act.",), reading().tokens)
         queue.modes()
         with panel("Many at once"):
-            many.many()
+            asking.many()
     else:
         sentence(sentences.queues(rows), reading().tokens)
         queue.modes()

@@ -7,16 +7,17 @@ newest draft that does not contradict it fills the rest. The content is a draft 
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
-from typing import Final, get_args
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
 
 import streamlit as st
 
 from dashboard import queries
 from dashboard.widgets import address
-from dashboard.widgets.drafts import Draft, here
-from dashboard.widgets.rewards.drafts import DRAFTS, Fields, Kind, Outcome
+from dashboard.widgets.drafts import Draft, Drafts, here
 
+Outcome = Literal["accepted", "partial", "rejected", "number"]
+Kind = Literal["Feedback", "Correction"]
 ARM: Final = address.REWARDS_ARM
 RUN: Final = address.REWARDS_RUN
 OUTCOME: Final = "reward_outcome"
@@ -36,6 +37,24 @@ _ARRIVAL: Final = "reward form arrival"
 _BEGUN: Final = "reward form as it was begun with"
 _ABOUT: Final = "reward form is about"
 _KNOWN: Final = "reward form has seen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """Content of the form; ``run`` and ``why`` as typed."""
+
+    arm: str | None = None
+    outcome: Outcome | None = None
+    number: float | None = 0.5
+    run: str = ""
+    kind: Kind = "Feedback"
+    why: str = ""
+
+
+DRAFTS: Final = Drafts[Fields](bound=500)
+
+
+"""Those of this server. Of two thousand characters at most each, they weigh a megabyte."""
 
 
 def arrive() -> None:

@@ -26,7 +26,7 @@ from dashboard.widgets.keys import SEND
 from dashboard.widgets.picker import options_of
 from dashboard.widgets.results import result
 from dashboard.widgets.rewards import filled
-from dashboard.widgets.rewards.drafts import Fields
+from dashboard.widgets.rewards.filled import Fields
 from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import both_ends, gray, muted, paragraphs, section, small, small_table
