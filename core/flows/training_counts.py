@@ -19,6 +19,7 @@ import numpy as np
 from core.columns import Floats, Ints
 from core.evaluate import grader_kind, known_grade
 from core.formats.kairos import Reward, TrainingRow
+from core.records.alike import alike
 from core.records.evaluation import BLOCKERS, LABELS, Blocker, Grade, Thresholds
 from core.records.javascript import rewritten
 from core.records.training import (
@@ -375,15 +376,7 @@ class _Opinions(NamedTuple):
 
 
 def _agreement_record(of: str, result: Agreement) -> RatersAgree:
-    return RatersAgree(
-        of=of,
-        alpha=result.alpha,
-        lower=result.lower,
-        upper=result.upper,
-        missing=result.missing,
-        raw=result.raw,
-        items=result.n_items,
-    )
+    return alike(RatersAgree, result, of=of, items=result.n_items)
 
 
 def _column(numbers: array[int]) -> Ints:

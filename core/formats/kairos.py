@@ -25,6 +25,7 @@ from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, Inva
 from core.evaluate import known_grade
 from core.formats.scalars import utc_ms_of
 from core.formats.strict import UNDECODABLE, check, reason
+from core.records.alike import alike
 from core.records.cells import csv_line
 from core.records.evaluation import (
     EVALUATION_OUTCOMES,
@@ -708,13 +709,10 @@ def _reward(read: _RewardRead) -> Reward:
         value = getattr(read, name)
         if value is not None:
             storable(name, value)
-    return Reward(
-        outcome=read.outcome,
+    return alike(
+        Reward,
+        read,
         score=None if read.score is None else abs(read.score),  # a negative zero is a zero
-        feedback=read.feedback,
-        rater=read.rater,
-        rubric_version=read.rubric_version,
-        llm_model_id=read.llm_model_id,
         rated_at_ms=utc_ms_of(read.rated_at)[0],
     )
 

@@ -25,6 +25,7 @@ from core.formats.scalars import named, plain
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, Flaw
 from core.formats.tool_output import digest_of_metadata, digest_of_value, first_of, paid_of, storable, task_of
+from core.records.alike import alike
 from core.records.counts import number_of
 from core.records.episode import Episode, Step
 from core.records.limits import Count, Millis, shown
@@ -180,15 +181,12 @@ class Rollouts:
     def _episode(self, rollout: _Rollout, started: Started) -> Episode:
         updated = None if rollout.updated is None else rollout.updated.task
         steps = self._steps([rollout.messages[index] for index in sorted(rollout.messages)])
-        return Episode(
+        return alike(
+            Episode,
+            started,
             uid=f"{started.environment}/{self._prefix}{started.rollout}",
-            environment=started.environment,
             format=NAME,
-            split=started.split,
             task=started.task or updated or started.otherwise,
-            variant=started.variant,
-            model=started.model,
-            at_ms=started.at_ms,
             steps=tuple(closed(steps)),
         )
 

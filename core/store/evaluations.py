@@ -464,20 +464,15 @@ def read_evaluation(txn: Transaction, line: EvaluationLine, import_no: int) -> i
         flags = outcome_of(txn, run_no, arm_no)
         if flags is None or not flags & INCLUDED:
             raise not_in_prompt(line.arm or "", run_no)
-    one = Judgement(
+    one = alike(
+        Judgement,
+        line,
         layer_no=0 if line.layer is None else name_subject(txn, "layer", line.layer, import_no),
         execution_no=0
         if line.execution is None
         else name_subject(txn, "execution", line.execution, import_no),
         run_no=run_no,
         arm_no=arm_no,
-        rater=line.rater,
-        model=line.model,
-        rubric=line.rubric,
-        outcome=line.outcome,
-        score=line.score,
-        feedback=line.feedback,
-        mover=line.mover,
         credit={txn.arm_no_of(credit.arm): credit.weight_micro for credit in line.credit},
         actor=line.by or txn.actor.name,
         at_ms=txn.now_ms if line.at_ms is None else line.at_ms,

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.errors import NotFound, UnreadableSource
+from core.records.alike import alike
 from core.records.ledger_lines import PlacedLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.review import QueueAsks
@@ -180,21 +181,7 @@ def _queue_line(snapshot: Snapshot, queue: Queue) -> PlacedLine:
         " AND coalesce(x.standing, 1) = 1 ORDER BY i.item_no",
         [queue.queue_no],
     )
-    line = QueueLine(
-        id=queue.uid,
-        name=queue.name,
-        asks=queue.asks,
-        n_reviewers=queue.n_reviewers,
-        blind=queue.blind,
-        rubric=queue.rubric,
-        control_micro=queue.control_micro,
-        due_ms=queue.due_ms,
-        items=tuple(_item_line(row) for row in rows),
-        by=queue.actor,
-        at_ms=queue.at_ms,
-        revision=queue.revision,
-        undone=queue.undone,
-    )
+    line = alike(QueueLine, queue, id=queue.uid, items=tuple(_item_line(row) for row in rows), by=queue.actor)
     return max([queue.revision, *(row[-1] for row in rows)]), line
 
 

@@ -261,7 +261,9 @@ def _paid(snapshot: Snapshot, newest: list[Newest], scale: Scale) -> Paid:
     steps = step_columns(snapshot, [one.number for one in newest])
     counts = np.bincount(steps.episode, minlength=len(newest))
     total, final = (np.array([getattr(one, of) for one in newest]) for of in ("total", "final"))
-    return Paid(
+    return alike(
+        Paid,
+        steps,
         scale=scale,
         uids=tuple(one.uid for one in newest),
         starts=np.concatenate(([0], np.cumsum(counts))),
@@ -271,16 +273,6 @@ def _paid(snapshot: Snapshot, newest: list[Newest], scale: Scale) -> Paid:
         total=total,
         final=final,
         succeeded=(total if scale.base == "total" else final) > scale.threshold,
-        number=steps.number,
-        reward=steps.reward,
-        refused=steps.refused,
-        tool=steps.tool,
-        tools=steps.tools,
-        action=steps.action,
-        meta=steps.meta,
-        n_chars=steps.n_chars,
-        parts=steps.parts,
-        members=steps.members,
     )
 
 

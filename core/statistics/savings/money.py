@@ -152,14 +152,10 @@ def as_usage(runs: SessionRuns) -> UsageColumns:
     amount = np.where(known, runs.tokens, 0)
     log = np.where(known, np.log(np.maximum(runs.tokens, 1)), 0.0)
     zeros = np.zeros(len(runs), dtype=np.int64)
-    return UsageColumns(
-        hour=runs.hour,
-        run_class=runs.run_class,
-        model=runs.model,
-        channel=runs.channel,
-        status=runs.status,
+    return alike(
+        UsageColumns,
+        runs,
         outcome=("observed",) * len(runs),
-        prob_micro=runs.prob_micro,
         bucket=np.where(known, bucket_of(np.maximum(amount, 1)), UNKNOWN),
         n=zeros + 1,
         n_truncated=zeros,
