@@ -156,7 +156,7 @@ class ImportCounts:
 
     def _shared(self) -> list[str]:
         n = self.counts["shared"]
-        return [f"{number_of(n, 'run')} share an id with another one, and stay apart."][:n]
+        return [f"{number_of(n, 'run')} kept apart from another one of the same id."][:n]
 
     def answer(self, number: int | None, sources: Sequence[Source]) -> ImportAnswer:
         """Return the answer of the import with this number; None = nothing was new."""
