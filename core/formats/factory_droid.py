@@ -17,7 +17,7 @@ import msgspec
 from core.formats.chat import identity_of
 from core.formats.reading import Format, Head
 from core.formats.scalars import digest_of, plain
-from core.formats.sessions import Session, lines_of, read_segments
+from core.formats.sessions import LinkedLine, Session, lines_of, read_segments
 from core.formats.strict import decoded
 from core.records.limits import Label
 
@@ -47,20 +47,9 @@ class _Message(msgspec.Struct):
         return [_Block(type="text", text=one) if isinstance(one, str) else one for one in content]
 
 
-class _Line(msgspec.Struct, rename="camel"):
-    type: str
-    id: str | None = None
-    parent_id: str | None = None
+class _Line(LinkedLine, rename="camel"):
     timestamp: str | None = None
     message: _Message | None = None
-
-    @property
-    def uuid(self) -> str | None:
-        return self.id
-
-    @property
-    def parent_uuid(self) -> str | None:
-        return self.parent_id
 
 
 _MESSAGE: Final = msgspec.json.Decoder(_Message)

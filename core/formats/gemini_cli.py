@@ -26,7 +26,7 @@ from core.formats.entries import Rejected, Skipped
 from core.formats.prompts import Counts
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import digest_of, plain, utc_ms_of
-from core.formats.sessions import Session, read_named
+from core.formats.sessions import NamedSession, read_named
 from core.formats.strict import UNDECODABLE, Flaw, decoded
 from core.formats.sub_agents import alone
 from core.records.limits import Label, Tokens
@@ -144,7 +144,7 @@ def _decode(raw: bytes) -> _Piece:
 
 
 @dataclass
-class _Session(Session[_Piece]):
+class _Session(NamedSession[_Piece]):
     """The messages of a session, each in its last version and at its first place."""
 
     format_name = NAME
@@ -179,14 +179,6 @@ class _Session(Session[_Piece]):
         for identity, message in messages if self._is_listed else _by_time(messages):
             self._add_message(identity, message)
         yield from super().entries(reading)
-
-    @property
-    def source(self) -> str:
-        return self.name or self.prompts[0].identity
-
-    @property
-    def name(self) -> str | None:
-        return plain(self.id)
 
     def _keep(self, number: int, raw: bytes, identity: str | None) -> None:
         """Keep a message: in place of the last one of its id if it continues that, else as one of its own."""

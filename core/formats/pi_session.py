@@ -32,7 +32,7 @@ from core.formats.openclaw_report import Report, report_beside
 from core.formats.prompts import Parts, Prompt
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import digest_of, plain
-from core.formats.sessions import Session, lines_of, read_segments, role_of
+from core.formats.sessions import LinkedLine, Session, lines_of, read_segments, role_of
 from core.records.bill import Owner, Spent, disjoint
 from core.records.limits import Label, Tokens
 from core.records.run import Call, Run, Status
@@ -99,22 +99,11 @@ class _Message(msgspec.Struct, rename="camel"):
         return "\n".join([block.text for block in self.blocks if block.type == "text" and block.text])
 
 
-class _Line(msgspec.Struct, rename="camel"):
-    type: str
-    id: str | None = None
-    parent_id: str | None = None
+class _Line(LinkedLine, rename="camel"):
     timestamp: str | int | float | None = None
     provider: Label | None = None
     model_id: Label | None = None
     message: _Message | None = None
-
-    @property
-    def uuid(self) -> str | None:
-        return self.id
-
-    @property
-    def parent_uuid(self) -> str | None:
-        return self.parent_id
 
 
 _READ_TYPES: Final = frozenset(("session", "model_change", "message"))

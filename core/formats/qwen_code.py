@@ -20,7 +20,7 @@ from core.formats.chat import identity_of
 from core.formats.prompts import Counts, unread_of
 from core.formats.reading import Format, Head
 from core.formats.scalars import digest_of, plain
-from core.formats.sessions import Session, lines_of, read_named
+from core.formats.sessions import NamedSession, lines_of, read_named
 from core.formats.strict import decoded
 from core.formats.sub_agents import Response
 from core.records.limits import Label, Tokens
@@ -156,7 +156,7 @@ def _identity(line: _Line, raw: bytes) -> str:
 
 
 @dataclass
-class _Session(Session[_Line]):
+class _Session(NamedSession[_Line]):
     format_name = NAME
 
     def add(self, line: _Line, raw: bytes) -> None:
@@ -184,14 +184,6 @@ class _Session(Session[_Line]):
             self.touch(line.timestamp)
         else:
             self._add_prompt(line, message, raw)
-
-    @property
-    def source(self) -> str:
-        return self.name or self.prompts[0].identity
-
-    @property
-    def name(self) -> str | None:
-        return plain(self.id)
 
     def _add_sub_agent(self, line: _Line, raw: bytes) -> None:
         open_run = self.prompts[-1] if self.prompts else None

@@ -25,7 +25,7 @@ from core.formats.chat import argument_text, metadata, one_spelling, output_text
 from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
 from core.formats.prompts import Prompt, Reported
 from core.formats.reading import Reading
-from core.formats.scalars import utc_ms_of
+from core.formats.scalars import plain, utc_ms_of
 from core.formats.strict import UNDECODABLE, Flaw, decoded
 from core.formats.sub_agents import SubAgents
 from core.formats.tools import inferred
@@ -47,6 +47,22 @@ class Line(Protocol):
     def parent_uuid(self) -> str | None: ...
     @property
     def timestamp(self) -> str | float | None: ...
+
+
+class LinkedLine(msgspec.Struct, rename="camel"):
+    """The beginning of a line that has an id, and that of the line it follows."""
+
+    type: str
+    id: str | None = None
+    parent_id: str | None = None
+
+    @property
+    def uuid(self) -> str | None:
+        return self.id
+
+    @property
+    def parent_uuid(self) -> str | None:
+        return self.parent_id
 
 
 K = TypeVar("K")
@@ -519,6 +535,18 @@ class NamedLine(Line, Protocol):
 
 
 N = TypeVar("N", bound=NamedLine)
+
+
+class NamedSession(Session[N], ABC, Generic[N]):
+    """A session that its runs name only where its lines do."""
+
+    @property
+    def source(self) -> str:
+        return self.name or self.prompts[0].identity
+
+    @property
+    def name(self) -> str | None:
+        return plain(self.id)
 
 
 def read_named(
