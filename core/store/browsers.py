@@ -14,7 +14,7 @@ from core.records.browser import BrowserRow, NamedBrowser, holding_browser
 from core.records.evaluation_lines import BrowserLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
 _IS_CONFIRMED: Final = (
@@ -147,14 +147,5 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
 
 def browser_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone confirmations as lines."""
-    for browser, named, *row in snapshot.rows(
-        "SELECT browser, named, browser_no, uid, actor, at_ms, revision, undone FROM browser"
-        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, browser_no"
-    ):
-        head = FactHead(*row)
-        yield head.revision, BrowserLine(browser=browser, named=named, **snapshot.line_head("browser", head))
-
-
-def read_browser(txn: Transaction, line: BrowserLine, import_no: int) -> int:
-    """Append an imported confirmation; return its number."""
-    return add_browser(txn, line.browser, line.named, txn.imported(line, import_no))
+    for one in snapshot.acts("browser", "browser", "named"):
+        yield one["revision"], BrowserLine(**one)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from core.records.evaluation_lines import ChoiceLine
 from core.records.ledger_lines import PlacedLine
-from core.store.engine.words import ACTIVE
 from core.store.subjects import name_again, name_subject
-from core.store.transaction import Byline, FactHead, Snapshot, Transaction
+from core.store.transaction import Byline, Snapshot, Transaction
 
 
 def add_choice(txn: Transaction, line: ChoiceLine, byline: Byline) -> int:
@@ -29,31 +28,14 @@ def add_choice(txn: Transaction, line: ChoiceLine, byline: Byline) -> int:
 
 def choice_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone choices as lines."""
-    for layer, first, second, chosen, rater, rubric, feedback, *row in snapshot.rows(
-        "SELECT l.uid, f.uid, s.uid, c.chosen, c.rater, c.rubric, c.feedback, c.choice_no, c.uid, c.actor, c.at_ms,"
-        " c.revision, c.undone FROM choice c"
-        " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
-        " JOIN execution f ON f.learner_id = c.learner_id AND f.execution_no = c.first_no"
-        " JOIN execution s ON s.learner_id = c.learner_id AND s.execution_no = c.second_no"
-        f" WHERE c.learner_id = ? AND c.{ACTIVE} ORDER BY c.revision, c.choice_no"
-    ):
-        head = FactHead(*row)
-        line = ChoiceLine(
-            layer=layer,
-            first=first,
-            second=second,
-            chosen=chosen,
-            rater=rater,
-            rubric=rubric,
-            feedback=feedback,
-            **snapshot.line_head("choice", head),
-        )
-        yield head.revision, line
-
-
-def read_choice(txn: Transaction, line: ChoiceLine, import_no: int) -> int:
-    """Append an imported choice; return its number."""
-    return add_choice(txn, line, txn.imported(line, import_no))
+    joined = (
+        "JOIN layer l ON l.learner_id = t.learner_id AND l.layer_no = t.layer_no"
+        " JOIN execution f ON f.learner_id = t.learner_id AND f.execution_no = t.first_no"
+        " JOIN execution s ON s.learner_id = t.learner_id AND s.execution_no = t.second_no"
+    )
+    subject = {"layer": "l.uid", "first": "f.uid", "second": "s.uid"}
+    for one in snapshot.acts("choice", "chosen", "rater", "rubric", "feedback", joined=joined, **subject):
+        yield one["revision"], ChoiceLine(**one)
 
 
 def choice_again(txn: Transaction, number: int, import_no: int) -> None:

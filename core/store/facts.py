@@ -19,8 +19,8 @@ from core.records.note import note_payload
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.rubric import Rubric
 from core.store import tables
-from core.store.browsers import browser_lines, read_browser, settle_browsers
-from core.store.choices import choice_again, choice_lines, read_choice
+from core.store.browsers import add_browser, browser_lines, settle_browsers
+from core.store.choices import add_choice, choice_again, choice_lines
 from core.store.environments import read_scale, scale_lines, settle_scales
 from core.store.episode_credits import credit_lines, read_credit, settle_credits
 from core.store.evaluations import (
@@ -33,18 +33,19 @@ from core.store.evaluations import (
     settle_evaluations,
 )
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
-from core.store.notes import note_lines, note_reply, note_text, read_note
-from core.store.queues import queue_lines, read_queue, read_skip, skip_lines
+from core.store.notes import add_note, note_lines, note_reply, note_text
+from core.store.queues import add_skip, queue_lines, read_queue, skip_lines
 from core.store.repairs import moving_repair, read_repair, repair_lines
 from core.store.replies import Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
-from core.store.rubrics import read_rubric, rubric_lines
+from core.store.rubrics import add_rubric, rubric_lines
 from core.store.settings import moving_setting
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Byline, Snapshot, Transaction
 
 Moving = Callable[[Transaction, int, int], AbstractContextManager[None]]
 Settling = Callable[[Transaction, Sequence[int]], None]
 Retelling = Callable[[Transaction, int, int], None]
+Reading = Callable[[Transaction, Any, int], int]
 
 
 def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContextManager[None]:  # noqa: ARG001
@@ -57,6 +58,11 @@ def _nothing_follows(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def _nothing_is_named(txn: Transaction, number: int, import_no: int) -> None:
     """Do nothing: the fact names no other row."""
+
+
+def _read_by(add: Callable[[Transaction, Any, Byline], int]) -> Reading:
+    """Return what appends a line of an import, given what appends one by a byline."""
+    return lambda txn, line, import_no: add(txn, line, txn.imported(line, import_no))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +111,7 @@ class Exchanged(Fact):
 
     line: FactLine
     lines: Callable[[Snapshot], Iterator[PlacedLine]]
-    read: Callable[[Transaction, Any, int], int]
+    read: Reading
     request: Request | None = None
     is_boundary: bool = False
     again: Retelling = _nothing_is_named
@@ -151,7 +157,9 @@ _ALL: Final = (
         example="note-1",
         line=NoteLine(id="elsewhere/note-1", arm=_ARM, text="slow on Mondays"),
         lines=note_lines,
-        read=read_note,
+        read=_read_by(
+            lambda txn, line, byline: add_note(txn, txn.arm_no_of(line.arm), note_text(line), byline)
+        ),
         request=Request(
             payload=lambda line: note_payload(line.arm, note_text(line)),
             reply=note_reply,
@@ -162,7 +170,7 @@ _ALL: Final = (
         example="rubric-1",
         line=RubricLine(id="elsewhere/rubric-1", rubric=Rubric(version="v1", title="Answers")),
         lines=rubric_lines,
-        read=read_rubric,
+        read=_read_by(lambda txn, line, byline: add_rubric(txn, line.rubric, byline)),
     ),
     Exchanged(
         table="browser",
@@ -170,7 +178,7 @@ _ALL: Final = (
         settled=settle_browsers,
         line=BrowserLine(id="elsewhere/browser-1", browser="3f2a91", named="kim"),
         lines=browser_lines,
-        read=read_browser,
+        read=_read_by(lambda txn, line, byline: add_browser(txn, line.browser, line.named, byline)),
     ),
     Exchanged(
         table="evaluation",
@@ -192,7 +200,7 @@ _ALL: Final = (
             id="elsewhere/choice-1", layer=_LAYER, first=_FIRST, second=_SECOND, chosen="second", rater="mara"
         ),
         lines=choice_lines,
-        read=read_choice,
+        read=_read_by(add_choice),
         again=choice_again,
     ),
     Exchanged(
@@ -209,7 +217,7 @@ _ALL: Final = (
         example="aside-1",
         line=SkippedLine(id="elsewhere/aside-1", queue="elsewhere/queue-1", item=1, reason="cut off"),
         lines=skip_lines,
-        read=read_skip,
+        read=_read_by(add_skip),
     ),
     Exchanged(
         table="scale",

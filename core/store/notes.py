@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from core.records.ledger_lines import NoteLine, PlacedLine
 from core.records.note import NoteAnswer, note_payload
-from core.store.engine.words import ACTIVE
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.transaction import Byline, FactHead, Snapshot, Transaction
+from core.store.transaction import Byline, Snapshot, Transaction
 
 
 def add_note(txn: Transaction, arm_no: int, text: str, byline: Byline) -> int:
@@ -18,20 +17,13 @@ def add_note(txn: Transaction, arm_no: int, text: str, byline: Byline) -> int:
 
 def note_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone notes as lines."""
-    for arm, text, key, *row in snapshot.rows(
-        "SELECT a.key, n.text, p.key, n.note_no, n.uid, n.actor, n.at_ms, n.revision, n.undone FROM note n"
-        " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
-        " LEFT JOIN reply p ON p.learner_id = n.learner_id AND p.kind = 'note' AND p.no = n.note_no"
+    joined = (
+        "JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no"
+        " LEFT JOIN reply p ON p.learner_id = t.learner_id AND p.kind = 'note' AND p.no = t.note_no"
         f" AND {HOLDS}"
-        f" WHERE n.learner_id = ?1 AND n.{ACTIVE} ORDER BY n.revision, n.note_no"
-    ):
-        head = FactHead(*row)
-        yield head.revision, NoteLine(arm=arm, text=text or None, key=key, **snapshot.line_head("note", head))
-
-
-def read_note(txn: Transaction, line: NoteLine, import_no: int) -> int:
-    """Append an imported note; return its number."""
-    return add_note(txn, txn.arm_no_of(line.arm), note_text(line), txn.imported(line, import_no))
+    )
+    for one in snapshot.acts("note", "text", joined=joined, arm="a.key", key="p.key"):
+        yield one["revision"], NoteLine(**one | {"text": one["text"] or None})
 
 
 def note_text(line: NoteLine) -> str:

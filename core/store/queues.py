@@ -18,7 +18,7 @@ from core.store.engine.words import ACTIVE
 from core.store.reads import run_of_uid
 from core.store.subjects import name_subject
 from core.store.tables import insert_into
-from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _ADD_ITEM: Final = insert_into("review_item")
 _HEADS: Final = (
@@ -255,17 +255,5 @@ def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, b
 
 def skip_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone skips as lines."""
-    for queue, item_no, reason, final, *row in snapshot.rows(
-        "SELECT queue, item_no, reason, final, review_aside_no, uid, actor, at_ms, revision, undone"
-        f" FROM review_aside WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, review_aside_no"
-    ):
-        head = FactHead(*row)
-        line = SkippedLine(
-            queue=queue, item=item_no, reason=reason, final=bool(final), **snapshot.line_head("aside", head)
-        )
-        yield head.revision, line
-
-
-def read_skip(txn: Transaction, line: SkippedLine, import_no: int) -> int:
-    """Append an imported skip; return its number."""
-    return add_skip(txn, line, txn.imported(line, import_no))
+    for one in snapshot.acts("review_aside", "queue", "reason", "final", item="t.item_no"):
+        yield one["revision"], SkippedLine(**one | {"final": bool(one["final"])})

@@ -11,7 +11,7 @@ from core.records.evaluation_lines import RubricLine
 from core.records.ledger_lines import PlacedLine
 from core.records.rubric import Rubric
 from core.store.engine.words import ACTIVE
-from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 
 def add_rubric(txn: Transaction, rubric: Rubric, byline: Byline) -> int:
@@ -48,15 +48,6 @@ def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
 
 def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone versions as lines."""
-    for content, *row in snapshot.rows(
-        "SELECT content, rubric_no, uid, actor, at_ms, revision, undone FROM rubric"
-        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision, rubric_no"
-    ):
-        head = FactHead(*row)
-        rubric = msgspec.json.decode(content, type=Rubric)
-        yield head.revision, RubricLine(rubric=rubric, **snapshot.line_head("rubric", head))
-
-
-def read_rubric(txn: Transaction, line: RubricLine, import_no: int) -> int:
-    """Append an imported version; return its number."""
-    return add_rubric(txn, line.rubric, txn.imported(line, import_no))
+    for one in snapshot.acts("rubric", rubric="t.content"):
+        rubric = msgspec.json.decode(one["rubric"], type=Rubric)
+        yield one["revision"], RubricLine(**one | {"rubric": rubric})

@@ -32,7 +32,7 @@ from core.store.engine.waits import LEAST_S, WAITS
 from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.erased import Erased
 from core.store.links import ADD_LINK, Subject, sum_of_facts, tellings_from
-from core.store.tables import LISTED, NUMBERED, insert_into, marking
+from core.store.tables import ACT, LISTED, NUMBERED, insert_into, marking, metadata
 from core.store.watched import Watched
 
 Detail = dict[str, str | int | float | bool | None]
@@ -347,6 +347,18 @@ class Snapshot(Statements):
             "revision": head.revision,
             "undone": head.undone > 0,
         }
+
+    def acts(self, table: str, *columns: str, joined: str = "", **members: str) -> Iterator[dict[str, Any]]:
+        """Yield members of lines of active and undone acts ``t``, by revision: columns, then named expressions."""
+        names = (*columns, *members)
+        selected = ", ".join((*(f"t.{column}" for column in columns), *members.values()))
+        for row in self.rows(
+            f"SELECT t.{table}_no, t.uid, t.actor, t.at_ms, t.revision, t.undone, {selected} FROM {table} t {joined}"
+            f" WHERE t.learner_id = ?1 AND t.{ACTIVE} ORDER BY t.revision, t.{table}_no"
+        ):
+            head = FactHead(*row[: len(FactHead._fields)])
+            values = zip(names, row[len(head) :], strict=True)
+            yield dict(values) | self.line_head(metadata.tables[table].info[ACT], head)
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment, without texts: who may see those of one may not those of every one."""
