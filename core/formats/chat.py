@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -25,7 +26,20 @@ from core.records.counts import number_of
 from core.records.episode import Episode, Step
 from core.records.episode import Part as RewardPart
 from core.records.limits import Label
-from core.records.run import METADATA_CHARS, Call, Inventory, Run, Status, Usage, beyond
+from core.records.run import (
+    METADATA_CHARS,
+    PLACE,
+    Call,
+    History,
+    Inventory,
+    Rollout,
+    Run,
+    Status,
+    Usage,
+    beyond,
+    digest_of_uid,
+    sampled,
+)
 from core.records.transcript import READ_CHARS, Talk
 from core.records.transcript import Message as Spoken
 
@@ -207,7 +221,8 @@ class Record:
     orders states of one record: the higher is later, 0 = unknown. Reward, usage and duration belong to the full
     record. ``spent`` are the disjoint counts by model where ``usage`` does not show them. ``environment`` paid the
     reward for ``task``. ``parts`` are its parts. A record with an ``environment`` is an episode even where it was not
-    paid. ``broken`` is the type of the error that ended it.
+    paid. ``broken`` is the type of the error that ended it. ``place`` names its place in an evaluation: a record that
+    was done again has the same one.
     """
 
     messages: Sequence[Message]
@@ -220,6 +235,7 @@ class Record:
     reward: float | None = None
     environment: str | None = None
     broken: str | None = None
+    place: str | None = None
     task: str | None = None
     parts: tuple[RewardPart, ...] = ()
     usage: Usage | None = None
@@ -382,24 +398,28 @@ def read(
     *,
     pieces: Pieces | None = None,
     about: str = "",
+    resumes: bool = False,
 ) -> Iterator[Entry]:
     """Runs of a file of records, in its order; ``pieces`` None = its lines, or the elements of its array.
 
     Identity of a record: its own id, else the hash of its canonical JSON, its ordinal among identical ones in the
-    file, and ``about``, which names the environment and the model of the file. Without a declared or supplied
-    list the inventory is what the file's records call, so the longer file's inventory supersedes (`Run.rank`), and a
-    file beyond a few MiB is read twice.
+    file, and ``about``, which names the environment and the model of the file. Records of one id with other content
+    stay apart. ``resumes``: the files of an evaluation that was resumed are states of it. Without a declared or
+    supplied list the inventory is what the file's records call, so the longer file's inventory supersedes
+    (`Run.rank`), and a file beyond a few MiB is read twice.
     """
     pieces = pieces or reading.pieces
-    ordinals, unknown = _Ordinals(), Unknown()
+    unknown = Unknown()
     called: _Called | None = None
 
-    def identified(raw: bytes) -> tuple[Record, str]:
-        record = decode(raw)
-        is_timed = record.ended_at is not None
-        return record, record.identity or ordinals.identity(raw, is_timed=is_timed) + about
+    def again() -> Iterator[tuple[int, bytes, Record | Rejected]]:
+        return reading.records(decode, pieces=pieces(None))
 
-    records = reading.records(identified, pieces=pieces(progress))
+    names = _Names(decode, again, about)
+    evaluation = _Evaluation(format_name, about)
+    if resumes:
+        evaluation.read(reading.records(_Names(decode, again, about).identified, pieces=pieces(None)))
+    records = reading.records(names.identified, pieces=pieces(progress))
     held, n_bytes = list[tuple[int, bytes, tuple[Record, str] | Rejected]](), 0
     for row in records:
         held.append(row)
@@ -415,7 +435,7 @@ def read(
         record, source = decoded
         inventory, rank = record.declared or reading.supplied, len(record.messages)
         if inventory is None:
-            called = called or _called(row[2] for row in reading.records(decode, pieces=pieces(None)))
+            called = called or _called(row[2] for row in again())
             inventory, rank = called.inventory, record.rank or called.n_records
         one = _RecordRuns(
             format_name=format_name,
@@ -426,14 +446,16 @@ def read(
             inventory=inventory,
             rank=rank + (max(record.state - 1, 0) << _LENGTH_BITS),
             unknown=unknown,
+            history=evaluation.history(record, source) if resumes else _placed(format_name, record.place),
         )
         try:
             yield from one.entries()
         except InvalidInput as error:  # counts that no run can have, once they are added up
             yield reading.rejected(number, error, raw)
+    unknown.n_shared = names.n_shared
     yield from unknown.remarks(reading.file)
-    if ordinals.n_alike:
-        alike = f"{number_of(ordinals.n_alike, 'record')} equal to another one, without times"
+    if names.n_alike:
+        alike = f"{number_of(names.n_alike, 'record')} equal to another one, without times"
         yield Remark(file=reading.file, text=f"{alike}: each counts, and may be a copy ({reading.file}).")
 
 
@@ -449,6 +471,7 @@ class _RecordRuns:
     inventory: Inventory
     rank: int
     unknown: Unknown
+    history: History | None = None
 
     def entries(self) -> Iterator[Entry]:
         """Its runs, and the episode that they were made in. What calls tools in no way that is understood is none: it
@@ -555,22 +578,56 @@ class _RecordRuns:
             prompt=segment.user_text,
             reply=segment.texts[-1] if segment.texts else None,
             messages=segment.messages if self.reading.keeps_texts else (),
+            history=self.history if is_whole else None,
         )
 
 
-class _Ordinals:
-    """Identities of records, with an ordinal for repeats.
+class _Names:
+    """Identities of records: their own ids, or digests with an ordinal for repeats.
 
     A million records cost about 100 MB, so only 64 bits of each hash are held. Two equal hashes of different records
     would still get different identities.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, decode: Decode, again: Callable[[], Iterable[tuple[int, bytes, Record | Rejected]]], about: str
+    ) -> None:
+        self._decode, self._again, self._about = decode, again, about
         self._ids: set[int] = set()
         self._repeats: dict[int, int] = {}
-        self.n_alike = 0
+        self._first: dict[str, int] = {}
+        self._states: dict[str, list[tuple[str, int, bytes]]] = {}
+        self._marks: dict[int, bytes] | None = None
+        self.n_alike = self.n_shared = 0
 
-    def identity(self, raw: bytes, *, is_timed: bool) -> str:
+    def identified(self, raw: bytes) -> tuple[Record, str]:
+        """Return the record of some JSON, and its identity."""
+        record = self._decode(raw)
+        if record.identity is not None:
+            return record, self._own(record.identity, raw, record)
+        return record, self._ordinal(raw, is_timed=record.ended_at is not None) + self._about
+
+    def _own(self, identity: str, raw: bytes, record: Record) -> str:
+        """Return the id of a record, with a digest where an earlier one of this id has other content."""
+        content = crc32(raw)
+        first = self._first.setdefault(identity, content)
+        if first == content:
+            return identity
+        if self._marks is None:
+            self._marks = {
+                crc32(one): _marks(row) for _, one, row in self._again() if isinstance(row, Record)
+            }
+        marks = _marks(record)
+        states = self._states.setdefault(identity, [(identity, first, self._marks.get(first, b""))])
+        for name, known, before in states:
+            n_both = min(len(before), len(marks))
+            if known == content or (len(before) != len(marks) and before[:n_both] == marks[:n_both]):
+                return name
+        states.append((f"{identity}~{content:08x}", content, marks))
+        self.n_shared += 1
+        return states[-1][0]
+
+    def _ordinal(self, raw: bytes, *, is_timed: bool) -> str:
         digest = hashlib.sha256(_CANONICAL.encode(msgspec.json.decode(raw))).digest()[:16]
         short = int.from_bytes(digest[:8])
         ordinal = 0
@@ -579,6 +636,54 @@ class _Ordinals:
             self.n_alike += not is_timed
         self._ids.add(short)
         return f"{digest.hex()}-{ordinal}"
+
+
+def _marks(record: Record) -> bytes:
+    """Return four bytes for each message of a record."""
+    return b"".join(crc32(msgspec.json.encode(one)).to_bytes(4, "big") for one in record.messages)
+
+
+def _key(*names: str | None) -> int:
+    return int.from_bytes(hashlib.sha256(msgspec.json.encode(names)).digest()[:8]) >> 1
+
+
+def _placed(format_name: str, place: str | None) -> History | None:
+    if place is None:
+        return None
+    key = _key(format_name, place)
+    return History(key=key, marks=PLACE + key.to_bytes(8, "big"))
+
+
+class _Evaluation:
+    """Rollouts of one file by their tasks, as digests of their uids."""
+
+    def __init__(self, format_name: str, about: str) -> None:
+        self._format_name, self._about = format_name, about
+        self._by_task: dict[int, list[int]] = {}
+        self._good: tuple[int, ...] = ()
+
+    def read(self, rows: Iterable[tuple[int, bytes, tuple[Record, str] | Rejected]]) -> None:
+        good = []
+        for _, _, row in rows:
+            if not isinstance(row, Rejected):
+                record, source = row
+                digest = self._digest(source)
+                self._by_task.setdefault(self._key(record), []).append(digest)
+                if record.broken is None:
+                    good.append(digest)
+        self._good = sampled(good)
+
+    def history(self, record: Record, source: str) -> History:
+        """Return the marks of a rollout."""
+        own, key = self._digest(source), self._key(record)
+        beside = tuple(one for one in self._by_task.get(key, ()) if one != own)
+        return Rollout(own, record.broken is not None, self._good, beside).history(key)
+
+    def _digest(self, source: str) -> int:
+        return digest_of_uid(f"{self._format_name}/episode/{source}")
+
+    def _key(self, record: Record) -> int:
+        return _key(self._format_name, self._about, record.environment, record.task)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,9 @@ _GRADES: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Correct, partly correct, incorrect, no answer."""
 
 _SCORING: Final = ("score", "score_edit")
-_MOST_SECONDS: Final = 1 << 28
+_SINCE_S: Final = 1_672_531_200
+"""2023-01-01, before the first log."""
+_MOST_SECONDS: Final = 1 << 29
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 
@@ -233,6 +235,7 @@ class _Samples:
             status=_status(sample),
             broken=_broken(sample),
             state=_state(sample, self.completed_at),
+            place=f"{evaluation.task_id}/{sample.id}/{sample.epoch}" if evaluation.task_id else None,
         )
 
     def _offered(self, sample: _Sample) -> Inventory | None:
@@ -290,7 +293,7 @@ def _broken(sample: _Sample) -> str | None:
 
 
 def _state(sample: _Sample, log_completed_at: str | None) -> int:
-    """Return the order of a sample's state: its scores and edits, and the seconds from its end to its last change."""
+    """Return the order of a sample's state: its scores and edits, and the seconds up to its last change."""
     scores = [*(sample.scores or {}).values(), *(one for one in (sample.score,) if one is not None)]
     edits = [edit for score in scores for edit in score.history or ()]
     marks = [*(edit.provenance for edit in edits), sample.invalidation]
@@ -298,13 +301,12 @@ def _state(sample: _Sample, log_completed_at: str | None) -> int:
     times = [
         *(one.timestamp for one in marks if one is not None),
         *(one.timestamp for one in scored),
-        log_completed_at,
+        *(log_completed_at, sample.completed_at or _last_time(sample)),
     ]
-    ended_ms, _ = utc_ms_of(sample.completed_at or _last_time(sample))
     changed = [ms for ms, _ in map(utc_ms_of, times) if ms is not None]
-    seconds = 0 if ended_ms is None else (max([ended_ms, *changed]) - ended_ms) // 1000
+    seconds = max(changed, default=0) // 1000 - _SINCE_S
     n_marks = len(scores) + len(edits) + len(scored) + (sample.invalidation is not None)
-    return 1 + n_marks + min(seconds, _MOST_SECONDS)
+    return 1 + n_marks + min(max(seconds, 0), _MOST_SECONDS)
 
 
 def _last_time(sample: _Sample) -> str | None:

@@ -190,6 +190,7 @@ class _Results:
             task=named(line.example_id) or named(line.id),
             broken=line.broken,
             status="completed" if line.broken is None else "error",
+            state=1 if line.broken else 2,
             parts=_parts(_MEMBERS.decode(raw)),
             duration_ms=round(line.total_ms) if line.total_ms and line.total_ms > 0 else None,
         )
@@ -237,7 +238,9 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     results = _Results(metadata)
     pieces = partial(verifiers_traces.separated, reading)
     n_hidden = 0
-    for entry in read(NAME, reading, progress, results.record, pieces=pieces, about=metadata.about):
+    for entry in read(
+        NAME, reading, progress, results.record, pieces=pieces, about=metadata.about, resumes=True
+    ):
         n_hidden += isinstance(entry, Episode) and _hides_calls(entry)
         yield entry
     if n_hidden:

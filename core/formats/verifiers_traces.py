@@ -190,6 +190,7 @@ def record(name: str, lists: DeclaredLists, raw: bytes) -> Record | None:
         task=named(trace.task.key) or named(trace.task.hash),
         broken=broken,
         status="completed" if broken is None else "error",
+        state=1 if broken else 2,
         parts=tuple(trace.parts()),
         usage=usage_of(rows),
         spent=rows,

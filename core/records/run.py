@@ -6,8 +6,11 @@ last reply are stored where the learner keeps texts. Everything else is stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal, get_args
+import struct
+from collections.abc import Iterable, Mapping
+from heapq import nsmallest
+from typing import Final, Literal, NamedTuple, get_args
+from zlib import crc32
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -170,10 +173,11 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Digests of the messages of a run, which know it again under other ids.
+    """Digests of a run, which know it again under other ids.
 
     ``key`` is that of the program, of its session's messages up to its prompt and of their times; 0 without times.
-    ``marks`` begin with the version of this form. Four bytes follow for each message, its prompt first.
+    ``marks`` begin with their form. In form 1 four bytes follow for each message, its prompt first. In form 2
+    (`PLACE`) they name the run's place in its evaluation, and in form 3 they are those of a `Rollout`.
     """
 
     key: int = 0
@@ -182,6 +186,66 @@ class History(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_of_one(self, marks: bytes) -> bool:
         """Return whether one of two runs begins the other, as far as they can be compared."""
         return marks[:1] != self.marks[:1] or marks.startswith(self.marks) or self.marks.startswith(marks)
+
+
+PLACE: Final = b"\x02"
+_ROLLOUT: Final = b"\x03"
+_HEAD_BYTES: Final = 3
+_MARK_BYTES: Final = 4
+_SAMPLED: Final = 64
+
+
+class Rollout(NamedTuple):
+    """A rollout without an id in its file, as digests of lines.
+
+    ``good`` is a sample of the file's lines that did not fail, the lowest. ``beside`` are lines of the same task.
+    """
+
+    own: int
+    failed: bool
+    good: tuple[int, ...]
+    beside: tuple[int, ...]
+
+    @classmethod
+    def of(cls, history: History | None) -> Rollout | None:
+        """Return the rollout that marks describe; None for marks of another form."""
+        marks = b"" if history is None else history.marks
+        n_digests, rest = divmod(len(marks) - _HEAD_BYTES, _MARK_BYTES)
+        if marks[:1] != _ROLLOUT or rest or n_digests < 1:
+            return None
+        failed, n_good, *digests = struct.unpack(f">?B{n_digests}I", marks[1:])
+        return cls(digests[0], failed, tuple(digests[1 : 1 + n_good]), tuple(digests[1 + n_good :]))
+
+    def history(self, key: int) -> History:
+        """Return the same as marks."""
+        digests = (self.own, *self.good, *self.beside)
+        packed = struct.pack(f">?B{len(digests)}I", self.failed, len(self.good), *digests)
+        return History(key=key, marks=_ROLLOUT + packed)
+
+    def is_state_of(self, other: Rollout) -> bool:
+        """Return whether a resumed evaluation has one of two rollouts of a task in place of the other.
+
+        The later file holds all good lines of the earlier one. The failed rollout is in the earlier one alone.
+        """
+        if self.own in other.beside or other.own in self.beside:
+            return False
+        return self._replaces(other) or other._replaces(self)
+
+    def _replaces(self, earlier: Rollout) -> bool:
+        bounds = [one.good[-1] for one in (self, earlier) if len(one.good) == _SAMPLED]
+        before = [digest for digest in earlier.good if digest <= min(bounds, default=digest)]
+        has_evidence = before if earlier.good else self.good
+        return earlier.failed and bool(has_evidence) and {*before} <= {*self.good}
+
+
+def digest_of_uid(uid: str) -> int:
+    """Return the digest of a line of an evaluation."""
+    return crc32(uid.encode())
+
+
+def sampled(digests: Iterable[int]) -> tuple[int, ...]:
+    """Return the lowest of some digests, in order."""
+    return tuple(nsmallest(_SAMPLED, digests))
 
 
 _LABELS: Final = ("source", "session", "provider", "model", "channel")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
 from operator import itemgetter
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.errors import Conflict
 from core.records.answers import Imported
 from core.records.judged import Judged
-from core.records.run import History, Inventory, Run
+from core.records.run import History, Inventory, Rollout, Run, digest_of_uid
 from core.store.caches import apply, run_facts
 from core.store.chain import columns_of
 from core.store.compacted import compacted_runs
@@ -77,18 +77,53 @@ _ROW: Final = (
 )
 
 
-def known_again(txn: Transaction, batch: Sequence[Judged]) -> tuple[list[Judged], int]:
-    """Return runs under the uids by which they are known here, and how many share an id with another one.
+class KnownAgain:
+    """Names of runs of one import that are known here under another uid.
 
     A copy under a new id has the uid of the first one. A run whose id is that of another, of which neither begins the
-    other, gets a uid of its own. Both hold for runs with a history only.
+    other, gets a uid of its own. A rollout that an evaluation did again has the uid of the failed one. All hold for
+    runs with a history only.
     """
-    known = _Histories(txn, [judged.run for judged in batch])
-    runs = [judged.run if judged.run.history is None else known.named(judged.run) for judged in batch]
-    return [
-        judged if run is judged.run else replace(judged, run=run)
-        for judged, run in zip(batch, runs, strict=True)
-    ], known.n_shared
+
+    def __init__(self) -> None:
+        self.n_shared = 0
+        self.names: dict[tuple[str, str], str] = {}
+        """Uids by file and the uid in that file."""
+        self._again: dict[str, str] = {}
+        self._taken: dict[frozenset[int], frozenset[str]] = {}
+        """Uids that the lines of a task in one file have already."""
+
+    def copy(self) -> KnownAgain:
+        """Return a copy, so that a failed part leaves this one unchanged."""
+        other = KnownAgain()
+        other.n_shared, other.names = self.n_shared, self.names.copy()
+        other._again, other._taken = self._again.copy(), self._taken.copy()
+        return other
+
+    def named(self, txn: Transaction, batch: Sequence[tuple[str, Judged]]) -> list[Judged]:
+        """Return the runs of some files under the uids by which they are known here."""
+        known = _Histories(txn, [judged.run for _, judged in batch])
+        named = []
+        for file, judged in batch:
+            uid = judged.run.uid if judged.run.history is None else self._uid(known, judged.run)
+            if uid != judged.run.uid:
+                self.names[file, judged.run.uid] = uid
+                judged = replace(judged, run=replace(judged.run, uid=uid))  # noqa: PLW2901
+            named.append(judged)
+        self.n_shared += known.n_shared
+        return named
+
+    def _uid(self, known: _Histories, run: Run) -> str:
+        rollout = Rollout.of(run.history)
+        if rollout is None:
+            return known.named(run)
+        of_file = frozenset((rollout.own, *rollout.beside))
+        taken = self._taken.get(of_file, frozenset())
+        uid = self._again.get(run.uid) or known.rollout(run, rollout, taken)
+        if uid != run.uid:
+            self._again[run.uid] = uid
+            self._taken[of_file] = taken | {uid}
+        return uid
 
 
 class _Histories:
@@ -108,7 +143,7 @@ class _Histories:
         self._load(txn.rows_in(_UID_OF, [run_no for (run_no,) in rows]))
         self._load_uids(list(histories))
 
-    def named(self, run: Run) -> Run:
+    def named(self, run: Run) -> str:
         history = run.history or History()
         uid = run.uid
         if not self._is(uid, history):
@@ -119,7 +154,24 @@ class _Histories:
                 self.n_shared += 1
         if len(history.marks) > len(self._marks.get(uid, b"")):
             self._add(uid, history.key, history.marks)
-        return run if uid == run.uid else replace(run, uid=uid)
+        return uid
+
+    def rollout(self, run: Run, rollout: Rollout, taken: Container[str]) -> str:
+        """Return the uid of a rollout: its own, or that of another state of it, unless another one took that."""
+        history = run.history or History()
+        if run.uid in self._marks:
+            return run.uid
+        others = {}
+        for uid in self._uids[history.key]:
+            other = Rollout.of(History(marks=self._marks[uid]))
+            if other is not None and other.own == rollout.own:
+                return uid
+            if other is not None and uid not in taken and digest_of_uid(uid) not in rollout.beside:
+                others[uid] = other
+        found = next((uid for uid, other in others.items() if rollout.is_state_of(other)), None)
+        if found is None:
+            self._add(run.uid, history.key, history.marks)
+        return found or run.uid
 
     def _is(self, uid: str, history: History) -> bool:
         marks = self._marks.get(uid)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace as with_fields
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -222,7 +223,7 @@ def _rollouts(folder: Path, name: str, *made: Json, **metadata: object) -> Path:
 
 def _rollout(task: int, reward: object, **fields: object) -> Json:
     prompt, completion = ([{"role": role, "content": "x"}] for role in ("user", "assistant"))
-    return {"example_id": task, "prompt": prompt, "completion": completion, "reward": reward, **fields}
+    return {"example_id": task, "prompt": prompt, "completion": completion, "reward": reward} | fields
 
 
 def test_equal_lines_of_two_models_are_two_and_one_file_twice_is_one(tmp_path: Path) -> None:
@@ -239,6 +240,90 @@ def test_equal_lines_of_two_models_are_two_and_one_file_twice_is_one(tmp_path: P
         3 * [(f"verifiers/{env}", model) for env in "ab" for model in ("m1", "m2")]
     )
     assert _import(context, *files).id is None
+
+
+def _made(task: int, tool: str, text: str, *, failed: bool, empty: bool) -> Json:
+    """A rollout that called a tool, or one that failed, perhaps before its first answer."""
+    call = {"id": "1", "type": "function", "function": {"name": tool, "arguments": "{}"}}
+    completion = [] if failed and empty else [{"role": "assistant", "content": text, "tool_calls": [call]}]
+    ended: dict[str, object] = {"error": {"error": "ModelError", "text": text}} if failed else {}
+    return _rollout(task, 0.0 if failed else 1.0, **{"completion": completion, **ended})
+
+
+@st.composite
+def _resumed(draw: st.DrawFn, name: str) -> list[list[Json]]:
+    """States of an evaluation: in each later one some failed rollouts are done again, which may fail again.
+
+    The first rollout of each evaluation is good, so that its states show which evaluation they are of.
+    """
+    n_tasks, n_each = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    places = [(task, at) for task in range(n_tasks) for at in range(n_each)]
+    flags = st.lists(st.booleans(), min_size=len(places), max_size=len(places))
+    failed, empty = [False, *draw(flags)[1:]], draw(flags)
+    version, states = [0] * len(places), list[list[Json]]()
+    for stage in range(draw(st.integers(1, 3))):
+        again = (
+            [was and one for was, one in zip(failed, draw(flags), strict=True)]
+            if stage
+            else [False] * len(places)
+        )
+        version = [stage if one else known for one, known in zip(again, version, strict=True)]
+        now = [one and fails for one, fails in zip(again, draw(flags), strict=True)]
+        failed = [one if redone else was for one, redone, was in zip(now, again, failed, strict=True)]
+        made = [
+            _made(
+                task,
+                "bad" if failed[n] else "good",
+                f"{name}{n}.{version[n]}",
+                failed=failed[n],
+                empty=empty[n],
+            )
+            for n, (task, _) in enumerate(places)
+        ]
+        states.append(draw(st.permutations(made)))
+    return states
+
+
+@settings(max_examples=60)
+@given(
+    evaluations=st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True).flatmap(
+        lambda names: st.tuples(*map(_resumed, names))
+    ),
+    order=st.randoms(use_true_random=False),
+    calls=st.integers(1, 3),
+    in_parts=st.booleans(),
+)
+def test_a_resumed_evaluation_replaces_its_failed_rollouts(
+    evaluations: tuple[list[list[Json]], ...], order: Random, calls: int, *, in_parts: bool
+) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        context = context_at(folder / "a.db")
+        context = with_fields(context, pace=IN_PARTS) if in_parts else context
+        files = [
+            _rollouts(folder, f"{at}-{stage}", *made, env_id="v", model="m")
+            for at, states in enumerate(evaluations)
+            for stage, made in enumerate(states)
+        ]
+        order.shuffle(files)
+        answers = [_import(context, *files[at::calls]) for at in range(calls) if files[at::calls]]
+        last = [line for states in evaluations for line in states[-1]]
+        held = _held(context)
+        assert len(held) == len(last)
+        assert sum(one.broken for one in held) == sum("error" in line for line in last)
+        observed = Counter(line.run.status for line in _runs(context) if line.outcome != "empty")
+        assert observed["completed"] == sum("error" not in line for line in last)
+        assert observed["error"] <= sum("error" in line for line in last)
+        assert _import(context, *files).id is None
+        if answers[-1].id is not None:
+            undo(context, answers[-1].id)
+            redo(context, answers[-1].id)
+            assert queries.verify(context).clean
+            assert sorted(_held(context), key=_uid) == sorted(held, key=_uid)
+
+
+def _uid(one: Episode) -> str:
+    return one.uid
 
 
 @pytest.mark.parametrize("none", [float("nan"), float("inf"), None])

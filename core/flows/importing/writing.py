@@ -11,15 +11,18 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from msgspec.structs import replace
+
 from core.errors import ArmscopeError
 from core.flows.context import Context, ImportPace
 from core.flows.importing.ledger import ImportCounts, LedgerWriter
 from core.flows.importing.reading import ReadRun, SourceReading
-from core.records.ledger_lines import LearnerLine
+from core.records.episode import Episode
+from core.records.ledger_lines import ContentLine, LearnerLine
 from core.records.run import OTHER_UNITS, Run, Unit
 from core.store.imports import present
 from core.store.resets import runs_before_reset
-from core.store.runs import add_runs, known_again
+from core.store.runs import KnownAgain, add_runs
 from core.store.staging import Activation, Part, Stage
 from core.store.transaction import Transaction
 
@@ -43,20 +46,21 @@ class RunWriter:
     def __init__(self, counts: ImportCounts) -> None:
         self.counts = counts
         self.n_new = 0
+        self.known = KnownAgain()
         self._refused: set[str] = set()
         self._accepted: set[str] = set()
 
     def copy(self, counts: ImportCounts) -> RunWriter:
         """Return a copy that counts in a copy of ``counts``, so that a failed part leaves this writer unchanged."""
         other = RunWriter(counts.copy())
-        other.n_new = self.n_new
+        other.n_new, other.known = self.n_new, self.known.copy()
         other._refused, other._accepted = self._refused.copy(), self._accepted.copy()
         return other
 
     def write(self, txn: Transaction, read: Sequence[ReadRun], import_no: int) -> None:
         """Write runs to the store."""
-        batch, n_shared = known_again(txn, [one.judged for one in self._admitted(txn, read)])
-        self.counts.counts["shared"] += n_shared
+        batch = self.known.named(txn, [(one.file, one.judged) for one in self._admitted(txn, read)])
+        self.counts.counts["shared"] = self.known.n_shared
         recorded = add_runs(txn, batch, import_no=import_no)
         for judged, status in zip(batch, recorded, strict=True):
             self.counts.run(judged, status)
@@ -129,7 +133,7 @@ class AtOnce:
                 writer.write(txn, waiting[1], import_no)
                 waiting = next(batches, None)
 
-        _write_all(txn, reading, counts, import_no, runs_of)
+        _write_all(txn, reading, counts, import_no, runs_of, known=writer.known)
         return txn.has_news
 
 
@@ -182,7 +186,10 @@ class InParts:
     def finish(self, txn: Transaction, reading: SourceReading, counts: ImportCounts, import_no: int) -> bool:
         """Make all parts active and write the remaining lines. Return whether any row is new."""
         activation = self._activation
-        _write_all(txn, reading, counts, import_no, lambda segment: counts.recount(activation.reach(segment)))
+        known = self._writer.known
+        _write_all(
+            txn, reading, counts, import_no, lambda at: counts.recount(activation.reach(at)), known=known
+        )
         activation.finish()
         return txn.has_news or self._writer.n_new > len(activation.superseded)
 
@@ -198,6 +205,8 @@ def _write_all(
     counts: ImportCounts,
     import_no: int,
     runs_of: Callable[[int], None],
+    *,
+    known: KnownAgain,
 ) -> None:
     """Write segment by segment: first its runs, then its lines."""
     reading.check(txn.settings, are_written=False)
@@ -208,11 +217,20 @@ def _write_all(
         counts.counts["before_reset"] += runs_before_reset(txn)
         for line in reading.lines.of(segment):
             counts.file = line.file
-            lines.write(line.line)
+            lines.write(_named(line.line, line.file, known))
             if isinstance(line.line, LearnerLine):
                 reading.check(txn.settings, are_written=True)
     lines.finish()
     reading.compare(txn.settings, counts)
+
+
+def _named(line: ContentLine, file: str, known: KnownAgain) -> ContentLine:
+    """Return an episode of a file under the name of its run."""
+    if not isinstance(line, Episode) or all((file, run) not in known.names for run in line.runs):
+        return line
+    runs = tuple(known.names.get((file, run), run) for run in line.runs)
+    source = runs[0].split("/", maxsplit=2)[-1]
+    return replace(line, uid=f"{line.format}/{source}", runs=runs)
 
 
 @contextmanager
