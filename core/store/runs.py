@@ -168,10 +168,10 @@ class _Histories:
                 return uid
             if other is not None and uid not in taken and digest_of_uid(uid) not in rollout.beside:
                 others[uid] = other
-        found = next((uid for uid, other in others.items() if rollout.is_state_of(other)), None)
-        if found is None:
+        state = next((uid for uid, other in others.items() if rollout.is_state_of(other)), None)
+        if state is None:
             self._add(run.uid, history.key, history.marks)
-        return found or run.uid
+        return state or run.uid
 
     def _is(self, uid: str, history: History) -> bool:
         marks = self._marks.get(uid)
