@@ -47,11 +47,10 @@ def context(tmp_path: Path) -> Context:
     return found
 
 
-def told(context: Context, *lines: Episode) -> str | None:
+def told(context: Context, *lines: Episode, replace: bool = False) -> str | None:
     path = named(context.store)
-    answer = import_files(
-        context, [file_of(path.parent, f"{queries.revision(context).revision}.jsonl", *lines)]
-    )
+    file = file_of(path.parent, f"{queries.revision(context).revision}.jsonl", *lines)
+    answer = import_files(context, [file], replace=replace)
     assert queries.verify(context).clean
     return answer.id
 
@@ -107,6 +106,8 @@ def test_a_step_that_says_something_else_has_no_share_in_them(context: Context) 
     told(context, SHORT)
     other = with_fields(WHOLE, steps=(Step(number=0, name="peek", reward=0.5), *STEPS[1:]))
     told(context, other)
+    assert texts(context) == SAID[:2], "the first one stays"
+    told(context, other, replace=True)
     assert texts(context) == [(None, None), *SAID[1:]]
 
 
