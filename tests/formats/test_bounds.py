@@ -28,7 +28,7 @@ from tests.formats.test_registry import SAMPLES
 from tests.formats.test_tau2 import TALK, results, simulation
 
 N_BOMB: Final = 200_000
-SMALL: Final = Limits(elements=5_000)
+SMALL: Final = Limits(elements=5_000, line_bytes=4 << 20)
 N_SPANS: Final = 400_000
 MOST_MB: Final = 20
 """Without the limit the cheapest of these bombs takes more."""

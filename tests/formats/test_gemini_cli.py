@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from core.formats import Skipped, recognise
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, tool
@@ -96,9 +97,10 @@ def test_lines_say_the_same_as_a_document(tmp_path: Path) -> None:
     told = [HEAD, TALK[0], early, {"$set": {"lastUpdated": "x"}}, TALK[1], *TALK[2:], {"$rewindTo": "m5"}]
     path = put(tmp_path, lines(told))
     assert recognise(path) == "gemini-cli"
-    assert runs(read(path)) == runs(read(put(tmp_path, document(TALK), "whole")))
+    whole = put(tmp_path, document(TALK), "whole")
     as_set = put(tmp_path, lines([HEAD, {"$set": {"messages": TALK}}]), "set")
-    assert runs(read(as_set)) == runs(read(path))
+    found = [[replace(run, history=None) for run in runs(read(one))] for one in (path, whole, as_set)]
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_sub_agent_s_session_is_refused(tmp_path: Path) -> None:
