@@ -326,6 +326,61 @@ def _uid(one: Episode) -> str:
     return one.uid
 
 
+@given(order=st.permutations(range(3)), calls=st.integers(1, 3), empty=st.booleans())
+@settings(max_examples=20)
+def test_a_sample_that_was_run_again_replaces_the_failed_one(
+    order: Sequence[int], calls: int, *, empty: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        context, failed = context_at(Path(folder) / "a.db"), {"error": {"message": "x"}, "scores": None}
+        failed |= {"messages": []} if empty else {}
+        logs = [
+            log(
+                sample("b"),
+                {
+                    **sample("a", completed_at=f"2026-01-0{at + 1}T00:00:00Z"),
+                    **({} if at == 2 else failed),
+                    "uuid": f"again{at}",
+                },
+            )
+            for at in range(3)
+        ]
+        files = [put(Path(folder), logs[at], str(at)) for at in order]
+        for at in range(calls):
+            if files[at::calls]:
+                _import(context, *files[at::calls])
+        assert [one.status for one in _held(context)] == ["finished", "finished"]
+        assert [line.run.status for line in _runs(context)] == ["completed", "completed"]
+        assert _import(context, *files).id is None
+
+
+def _trace(text: str) -> Json:
+    nodes = [{"message": {"role": "assistant", "content": text}, "sampled": True}]
+    return {"id": "t", "task": {}, "agent": {}, "nodes": nodes, "rewards": {}, "ok": True}
+
+
+SHARED: Final[dict[str, Callable[[Sequence[str]], bytes]]] = {
+    "inspect": lambda texts: log(*({**sample(text), "uuid": "constant"} for text in texts)),
+    "tau2": lambda texts: results(
+        *(simulation([{"role": "assistant", "content": text}], "constant") for text in texts)
+    ),
+    "traces": lambda texts: json_lines([_trace(text) for text in texts]),
+}
+
+
+@settings(max_examples=20)
+@given(made=st.sampled_from(sorted(SHARED)), texts=st.lists(st.sampled_from("abcd"), min_size=2, max_size=5))
+def test_records_of_one_id_and_other_content_stay_apart_in_one_document(made: str, texts: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        context = context_at(Path(folder) / "a.db")
+        file = put(Path(folder), SHARED[made](texts), "a")
+        answer = _import(context, file)
+        assert answer.left_out == 0
+        assert len(_runs(context)) == len(_held(context)) == len({*texts})
+        assert any("share an id" in note for note in answer.notes) == (len({*texts}) > 1)
+        assert _import(context, file).id is None
+
+
 @pytest.mark.parametrize("none", [float("nan"), float("inf"), None])
 def test_a_value_that_is_none_leaves_one_record_unpaid_and_the_others_paid(
     tmp_path: Path, none: object
@@ -362,7 +417,11 @@ def test_an_invalidated_sample_pays_nothing_and_is_broken_by_name(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "kind", ["claude-code", "gemini-cli", "inspect-ai", "openclaw-session", "pi-session", "verifiers"]
+    "kind",
+    [
+        *("claude-code", "gemini-cli", "inspect-ai", "langfuse-trace", "openclaw-session", "pi-session"),
+        *("tau-bench", "tau2-results", "verifiers"),
+    ],
 )
 def test_each_record_of_real_files_is_in_the_sums(shared_data: Path, tmp_path: Path, kind: str) -> None:
     folder = shared_data / kind
