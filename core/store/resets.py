@@ -74,7 +74,7 @@ def runs_before_reset(txn: Transaction) -> int:
     if row is None or row[0] is None:
         return 0
     late = txn.row(
-        "SELECT COUNT(*) FROM run r WHERE r.learner_id = ?1 AND r.revision = ?2 AND r.at_ms < ?3"
+        "SELECT COUNT(*) FROM run r WHERE r.learner_id = ?1 AND r.revision = ? AND r.at_ms < ?"
         f" AND r.{ACTIVE} AND r.outcome = 'observed' AND EXISTS (SELECT 1 FROM outcome o JOIN posterior p"
         " ON p.learner_id = o.learner_id AND p.arm_no = o.arm_no"
         " JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
