@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 _Record = TypeVar("_Record")
 
 
-def alike(kind: type[_Record], source: object, **others: object) -> _Record:
+def alike(kind: type[_Record], source: object, /, **others: object) -> _Record:
     """Return a record with the fields of ``source`` that have its names, and with ``others``, which go first.
 
     >>> from core.records.run import Call

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.errors import UnreadableSource
+from core.records.alike import alike
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVATION, RETRACTED
 from core.records.ledger_lines import (
@@ -324,18 +325,14 @@ def reward_reply(txn: Transaction, line: RewardLine, number: int) -> Reply | Non
     then = _present(txn, line) if line.reply is None else line.reply
     if then is None:
         return None
-    answer = RewardAnswer(
+    answer = alike(
+        RewardAnswer,
+        then,
         id=f"reward-{number}",
         arm=line.arm,
         kind="correction" if line.observation == "correction" else "feedback",
         reward=reward_of(line.reward, None),
-        run=then.run,
         lagged=True,
-        alpha=then.alpha,
-        beta=then.beta,
-        mean=then.mean,
-        pulls=then.pulls,
-        rounded=then.rounded,
     )
     return reply_to("reward", number, digest_of(then.asked), answer)
 
