@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, written
-from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import types_of, words
+from core.doors.cli.program.spelling import arm_ids, types_of, words
 from core.doors.signatures import parameters_of
 from core.doors.terminal import mean_words, say
 from core.doors.verbs import verb

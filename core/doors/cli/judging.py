@@ -9,8 +9,7 @@ import msgspec
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, group, rows_or, written
-from core.doors.cli.program.completion import arm_ids
-from core.doors.cli.program.spelling import Options
+from core.doors.cli.program.spelling import Options, arm_ids
 from core.doors.documents import evaluations as evaluations_document
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb

@@ -20,9 +20,16 @@ import msgspec
 import typer
 from typer.main import get_command
 
-from core.doors.cli.program.completion import complete_bash, learner_names
 from core.doors.cli.program.groups import CommandGroup, Program, overview
-from core.doors.cli.program.spelling import Options, ParameterInfo, by_name, options_of, spelled
+from core.doors.cli.program.spelling import (
+    Options,
+    ParameterInfo,
+    by_name,
+    complete_bash,
+    learner_names,
+    options_of,
+    spelled,
+)
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, progress_bar
 from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding

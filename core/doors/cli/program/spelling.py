@@ -1,22 +1,44 @@
-"""Options and arguments of a command, from the fields of a verb's input and with their words."""
+"""Spelling of a command, from the fields of a verb's input and with their words; completion of arms and learners.
+
+Completion offers plain words only. An id may come from a stranger, and a shell would run special characters in it.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, redirect_stdout, suppress
 from copy import copy
 from functools import cache
-from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
+from io import StringIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from core.doors.cli.program.completion import arm_ids
 from core.doors.verbs import Input, verb
+from core.errors import ArmscopeError
 from core.records.arm import ARM_TYPES, ArmType
+from core.settings import Settings, set_variables, variable
+
+if TYPE_CHECKING:
+    from core.flows.context import Context
 
 ParameterInfo: TypeAlias = ArgumentInfo | OptionInfo
+_METAVARS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("from_", "to", "until"), "TIME"),
+    "key": "KEY",
+    "limit": "N",
+    "reason": "TEXT",
+    "since": "MARK",
+}
+"""Usual metavar of an option, by the name of its field."""
+_VARIABLE: Final = "_ARMSCOPE_COMPLETE"
+_PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
+_MOST: Final = 200
 
 
 def words(verb_name: str, field: str) -> str:
@@ -26,16 +48,6 @@ def words(verb_name: str, field: str) -> str:
     'Text of the note, up to 2,000 characters.'
     """
     return _meta(verb(verb_name).input, field).description or ""
-
-
-_METAVARS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("from_", "to", "until"), "TIME"),
-    "key": "KEY",
-    "limit": "N",
-    "reason": "TEXT",
-    "since": "MARK",
-}
-"""Usual metavar of an option, by the name of its field."""
 
 
 def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
@@ -134,3 +146,69 @@ def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:
     if unknown:
         raise typer.BadParameter(f"--type must be one of {', '.join(ARM_TYPES)}, got {unknown[0]!r}")
     return types
+
+
+def arm_ids(line: typer.Context, incomplete: str) -> list[str]:
+    """Return arm ids that begin with the incomplete word."""
+    from core.flows.names import arm_ids as ids
+
+    return _candidates(line, incomplete, ids)
+
+
+def learner_names(line: typer.Context, incomplete: str) -> list[str]:
+    """Return learner names that begin with the incomplete word."""
+    from core.flows.names import learner_names as names
+
+    return _candidates(line, incomplete, names)
+
+
+def _candidates(line: typer.Context, incomplete: str, find: Callable[[Context], Sequence[str]]) -> list[str]:
+    """Return completions; no database is created and errors give no completion."""
+    from core.flows.context import open_context
+
+    parameters = dict(line.find_root().params)
+    parameters |= {name: value for name, value in line.params.items() if value is not None}
+    try:
+        settings = Settings.from_environment(
+            database=parameters.get("database"), learner=parameters.get("learner")
+        )
+        context = open_context(settings, create=False, whole=True)
+        with closing(context.store):
+            names = find(context)
+    except ArmscopeError:
+        return []
+    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)][:_MOST]
+
+
+def complete_bash(app: typer.Typer) -> None:
+    """Answer bash, which cuts words at colons: an arm's id comes in pieces, and its last piece is what it puts in."""
+    if variable(_VARIABLE) != "complete_bash":
+        return
+    pieces = (variable("COMP_WORDS") or "").split("\n")
+    head = ""
+    if len(pieces) > 1:
+        words, head = joined(pieces, int(variable("COMP_CWORD") or 0))
+        set_variables({"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)})
+    with redirect_stdout(StringIO()) as output, suppress(SystemExit):
+        app(args=[], prog_name="armscope")
+    sys.stdout.write("".join(f"{line.removeprefix(head)}\n" for line in output.getvalue().splitlines()))
+    sys.exit(0)
+
+
+def joined(pieces: Sequence[str], index: int) -> tuple[list[str], str]:
+    """Words up to the one under the cursor, as they were typed, and what of that one lies before what bash replaces.
+
+    >>> joined(["armscope", "reward", "tool", ":", "fs", ":", "Re"], 6)
+    (['armscope', 'reward', 'tool:fs:Re'], 'tool:fs:')
+    >>> joined(["armscope", "reward", "tool", ":"], 3)
+    (['armscope', 'reward', 'tool:'], 'tool:')
+    """
+    words, head = list[str](), ""
+    for piece in pieces[: index + 1]:
+        if len(words) > 1 and piece and (piece.startswith(":") or words[-1].endswith(":")):
+            head = words[-1] + (piece if piece.startswith(":") else "")
+            words[-1] += piece
+        else:
+            head = ""
+            words.append(piece)
+    return words, head
