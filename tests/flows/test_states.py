@@ -332,8 +332,8 @@ def test_a_sample_that_was_run_again_replaces_the_failed_one(
     order: Sequence[int], calls: int, *, empty: bool
 ) -> None:
     with TemporaryDirectory() as folder:
-        context, failed = context_at(Path(folder) / "a.db"), {"error": {"message": "x"}, "scores": None}
-        failed |= {"messages": []} if empty else {}
+        context = context_at(Path(folder) / "a.db")
+        failed: Json = {"error": {"message": "x"}, "scores": None, **({"messages": []} if empty else {})}
         logs = [
             log(
                 sample("b"),
