@@ -100,7 +100,7 @@ def test_watching_for_people(shell: Shell, home: Path, monkeypatch: pytest.Monke
     (stored,) = document(shell("inventory", "--stored", "--json"))["machines"]
     assert out.splitlines() == [
         f"Watching {home} for learner default; stop with Ctrl+C.",
-        "import-1: 2 new runs, 0 grown",
+        "import-1: 2 new runs, 0 updated",
         stored["inventory"]["sentence"],
         "Stopped watching.",
         "Written to learner default. Take it back with: armscope undo import-1",
@@ -171,7 +171,7 @@ def test_watching_says_ledger_lines_once(shell: Shell, home: Path, monkeypatch: 
     path = put(home, b'{"armscope": 1, "kind": "learner", "name": "x"}\n' + note, "own.jsonl")
     pausing(monkeypatch, lambda: path.write_bytes(path.read_bytes() + note))
     out = shell("import", path, "--watch")[1]
-    assert out.splitlines()[1:-2] == ["import-1: 0 new runs, 0 grown, 1 note"]
+    assert out.splitlines()[1:-2] == ["import-1: 0 new runs, 0 updated, 1 note"]
 
 
 @pytest.mark.parametrize("name", ["json", "csv", "jsonl"])
