@@ -57,7 +57,7 @@ def test_a_price_brings_money_into_the_words_and_the_picture(open_page: Open, da
     page = open_page("savings", unit="Money")
     assert page.button_group(key="unit").value == "money"
     assert "At the prices set that is " in said(page)
-    assert "No price for mini." in said(page)
+    assert "No price for mini" in said(page)
     assert any("money saved" in chart.proto.alt for chart in page.get("plotly_chart"))
     undo(context, priced.id or "")
     assert "No price is set for any of these models" in said(open_page("savings"))
