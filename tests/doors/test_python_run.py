@@ -248,7 +248,7 @@ def test_a_chosen_arm_may_be_there_by_name_and_one_left_out_may_not(tmp_path: Pa
         with pytest.raises(InvalidInput, match="both"):
             learner.record("r2", selection=left, named=list(left.excluded))
         with pytest.raises(InvalidInput, match="loaded"):
-            learner.record("r3", arms=["tool:fs:Read"], loaded=["tool:fs:Read"])
+            learner.record("r3", arms=["tool:fs:Read"], loaded=["skill:pdf:main"])
         assert learner.verify().clean
 
 

@@ -120,12 +120,14 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
             for name in ("n_named", "n_loaded"):
                 driver.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
-        later = ("browser", "judged_in", "history", "compaction", "compacted", "compacted_import")
+        later = ("browser", "judged_in", "history", "spent_apart", "mended")
+        later += ("compaction", "compacted", "compacted_import")
         for table in (
             *("machine", "repair", "retraction", "defined", "definition", "run_text", "text_index"),
             *later,
         ):
             driver.execute(f"DROP TABLE {table}")
+        driver.execute("DROP INDEX ix_evidence_load")
         driver.execute("ALTER TABLE posterior DROP COLUMN changed")
         for name in ("repair", "browser", "compaction"):
             driver.execute(f"ALTER TABLE learner DROP COLUMN next_{name}_no")
