@@ -120,11 +120,10 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
             for name in ("n_named", "n_loaded"):
                 driver.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
-        later = ("browser", "judged_in", "history", "spent_apart", "mended")
-        later += ("compaction", "compacted", "compacted_import")
+        later = ("browser", "judged_in", "history", "spent_apart", "mended", "compaction", "compacted")
         for table in (
             *("machine", "repair", "retraction", "defined", "definition", "run_text", "text_index"),
-            *later,
+            *(*later, "compacted_import"),
         ):
             driver.execute(f"DROP TABLE {table}")
         driver.execute("DROP INDEX ix_evidence_load")
