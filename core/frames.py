@@ -6,6 +6,7 @@ A record becomes a row, and its fields become columns:
   field has that name)
 - a time: UTC, without the end ``_ms`` of its name
 - one of several names: text
+- bytes: their text in base64, as JSON has them
 - a list: a list in one cell; records in it are objects by the same rules
 - an object of free keys, or a value of several types: JSON text
 
@@ -15,6 +16,7 @@ A column that may be empty is nullable. pandas and pyarrow are imported when a t
 from __future__ import annotations
 
 import types
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields as dataclass_fields
@@ -54,7 +56,13 @@ _SHOWN_ROWS: Final = 20
 _SHOWN_CHARS: Final = 80
 _TIMES: Final = frozenset({"at_ms", "due_ms", "since_ms", "until_ms"})
 _TIME_TEXTS: Final = frozenset({"at", "first_run", "last_run", "last_updated", "since"})
-_OF_TYPE: Final[Mapping[object, Scalar]] = {str: "text", int: "integer", float: "float", bool: "boolean"}
+_OF_TYPE: Final[Mapping[object, Scalar]] = {
+    str: "text",
+    bytes: "text",
+    int: "integer",
+    float: "float",
+    bool: "boolean",
+}
 _PANDAS: Final[Mapping[object, tuple[str, str]]] = {
     "text": ("string", "string"),
     "integer": ("int64", "Int64"),
@@ -207,6 +215,8 @@ def _value(value: Any, kind: Kind, time: Callable[[int], object]) -> object:  # 
         return [_value(one, kind.of, time) for one in value]
     if isinstance(kind, Objects):
         return {column.name: cell(value, column, time) for column in kind.columns}
+    if isinstance(value, bytes) and kind == "text":
+        return b64encode(value).decode()
     if kind == "time":
         return time(
             value if isinstance(value, int) else round(datetime.fromisoformat(value).timestamp() * 1000)

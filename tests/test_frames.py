@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 import sys
+from base64 import b64decode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -30,6 +31,7 @@ from core.records.judgement import JudgedPosterior
 from core.records.learner import LearnerSummary
 from core.records.limits import LAST_MS
 from core.records.observation import Observation
+from core.records.run import History
 from core.records.run_page import RunRow
 from core.records.times import iso
 
@@ -38,6 +40,7 @@ RECORDS: tuple[type, ...] = (
     EnvironmentDesign,
     EnvironmentSummary,
     Evaluation,
+    History,
     JudgedArm,
     JudgedPosterior,
     LearnerSummary,
@@ -45,7 +48,7 @@ RECORDS: tuple[type, ...] = (
     RecordAnswer,
     RunRow,
 )
-"""The records of all lists that methods return."""
+"""The records of all lists that methods return, and one with bytes."""
 ISO_TIMES = {"last_run", "last_updated", "since"}
 DURATIONS = {"duration_ms", "late_ms"}
 
@@ -76,6 +79,7 @@ SCALARS: dict[object, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**63 - 1),
     float: st.floats(allow_nan=False),
     bool: st.booleans(),
+    bytes: st.binary(max_size=8),
     type(None): st.none(),
 }
 
@@ -146,6 +150,8 @@ def plain_of(hint: object, value: object) -> object:
     if isinstance(value, str) and get_origin(hint) in {dict, tuple}:
         kind: Any = hint
         return msgspec.json.decode(value, type=kind)
+    if isinstance(value, str) and hint is bytes:
+        return b64decode(value, validate=True)
     return value
 
 
