@@ -632,33 +632,67 @@ def test_sessions_of_pi_and_openclaw(tmp_path: Path, agent: str, sessions: str, 
     assert uses_of(answer, agent) == {"idle": (2, 0), "used": (2, 1), "typed": (2, 1)}
 
 
-def test_the_database_of_opencode(tmp_path: Path) -> None:
+OPENCODE_TABLES = {
+    "session": "id TEXT, parent_id TEXT",
+    "session_v2": "id TEXT, parent_id TEXT",
+    "message": "id TEXT, session_id TEXT, time_created INTEGER, data TEXT",
+    "part": "id TEXT, message_id TEXT, session_id TEXT, data TEXT",
+    "session_message": "id TEXT, session_id TEXT, type TEXT, data TEXT",
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "newer_id"),
+    [
+        ("session message part", "m"),
+        ("session_v2 session_message", "m"),
+        ("session session_message", "m"),
+        ("session message part session_v2 session_message", "m"),
+        ("session message part session_message", "other"),
+    ],
+)
+def test_the_database_of_opencode(tmp_path: Path, layout: str, newer_id: str) -> None:
+    """Each layout has the same uses, also where two tables have one message, under one id or at one time."""
     other_skills(tmp_path, ".config/opencode/skill")
     put(tmp_path / ".config" / "opencode" / "opencode.json", {"mcp": {"docs": {}}})
     path = tmp_path / ".local" / "share" / "opencode" / "opencode.db"
     path.parent.mkdir(parents=True)
+    tables = layout.split()
     with closing(sqlite3.connect(path)) as database:
-        database.executescript(
-            "CREATE TABLE session (id TEXT, parent_id TEXT);"
-            "CREATE TABLE message (id TEXT, session_id TEXT, time_created INTEGER, data TEXT);"
-            "CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, data TEXT);"
-        )
+
+        def add(table: str, *values: object) -> None:
+            if table in tables:
+                database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+
+        for table in tables:
+            database.execute(f"CREATE TABLE {table} ({OPENCODE_TABLES[table]})")
         for uid, parent, tool, given in (
             ("ses_1", None, "skill", {"name": "used"}),
             ("ses_2", "ses_1", "docs_search", {}),
             ("ses_3", None, "read", {"filePath": "/x/typed/SKILL.md"}),
         ):
-            database.execute("INSERT INTO session VALUES (?, ?)", (uid, parent))
-            database.execute("INSERT INTO message VALUES (?, ?, ?, '{}')", (f"m {uid}", uid, NOW_MS))
-            data = {"type": "tool", "tool": tool, "callID": f"call_{uid}_0000000", "state": {"input": given}}
-            database.execute(
-                "INSERT INTO part VALUES (?, ?, ?, ?)", (f"p {uid}", f"m {uid}", uid, json.dumps(data))
-            )
+            for table in ("session", "session_v2"):
+                add(table, uid, parent)
+            add("message", f"m {uid}", uid, NOW_MS, "{}")
+            data = {"type": "tool", "tool": tool, "callID": "1", "state": {"input": given}}
+            add("part", f"p {uid}", f"m {uid}", uid, json.dumps(data))
+            content = [{"type": "text"}, {"type": "tool", "name": tool, "id": "1", "state": {"input": given}}]
+            newer = {"content": content, "time": {"created": NOW_MS}}
+            add("session_message", f"{newer_id} {uid}", uid, "assistant", json.dumps(newer))
+        named = {"skill": "idle", "name": "Idle", "text": "", "time": {"created": NOW_MS + 1}}
+        add("session_message", "s", "ses_1", "skill", json.dumps(named))
+        add("session_message", "t", "ses_1", "system", "no object")
         database.commit()
     answer = machine_inventory(tmp_path, NOW_MS)
     assert answer.sessions == 2
     assert not any("session file" in note for note in answer.notes)
-    assert uses_of(answer, "opencode") == {"idle": (2, 0), "used": (2, 1), "typed": (2, 1), "docs": (2, 1)}
+    n_named = int("session_message" in tables)
+    assert uses_of(answer, "opencode") == {
+        "idle": (2, n_named),
+        "used": (2, 1),
+        "typed": (2, 1),
+        "docs": (2, 1),
+    }
     path.write_bytes(b"SQLite format 3\0 and nothing else")
     assert any("could not be read" in note for note in machine_inventory(tmp_path, NOW_MS).notes)
 

@@ -49,7 +49,7 @@ _OLD: Final = ("session", "message", "part")
 _NEW: Final = ("session_v2", "session_message")
 _BETWEEN: Final = ("session", "session_message")
 """Tables of version 1, of version 2, and of versions that had begun to keep messages in the newer table."""
-_LAYOUTS: Final = (_OLD, _NEW, _BETWEEN)
+LAYOUTS: Final = (_OLD, _NEW, _BETWEEN)
 _SESSIONS: Final = "SELECT id, parent_id FROM {} ORDER BY id"
 _SORTED: Final = {
     "message": ("session_id", "time_created", "id"),
@@ -407,7 +407,7 @@ class _Source:
             is_database = file.read(len(MAGIC)) == MAGIC
         if is_database:
             most = reading.limits.line_bytes
-            database, self.tables = stack.enter_context(opened(reading, NAME, _LAYOUTS, most))
+            database, self.tables = stack.enter_context(opened(reading, NAME, LAYOUTS, most))
             self._rows = Rows(reading, database)
             for table in sorted({"session", "session_v2"} & self.tables):
                 for one, parent in self._rows.all(_SESSIONS.format(table)):

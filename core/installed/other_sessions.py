@@ -6,7 +6,7 @@ Codex CLI, OpenClaw and pi load a skill when the agent reads its SKILL.md. Gemin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -15,6 +15,7 @@ import msgspec
 
 from core.errors import UnreadableSource
 from core.formats.entries import Limits
+from core.formats.opencode import LAYOUTS
 from core.formats.reading import Reading
 from core.formats.scalars import utc_ms_of
 from core.formats.sqlite_file import opened
@@ -318,8 +319,29 @@ class _OpencodePart(msgspec.Struct, rename={"call_id": "callID"}):
     state: _ToolState | None = None
 
 
+class _Created(msgspec.Struct):
+    created: float | None = None
+
+
+class _NewerPart(msgspec.Struct):
+    type: str = ""
+    id: str | None = None
+    name: str = ""
+    state: _ToolState | None = None
+    time: _Created | None = None
+
+
+class _NewerMessage(msgspec.Struct):
+    """A message of version 2; ``skill`` and ``name`` are of a skill that the user named."""
+
+    skill: str | None = None
+    name: str | None = None
+    content: list[_NewerPart] = []
+    time: _Created | None = None
+
+
 _PART: Final = msgspec.json.Decoder(_OpencodePart)
-_TABLES: Final = ("session", "message", "part")
+_NEWER: Final = msgspec.json.Decoder(_NewerMessage)
 
 
 def opencode_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
@@ -330,8 +352,8 @@ def opencode_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]
             path=path, file=path.name, shape="object", unit="prompt", supplied=None, limits=limits
         )
         try:
-            with opened(reading, "opencode", _TABLES, limits.document_bytes) as database:
-                yield from [*_opencode_sessions(database).values()]
+            with opened(reading, "opencode", LAYOUTS, limits.document_bytes) as (database, tables):
+                yield from [*_opencode_sessions(database, tables).values()]
         except UnreadableSource:
             reader.n_unread += 1
 
@@ -340,12 +362,23 @@ class _OpencodeTables(Protocol):
     def execute(self, sql: str, /) -> Iterable[tuple[object, ...]]: ...
 
 
-def _opencode_sessions(database: _OpencodeTables) -> dict[str, SessionUse]:
+def _opencode_sessions(database: _OpencodeTables, tables: Set[str]) -> dict[str, SessionUse]:
     sessions = {
         _text(uid): SessionUse("opencode", _text(uid), parent=_text(parent) or None)
-        for uid, parent in database.execute("SELECT id, parent_id FROM session")
+        for table in sorted({"session", "session_v2"} & tables)
+        for uid, parent in database.execute(f"SELECT id, parent_id FROM {table}")
     }
-    for uid, created in database.execute("SELECT session_id, time_created FROM message"):
+    older = _add_older(sessions, database) if "part" in tables else set()
+    if "session_message" in tables:
+        _add_newer(sessions, database, older)
+    return sessions
+
+
+def _add_older(sessions: dict[str, SessionUse], database: _OpencodeTables) -> set[tuple[str, object]]:
+    """Add the calls of version 1; return the messages by their ids and by their times."""
+    known: set[tuple[str, object]] = set()
+    for uid, identity, created in database.execute("SELECT session_id, id, time_created FROM message"):
+        known |= {(_text(uid), _text(identity)), (_text(uid), created)}
         if _text(uid) in sessions and isinstance(created, int):
             sessions[_text(uid)].began(utc_ms_of(created)[0])
     for uid, data in database.execute("SELECT session_id, data FROM part"):
@@ -357,12 +390,48 @@ def _opencode_sessions(database: _OpencodeTables) -> dict[str, SessionUse]:
             continue
         if part.type == "tool" and part.tool:
             state = part.state or _ToolState()
-            at_ms, _ = utc_ms_of(state.time.start if state.time else None)
-            arguments = bytes(state.input).decode(errors="replace")
-            sessions[_text(uid)].pending += _loads(
-                part.tool, arguments, at_ms or 0, use_key(part.call_id, None)
-            )
-    return sessions
+            at = state.time.start if state.time else None
+            sessions[_text(uid)].pending += _opencode_loads(part.tool, state, at, part.call_id)
+    return known
+
+
+def _add_newer(
+    sessions: dict[str, SessionUse], database: _OpencodeTables, older: Set[tuple[str, object]]
+) -> None:
+    """Add the calls of version 2, of messages that the older tables lack."""
+    for raw_uid, raw_id, kind, data in database.execute(
+        "SELECT session_id, id, type, data FROM session_message"
+    ):
+        uid, identity = _text(raw_uid), _text(raw_id)
+        if (
+            uid not in sessions
+            or kind not in {b"user", b"assistant", b"skill"}
+            or not isinstance(data, bytes)
+        ):
+            continue
+        try:
+            message = _NEWER.decode(data)
+        except UNREADABLE:
+            continue
+        created = message.time.created if message.time else None
+        if not older.isdisjoint(((uid, identity), (uid, created))):
+            continue
+        at_ms, _ = utc_ms_of(created)
+        sessions[uid].began(at_ms)
+        if kind == b"skill" and (name := message.skill or message.name):
+            sessions[uid].pending.append(NamedUse(clean(name), at_ms or 0, identity, "typed"))
+        for part in message.content:
+            if part.type == "tool" and part.name:
+                at = part.time.created if part.time else created
+                state = part.state or _ToolState()
+                sessions[uid].pending += _opencode_loads(part.name, state, at, part.id)
+
+
+def _opencode_loads(
+    tool: str, state: _ToolState, at: float | None, call_id: str | None
+) -> Iterator[NamedUse]:
+    arguments = bytes(state.input).decode(errors="replace")
+    return _loads(tool, arguments, utc_ms_of(at)[0] or 0, use_key(call_id, None))
 
 
 def _text(value: object) -> str:
