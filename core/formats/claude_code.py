@@ -172,11 +172,13 @@ class _Used:
         unknown = unread(self.raw, _KNOWN) + unread(usage.server_tool_use, _SEARCHES | _FREE)
         unknown += iterations is None and unread(usage.iterations, ())
         searched = decoded(_SEARCHED, usage.server_tool_use) or _NO_SEARCHES
+        tier, region = usage.tier, usage.region
         for row in rows:
-            yield replace_fields(row, tier=usage.tier, region=usage.region)
+            yield replace_fields(row, tier=tier, region=region) if tier or region else row
         for row in advisors:
-            yield replace_fields(row, region=usage.region)
-        yield Spent(model=model, owner=owner, searches=searched.web_search_requests, unread=unknown)
+            yield replace_fields(row, region=region) if region else row
+        if searched.web_search_requests or unknown:
+            yield Spent(model=model, owner=owner, searches=searched.web_search_requests, unread=unknown)
 
 
 class _Searches(msgspec.Struct):
