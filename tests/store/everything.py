@@ -141,10 +141,13 @@ from tests.flows.test_erase import PERSON, SESSION, planted_world
 from tests.flows.test_traces import OTHER, packed, sent
 from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.formats.builders import lines, put
+from tests.formats.test_atif import agent, trajectory
 from tests.formats.test_otlp import AGENT, TRACE, reply, span
 from tests.formats.test_qortex_db import database as qortex
 from tests.formats.test_qortex_db import state
 from tests.store.compacting import compact_until
+from tests.store.test_chain import execute
+from tests.store.test_mending import CHANGED, broken_by, write_lines
 from tests.store.worlds import lines_file, run_line, told_context
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
@@ -168,6 +171,7 @@ def ask_everything(folder: Path) -> None:
     trace(folder)
     rollout(folder)
     lose_a_row(folder)
+    mend(folder)
     compact(folder)
     look_after(context, folder)
 
@@ -350,6 +354,10 @@ def tell(context: Context, folder: Path) -> None:
     import_files(context, [lines_file(folder / "chat.jsonl", turns)], unit="turn")
     with pytest.raises(UnreadableSource):
         import_files(context, [folder / "chat.jsonl"], unit="episode")
+    import_files(context, [lines_file(folder / "own.jsonl", run_line("own", session="s1", format="f"))])
+    same = lines_file(folder / "trajectory.json", trajectory([agent("a")], session_id="s1"))
+    with pytest.raises(UnreadableSource, match="the agent's own session"):
+        import_files(context, [same])
     export_file(context, folder / "whole.jsonl")
     other = context_at(folder / "other.db", name="kim")
     for told in (other, other, context):
@@ -390,7 +398,7 @@ def keep_texts(folder: Path) -> None:
 def erase_all(folder: Path) -> None:
     """What can be erased, each in a world of its own, and told again afterwards."""
     for number, named in enumerate(
-        ({"run": RUN}, {"execution": FIRST}, {"session": SESSION}, {"rater": PERSON})
+        ({"run": RUN}, {"execution": FIRST}, {"session": SESSION}, {"rater": PERSON}, {"act": "note-1"})
     ):
         place = folder / f"erased {number}"
         place.mkdir()
@@ -933,6 +941,20 @@ def lose_a_row(folder: Path) -> None:
     context.store.database.write(lambda connection: connection.n_changed(lost, [()]))
     assert not queries.verify(context).clean
     context.store.close()
+
+
+def mend(folder: Path) -> None:
+    """Chains of an earlier version: one that the stored rows explain, and one that a person accepts."""
+    other = write_lines(folder / "explains nothing.jsonl", [("e", [0.75])])
+    for name, explained in (("grown", "rows"), ("mended", None)):
+        path = folder / f"{name}.db"
+        context, _ = broken_by(path, [("e", [0.5]), ("e", [0.5, 1.0])])
+        if explained is None:
+            execute(context, CHANGED["the learner"])
+        answer = maintenance.upgrade(path, explain=[other], accept_unprovable=True, clock=context.clock)
+        assert [one.explained for one in answer.mended] == [explained]
+        assert queries.verify(context).clean
+        context.store.close()
 
 
 def look_after(context: Context, folder: Path) -> None:
