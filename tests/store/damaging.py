@@ -51,7 +51,7 @@ from tests.store.worlds import lines_file, run_line, told_context
 Value = Any
 
 
-_FILES = ("lively", "judged", "review", "a", "people", "alerts", "credited elsewhere", "compacted")
+_FILES = ("lively", "judged", "review", "a", "people", "alerts", "credited elsewhere", "compacted", "mended")
 
 
 _FEW = 3
@@ -82,6 +82,7 @@ def worlds(folder: Path) -> list[Context]:
     everything.identify(folder)
     everything.alert(folder)
     everything.compact(folder)
+    everything.mend(folder)
     made = [context_at(folder / f"{name}.db") for name in _FILES]
     return [*made, waiting(folder)]
 

@@ -106,6 +106,7 @@ MARKS: dict[str, Marks] = {
     ),
     "member_role": Marks("learner_id member_no learner role"),
     "machine": Marks("", "learner_id actor name at_ms import_no content"),
+    "mended": Marks("learner_id link_no revision at_ms explained difference"),
     "model_history": Marks("learner_id layer_no model rank attempts successes"),
     "note": Marks("learner_id note_no uid arm_no text actor at_ms import_no revision standing undone"),
     "observation": Marks(
