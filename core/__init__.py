@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from core.errors import ArmscopeError
     from core.frames import RowList, RowTuple
     from core.installed.answer import inventory
+    from core.maths.rewards import binary, continuous, dense, penalty, shaped, sparse
+    from core.maths.statistics.rewards.lint import lint
+    from core.maths.statistics.savings import Savings
     from core.records.agreement import AgreementReport
     from core.records.answers import (
         BackupAnswer,
@@ -85,9 +88,6 @@ if TYPE_CHECKING:
     from core.records.training import TrainingAnswer
     from core.records.verification import Verification
     from core.records.view import View
-    from core.rewards import binary, continuous, dense, penalty, shaped, sparse
-    from core.statistics.rewards.lint import lint
-    from core.statistics.savings import Savings
 else:
     _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy", "yaml"}
 

@@ -25,6 +25,10 @@ from core.flows.learners import LearnerCache, fleet_version, learners
 from core.flows.names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed, changed_all
+from core.maths.statistics.confidence import Confidence
+from core.maths.statistics.heatmap import RowChoice
+from core.maths.statistics.overview import Overview
+from core.maths.statistics.savings import Savings
 from core.records.alert import AlertsView
 from core.records.answers import ScaleAnswer
 from core.records.arm import ArmType
@@ -48,10 +52,6 @@ from core.records.sides import ComparedSides
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
-from core.statistics.confidence import Confidence
-from core.statistics.heatmap import RowChoice
-from core.statistics.overview import Overview
-from core.statistics.savings import Savings
 from dashboard.cache import Cache
 from dashboard.reading import (
     belief_view,

@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.credit import credited, credited_by_payments
+from core.maths.credit import credited, credited_by_payments
 from core.records.arm import MICRO
 
 PLACES = st.tuples(st.integers(1, 3), st.integers(1, 4))

@@ -10,8 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.episodes import NOTHING, added, after, closed, decimal_text, discounted, running, totals_of, written
 from core.errors import InvalidInput
+from core.maths.episodes import (
+    NOTHING,
+    added,
+    after,
+    closed,
+    decimal_text,
+    discounted,
+    running,
+    totals_of,
+    written,
+)
 from core.records.episode import Episode, Finding, Part, Scale, Step
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

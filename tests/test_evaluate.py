@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
-from core.evaluate import grade
+from core.maths.evaluate import grade
 from core.records.evaluation import BLOCKERS, EVALUATION_OUTCOMES, LABELS, Grade, Thresholds
 
 SCORES = st.none() | st.floats(allow_nan=True)

@@ -181,7 +181,7 @@ def test_every_variable_is_explained() -> None:
 def test_the_map_names_what_is_there() -> None:
     (tree,) = re.findall(r"^```\n(.*?)^```$", text_of("house"), flags=re.MULTILINE | re.DOTALL)
     for name in re.findall(r"([a-z_]+(?:/|\.py))(?=\s)", tree):
-        places = [ROOT / name, ROOT / "core" / name, ROOT / "dashboard" / name]
+        places = [ROOT / name, *(ROOT / room / name for room in ("core", "core/maths", "dashboard"))]
         assert any(place.exists() for place in places), name
     parts = [part for folder in ("core", "dashboard") for part in (ROOT / folder).iterdir()]
     for part in parts:

@@ -7,7 +7,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.observe import observe, outcome_arms
+from core.maths.observe import observe, outcome_arms
 from core.records.arm import Arm
 from core.records.evidence import Evidence, Outcome, Verdict
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED

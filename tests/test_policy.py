@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from core.columns import UNKNOWN, ArmColumns
 from core.errors import InvalidInput
-from core.packing import fill, order_selected, seed_places
-from core.policy import pack, select, settings_hash
+from core.maths.packing import fill, order_selected, seed_places
+from core.maths.policy import pack, select, settings_hash
 from core.records.learner import LearnerSettings
 from core.records.selection import Selection
 from tests.arms import arms

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
-from core.quality import (
+from core.maths.quality import (
     UNNAMED_RATER,
     evaluator,
     gained,

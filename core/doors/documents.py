@@ -29,10 +29,10 @@ from core.records.transcript import Message
 if TYPE_CHECKING:
     from core.flows import queries
     from core.flows.context import Context
+    from core.maths.statistics.agreement import Agreement
     from core.records.evaluation_page import Evaluation, Grader
     from core.records.run_page import RunRow, RunsOfSession, SessionRow
     from core.records.verification import Verification
-    from core.statistics.agreement import Agreement
 
 RunItem = TypedDict(
     "RunItem",

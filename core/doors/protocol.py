@@ -97,7 +97,7 @@ from core.records.verification import Verification
 from core.records.view import EVERYTHING, View
 
 if TYPE_CHECKING:
-    from core.statistics.savings import Savings
+    from core.maths.statistics.savings import Savings
 
 _T = TypeVar("_T")
 
@@ -918,7 +918,7 @@ class LearnerProtocol(Protocol):
 
     def savings(self, view: View = EVERYTHING) -> Savings:
         """Return the comparison of baseline with selected runs, within a view."""
-        kind: type[Savings] = resolve_name("core.statistics.savings:Savings")  # it has arrays of NumPy
+        kind: type[Savings] = resolve_name("core.maths.statistics.savings:Savings")  # it has arrays of NumPy
         return self._call("savings", kind, view=view)
 
     def status(self) -> LearnerStatus:

@@ -9,6 +9,10 @@ import msgspec
 from core import explained
 from core.flows import queries
 from core.flows.context import Context
+from core.maths.statistics.savings.baseline import BaselineNeed, BaselineShare
+from core.maths.statistics.savings.comparison import Comparison
+from core.maths.statistics.savings.plan import ProofNeed
+from core.maths.statistics.savings.whole import LeftOut, Savings
 from core.records.evidence import Where
 from core.records.judged import ArmState
 from core.records.observation import Observation
@@ -16,10 +20,6 @@ from core.records.run_story import RunFacts
 from core.records.selection import Reason, Selection
 from core.records.status import Money
 from core.records.times import Moment, iso
-from core.statistics.savings.baseline import BaselineNeed, BaselineShare
-from core.statistics.savings.comparison import Comparison
-from core.statistics.savings.plan import ProofNeed
-from core.statistics.savings.whole import LeftOut, Savings
 
 
 class StorySelection(TypedDict):

@@ -9,10 +9,10 @@ from typing import Annotated, Final, NamedTuple, assert_never
 from msgspec import Meta
 from msgspec.structs import replace
 
-from core.credit import credited, credited_by_payments
-from core.episodes import totals_of, written
 from core.errors import NotApplicable, NotFound
 from core.flows.context import Context
+from core.maths.credit import credited, credited_by_payments
+from core.maths.episodes import totals_of, written
 from core.records.episode import Episode, Scale
 from core.records.episode_credit import CREDIT_RULES, CreditAnswer, CreditRule, CreditShare
 from core.records.limits import one_of, shown

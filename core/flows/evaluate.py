@@ -13,12 +13,12 @@ from typing import Annotated, Final, Unpack
 import msgspec
 from msgspec import Meta
 
-from core.credit import SHARING, credited
 from core.errors import InvalidEvaluation, UnknownRun
-from core.evaluate import known_grade
 from core.flows.context import Context, unlimited
 from core.flows.placing import ResolvedOrder, resolve_orders
 from core.flows.requests import in_rounds, repeated_of
+from core.maths.credit import SHARING, credited
+from core.maths.evaluate import known_grade
 from core.records.actor import Actor
 from core.records.arm import MICRO
 from core.records.browser import named_browser

@@ -12,12 +12,12 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from core.errors import ArmscopeError, InvalidEvaluation, InvalidInput
-from core.evaluate import known_grade
 from core.flows.context import Context
 from core.flows.evaluate import evaluated
 from core.flows.training import training_into
 from core.formats.kairos import ROOT, RewardInput, read_reward, refusal, reward_output
 from core.formats.kairos_export import export_output, read_export
+from core.maths.evaluate import known_grade
 from core.records.actor import Actor
 from core.records.judging import EvaluationOrder
 from core.records.training import TrainingFormat, TrainingQuery

@@ -17,7 +17,7 @@ from core.flows.select import offered
 from core.installed.claude_code import MANAGED
 from core.installed.files import FileReader, listed_skill
 from core.installed.launch import LaunchFolder, VisibleSkills, changed, visible_skills
-from core.policy import select as select_arms
+from core.maths.policy import select as select_arms
 from core.records.arm import MICRO, Arm
 from core.records.import_answer import ImportAnswer
 from core.records.selection import Selection

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from core.detect import detect
 from core.errors import InvalidInput
 from core.flows.context import Context
-from core.guard import guard
-from core.observe import observe
+from core.maths.guard import guard
+from core.maths.observe import observe
 from core.records.answers import RecordAnswer
 from core.records.evidence import Evidence, Reference, Verdict
 from core.records.judged import INCLUDED, NAMED, Judged

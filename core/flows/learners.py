@@ -12,13 +12,13 @@ from core.errors import Conflict, StoreAway, StoreError
 from core.flows.context import Context
 from core.flows.names import readable
 from core.flows.queries.frame import DEMO_ORIGIN
+from core.maths.statistics.overview import silent_days
+from core.maths.statistics.savings import PlainSavings, plain_savings
 from core.permissions import authorise
 from core.records.alert import ALERT_KINDS, AlertKind
 from core.records.learner import INSTALLATION, LearnerState, LearnerSummary
 from core.records.times import iso
 from core.settings import check_learner
-from core.statistics.overview import silent_days
-from core.statistics.savings import PlainSavings, plain_savings
 from core.store import reads
 from core.store.alerts import standing_alerts
 from core.store.fleet import LearnerSummaryRow, glances, moments

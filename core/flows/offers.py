@@ -17,8 +17,8 @@ from core.flows.context import Context
 from core.flows.requests import unknown_arm
 from core.flows.select import offered, with_guidance
 from core.flows.settings import put
-from core.observe import observe
-from core.policy import select as select_arms
+from core.maths.observe import observe
+from core.maths.policy import select as select_arms
 from core.records.arm import MICRO, Arm, Prior, check_key
 from core.records.evidence import Evidence, Verdict
 from core.records.judged import Judged

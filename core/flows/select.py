@@ -17,8 +17,8 @@ from msgspec import Meta
 from core.columns import UNKNOWN, ArmColumns
 from core.flows.context import Context
 from core.guidance import guidance
-from core.policy import extended, on_offer
-from core.policy import select as select_arms
+from core.maths.policy import extended, on_offer
+from core.maths.policy import select as select_arms
 from core.records.arm import Arm, Prior
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_LABEL_CHARS, text

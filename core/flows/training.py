@@ -99,7 +99,7 @@ def export_training(
     Notes
     -----
     Of one rater's evaluations of a pair, its execution and its run the nearest counts. A tenth of all clusters of
-    sessions and instructions is held out for tests (see `core.statistics.clusters`).
+    sessions and instructions is held out for tests (see `core.maths.statistics.clusters`).
     """
     context.permit("export_training")
     only = completed(TrainingOptions, filters)

@@ -17,8 +17,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.evaluate import grader_kind, known_grade
 from core.formats.kairos import Reward, TrainingRow
+from core.maths.evaluate import grader_kind, known_grade
+from core.maths.statistics.agreement import Agreement, Metric, against_rest, agreement
+from core.maths.statistics.clusters import held_out
 from core.records.alike import alike
 from core.records.evaluation import BLOCKERS, LABELS, Blocker, Grade, Thresholds
 from core.records.javascript import rewritten
@@ -32,8 +34,6 @@ from core.records.training import (
     TrainingQuery,
 )
 from core.secrecy import SecretKind, secrets_in_all
-from core.statistics.agreement import Agreement, Metric, against_rest, agreement
-from core.statistics.clusters import held_out
 from core.store.evaluations import stored_name
 from core.store.reads.training import JudgedPair
 from core.store.rubrics import rubric_of

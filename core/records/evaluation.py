@@ -51,7 +51,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
-    """Consequences of an evaluation (`core.evaluate.grade`).
+    """Consequences of an evaluation (`core.maths.evaluate.grade`).
 
     ``normalized_score`` is from 0 to 1. ``signed_score`` is the same number, negative for a failure.
     ``quality_bonus`` is added to a layer's quality. Blockers have the order of `Blocker`; without one the evaluation

@@ -284,8 +284,8 @@ def _check_labels(record: msgspec.Struct, where: str, names: tuple[str, ...]) ->
 class JudgedLayer(msgspec.Struct, frozen=True, kw_only=True):
     """A layer that was judged, or the head of an adapter one of whose layers was.
 
-    ``quality`` is what evaluations added up to (`core.quality`), ``n_judged`` from how many; a head's are those of
-    all layers of its adapter. ``index`` 0 = unknown, 1 = it is the head; ``head`` None where its adapter has none.
+    ``quality`` is what evaluations added up to (`core.maths.quality`), ``n_judged`` from how many; a head's are those
+    of all layers of its adapter. ``index`` 0 = unknown, 1 = it is the head; ``head`` None where its adapter has none.
     ``rated_ms`` (UTC milliseconds) and ``rater`` are of the last one.
     """
 

@@ -18,7 +18,7 @@ class Rated(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An active evaluation, as quality counts it.
 
     ``score``, ``rater`` and ``model`` None = not sent. A model named "" still takes precedence over the rater, see
-    `core.quality.evaluator`. ``at_ms`` is in UTC milliseconds.
+    `core.maths.quality.evaluator`. ``at_ms`` is in UTC milliseconds.
     """
 
     outcome: EvaluationOutcome

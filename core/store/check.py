@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
-from core.episodes import totals_of
 from core.errors import InvalidInput
+from core.maths.episodes import totals_of
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, NAMED, OBSERVATION, RETRACTED
 from core.records.observation import Amount, plain_reward

@@ -1,7 +1,8 @@
 """Crediting: counted evaluations → observations of arms, in the same transaction.
 
 Such an observation follows from its evaluation and is no fact of its own. Its state and weight are the shares that
-`core.credit` computes from the evaluations of one run for one arm. It keeps its row and number while it is inactive.
+`core.maths.credit` computes from the evaluations of one run for one arm. It
+keeps its row and number while it is inactive.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from core.credit import CreditClaim, shares
-from core.evaluate import grader_kind
+from core.maths.credit import CreditClaim, shares
+from core.maths.evaluate import grader_kind
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED
 from core.records.observation import Amount

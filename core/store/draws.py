@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from core.packing import belief_digest, coin_and_draws
+from core.maths.packing import belief_digest, coin_and_draws
 from core.records.judged import INCLUDED, OBSERVATION
 from core.records.verification import Difference
 from core.store.caches import CHUNK, automatic

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from core.columns import UNKNOWN
-from core.episodes import EpisodeSums, EpisodeTotals, decimal_text, sums_of
+from core.maths.episodes import EpisodeSums, EpisodeTotals, decimal_text, sums_of
 from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row

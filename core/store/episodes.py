@@ -6,9 +6,9 @@ import, 0 = recorded directly) is a row of ``provenance`` with its place (``trac
 the version's digest.
 
 **Version in force.** It is the active source's version with the highest place, then with the most steps, then the
-first. A later state (`core.episodes.is_later`) is placed above the version in force when it comes, any other state
-below. So is a state that nothing orders, unless the import replaces. Sources from before places (0) are ordered by
-steps and digest. Only the steps of the version in force are rows of ``step``. The others are JSON in
+first. A later state (`core.maths.episodes.is_later`) is placed above the version in force when it comes, any
+other state below. So is a state that nothing orders, unless the import replaces. Sources from before places (0) are
+ordered by steps and digest. Only the steps of the version in force are rows of ``step``. The others are JSON in
 ``provenance.said``. `recompute_episodes` chooses again after an import, undo or redo. `_exchange` swaps the two.
 
 **Writes.** `tell_episodes` stores full episodes: `_insert` the new ones, `_again` another source of known ones.
@@ -28,8 +28,8 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from core.episodes import EpisodeTotals, after, is_later, totals_of
 from core.errors import Conflict, InvalidInput, StoreUnusable
+from core.maths.episodes import EpisodeTotals, after, is_later, totals_of
 from core.records.answers import Imported
 from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown

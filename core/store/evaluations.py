@@ -15,7 +15,7 @@ from typing import Final, cast
 import msgspec
 
 from core.errors import UnreadableSource
-from core.evaluate import grade
+from core.maths.evaluate import grade
 from core.records.alike import alike
 from core.records.browser import NamedBrowser
 from core.records.evaluation import EvaluationOutcome, Grade

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.quality import evaluator, histories, step, total, updates
+from core.maths.quality import evaluator, histories, step, total, updates
 from core.records.quality import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
 from core.store.engine.words import ACTIVE, EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER

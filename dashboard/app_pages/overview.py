@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.statistics.overview import Overview
+from core.maths.statistics.overview import Overview
 from dashboard import queries, sentences
 from dashboard.figures import bands as band_figure
 from dashboard.figures.arms import ranked_rows

@@ -8,7 +8,7 @@ from typing import Final
 
 import streamlit as st
 
-from core.statistics.overview import Overview
+from core.maths.statistics.overview import Overview
 from dashboard import pages, queries, reviews, wording
 from dashboard.pages import Page
 from dashboard.reading import reading

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from core.flows.queries import AgreementReport
+from core.maths.statistics.agreement import Agreement
 from core.records.agreement import RELIABLE, TENTATIVE
-from core.statistics.agreement import Agreement
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, joined, single

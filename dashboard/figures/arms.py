@@ -10,12 +10,12 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import ArmColumns, Ints
-from core.posterior import beta
+from core.maths.posterior import beta
+from core.maths.statistics.overview import RankedArm
+from core.maths.statistics.summary import Summary
 from core.records.arm import ARM_TYPES, MICRO, ArmType
 from core.records.judgement import ALARMS, ENOUGH_PULLS, JUDGEMENTS, Judgement
 from core.records.posterior import BANDS, Band
-from core.statistics.overview import RankedArm
-from core.statistics.summary import Summary
 from dashboard import wording
 
 Method = Literal["exact", "highest-density", "normal"]

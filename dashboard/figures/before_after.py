@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import Floats
-from core.posterior import beta
+from core.maths.posterior import beta
 from core.records.arm import ArmType
 from dashboard import wording
 from dashboard.figures import theme

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.statistics.savings import ClassFigures, Savings, TokenDistribution
+from core.maths.statistics.savings import ClassFigures, Savings, TokenDistribution
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, single

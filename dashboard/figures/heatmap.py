@@ -16,11 +16,11 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from core.columns import Bools
+from core.maths.statistics.heatmap import CELL_STATES, CellState, Heatmap
 from core.records.evidence import Outcome
 from core.records.run import RunClass
 from core.records.run_page import RunRow
 from core.records.times import instant
-from core.statistics.heatmap import CELL_STATES, CellState, Heatmap
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, single

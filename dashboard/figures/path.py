@@ -11,10 +11,10 @@ import numpy as np
 from core import explained
 from core.columns import Ints
 from core.flows.queries import ArmPath, HistoryMark
+from core.maths.statistics.path import Path
 from core.records.arm import ArmType
 from core.records.judgement import RecentMean
 from core.records.times import DAY_MS
-from core.statistics.path import Path
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single

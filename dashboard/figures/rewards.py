@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from core.flows.queries import EnvironmentStory, ModelComparison, ModelPair
+from core.maths.statistics.rewards.progress import EpisodeSegment
+from core.maths.statistics.rewards.spread import Bar
 from core.records.estimate import Estimate
-from core.statistics.rewards.progress import EpisodeSegment
-from core.statistics.rewards.spread import Bar
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from core.statistics.savings import Comparison, MoneySaved
+from core.maths.statistics.savings import Comparison, MoneySaved
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import Floats, Ints
+from core.maths.statistics.savings import SavingsOverTime, TotalSaved
 from core.records.times import DAY_MS
-from core.statistics.savings import SavingsOverTime, TotalSaved
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, round_ticks, single

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from core.maths.statistics.bias import N_BINS, GroupSpread
 from core.records.evaluation import LABELS
-from core.statistics.bias import N_BINS, GroupSpread
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, joined, single

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.statistics.savings import Comparison, Estimate, Savings
+from core.maths.statistics.savings import Comparison, Estimate, Savings
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, joined, round_ticks, single

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from core.columns import Floats
-from core.posterior import beta
+from core.maths.posterior import beta
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import ArmRow

@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.posterior import beta
-from core.posterior.bands import TYPICAL_WIDTHS
+from core.maths.posterior import beta
+from core.maths.posterior.bands import TYPICAL_WIDTHS
+from core.maths.statistics.confidence import Confidence, ReferenceCurve
 from core.records.arm import ARM_TYPES
 from core.records.posterior import BAND_FLOORS, BANDS, Band
-from core.statistics.confidence import Confidence, ReferenceCurve
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, single

@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 from core.errors import StoreBusy
 from core.flows import queries
 from core.flows.context import Context
+from core.maths.statistics.confidence import Confidence
+from core.maths.statistics.overview import Overview
+from core.maths.statistics.savings import Savings
 from core.records.audit import AuditEntry
 from core.records.judgement import Judgement
 from core.records.view import View
-from core.statistics.confidence import Confidence
-from core.statistics.overview import Overview
-from core.statistics.savings import Savings
 from dashboard import wording
 
 Answer = TypeVar("Answer")

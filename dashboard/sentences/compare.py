@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.maths.statistics.savings import Savings
 from core.records.estimate import Estimate
 from core.records.sides import ComparedSides, SideRuns
-from core.statistics.savings import Savings
 from dashboard import wording
 from dashboard.sentences.gain import missing, no_figure
 from dashboard.sentences.phrase import Phrase, Sentence, composed

@@ -8,10 +8,10 @@ import numpy as np
 
 from core.columns import Ints
 from core.flows.queries import UnreadReport
-from core.posterior.bands import TYPICAL_WIDTHS
+from core.maths.posterior.bands import TYPICAL_WIDTHS
+from core.maths.statistics.confidence import UNREACHABLE, Confidence
 from core.records.judgement import ENOUGH_PULLS
 from core.records.posterior import BANDS, Band
-from core.statistics.confidence import UNREACHABLE, Confidence
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from core.statistics.overview import Severity
-from core.statistics.savings import Comparison, Estimate, MoneySaved, SavingsVerdict, VerdictReason
-from core.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
-from core.statistics.savings.verdict import CLAIMS
+from core.maths.statistics.overview import Severity
+from core.maths.statistics.savings import Comparison, Estimate, MoneySaved, SavingsVerdict, VerdictReason
+from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
+from core.maths.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words

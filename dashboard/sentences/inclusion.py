@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from core.explained import EXCLUDED, chance_words, is_excluded, of_hundred
 from core.flows.queries import Inclusion
+from core.maths.statistics.inclusion import Chance
 from core.records.judgement import Judgement
-from core.statistics.inclusion import Chance
 from dashboard import wording
 from dashboard.sentences.judgement import interval
 from dashboard.wording import Words

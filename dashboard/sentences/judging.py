@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.flows.queries import AgreementReport, BiasWatch, LayersView
+from core.maths.statistics.agreement import Agreement
+from core.maths.statistics.parting import Parting, PartingGrader
 from core.records.evaluation import GRADER_KINDS, Blocker, GraderKind
 from core.records.evaluation_page import Evaluation, EvaluationState, Grader
-from core.statistics.agreement import Agreement
-from core.statistics.parting import Parting, PartingGrader
 from dashboard import wording
 from dashboard.figures.agreement import alpha_words, figure, span
 from dashboard.sentences.phrase import Phrase, Sentence, composed

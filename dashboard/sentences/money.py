@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from core.flows.queries import MonthSaved
+from core.maths.statistics.savings import Estimate, MoneySaved
 from core.records.model_kinds import price_words
 from core.records.times import instant
-from core.statistics.savings import Estimate, MoneySaved
 from dashboard import wording
 from dashboard.wording import Markdown, Words
 

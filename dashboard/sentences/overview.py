@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from core.maths.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
+from core.maths.statistics.savings import Savings
 from core.records.judgement import ENOUGH_PULLS
-from core.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
-from core.statistics.savings import Savings
 from dashboard import wording
 from dashboard.sentences.episode import short
 from dashboard.sentences.gain import saving

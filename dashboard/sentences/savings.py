@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from core.statistics.savings import Comparison, Estimate, Missing, Savings, TotalSaved
-from core.statistics.savings.verdict import CLAIMS
+from core.maths.statistics.savings import Comparison, Estimate, Missing, Savings, TotalSaved
+from core.maths.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences.gain import points, rate, saving
 from dashboard.sentences.money import unbilled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from core.statistics.savings import Estimate, Savings
+from core.maths.statistics.savings import Estimate, Savings
 from dashboard import wording
 from dashboard.sentences.gain import points, rate
 from dashboard.wording import Words

@@ -12,12 +12,12 @@ import numpy as np
 
 from core.explained import NOT_OFFERED, chance_words
 from core.flows.queries import SettingsPreview
+from core.maths.statistics.bias import Readiness
+from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from core.records.arm import ARM_TYPES
 from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars
 from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, LearnerSettings, Priors
 from core.records.transcript import texts_policy
-from core.statistics.bias import Readiness
-from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from dashboard import wording
 from dashboard.figures.theme import Tokens
 from dashboard.sentences.phrase import Phrase, Sentence, composed

@@ -9,8 +9,8 @@ import numpy as np
 import streamlit as st
 
 from core.columns import Ints
+from core.maths.statistics.confidence import Confidence
 from core.records.posterior import BANDS
-from core.statistics.confidence import Confidence
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets.popover import lazy_popover

@@ -12,11 +12,11 @@ from typing import Final
 
 import streamlit as st
 
+from core.maths.statistics.heatmap import ROW_CHOICES, RowChoice
 from core.records.run import RUN_CLASSES
 from core.records.run_page import Cursor, Direction, RunPage
 from core.records.run_query import OUTCOMES, PARTS, STATUSES, Part
 from core.records.view import RunFilter, View
-from core.statistics.heatmap import ROW_CHOICES, RowChoice
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM

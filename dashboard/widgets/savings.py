@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from core.statistics.savings import Savings, recommended_rate
-from core.statistics.savings.plan import runs_until
-from core.statistics.savings.sums import MIN_FOR_FIGURE
+from core.maths.statistics.savings import Savings, recommended_rate
+from core.maths.statistics.savings.plan import runs_until
+from core.maths.statistics.savings.sums import MIN_FOR_FIGURE
 from dashboard import pages, sentences, wording
 from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from core.columns import UNKNOWN, Bools, Floats
-from core.statistics.savings import Savings, savings
+from core.maths.statistics.savings import Savings, savings
 from tests.bench.harness import Row, Scale
 from tests.statistics.savings_worlds import Coin, Estimates, Runaways, World, draw, measured, told, truth
 from tests.usage import single_runs

@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 
 from core.columns import ArmColumns
-from core.policy import pack
+from core.maths.policy import pack
+from core.maths.statistics.cheapest import PromptKind, prompt_costs, prompt_rates
 from core.records.learner import LearnerSettings
-from core.statistics.cheapest import PromptKind, prompt_costs, prompt_rates
 from tests.arms import arms
 from tests.bench.harness import Row, Scale
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.columns import SessionRuns
-from core.statistics.savings.money import as_usage, money_saved
-from core.statistics.savings.shares import wilson
+from core.maths.statistics.savings.money import as_usage, money_saved
+from core.maths.statistics.savings.shares import wilson
 
 LOOKS: Final = 60
 RATE: Final = 0.3

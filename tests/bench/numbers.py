@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import betaincinv
 
 from core.columns import ArmColumns, Floats
-from core.policy import pack
+from core.maths.policy import pack
+from core.maths.statistics.inclusion import inclusion_chances
+from core.maths.statistics.summary import summarise
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion import inclusion_chances
-from core.statistics.summary import summarise
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.worlds import columns
 

@@ -23,7 +23,7 @@ from core.flows.kairos import KairosAnswer, answered, record_reward, reward_call
 from core.flows.settings import change
 from core.flows.training import export_training
 from core.formats.kairos import RewardInput, read_reward
-from core.quality import layer_quality
+from core.maths.quality import layer_quality
 from core.records.evaluation import EvaluationOutcome
 from core.records.layer import Layer, LayerUri
 from core.records.quality import Quality

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from core.evaluate import grade
+from core.maths.evaluate import grade
 from core.records.evaluation import Grade
 from tests.conformance import kairos, rules
 from tests.conformance.vectors import Case, Deviation, Vector, compare, each_of, exactly, load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.quality import (
+from core.maths.quality import (
     healer_bonus,
     implementation_bonus,
     quality_score,

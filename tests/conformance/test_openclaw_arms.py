@@ -13,7 +13,7 @@ import pytest
 
 from core.errors import InvalidArm
 from core.guidance import guidance
-from core.packing import fill
+from core.maths.packing import fill
 from core.records.arm import Arm, skill_name
 from core.records.candidate import file_candidate, skill_candidate, tool_candidate
 from core.records.javascript import units

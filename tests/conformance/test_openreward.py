@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.episodes import decimal_text, totals_of
 from core.flows import queries
 from core.flows.importing import import_files
 from core.formats import Remark, RolloutEvents, open_sources, recognise
 from core.formats.openreward import Rollouts
 from core.formats.strict import Flaw
+from core.maths.episodes import decimal_text, totals_of
 from core.records.episode import Episode
 from tests.conftest import VECTORS
 from tests.flows.test_episodes import held

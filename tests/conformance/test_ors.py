@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from core.episodes import decimal_text, totals_of
 from core.flows import queries
 from core.flows.importing import import_files
 from core.formats import Rejected, open_sources, recognise
+from core.maths.episodes import decimal_text, totals_of
 from core.records.episode import Episode
 from core.store.episodes import episode_digest
 from tests.conftest import VECTORS

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from core.errors import InvalidReward, InvalidSetting
 from core.formats.carried import micro_above_one
-from core.posterior import beta
+from core.maths.posterior import beta
 from core.records.arm import MICRO, UNIFORM, Prior
 from core.records.observation import OUTCOME_REWARDS, Amount, RewardOutcome
 from core.settings import check_learner

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from core.columns import Bools, Floats, Ints
-from core.packing import fill, order_selected
+from core.maths.packing import fill, order_selected
 from tests.conformance import rules
 from tests.conformance.vectors import Case, Deviation, Vector, compare, load
 

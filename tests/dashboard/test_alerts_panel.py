@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 from core.doors.alerting import deliver
 from core.flows.alerts import alerts, look
 from core.flows.context import Context
+from core.maths.statistics.overview import AttentionKind
 from core.records.actor import Actor, Role
 from core.records.alert import ALERT_KINDS, Alarm, AlertRow, page_url
-from core.statistics.overview import AttentionKind
 from dashboard.pages import PAGES
 from dashboard.sentences import alerts as said
 from dashboard.widgets.overview.attention import PAGE_OF

@@ -9,9 +9,9 @@ import pytest
 
 from core.flows import queries
 from core.flows.learn import record_all
+from core.maths.statistics.change import Cause, CauseKind, Shift
+from core.maths.statistics.overview import Attention, SilentFeed, attention_of_causes
 from core.records.times import DAY_MS
-from core.statistics.change import Cause, CauseKind, Shift
-from core.statistics.overview import Attention, SilentFeed, attention_of_causes
 from dashboard import sentences
 from tests.flows.world import context_at, run_of
 

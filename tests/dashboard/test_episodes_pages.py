@@ -14,10 +14,10 @@ from core.demo.environments import ENVIRONMENTS, episodes
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.settings import change
+from core.maths.statistics.rewards.paid import columns_of
 from core.records.actor import Actor
 from core.records.episode import Episode, Scale, Step
 from core.records.times import DAY_MS
-from core.statistics.rewards.paid import columns_of
 from core.store.episodes import tell_episodes
 from dashboard import wording
 from dashboard.figures.rewards import distribution, pairs, progress

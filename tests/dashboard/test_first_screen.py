@@ -16,9 +16,9 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.settings import change
+from core.maths.statistics.savings import Savings, savings
 from core.records.run import RunClass
 from core.records.view import View
-from core.statistics.savings import Savings, savings
 from dashboard import sentences
 from dashboard.report import gather, rendered, report
 from tests.dashboard.conftest import Open, texts

@@ -14,11 +14,11 @@ from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
 from core.flows.settings import change
 from core.flows.undo import undo
+from core.maths.statistics.overview import AttentionKind
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.reward import RewardOrder
 from core.records.run import Call, Inventory, Run, RunClass, Usage
-from core.statistics.overview import AttentionKind
 from dashboard import wording
 from dashboard.pages import PAGES
 from dashboard.widgets import address

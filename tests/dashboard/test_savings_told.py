@@ -13,10 +13,10 @@ import pytest
 
 from core.doors.python import Learner, open_learner
 from core.flows import queries
+from core.maths.statistics.savings import Comparison, Estimate, Savings, savings
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.records.selection import Selection
-from core.statistics.savings import Comparison, Estimate, Savings, savings
 from core.store import reads
 from dashboard import sentences
 from dashboard.figures.distributions import distributions

@@ -11,11 +11,11 @@ import pytest
 
 from core.columns import ArmDays
 from core.flows.queries import ArmPath, Inclusion, UnreadArm, UnreadReport
+from core.maths.statistics.confidence import UNREACHABLE
+from core.maths.statistics.inclusion import Chance
+from core.maths.statistics.path import path
+from core.maths.statistics.savings import Savings, savings
 from core.records.arm_summary import ArmVersions
-from core.statistics.confidence import UNREACHABLE
-from core.statistics.inclusion import Chance
-from core.statistics.path import path
-from core.statistics.savings import Savings, savings
 from dashboard import sentences, wording
 from dashboard.sentences.data import data
 from dashboard.sentences.overview import bands

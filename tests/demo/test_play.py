@@ -34,6 +34,7 @@ from core.flows.queues import queues
 from core.flows.review import view_item
 from core.flows.rubrics import rubrics
 from core.flows.training import export_training
+from core.maths.statistics.rewards import lint, paid, pattern
 from core.records.actor import Actor
 from core.records.episode import FINDING_KINDS, Pattern
 from core.records.episode_credit import CREDIT_RULES
@@ -41,7 +42,6 @@ from core.records.evaluation import BLOCKERS
 from core.records.evaluation_page import EvaluationFilter
 from core.records.training import TRAINING_FORMATS, TrainingFormat
 from core.records.view import View
-from core.statistics.rewards import lint, paid, pattern
 from core.store.environments import environment_no_of
 from core.store.episodes import read_episodes
 from core.store.store import Store

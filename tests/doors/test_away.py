@@ -54,7 +54,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.tokens import create_token
-from core.packing import fill
+from core.maths.packing import fill
 from core.records.candidate import memory_candidate
 from core.records.learner import DEFAULT_SEEDS, LearnerSettings
 from core.records.run import Call

@@ -35,12 +35,12 @@ from core.errors import (
     UnknownRun,
     UnreadableSource,
 )
+from core.maths.statistics.savings import Savings
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.records.run_query import RunSide
 from core.records.times import DAY_MS
 from core.records.view import View
-from core.statistics.savings import Savings
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN, SESSION
 from tests.doors.http.test_served import served

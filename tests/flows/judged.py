@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from core.evaluate import grade
 from core.flows.context import Context
 from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all
 from core.flows.undo import undo
+from core.maths.evaluate import grade
 from core.records.evaluation import Grade, Thresholds
 from core.records.judging import EvaluationOrder
 from tests.flows.world import context_at, run_of

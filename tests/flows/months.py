@@ -12,10 +12,10 @@ from scipy.special import expit, logit
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
+from core.maths.statistics.overview import Attention
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.times import DAY_MS
-from core.statistics.overview import Attention
 
 FIRST_DAY: Final = 20_453
 """A Thursday."""

@@ -15,11 +15,11 @@ from core.flows.learn import record_all
 from core.flows.queries.judgement import changes_in
 from core.flows.reset import reset
 from core.flows.reward import reward
+from core.maths.statistics.change import Shift
 from core.records.actor import Actor
 from core.records.run import Call, Run
 from core.records.times import DAY_MS
 from core.records.view import View
-from core.statistics.change import Shift
 from core.store import reads
 from tests.flows.world import HOUR_MS, START_MS, context_at, run_of, tools
 

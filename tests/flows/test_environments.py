@@ -18,9 +18,9 @@ from core.flows.context import Context
 from core.flows.episode import declare
 from core.flows.importing import import_files
 from core.flows.queries.environments import paid_wrong
+from core.maths.statistics.rewards.lint import lint
 from core.records.episode import Episode, Scale, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodeRow
-from core.statistics.rewards.lint import lint
 from core.store.reads.episodes import alike_columns, environment_names, episode_columns
 from tests.flows.test_episodes import file_of
 from tests.flows.world import START_MS, context_at, run_of

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.episodes import EpisodeSums, closed, totals_of
 from core.errors import Conflict, InvalidInput, NotFound, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
@@ -24,6 +23,7 @@ from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.formats.tool_output import digest_of_metadata
+from core.maths.episodes import EpisodeSums, closed, totals_of
 from core.records.episode import Episode, Part, Scale, ScaleLine, Step
 from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import LedgerLine

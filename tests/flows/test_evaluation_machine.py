@@ -29,7 +29,7 @@ from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.settings import change
 from core.flows.undo import redo, undo
-from core.quality import total, updates
+from core.maths.quality import total, updates
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationOrder
 from core.records.quality import Rated

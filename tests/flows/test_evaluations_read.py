@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from core.errors import InvalidInput
-from core.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, grade, grade_all
 from core.flows import queries
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.learn import record_all
@@ -21,12 +20,13 @@ from core.flows.queues import add_queue
 from core.flows.review import next_item, release
 from core.flows.settings import change
 from core.flows.undo import redo, undo
+from core.maths.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, grade, grade_all
+from core.maths.statistics.agreement import alpha
 from core.records.actor import Actor, Role
 from core.records.evaluation import BLOCKERS, GRADER_KINDS, LABELS, Thresholds
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
 from core.records.review import QueueAsks
-from core.statistics.agreement import alpha
 from tests.flows.judged import ARM, EXECUTION, LAYERS, Told, World, judged_world
 from tests.flows.world import context_at, run_of
 

@@ -20,13 +20,13 @@ from core.flows.queries.savings import usage_in
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.flows.webhooks import add_webhook
+from core.maths.statistics.savings import saved_percent_of
 from core.records.actor import Actor, Grant
 from core.records.alert import Alarm
 from core.records.learner import LearnerSummary
 from core.records.run import Run, RunClass
 from core.records.times import DAY_MS, iso
 from core.records.view import View
-from core.statistics.savings import saved_percent_of
 from core.store.engine import Connection
 from tests.flows.world import START_MS, context_at, memory_folder, run_of
 from tests.store.said import listening

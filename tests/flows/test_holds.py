@@ -28,15 +28,15 @@ from core.flows.queries.savings import used_in
 from core.flows.select import select
 from core.flows.settings import change, change_all, in_force
 from core.flows.undo import redo, undo
-from core.policy import on_offer
+from core.maths.policy import on_offer
+from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO
+from core.maths.statistics.savings.baseline import baseline_share
+from core.maths.statistics.savings.runs import ComparedRuns
 from core.records.arm import Arm
 from core.records.learner import LearnerSettings
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.selection import Decision, Selection
 from core.records.view import View
-from core.statistics.cheapest import READ_RATIO, WRITE_RATIO
-from core.statistics.savings.baseline import baseline_share
-from core.statistics.savings.runs import ComparedRuns
 from tests.flows.world import START_MS, context_at, run_of
 from tests.usage import Counted, sessions_of, usage_of
 

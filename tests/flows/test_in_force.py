@@ -17,7 +17,7 @@ from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.select import select
 from core.flows.settings import change_all
-from core.policy import settings_hash
+from core.maths.policy import settings_hash
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.records.selection import Selection

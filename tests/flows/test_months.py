@@ -8,8 +8,8 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.queries.overview import alarms
 from core.flows.reward import reward
+from core.maths.statistics.overview import Attention
 from core.records.times import DAY_MS
-from core.statistics.overview import Attention
 from tests.flows.months import ARMS, FIRST_DAY, PLANTED, QUIET, Played, at_end_of, looks
 
 USUAL = {"savings_not_proven", "no_baseline_runs"}

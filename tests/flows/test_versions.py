@@ -27,7 +27,7 @@ from core.flows.inventory import keep_inventory
 from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.undo import redo, undo
-from core.posterior.beta import interval
+from core.maths.posterior.beta import interval
 from core.records.arm import Arm, definition_version, skill_key, tool_key
 from core.records.arm_summary import ArmVersions
 from core.records.candidate import tool_candidate

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput, StoreFull, UnknownLayer
-from core.evaluate import grade
 from core.formats.kairos import (
     Refusal,
     Reward,
@@ -28,6 +27,7 @@ from core.formats.kairos import (
     trace_jsonl,
 )
 from core.formats.strict import UNDECODABLE
+from core.maths.evaluate import grade
 from core.records.evaluation import EvaluationOutcome, Thresholds
 from core.records.javascript import rewritten, stringify
 from core.records.layer import LayerUri

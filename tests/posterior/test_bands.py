@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
-from core.posterior.bands import TYPICAL_WIDTHS, band_index, pulls_to_next, typical_width_below
+from core.maths.posterior.bands import TYPICAL_WIDTHS, band_index, pulls_to_next, typical_width_below
 from core.records.posterior import BAND_FLOORS, BANDS
 
 

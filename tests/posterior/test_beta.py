@@ -14,7 +14,7 @@ from scipy import special, stats
 
 from core.columns import Floats
 from core.errors import InvalidInput
-from core.posterior import beta
+from core.maths.posterior import beta
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
 VISIBLE = 5e-12

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.columns import ArmColumns, Bools, Floats, Ints, SessionSums
+from core.maths.statistics.effective import Effective, effective
 from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS
-from core.statistics.effective import Effective, effective
 from tests.arms import arms
 
 CORRELATIONS: Final = (0.0, 0.1, 0.3)

@@ -15,12 +15,12 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
-from core.statistics.savings.cap import OwnCaps, own_caps, relative_caps
-from core.statistics.savings.comparison import is_narrow
-from core.statistics.savings.ratio import Compared, compare
-from core.statistics.savings.sessions import SessionSums
-from core.statistics.savings.sums import SELECTED, StratumSums
-from core.statistics.savings.verdict import claims
+from core.maths.statistics.savings.cap import OwnCaps, own_caps, relative_caps
+from core.maths.statistics.savings.comparison import is_narrow
+from core.maths.statistics.savings.ratio import Compared, compare
+from core.maths.statistics.savings.sessions import SessionSums
+from core.maths.statistics.savings.sums import SELECTED, StratumSums
+from core.maths.statistics.savings.verdict import claims
 
 Runaways = Literal["none", "both", "selected"]
 Coin = Literal["run", "session"]

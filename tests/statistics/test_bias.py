@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
-from core.statistics.bias import group_shares, mean_score, readiness, spread_by_group
+from core.maths.statistics.bias import group_shares, mean_score, readiness, spread_by_group
 
 ROW = st.tuples(
     st.integers(0, 3), st.booleans(), st.one_of(st.just(float("nan")), st.floats(0, 1)), st.integers(0, 3)

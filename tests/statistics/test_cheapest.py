@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.statistics.cheapest import PromptKind, PromptRates, prompt_costs, prompt_rates
+from core.maths.statistics.cheapest import PromptKind, PromptRates, prompt_costs, prompt_rates
 
 FULL, CHOSEN = 100.0, 66.0
 IDLE_MS = 300

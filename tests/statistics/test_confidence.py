@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.posterior import beta
+from core.maths.posterior import beta
+from core.maths.statistics.confidence import Confidence, confidence, convergence, reference_curve
+from core.maths.statistics.summary import summarise
 from core.records.posterior import BANDS
-from core.statistics.confidence import Confidence, confidence, convergence, reference_curve
-from core.statistics.summary import summarise
 from tests.arms import arms
 
 KEYS = [

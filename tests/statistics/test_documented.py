@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from core import packing, policy, posterior, statistics
+from core.maths import packing, policy, posterior, statistics
 
 _SECTION: Final = re.compile(r"^([A-Z][a-z]+)\n-+\n", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"^(\w+) : (.+)$", re.MULTILINE)
@@ -36,10 +36,10 @@ def public_functions() -> Iterator[FunctionType]:
 
 def called_elsewhere() -> Iterator[object]:
     """Objects of the statistics that core and dashboard import, by name or through their module."""
-    room = _ROOT / "core" / "statistics"
+    room = _ROOT / "core" / "maths" / "statistics"
     for path in (*_ROOT.glob("core/**/*.py"), *_ROOT.glob("dashboard/**/*.py")):
         text = "" if path.is_relative_to(room) else path.read_text()
-        tree = ast.parse(text if "core.statistics" in text else "")
+        tree = ast.parse(text if "core.maths.statistics" in text else "")
         modules = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(statistics.__name__):
@@ -95,4 +95,9 @@ def test_a_function_of_the_room_itself_has_no_sections_for_callers(function: Fun
 
 def test_all_rooms_of_the_numbers_are_looked_at() -> None:
     rooms = {function.__module__ for function in public_functions()}
-    assert {"core.policy", "core.packing", "core.posterior.beta", "core.statistics.savings.ratio"} <= rooms
+    assert {
+        "core.maths.policy",
+        "core.maths.packing",
+        "core.maths.posterior.beta",
+        "core.maths.statistics.savings.ratio",
+    } <= rooms

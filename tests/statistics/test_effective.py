@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.columns import SessionSums
-from core.statistics.effective import effective
+from core.maths.statistics.effective import effective
 from tests.arms import arms
 from tests.statistics.clustered import CORRELATIONS, RATES, ClusteredWorld, cover, decided, judged, world
 

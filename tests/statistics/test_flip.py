@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.columns import UNKNOWN, ArmColumns
-from core.packing import fill
-from core.policy import select
+from core.maths.packing import fill
+from core.maths.policy import select
+from core.maths.statistics.flip import NO_RANK, Flips, Recorded, flips, recorded
 from core.records.learner import LearnerSettings
 from core.records.selection import Decision, Selection
-from core.statistics.flip import NO_RANK, Flips, Recorded, flips, recorded
 from tests.arms import arms
 
 

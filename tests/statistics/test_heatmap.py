@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.maths.statistics.heatmap import CELL_STATES, CellState, Heatmap, chosen_rows, grouped, heatmap
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
-from core.statistics.heatmap import CELL_STATES, CellState, Heatmap, chosen_rows, grouped, heatmap
 
 KEYS = ("tool:a:a", "tool:a:b", "file:a:c")
 KINDS: tuple[ArmType, ...] = ("tool", "tool", "file")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from core.columns import ArmColumns, CandidateSets
-from core.policy import pack
-from core.posterior.beta import cumulative
+from core.maths.policy import pack
+from core.maths.posterior.beta import cumulative
+from core.maths.statistics.inclusion import inclusion_chances
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion import inclusion_chances
 from tests.arms import arms
 from tests.statistics.luck import LEAST_PROB, prob_of_luck
 

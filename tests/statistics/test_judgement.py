@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from core.columns import ArmColumns, SessionSums
+from core.maths.statistics.change import NOTHING_CHANGED, Changes, Poisoned, Shift
+from core.maths.statistics.effective import effective
+from core.maths.statistics.inclusion import Chance
+from core.maths.statistics.judgement import judge
+from core.maths.statistics.summary import summarise
 from core.records.arm import MICRO
 from core.records.judgement import Judgement, JudgementName
-from core.statistics.change import NOTHING_CHANGED, Changes, Poisoned, Shift
-from core.statistics.effective import effective
-from core.statistics.inclusion import Chance
-from core.statistics.judgement import judge
-from core.statistics.summary import summarise
 from tests.arms import arms
 
 ARM = "tool:web:search"

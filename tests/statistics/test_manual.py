@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from core.columns import ArmColumns, Floats, Ints, LedgerSums, ManualRewards
+from core.maths.statistics.manual import ManualFindings, manual_findings
 from core.records.arm import MICRO
 from core.records.observation import KINDS
 from core.records.times import DAY_MS, MINUTE_MS
-from core.statistics.manual import ManualFindings, manual_findings
 from tests.arms import arms
 
 N_ARMS, N_DAYS, N_RUNS = 16, 28, 1_400

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from core.columns import UNKNOWN, ArmColumns, DayCounts
+from core.maths.statistics.overview import AttentionKind, FigureName, KeyFigure, Overview, overview
+from core.maths.statistics.savings import savings
+from core.maths.statistics.summary import summarise
 from core.records.learner import LearnerSettings
-from core.statistics.overview import AttentionKind, FigureName, KeyFigure, Overview, overview
-from core.statistics.savings import savings
-from core.statistics.summary import summarise
 from tests.arms import arms
 from tests.usage import Counted, group, usage_of
 

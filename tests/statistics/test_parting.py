@@ -10,7 +10,7 @@ from scipy import stats
 
 from core.columns import Bools, Floats, Ints
 from core.errors import InvalidInput
-from core.statistics.parting import parting_raters, tail_of_trials
+from core.maths.statistics.parting import parting_raters, tail_of_trials
 
 Rows = tuple[Ints, Ints, Bools]
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.columns import ArmDays, Ints
-from core.posterior.beta import interval
+from core.maths.posterior.beta import interval
+from core.maths.statistics.path import Boundary, Path, path
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
-from core.statistics.path import Boundary, Path, path
 
 UNIFORM = Boundary(since_ms=0, epoch=0, alpha_micro=MICRO, beta_micro=MICRO)
 

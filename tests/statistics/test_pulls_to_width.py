@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput
-from core.posterior.beta import interval
-from core.statistics.confidence import UNREACHABLE, pulls_to_width
+from core.maths.posterior.beta import interval
+from core.maths.statistics.confidence import UNREACHABLE, pulls_to_width
 
 
 def width_after(alpha: float, beta: float, n: int) -> float:

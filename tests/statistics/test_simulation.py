@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.columns import Bools, Floats, Ints
-from core.packing import fill
+from core.maths.packing import fill
+from core.maths.statistics.inclusion.simulation import ALWAYS, NEVER, SimulationPlan, _of_group
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion.simulation import ALWAYS, NEVER, SimulationPlan, _of_group
 from tests.arms import arms
 
 worlds = st.lists(st.integers(0, 9), min_size=1, max_size=9)

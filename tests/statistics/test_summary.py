@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.columns import ArmColumns
-from core.posterior import beta
+from core.maths.posterior import beta
+from core.maths.statistics.summary import Summary, summarise
 from core.records.posterior import BAND_FLOORS
-from core.statistics.summary import Summary, summarise
 from tests.arms import arms
 
 COUNTS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=40)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.flows import queries
+    from core.maths.statistics.agreement import Agreement, NoAgreement
     from core.records.browser import BrowserAnswer, BrowserRow
     from core.records.evaluation_page import Evaluation
     from core.records.judging import EvaluationAnswer
     from core.records.review import NextItem, QueueAnswer, QueueRow, ReviewItem, RubricAnswer, RubricRow
-    from core.statistics.agreement import Agreement, NoAgreement
 
 _WHY: dict[NoAgreement, str] = {
     "no_pairs": "nothing was judged by two",

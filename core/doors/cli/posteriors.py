@@ -21,10 +21,10 @@ from core.records.savings_words import figure
 from core.records.view import View
 
 if TYPE_CHECKING:
+    from core.maths.statistics.savings import Comparison, Savings
     from core.records.arm_summary import ArmVersions
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.selection import Selection
-    from core.statistics.savings import Comparison, Savings
 
 
 @command(examples=["arms --type tool", "arms --format tsv | cut -f 1", "arms --since 0 --format nl"])

@@ -30,7 +30,7 @@ from core.formats.atif import NAME as ATIF
 from core.formats.atif import left_out
 from core.formats.claude_code import NAME as CLAUDE_CODE
 from core.installed.launch import LaunchFolder
-from core.observe import outcome_arms, reward_of_flag
+from core.maths.observe import outcome_arms, reward_of_flag
 from core.records.arm import MICRO, Arm, arm_type
 from core.records.counts import number_of
 from core.records.episode import Episode

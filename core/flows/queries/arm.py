@@ -14,8 +14,9 @@ from core.flows.inventory import skill_edits
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.run import implied_where
 from core.flows.requests import unknown_arm
-from core.observe import reward_of_flag
-from core.posterior.beta import interval
+from core.maths.observe import reward_of_flag
+from core.maths.posterior.beta import interval
+from core.maths.statistics.path import Boundary, Path, path
 from core.records.arm import MICRO, arm_type
 from core.records.arm_summary import ArmVersion, ArmVersions, SkillUse
 from core.records.evidence import Where
@@ -26,7 +27,6 @@ from core.records.run_page import Cursor, RunRow
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
 from core.records.view import RunFilter, View
-from core.statistics.path import Boundary, Path, path
 from core.store import reads
 from core.store.reads.arm_story import (
     ArmPart,

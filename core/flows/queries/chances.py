@@ -8,8 +8,8 @@ from functools import cached_property
 
 from core.columns import UNKNOWN, ArmColumns, CandidateRuns, CandidateSets
 from core.flows.context import Context
+from core.maths.statistics.inclusion import Chance, Chances, inclusion_chances
 from core.records.learner import LearnerSettings
-from core.statistics.inclusion import Chance, Chances, inclusion_chances
 from core.store import reads
 from core.store.transaction import Snapshot
 

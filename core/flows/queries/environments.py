@@ -27,6 +27,12 @@ from core.flows.queries.episodes import (
     reached_by,
     summed,
 )
+from core.maths.statistics.overview import PaidWrong
+from core.maths.statistics.rewards.contest import contest, unpaired
+from core.maths.statistics.rewards.lint import MIN_EPISODES
+from core.maths.statistics.rewards.progress import Progress, falls, progress
+from core.maths.statistics.rewards.spread import Bar, distribution, guess
+from core.maths.statistics.rewards.summary import Attempts
 from core.records.alike import alike
 from core.records.environment import (
     Design,
@@ -42,12 +48,6 @@ from core.records.episode_page import EpisodeFilter, EpisodeOutcome
 from core.records.estimate import Estimate
 from core.records.limits import shown
 from core.records.parameters import Compared
-from core.statistics.overview import PaidWrong
-from core.statistics.rewards.contest import contest, unpaired
-from core.statistics.rewards.lint import MIN_EPISODES
-from core.statistics.rewards.progress import Progress, falls, progress
-from core.statistics.rewards.spread import Bar, distribution, guess
-from core.statistics.rewards.summary import Attempts
 from core.store.environments import (
     TaskPaid,
     declared_scales,

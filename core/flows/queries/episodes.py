@@ -11,10 +11,15 @@ import numpy as np
 from msgspec import Meta
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats
-from core.episodes import discounted, running, totals_of
 from core.errors import InvalidInput, NotApplicable, NotFound
 from core.flows.context import Context
 from core.flows.credit import active_episode, split_of
+from core.maths.episodes import discounted, running, totals_of
+from core.maths.statistics.rewards.lint import AGAIN, TOLERANCE, findings_in
+from core.maths.statistics.rewards.paid import Paid
+from core.maths.statistics.rewards.pattern import patterns
+from core.maths.statistics.rewards.spread import guess
+from core.maths.statistics.rewards.summary import RewardSummary, summary
 from core.records.alike import alike
 from core.records.environment import Design, EnvironmentSummary, SuccessRate
 from core.records.episode import Episode, Finding, Scale, Step
@@ -32,11 +37,6 @@ from core.records.limits import shown
 from core.records.run_page import Direction, RunRow
 from core.records.run_query import Since
 from core.records.times import iso
-from core.statistics.rewards.lint import AGAIN, TOLERANCE, findings_in
-from core.statistics.rewards.paid import Paid
-from core.statistics.rewards.pattern import patterns
-from core.statistics.rewards.spread import guess
-from core.statistics.rewards.summary import RewardSummary, summary
 from core.store.environments import declared_scales
 from core.store.episode_credits import credit_of
 from core.store.episodes import episodes_beside, runs_of_episode

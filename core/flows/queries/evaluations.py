@@ -15,22 +15,17 @@ import numpy as np
 from msgspec import Meta
 
 from core.columns import EvaluationColumns, Ints
-from core.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, GradeColumns, grade_all
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
-from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople
-from core.records.evaluation import GRADER_KINDS, LABELS, Thresholds
-from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter, EvaluationPage, Grader
-from core.records.parameters import completed
-from core.records.run_query import Dates, dates_of
-from core.statistics.agreement import (
+from core.maths.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, GradeColumns, grade_all
+from core.maths.statistics.agreement import (
     against_rest,
     graders_against_humans,
     pairwise,
 )
-from core.statistics.agreement import agreement as krippendorff
-from core.statistics.agreement.alpha import panel
-from core.statistics.bias import (
+from core.maths.statistics.agreement import agreement as krippendorff
+from core.maths.statistics.agreement.alpha import panel
+from core.maths.statistics.bias import (
     GroupShares,
     GroupSpread,
     Readiness,
@@ -38,7 +33,12 @@ from core.statistics.bias import (
     readiness,
     spread_by_group,
 )
-from core.statistics.parting import PartingGrader, parting_raters
+from core.maths.statistics.parting import PartingGrader, parting_raters
+from core.records.agreement import AgreementReport, GraderAgainstRest, GraderPair, ModelAgainstPeople
+from core.records.evaluation import GRADER_KINDS, LABELS, Thresholds
+from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter, EvaluationPage, Grader
+from core.records.parameters import completed
+from core.records.run_query import Dates, dates_of
 from core.store.reads.evaluations import evaluated_names, evaluation_columns, evaluation_page
 from core.store.reads.since import Position, after_of, mark_of
 

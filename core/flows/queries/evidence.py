@@ -12,7 +12,7 @@ from core.flows.context import Context
 from core.flows.queries.arm import arm_versions
 from core.flows.queries.ledger import changes
 from core.flows.requests import unknown_arm
-from core.posterior.beta import interval
+from core.maths.posterior.beta import interval
 from core.records.alike import alike
 from core.records.audit import AuditEntry
 from core.records.times import DAY_MS

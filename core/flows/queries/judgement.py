@@ -20,6 +20,13 @@ from core.columns import ArmColumns, ArmHours, Bools, Ints, LedgerSums, SessionS
 from core.flows.context import Context
 from core.flows.queries.belief import belief_in, posteriors
 from core.flows.queries.chances import Inclusion, inclusion_in
+from core.maths.statistics import change
+from core.maths.statistics import confidence as confidence_of
+from core.maths.statistics.change import Changes
+from core.maths.statistics.confidence import pulls_to_width
+from core.maths.statistics.effective import Effective, effective
+from core.maths.statistics.judgement import STALE_DAYS, judge, never_referenced, stale_arms
+from core.maths.statistics.sources import automatic_columns
 from core.records.alike import alike
 from core.records.arm import ArmType
 from core.records.arm_summary import ArmSummary, JudgedArm
@@ -29,13 +36,6 @@ from core.records.posterior import BetaPair, Posterior
 from core.records.run_query import ArmQuery, ArmScope, arms_of
 from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import EVERYTHING, View
-from core.statistics import change
-from core.statistics import confidence as confidence_of
-from core.statistics.change import Changes
-from core.statistics.confidence import pulls_to_width
-from core.statistics.effective import Effective, effective
-from core.statistics.judgement import STALE_DAYS, judge, never_referenced, stale_arms
-from core.statistics.sources import automatic_columns
 from core.store import reads
 from core.store.reads import arm_columns
 from core.store.reads.evaluations import bare_layers, judged_layers, n_bare_layers, n_judged_layers

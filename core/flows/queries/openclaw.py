@@ -23,9 +23,9 @@ from core.formats.openclaw_learning import (
     Summary,
 )
 from core.formats.openclaw_shape import Json, trace_of
+from core.maths.statistics.savings import Comparison
 from core.records.posterior import BANDS
 from core.records.view import RunFilter, View
-from core.statistics.savings import Comparison
 from core.store import reads
 from core.store.export_rows import lines_of
 from core.store.reads.run_pages import run_numbers, runs_counted

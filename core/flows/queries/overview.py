@@ -19,15 +19,15 @@ from core.flows.queries.evaluations import outlier_graders
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.flows.queries.judgement import RecentEvents, end_in, recent_events_in
 from core.flows.queries.savings import savings_in, used_in
+from core.maths.statistics import overview as overview_of
+from core.maths.statistics.manual import NO_MANUAL_FINDINGS, WINDOW_DAYS, ManualFindings, manual_findings
+from core.maths.statistics.overview import Attention
 from core.records.alert import MAX_IDS, Alarm, AlertKind
 from core.records.arm import arm_type
 from core.records.evaluation_page import EvaluationFilter
 from core.records.import_answer import ImportAnswer
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.view import View
-from core.statistics import overview as overview_of
-from core.statistics.manual import NO_MANUAL_FINDINGS, WINDOW_DAYS, ManualFindings, manual_findings
-from core.statistics.overview import Attention
 from core.store import reads
 from core.store.denials import count_denials
 from core.store.queues import standing_queues

@@ -21,8 +21,10 @@ from core.flows.requests import unknown_arm
 from core.flows.reset import ResetScope
 from core.flows.reward import OrderFacts, known_of, run_of_order
 from core.flows.undo import redo_in, undo_in
+from core.maths.posterior.beta import interval
+from core.maths.statistics.inclusion import Chances
+from core.maths.statistics.summary import Summary, summarise
 from core.permissions import Action
-from core.posterior.beta import interval
 from core.records.arm import MICRO, ArmType
 from core.records.batch import BatchLine, RewardKind
 from core.records.episode_credit import CreditAnswer, CreditRule
@@ -34,8 +36,6 @@ from core.records.observation import Amount
 from core.records.posterior import BANDS, Band
 from core.records.reset import Target
 from core.records.reward import RewardOrder
-from core.statistics.inclusion import Chances
-from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.caches import automatic
 from core.store.repairs import AutomaticObservation

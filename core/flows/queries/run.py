@@ -13,8 +13,9 @@ from core.columns import UNKNOWN
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.guidance import guidance
-from core.observe import reward_of_flag
-from core.policy import settings_hash
+from core.maths.observe import reward_of_flag
+from core.maths.policy import settings_hash
+from core.maths.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.records.arm import ARM_TYPES, arm_type
 from core.records.evidence import Reference, Where
 from core.records.judged import INCLUDED, REFERENCED, STATES, state_of, was_loaded
@@ -24,7 +25,6 @@ from core.records.run_story import ArmFlip, RunArm, RunStory
 from core.records.selection import LEFT_OUT, Decision, Selection
 from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
-from core.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.store.episodes import episodes_of_run
 from core.store.reads import missing_run, observations
 from core.store.reads.run_pages import run_page

@@ -12,6 +12,7 @@ from msgspec import Meta
 from core.columns import Ints
 from core.errors import NotFound
 from core.flows.context import Context
+from core.maths.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.records.run_page import (
     Cursor,
     Direction,
@@ -25,7 +26,6 @@ from core.records.run_page import (
 from core.records.run_query import RunQuery, RunScope, SessionQuery, scope_of
 from core.records.transcript import Message
 from core.records.view import RunFilter, View
-from core.statistics.heatmap import Heatmap, RowChoice, chosen_rows, grouped, heatmap
 from core.store import reads
 from core.store.reads.run_pages import (
     changed_runs,

@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from core.columns import Bools, SessionRuns, UsageColumns
 from core.flows.context import Context
+from core.maths.statistics import savings as savings_of
 from core.records.times import HOUR_MS, instant
 from core.records.view import EVERYTHING, View
-from core.statistics import savings as savings_of
 from core.store import reads
 from core.store.transaction import Snapshot
 

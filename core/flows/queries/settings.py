@@ -14,15 +14,15 @@ from core.flows.queries.blind import hidden_from
 from core.flows.queries.chances import simulated
 from core.flows.queries.evaluations import grades_of, ready
 from core.flows.settings import changed_all
-from core.packing import counted_cost
+from core.maths.packing import counted_cost
+from core.maths.statistics.bias import Readiness
+from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, prompt_costs, prompt_rates
+from core.maths.statistics.summary import Summary, summarise
 from core.records.alike import alike
 from core.records.bill import cache_ratios
 from core.records.evaluation import Thresholds
 from core.records.learner import LearnerSettings
 from core.records.times import MINUTE_MS
-from core.statistics.bias import Readiness
-from core.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, prompt_costs, prompt_rates
-from core.statistics.summary import Summary, summarise
 from core.store import reads
 from core.store.reads.evaluations import evaluation_columns
 from core.store.settings import add_setting

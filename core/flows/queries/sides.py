@@ -9,13 +9,13 @@ from typing import Annotated, Final, NamedTuple
 from msgspec import Meta
 
 from core.flows.context import Context
+from core.maths.statistics.savings.shares import difference, share
 from core.records.alike import alike
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
 from core.records.observation import SOURCE_OF, SOURCES, Source
 from core.records.run_query import ALL_RUNS, RunSide, side_of
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns, SourceShift
-from core.statistics.savings.shares import difference, share
 from core.store import reads
 from core.store.reads.compared import (
     ArmSums,

@@ -16,6 +16,10 @@ from core.flows.queries.frame import visibility
 from core.flows.queries.judgement import recent_events_in
 from core.flows.queries.overview import overview
 from core.flows.queries.savings import savings_in, used_in
+from core.maths.statistics import savings as savings_of
+from core.maths.statistics.judgement import alarms, stale_arms
+from core.maths.statistics.overview import Overview
+from core.maths.statistics.summary import Summary
 from core.permissions import authorise
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import INSTALLATION
@@ -23,10 +27,6 @@ from core.records.status import Baseline, Status
 from core.records.times import MINUTE_MS, iso
 from core.records.view import View
 from core.spool import Spool
-from core.statistics import savings as savings_of
-from core.statistics.judgement import alarms, stale_arms
-from core.statistics.overview import Overview
-from core.statistics.summary import Summary
 from core.store import reads
 from core.store.compacted import all_compacted
 from core.store.denials import count_denials

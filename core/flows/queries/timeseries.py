@@ -10,9 +10,9 @@ import numpy as np
 from core.columns import ArmColumns, Ints
 from core.errors import InvalidInput
 from core.flows.context import Context
+from core.maths.statistics.confidence import means_over_time
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, DAY_MS, HOUR_MS
-from core.statistics.confidence import means_over_time
 from core.store import reads
 from core.store.transaction import Snapshot
 

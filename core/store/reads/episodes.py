@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints, StepColumns, coded, coded_metadata, ints
-from core.episodes import running
+from core.maths.episodes import running
 from core.records.episode import Scale
 from core.records.episode_page import (
     EpisodeCursor,

@@ -1,6 +1,6 @@
 """Evaluations: one by one, the latest first, and as columns of all matches.
 
-The filter is SQL, written once (`_conditions`); a test compares its grades with `core.evaluate`. ``hidden`` are
+The filter is SQL, written once (`_conditions`); a test compares its grades with `core.maths.evaluate`. ``hidden`` are
 numbers of evaluations that the caller may not see: each read leaves them out.
 
 Their subjects are layers, executions and the arms of runs. Judged layers have a quality. Of bare ones only the name
@@ -20,7 +20,7 @@ import numpy as np
 
 from core.columns import EvaluationColumns, Ints, ints
 from core.errors import InvalidEvaluation
-from core.evaluate import grade, grader_kind
+from core.maths.evaluate import grade, grader_kind
 from core.records.evaluation import Blocker
 from core.records.evaluation_page import (
     Evaluation,

@@ -12,9 +12,7 @@ import numpy as np
 import streamlit as st
 
 from core.flows.queries import MAX_EVIDENCE_ARMS
-from core.records.arm import MICRO
-from core.records.times import instant
-from core.statistics.change import (
+from core.maths.statistics.change import (
     FALSE_ALARM,
     LEAST_SHARE,
     MANY,
@@ -24,7 +22,9 @@ from core.statistics.change import (
     TOGETHER_DAYS,
     WINDOW_DAYS,
 )
-from core.statistics.overview import Attention, AttentionKind, FigureName, Overview
+from core.maths.statistics.overview import Attention, AttentionKind, FigureName, Overview
+from core.records.arm import MICRO
+from core.records.times import instant
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.saving import saved_share

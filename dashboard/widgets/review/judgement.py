@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 import streamlit as st
 
 from core.errors import ArmscopeError
-from core.evaluate import grade
+from core.maths.evaluate import grade
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import MAX_FEEDBACK_CHARS
 from core.records.review import MAX_REASON_CHARS, Draft, ReviewItem

@@ -7,12 +7,12 @@ import pytest
 
 from core.columns import ArmDays
 from core.flows.queries import ArmPath, HistoryMark
-from core.posterior import beta
+from core.maths.posterior import beta
+from core.maths.statistics.path import Boundary, path
 from core.records.arm import MICRO
 from core.records.arm_summary import ArmVersions
 from core.records.judgement import RecentMean
 from core.records.times import DAY_MS
-from core.statistics.path import Boundary, path
 from dashboard import sentences
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import MAX_LETTERS, arm_path, lettered

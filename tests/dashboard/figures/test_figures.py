@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from core.columns import ArmColumns
+from core.maths.statistics.confidence import confidence
+from core.maths.statistics.savings import Savings, savings
+from core.maths.statistics.summary import Summary, summarise
 from core.records.arm import ARM_TYPES
-from core.statistics.confidence import confidence
-from core.statistics.savings import Savings, savings
-from core.statistics.summary import Summary, summarise
 from dashboard import wording
 from dashboard.figures.arms import METHODS, ArmRow, Method, ordered, rows, telling
 from dashboard.figures.bands import bands, bands_by_type

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from core.columns import Bools
+from core.maths.statistics.heatmap import Heatmap, heatmap
 from core.records.arm import ArmType, arm_type
 from core.records.evidence import Outcome
 from core.records.run import RunClass
 from core.records.run_page import RunRow
-from core.statistics.heatmap import Heatmap, heatmap
 from dashboard.figures import heatmap as figure
 from dashboard.figures.chart import Chart
 from dashboard.figures.theme import DARK, LIGHT, Tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.statistics.savings import Savings, savings
+from core.maths.statistics.savings import Savings, savings
 from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.figures.theme import LIGHT

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.statistics.confidence import Confidence, confidence
-from core.statistics.summary import summarise
+from core.maths.statistics.confidence import Confidence, confidence
+from core.maths.statistics.summary import summarise
 from dashboard.figures.theme import LIGHT
 from dashboard.figures.width_pulls import medians, width_pulls
 from tests.arms import arms

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from core.columns import Floats
 from core.errors import InvalidInput
-from core.statistics.agreement import Metric, agreement, alpha, coincidences
-from core.statistics.agreement.interval import item_sums
+from core.maths.statistics.agreement import Metric, agreement, alpha, coincidences
+from core.maths.statistics.agreement.interval import item_sums
 from tests.statistics.agreement.worlds import in_rows
 
 WORKED: Final = ("123321412---", "1233224125-3", "-3332342251-", "12332441251-")

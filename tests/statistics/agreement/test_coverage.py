@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.statistics.agreement import agreement
+from core.maths.statistics.agreement import agreement
 from tests.statistics.agreement.worlds import Panel, outcomes, scores
 
 N_WORLDS = 240

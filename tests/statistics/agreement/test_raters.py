@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.columns import Floats
 from core.errors import InvalidInput
-from core.statistics.agreement import Metric, against_rest, agreement, graders_against_humans, pairwise
+from core.maths.statistics.agreement import Metric, against_rest, agreement, graders_against_humans, pairwise
 from tests.statistics.agreement.worlds import in_rows, outcomes, scores
 
 METRICS: tuple[Metric, ...] = ("nominal", "ordinal", "interval")

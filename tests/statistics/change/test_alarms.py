@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from core.statistics.change import FALSE_ALARM
+from core.maths.statistics.change import FALSE_ALARM
 from tests.statistics.change.worlds import Plan, looks, made
 
 SEED: Final = 20_261_120

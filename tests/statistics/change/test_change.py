@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.columns import UNKNOWN, ArmColumns, ArmHours, ArmSessions, Floats, Ints, RecentDays
+from core.maths.statistics.change import WINDOW_DAYS, Shift, gone, shifts, splits, together
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
-from core.statistics.change import WINDOW_DAYS, Shift, gone, shifts, splits, together
 from tests.arms import arms
 
 DAY = 20_000

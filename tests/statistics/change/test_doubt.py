@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from core.statistics.change.doubt import chance_of_sum
+from core.maths.statistics.change.doubt import chance_of_sum
 
 
 @pytest.mark.parametrize(

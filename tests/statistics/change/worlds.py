@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import betaincinv, expit, logit
 
 from core.columns import ArmColumns, ArmSessions, Ints, RecentDays
+from core.maths.statistics.change import WINDOW_DAYS, Shift, shifts, splits
 from core.records.arm import MICRO
-from core.statistics.change import WINDOW_DAYS, Shift, shifts, splits
 from tests.arms import arms
 
 FIRST_DAY: Final = 20_000

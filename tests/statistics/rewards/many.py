@@ -10,7 +10,7 @@ import numpy as np
 
 from core.columns import Ints
 from core.demo.environments import World, episodes
-from core.statistics.rewards.paid import Paid, columns_of
+from core.maths.statistics.rewards.paid import Paid, columns_of
 
 MANY: Final = 1_000
 """Episodes from which on worlds are drawn from a pool ten times as large: making each anew would take an hour."""

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from core.columns import Floats, Ints
-from core.statistics.rewards.contest import contest, flipped_chance, paired_shares
-from core.statistics.rewards.progress import falls, progress
-from core.statistics.savings.sums import MIN_FOR_INTERVAL
+from core.maths.statistics.rewards.contest import contest, flipped_chance, paired_shares
+from core.maths.statistics.rewards.progress import falls, progress
+from core.maths.statistics.savings.sums import MIN_FOR_INTERVAL
 
 _differences = st.lists(st.integers(-4, 4).map(float), min_size=2, max_size=9)
 

@@ -7,9 +7,9 @@ import pytest
 import scipy
 from msgspec.structs import replace
 
+from core.maths.statistics.rewards.lint import lint
 from core.records.episode import Episode, Finding, FindingKind, Step
 from core.records.times import iso
-from core.statistics.rewards.lint import lint
 from tests.statistics.rewards.planted import FAULTS, GOOD, ROOM, Planted, commands, ended, found
 
 SEEDS = range(40, 48)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.demo.environments import PATTERNS, WIDE, WRONG, World, approaching, encouraging, ending, episodes
+from core.maths.statistics.rewards.lint import findings_in, lint
+from core.maths.statistics.rewards.paid import bootstrap_share, columns_of
+from core.maths.statistics.rewards.pattern import is_potential, patterns, penalties
 from core.records.episode import FINDING_KINDS, Episode, Pattern, Scale, Step
-from core.statistics.rewards.lint import findings_in, lint
-from core.statistics.rewards.paid import bootstrap_share, columns_of
-from core.statistics.rewards.pattern import is_potential, patterns, penalties
 from tests.statistics.rewards.many import columns
 from tests.statistics.rewards.planted import PATTERNS as PLANTED
 from tests.statistics.rewards.planted import Planted

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.errors import InvalidInput
+from core.maths.statistics.rewards.contest import contest, unpaired
+from core.maths.statistics.rewards.summary import attempts, summary
+from core.maths.statistics.savings.shares import difference
 from core.records.estimate import Estimate
-from core.statistics.rewards.contest import contest, unpaired
-from core.statistics.rewards.summary import attempts, summary
-from core.statistics.savings.shares import difference
 
 ALONE = -1
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.columns import Floats, Ints, token_bucket
-from core.statistics.savings import Comparison, savings
-from core.statistics.savings.cap import capped, relative_caps
+from core.maths.statistics.savings import Comparison, savings
+from core.maths.statistics.savings.cap import capped, relative_caps
 from tests.statistics.savings_worlds import World
 from tests.statistics.savings_worlds import told as estimates
 from tests.usage import Counted, sessions_of, tossed, usage_of

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from core.columns import DECLARED_COIN, SessionRuns, UsageColumns
-from core.statistics.savings import Savings, savings
-from core.statistics.savings.runs import balance
+from core.maths.statistics.savings import Savings, savings
+from core.maths.statistics.savings.runs import balance
 from tests.usage import Counted, sessions_of, usage_of
 
 PROB = 0.2

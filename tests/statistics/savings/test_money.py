@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.maths.statistics.savings import MoneySaved, Savings, savings
+from core.maths.statistics.savings.money import as_usage, money_saved
 from core.records.bill import AT_LEAST, ESTIMATED
-from core.statistics.savings import MoneySaved, Savings, savings
-from core.statistics.savings.money import as_usage, money_saved
 from tests.bench.money import CELLS, Null, null, verdicts
 from tests.usage import Counted, billed, group, sessions_of, tossed, usage_of
 

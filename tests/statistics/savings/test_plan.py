@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from core.columns import UNKNOWN
-from core.statistics.savings import Savings, savings
-from core.statistics.savings.plan import runs_until, token_variation
-from core.statistics.savings.ratio import compare, saved_percent
-from core.statistics.savings.sums import StratumSums
+from core.maths.statistics.savings import Savings, savings
+from core.maths.statistics.savings.plan import runs_until, token_variation
+from core.maths.statistics.savings.ratio import compare, saved_percent
+from core.maths.statistics.savings.sums import StratumSums
 from tests.statistics.savings_worlds import World, told
 from tests.usage import Counted, group, sessions_of, single_runs, usage_of
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.columns import UNKNOWN
-from core.statistics.savings import Savings, recommended_rate, savings
-from core.statistics.savings.ratio import compare, saved_percent
-from core.statistics.savings.shares import difference, exact_limits, exact_tails, share, wilson
-from core.statistics.savings.sums import StratumSums
+from core.maths.statistics.savings import Savings, recommended_rate, savings
+from core.maths.statistics.savings.ratio import compare, saved_percent
+from core.maths.statistics.savings.shares import difference, exact_limits, exact_tails, share, wilson
+from core.maths.statistics.savings.sums import StratumSums
 from tests.usage import Counted, group, sessions_of, tossed, usage_of
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.columns import Floats, Ints
-from core.statistics.savings import Comparison, savings
-from core.statistics.savings.ratio import Compared, compare
-from core.statistics.savings.sessions import SessionSums, session_sums
-from core.statistics.savings.sums import StratumSums
+from core.maths.statistics.savings import Comparison, savings
+from core.maths.statistics.savings.ratio import Compared, compare
+from core.maths.statistics.savings.sessions import SessionSums, session_sums
+from core.maths.statistics.savings.sums import StratumSums
 from tests.usage import Counted, sessions_of, usage_of
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.columns import UNKNOWN
-from core.statistics.savings import Savings, savings
+from core.maths.statistics.savings import Savings, savings
 from tests.usage import Counted, group, sessions_of, usage_of
 
 

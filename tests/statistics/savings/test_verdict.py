@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.maths.statistics.savings import Savings, SavingsVerdict, VerdictReason, savings
+from core.maths.statistics.savings.comparison import rate_difference, runs_to_tell
+from core.maths.statistics.savings.ratio import compare
+from core.maths.statistics.savings.sums import StratumSums
+from core.maths.statistics.savings.verdict import claims, verdict, withheld
 from core.records.estimate import Estimate
-from core.statistics.savings import Savings, SavingsVerdict, VerdictReason, savings
-from core.statistics.savings.comparison import rate_difference, runs_to_tell
-from core.statistics.savings.ratio import compare
-from core.statistics.savings.sums import StratumSums
-from core.statistics.savings.verdict import claims, verdict, withheld
 from tests.usage import Counted, sessions_of, tossed, usage_of
 
 

@@ -1,0 +1,524 @@
+"""Policy: posteriors, costs, budget, seed → what goes into the next prompt, and why.
+
+First the coin (baseline or selected), then the arms. Everything random comes from one generator whose seed is
+stored, so the same columns, settings and seed give the same selection, bit for bit (with the same NumPy: its
+streams are fixed within a version). The packing itself, on arrays, is `pack`; records for the door are made
+from its result by `_selection_of`, because at 10,000 arms they cost more than the decision.
+
+- The coin is the first number drawn, whatever the baseline rate. The passive phase draws nothing: everything goes in.
+- Baseline: seeds, then all others in random order, skipping what does not fit. ``k`` does not hold it back.
+- Selected: one draw per arm from its posterior; the order is `core.maths.packing.order_selected`.
+- An unknown cost counts as 0 tokens.
+- Excluded arms come last in either order and stay out. They are drawn for like all others, so that an exclusion
+  leaves the draws of the others as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from core.columns import ArmColumns, Bools, Floats, Ints
+from core.maths.packing import (
+    belief_digest,
+    counted_cost,
+    fill,
+    generator,
+    order_baseline,
+    order_selected,
+    seed_places,
+)
+from core.records.learner import LearnerSettings
+from core.records.selection import Decision, LaterDraw, Reason, Selection
+
+LEADING: Final = 1_024
+"""Arms put in order at first; more only if more could go in. The outcome does not depend on it."""
+
+PackedClass = Literal["baseline", "selected", "passive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedArms:
+    """A selection as arrays.
+
+    ``leading`` holds indexes in the columns by rank, from the front as far as anything could go in, and
+    ``packed`` which of them did. ``token_cost`` (unknown = 0), ``pulls`` and ``draws`` (None where nothing was
+    drawn) are aligned with the columns. ``seeds`` come first, then ``n_under`` under-explored arms; the arms that a
+    setting ``excluded`` come last.
+    """
+
+    run_class: PackedClass
+    leading: Ints
+    packed: Bools
+    token_cost: Ints
+    pulls: Ints
+    draws: Floats | None
+    seeds: Ints
+    excluded: Ints
+    n_under: int
+    budget_tokens: int
+    k: int
+    min_pulls: int
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of arms that may go in; the others are excluded and rank behind them."""
+        return len(self.token_cost) - len(self.excluded)
+
+    @property
+    def included_places(self) -> Ints:
+        """Indexes of the arms that are in, by rank."""
+        return self.leading[self.packed]
+
+    @cached_property
+    def order(self) -> Ints:
+        """Indexes of all arms, by rank."""
+        if self.draws is None or len(self.leading) == len(self.token_cost):
+            return self.leading
+        return order_selected(self.seeds, self.pulls, self.draws, self.min_pulls, excluded=self.excluded)[0]
+
+    @cached_property
+    def cost(self) -> Ints:
+        """Costs by rank."""
+        return self.token_cost[self.order]
+
+    @cached_property
+    def included(self) -> Bools:
+        """Inclusion by rank."""
+        included = np.zeros(len(self.token_cost), dtype=np.bool_)
+        included[: len(self.packed)] = self.packed
+        return included
+
+    @property
+    def over_budget(self) -> bool:
+        """True if the seeds alone exceed the budget."""
+        return 0 < self.budget_tokens < int(self.token_cost[self.seeds].sum())
+
+    @property
+    def truncated(self) -> bool:
+        """True if a baseline run left arms out that no setting excluded."""
+        return self.run_class == "baseline" and not bool(self.packed[: self.n_candidates].all())
+
+    @property
+    def budget_left(self) -> Ints | None:
+        """Tokens left when each arm's turn came, by rank; None without a budget."""
+        if self.budget_tokens == 0 or self.run_class == "passive":
+            return None
+        spent = self.cost * self.included
+        return self.budget_tokens - (np.cumsum(spent) - spent)
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Reason why each arm is in or out, by rank."""
+        most = self.k if self.k > 0 else len(self.order)
+        is_full = np.cumsum(self.included) >= most
+        rows = zip(self.included.tolist(), is_full.tolist(), strict=True)
+        reasons: list[Reason] = [
+            self._reason_in(rank) if is_in else "k" if full else "budget"
+            for rank, (is_in, full) in enumerate(islice(rows, self.n_candidates))
+        ]
+        reasons.extend("excluded" for _ in range(len(self.excluded)))
+        return tuple(reasons)
+
+    def _reason_in(self, rank: int) -> Reason:
+        if self.run_class == "passive":
+            return "passive"
+        if rank < self.n_seeds:
+            return "seed"
+        if self.run_class == "baseline":
+            return "baseline"
+        return "under_explored" if rank < self.n_seeds + self.n_under else "draw"
+
+
+def pack(columns: ArmColumns, settings: LearnerSettings, *, seed: int) -> PackedArms:
+    """Decide about every arm of ``columns`` (sorted by id, as the store hands them out).
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm on offer, sorted by id.
+    settings : LearnerSettings
+        Phase, baseline rate, budget, k, min_pulls, seeds and excluded arms in force.
+    seed : int
+        Of the random generator, from 0 to 2^128 - 1; the same one decides the same.
+
+    Returns
+    -------
+    PackedArms
+        What went in, in which order, by which draws.
+
+    Raises
+    ------
+    InvalidInput
+        If ``seed`` is outside its range.
+
+    References
+    ----------
+    W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
+    """
+    rng = generator(seed)  # `coin_and_draws` draws in the same order
+    if settings.phase == "passive":
+        return _everything(columns)
+    is_baseline = rng.random() < settings.baseline_rate
+    fixed = _fixed(columns.keys, settings)
+    if is_baseline:
+        order = order_baseline(fixed.seeds, rng.permutation(len(columns)), excluded=fixed.excluded)
+        return _packed(columns, settings, "baseline", order, fixed)
+    draws = rng.beta(columns.alpha, columns.beta)
+    leading = LEADING if settings.budget_tokens or settings.k else 0
+    result = _pack_selected(columns, settings, draws, fixed, leading)
+    if leading and not _is_final(result):
+        return _pack_selected(columns, settings, draws, fixed, 0)
+    return result
+
+
+class _Fixed(NamedTuple):
+    """Indexes of the arms that no draw decides on; an arm that is both a seed and excluded is excluded."""
+
+    seeds: Ints
+    excluded: Ints
+
+
+def _fixed(keys: Sequence[str], settings: LearnerSettings) -> _Fixed:
+    return _Fixed(seed_places(keys, settings.always_in), seed_places(keys, settings.left_out))
+
+
+def _pack_selected(
+    columns: ArmColumns, settings: LearnerSettings, draws: Floats, fixed: _Fixed, leading: int
+) -> PackedArms:
+    order, n_under = order_selected(
+        fixed.seeds, columns.pulls, draws, settings.min_pulls, leading=leading, excluded=fixed.excluded
+    )
+    return _packed(columns, settings, "selected", order, fixed, draws=draws, n_under=n_under)
+
+
+def _packed(
+    columns: ArmColumns,
+    settings: LearnerSettings,
+    run_class: Literal["baseline", "selected"],
+    order: Ints,
+    fixed: _Fixed,
+    *,
+    draws: Floats | None = None,
+    n_under: int = 0,
+) -> PackedArms:
+    """Fill the budget in this order; ``k`` holds selected runs back only."""
+    cost = counted_cost(columns.token_cost)
+    k = settings.k if run_class == "selected" else 0
+    packed = np.zeros(len(order), dtype=np.bool_)
+    candidates = order[: len(columns) - len(fixed.excluded)]
+    packed[: len(candidates)] = fill(cost[candidates], len(fixed.seeds), settings.budget_tokens, k)
+    return PackedArms(
+        run_class=run_class,
+        leading=order,
+        packed=packed,
+        token_cost=cost,
+        pulls=columns.pulls,
+        draws=draws,
+        seeds=fixed.seeds,
+        excluded=fixed.excluded,
+        n_under=n_under,
+        budget_tokens=settings.budget_tokens,
+        k=k,
+        min_pulls=settings.min_pulls,
+    )
+
+
+def _is_final(packed: PackedArms) -> bool:
+    """Return whether nothing behind the leading arms can go in: the limit is reached, or too few tokens are left."""
+    if len(packed.leading) >= packed.n_candidates:
+        return True
+    if packed.k and int(packed.packed.sum()) >= packed.k:
+        return True
+    if not packed.budget_tokens:
+        return False
+    left = packed.budget_tokens - int(packed.token_cost[packed.included_places].sum())
+    behind = np.ones(len(packed.token_cost), dtype=np.bool_)
+    behind[packed.leading] = False
+    behind[packed.excluded] = False
+    return left < int(packed.token_cost.min(where=behind, initial=np.iinfo(np.int64).max))
+
+
+def select(columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int = 0) -> Selection:
+    """Choose the arms of the next run; ``revision`` is the learner's that ``columns`` were read under.
+
+    The guidance text is added by the flow that hands the selection out.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm on offer, sorted by id.
+    settings : LearnerSettings
+        Settings in force.
+    seed : int
+        Of the random generator, from 0 to 2^128 - 1; the same one chooses the same.
+    revision : int, optional
+        The learner's when ``columns`` were read, 0 or more.
+
+    Returns
+    -------
+    Selection
+        One decision per arm in the order of their ranks, without guidance.
+
+    Raises
+    ------
+    InvalidInput
+        If ``seed`` is outside its range.
+
+    References
+    ----------
+    W. R. Thompson, *Biometrika* 25, 1933, 285 (doi:10.1093/biomet/25.3-4.285).
+
+    Examples
+    --------
+    >>> from core.columns import UNKNOWN
+    >>> one, many = np.array([1_000_000, 3_000_000]), np.array([40, 60])
+    >>> arms = ArmColumns(
+    ...     keys=("file:workspace:a.md", "tool:fs:Read"), types=("file", "tool"),
+    ...     prior_alpha_micro=one, prior_beta_micro=one, base_alpha_micro=one, base_beta_micro=one,
+    ...     success_micro=one, failure_micro=one, pulls=many, part_micro=0 * many, inclusions=many,
+    ...     token_cost=np.array([500, UNKNOWN]), epoch=one * 0, last_at_ms=many)
+    >>> chosen = select(arms, LearnerSettings(baseline_rate=0.0, budget_tokens=400), seed=0)
+    >>> [(decision.arm, decision.reason) for decision in chosen.decisions]
+    [('tool:fs:Read', 'seed'), ('file:workspace:a.md', 'budget')]
+    """
+    packed = pack(columns, settings, seed=seed)
+    return _selection_of(packed, columns, settings, seed=seed, revision=revision)
+
+
+def _selection_of(
+    packed: PackedArms, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
+) -> Selection:
+    """Return the record of a packed selection, one decision per arm in the order of their ranks."""
+    return Selection(
+        run_class=packed.run_class,
+        decisions=_decisions(packed, columns.keys),
+        seed=str(seed),
+        baseline_prob=0.0 if packed.run_class == "passive" else settings.baseline_rate,
+        settings_hash=settings_hash(settings),
+        revision=revision,
+        budget_tokens=packed.budget_tokens,
+        k=settings.k,
+        min_pulls=settings.min_pulls,
+        over_budget=packed.over_budget,
+        truncated=packed.truncated,
+        numpy=msgspec.UNSET if packed.run_class == "passive" else np.__version__,
+        beliefs=msgspec.UNSET if packed.run_class == "passive" else _beliefs(columns),
+    )
+
+
+def _beliefs(columns: ArmColumns) -> str:
+    alpha = columns.base_alpha_micro + columns.success_micro
+    return belief_digest(columns.keys, alpha, columns.base_beta_micro + columns.failure_micro)
+
+
+def extended(
+    held: Selection, columns: ArmColumns, settings: LearnerSettings, *, seed: int, revision: int
+) -> Selection:
+    """Return a held selection with candidates that came later, appended by a draw of their own.
+
+    They share the coin of the hold, and go in behind its arms as far as the limits leave room.
+
+    Parameters
+    ----------
+    held : Selection
+        Selection of a hold, with every arm decided so far.
+    columns : ArmColumns of n_arms
+        Counts of the new candidates, sorted by id.
+    settings : LearnerSettings
+        Settings in force: budget, k, min_pulls, seeds and excluded arms.
+    seed : int
+        Of this draw, from 0 to 2^128 - 1.
+    revision : int
+        The learner's when ``columns`` were read.
+
+    Returns
+    -------
+    Selection
+        The same decisions, then one for each candidate by rank.
+    """
+    is_baseline = held.run_class == "baseline"
+    unlimited = msgspec.structs.replace(
+        settings, phase="active", baseline_rate=float(is_baseline), budget_tokens=0, k=0
+    )
+    fresh = _decisions(pack(columns, unlimited, seed=seed), columns.keys)
+    last = max((one.rank for one in held.decisions), default=0)
+    later = () if held.later is msgspec.UNSET else held.later
+    return _limited(
+        msgspec.structs.replace(
+            held,
+            decisions=(
+                *held.decisions,
+                *(msgspec.structs.replace(one, rank=last + one.rank) for one in fresh),
+            ),
+            later=(*later, LaterDraw(seed=str(seed), revision=revision, n_arms=len(fresh))),
+        ),
+        settings,
+        n_fixed=len(held.decisions),
+    )
+
+
+def _limited(selection: Selection, settings: LearnerSettings, *, n_fixed: int) -> Selection:
+    """Return the selection with what does not fit left out; the first decisions stay as they are."""
+    most = settings.k if selection.run_class == "selected" else 0
+    spent = n_in = 0
+    decisions: list[Decision] = []
+    for at, one in enumerate(selection.decisions):
+        decided = one
+        if at >= n_fixed and one.included and one.reason != "seed":
+            is_full = 0 < most <= n_in
+            is_dear = 0 < settings.budget_tokens < spent + one.token_cost
+            if is_full or is_dear:
+                decided = msgspec.structs.replace(one, included=False, reason="k" if is_full else "budget")
+        left = settings.budget_tokens - spent if settings.budget_tokens and at >= n_fixed else one.budget_left
+        decisions.append(msgspec.structs.replace(decided, budget_left=left))
+        spent += decided.token_cost * decided.included
+        n_in += decided.included
+    return msgspec.structs.replace(selection, decisions=tuple(decisions))
+
+
+def on_offer(held: Selection, token_costs: Mapping[str, int], settings: LearnerSettings) -> Selection:
+    """Return what a held selection says of the arms on offer now.
+
+    Nothing is drawn, and no arm comes back in. Arms that a setting excludes by now leave, seeds too, and rank last.
+    Where the limits are smaller now, or arms dearer, the last in order leave until the others fit; seeds stay.
+
+    Parameters
+    ----------
+    held : Selection
+        Selection of a hold, in which every arm on offer is decided.
+    token_costs : mapping of str to int
+        Cost of each arm on offer, `UNKNOWN` (-1) where it is not known.
+    settings : LearnerSettings
+        Settings in force.
+
+    Returns
+    -------
+    Selection
+        One decision per arm on offer, ranked from 1 in the order of the hold.
+    """
+    left_out = settings.left_out
+    known = [one for one in held.decisions if one.arm in token_costs]
+    stay, leave = (
+        [one for one in known if (one.arm in left_out) == is_excluded] for is_excluded in (False, True)
+    )
+    leave = [msgspec.structs.replace(one, included=False, reason="excluded") for one in leave]
+    rows = [
+        msgspec.structs.replace(one, rank=rank, token_cost=max(token_costs[one.arm], 0))
+        for rank, one in enumerate([*stay, *leave], start=1)
+    ]
+    spent, n_in = sum(one.token_cost for one in rows if one.included), sum(one.included for one in rows)
+    most = settings.k if held.run_class == "selected" else 0
+    for at in range(len(rows) - 1, -1, -1):
+        one = rows[at]
+        is_dear = 0 < settings.budget_tokens < spent
+        if not is_dear and not 0 < most < n_in:
+            break
+        if one.included and one.reason != "seed":
+            rows[at] = msgspec.structs.replace(one, included=False, reason="budget" if is_dear else "k")
+            spent, n_in = spent - one.token_cost, n_in - 1
+    return msgspec.structs.replace(
+        held,
+        decisions=tuple(_with_left(rows, settings.budget_tokens)),
+        budget_tokens=settings.budget_tokens,
+        k=settings.k,
+        min_pulls=settings.min_pulls,
+        over_budget=0 < settings.budget_tokens < spent,
+        truncated=held.run_class == "baseline"
+        and not all(one.included or one.reason == "excluded" for one in rows),
+    )
+
+
+def _with_left(rows: Sequence[Decision], budget_tokens: int) -> Iterator[Decision]:
+    """Yield the decisions with the tokens left when each one's turn came."""
+    spent = 0
+    for one in rows:
+        yield msgspec.structs.replace(one, budget_left=budget_tokens - spent if budget_tokens else None)
+        spent += one.token_cost * one.included
+
+
+def settings_hash(settings: LearnerSettings) -> str:
+    """Return sixteen hexadecimal digits that change with any setting that selection uses.
+
+    Heeded: phase, baseline rate, budget, k, min_pulls, the seeds and the excluded arms (not their order). Without
+    excluded arms it is the hash of versions that did not know them. Priors act through the columns.
+
+    Parameters
+    ----------
+    settings : LearnerSettings
+        Settings of a learner.
+
+    Returns
+    -------
+    str
+        The first 16 hexadecimal digits of a hash.
+
+    Examples
+    --------
+    >>> settings_hash(LearnerSettings()) == settings_hash(LearnerSettings(meta_tools=()))
+    True
+    >>> settings_hash(LearnerSettings()) == settings_hash(LearnerSettings(k=3))
+    False
+    """
+    heeded: tuple[object, ...] = (
+        settings.phase,
+        float(settings.baseline_rate),
+        settings.budget_tokens,
+        settings.k,
+        settings.min_pulls,
+        sorted(set(settings.seed_arms)),
+    )
+    if settings.excluded_arms:
+        heeded = (*heeded, sorted(set(settings.excluded_arms)))
+    return hashlib.blake2b(msgspec.json.encode(heeded), digest_size=8).hexdigest()
+
+
+def _everything(columns: ArmColumns) -> PackedArms:
+    n_arms = len(columns)
+    return PackedArms(
+        run_class="passive",
+        leading=np.arange(n_arms),
+        packed=np.ones(n_arms, dtype=np.bool_),
+        token_cost=counted_cost(columns.token_cost),
+        pulls=columns.pulls,
+        draws=None,
+        seeds=np.array([], dtype=np.int64),
+        excluded=np.array([], dtype=np.int64),
+        n_under=0,
+        budget_tokens=0,
+        k=0,
+        min_pulls=0,
+    )
+
+
+def _decisions(packed: PackedArms, keys: tuple[str, ...]) -> tuple[Decision, ...]:
+    order = packed.order.tolist()
+    left = packed.budget_left
+    lefts = [None] * len(order) if left is None else left.tolist()
+    draws = [None] * len(order) if packed.draws is None else packed.draws[packed.order].tolist()
+    rows = zip(
+        order, packed.included.tolist(), packed.reasons, packed.cost.tolist(), draws, lefts, strict=True
+    )
+    return tuple(
+        Decision(
+            arm=keys[index],
+            included=is_in,
+            reason=reason,
+            rank=rank,
+            token_cost=cost,
+            draw=draw,
+            budget_left=budget_left,
+        )
+        for rank, (index, is_in, reason, cost, draw, budget_left) in enumerate(rows, start=1)
+    )

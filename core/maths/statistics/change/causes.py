@@ -1,0 +1,253 @@
+"""Arms that changed together → one cause of all: another mix of runs, a new model, a day on which many changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from core.columns import Bools, Floats, MixDays, RecentDays
+from core.maths.statistics.change.shifts import Shift
+from core.maths.statistics.change.splits import MIN_AFTER, WINDOW_DAYS, apart_by_chance
+from core.maths.statistics.change.together import TOGETHER_DAYS
+from core.records.arm import MICRO
+from core.records.times import DAY_MS
+
+CauseKind = Literal["mix_changed", "new_model", "fell_together"]
+
+MANY: Final = 3
+"""Number of arms that changed within days of one another from which one row names them."""
+
+LEAST_SHARE: Final = 0.1
+"""Change of a share of runs, or share of a new model, that can move an arm's mean by so much as is named."""
+
+MONTH_DAYS: Final = range(28, 32)
+_NEAR_DAYS: Final = 7
+_LONGEST: Final = 10
+"""Days of a fall up to which the month before is asked for one like it."""
+_SURE: Final = 0.01
+_AROUND: Final = 14
+HISTORY_DAYS: Final = MONTH_DAYS[-1] + WINDOW_DAYS + _AROUND
+"""Days of the data that show whether a fall came back a month before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """Arms whose changes have one cause, since a time (UTC).
+
+    ``name`` is the channel or model (``of``) whose share of runs went from ``before`` to ``after``; "" where all that
+    is known is the day.
+    """
+
+    kind: CauseKind
+    shifts: tuple[Shift, ...]
+    since_ms: int
+    of: Literal["model", "channel", ""] = ""
+    name: str = ""
+    before: float = 0.0
+    after: float = 0.0
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return tuple(shift.arm for shift in self.shifts)
+
+
+def of_mix(shifts: Sequence[Shift], mix: MixDays) -> Cause | None:
+    """Return why arms changed that did not change within any model and channel: a new model, or another mix.
+
+    Parameters
+    ----------
+    shifts : sequence of Shift
+        Changes of all runs together that no stratum has.
+    mix : MixDays
+        Runs by day, model and channel, of the same time.
+
+    Returns
+    -------
+    Cause or None
+        None where no share of runs changed by a tenth.
+    """
+    if not shifts:
+        return None
+    days = Counter(shift.since_ms // DAY_MS for shift in shifts)
+    day = max(days, key=lambda one: (days[one], -one))
+    new = [
+        (int(mix.day[mine].min()), name, after)
+        for name, mine, before, after in _shares(mix, "model", day)
+        if name and before < LEAST_SHARE / 10 <= LEAST_SHARE <= after
+    ]
+    arrived = [one for one in new if abs(one[0] - day) <= _NEAR_DAYS]
+    if arrived:
+        first, name, after = max(arrived, key=lambda one: one[2])
+        return Cause(
+            kind="new_model",
+            shifts=tuple(shifts),
+            since_ms=first * DAY_MS,
+            of="model",
+            name=name,
+            after=after,
+        )
+    moved = [
+        (abs(after - before), after - before, of, name, before, after)
+        for of in ("channel", "model")
+        for name, _, before, after in _shares(mix, of, day)
+    ]
+    if not moved:
+        return None
+    size, _, of, name, before, after = max(moved, key=lambda one: (round(one[0], 9), one[1]))
+    if size < LEAST_SHARE:
+        return None
+    return Cause(
+        kind="mix_changed",
+        shifts=tuple(shifts),
+        since_ms=day * DAY_MS,
+        of="model" if of == "model" else "channel",
+        name=name,
+        before=before,
+        after=after,
+    )
+
+
+def _shares(mix: MixDays, of: str, day: int) -> list[tuple[str, Bools, float, float]]:
+    """Return each model or channel with its rows, and its shares of the runs before a day and since."""
+    names = np.array(mix.model if of == "model" else mix.channel, dtype=np.str_)
+    later = mix.day >= day
+    n_before, n_after = (max(int(mix.n[part].sum()), 1) for part in (~later, later))
+    return [
+        (
+            str(name),
+            names == name,
+            float(mix.n[(names == name) & ~later].sum() / n_before),
+            float(mix.n[(names == name) & later].sum() / n_after),
+        )
+        for name in np.unique(names)
+    ]
+
+
+def by_day(shifts: Sequence[Shift]) -> list[tuple[Shift, ...]]:
+    """Return the changes in groups that lie within two days of the day that most of them share.
+
+    Parameters
+    ----------
+    shifts : sequence of Shift
+        Arms that changed.
+
+    Returns
+    -------
+    list of tuple of Shift
+        The largest group first; each arm is in one of them.
+    """
+    groups: list[tuple[Shift, ...]] = []
+    left = list(shifts)
+    while left:
+        near = [
+            [other for other in left if abs(other.since_ms - one.since_ms) <= TOGETHER_DAYS * DAY_MS]
+            for one in left
+        ]
+        group = max(near, key=len)
+        groups.append(tuple(group))
+        left = [shift for shift in left if shift not in group]
+    return groups
+
+
+def fell_together(group: Sequence[Shift]) -> Cause:
+    """Return one cause for the changes of a day.
+
+    Parameters
+    ----------
+    group : sequence of Shift
+        One of `by_day`.
+
+    Returns
+    -------
+    Cause
+        It begins on the commonest of their days.
+    """
+    days = Counter(shift.since_ms // DAY_MS for shift in group)
+    return Cause(
+        kind="fell_together",
+        shifts=tuple(group),
+        since_ms=max(days, key=lambda one: (days[one], -one)) * DAY_MS,
+    )
+
+
+def is_passing(group: Sequence[Shift], places: Sequence[int], days: RecentDays, end_day: int) -> bool:
+    """Return whether a fall needs no look: it is over, or it came and went a month before as well.
+
+    All arms of the group are added up by day.
+
+    Parameters
+    ----------
+    group : sequence of Shift
+        Arms that changed within days of one another.
+    places : sequence of int
+        Their indexes in ``days``.
+    days : RecentDays
+        Sums by day, `HISTORY_DAYS` back from the last day of the data.
+    end_day : int
+        The last day of the data, in days since 1970 UTC.
+
+    Returns
+    -------
+    bool
+        False where any arm rose.
+    """
+    if not all(shift.fell for shift in group):
+        return False
+    start = end_day - HISTORY_DAYS + 1
+    mine = np.isin(days.arm, places) & (days.day >= start) & (days.day <= end_day)
+    good, bad = np.zeros((2, HISTORY_DAYS))
+    np.add.at(good, days.day[mine] - start, days.success_micro[mine] / MICRO)
+    np.add.at(bad, days.day[mine] - start, days.failure_micro[mine] / MICRO)
+    since = min(shift.since_ms for shift in group) // DAY_MS - start
+    n_before = sum(shift.n_before for shift in group)
+    before = sum(shift.mean_before * shift.n_before for shift in group) / max(n_before, 1)
+    n = good + bad
+    return _is_over(good, n, since, before) or _was_seen(good, n, since, before)
+
+
+def _is_over(good: Floats, n: Floats, since: int, before: float) -> bool:
+    """Return whether the mean is what it was before for two days or longer, and surely above that of the fall."""
+    for back in range(since + 1, len(n) - 1):
+        n_low, n_back = n[since:back].sum(), n[back:].sum()
+        if min(n_low, n_back) < MIN_AFTER:
+            continue
+        low, now = good[since:back].sum() / n_low, good[back:].sum() / n_back
+        if now >= before - (before - low) / 4 and _lower(
+            good[since:back], n[since:back], good[back:], n[back:]
+        ):
+            return True
+    return False
+
+
+def _was_seen(good: Floats, n: Floats, since: int, before: float) -> bool:
+    """Return whether the same days a month before were as low, between days that were not."""
+    length = len(n) - since
+    n_after = n[since:].sum()
+    if length > _LONGEST or not n_after:
+        return False
+    half_way = (before + good[since:].sum() / n_after) / 2
+    for month in MONTH_DAYS:
+        first = since - month
+        last = first + length
+        if first < _AROUND:
+            continue
+        days = np.r_[first - _AROUND : first, since - _AROUND : since]
+        around, n_around = good[days], n[days]
+        seen, n_seen = good[first:last], n[first:last]
+        is_low = seen.sum() <= half_way * n_seen.sum() and seen[-1] <= half_way * n_seen[-1]
+        came_back = around.sum() > half_way * n_around.sum()
+        if n_seen[-1] and is_low and came_back and _lower(seen, n_seen, around, n_around):
+            return True
+    return False
+
+
+def _lower(good: Floats, n: Floats, other_good: Floats, other_n: Floats) -> bool:
+    """Return whether the mean of some days is surely below that of others."""
+    sums = [np.array([max(part.sum(), 0.0)]) for part in (good, n, other_good, other_n)]
+    if sums[0][0] * sums[3][0] >= sums[2][0] * sums[1][0]:
+        return False
+    return bool(apart_by_chance(*sums)[0] <= _SURE)

@@ -1,0 +1,227 @@
+"""Arms that became more or less useful, since when, and the arms that took their work.
+
+Nothing conditions a mean on what else was in the prompt, so an arm whose work a new one does looks as if it
+drifted. Whether it did is seen within runs: with the newcomer and without it, and, where it joined all of them, in
+whether the older arm is left alone just where the newcomer is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from core.columns import ArmColumns, ArmSessions, Floats, JoinedArms
+from core.maths.statistics.change.doubt import doubted
+from core.maths.statistics.change.splits import (
+    FALSE_ALARM,
+    MIN_BEFORE,
+    MIN_CHANGE,
+    Splits,
+    chance_of_at_most,
+    least_prob,
+    named,
+)
+from core.records.times import DAY_MS
+
+ShiftKind = Literal["drifting", "rival", "rising"]
+
+NOTHING: Final = 0.05
+"""An arm whose mean since then is at most this has fallen to nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shift:
+    """An arm that is used more or less often since a time (UTC) than before in the same epoch.
+
+    The time is the beginning of a day, of an hour where the arm fell to nothing. ``prob`` is how often observations
+    without a change would lie so far apart, all dependence of runs on each other admitted. ``rivals`` are arms that
+    joined the prompt then and took its work, the one that took most first.
+    """
+
+    arm: str
+    since_ms: int
+    mean_before: float
+    mean_after: float
+    n_before: int
+    n_after: int
+    prob: float
+    rivals: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> ShiftKind:
+        """Name of the change."""
+        return "rising" if not self.fell else "rival" if self.rivals else "drifting"
+
+    @property
+    def fell(self) -> bool:
+        return self.mean_after < self.mean_before
+
+    @property
+    def to_nothing(self) -> bool:
+        return self.fell and self.mean_after <= NOTHING
+
+
+def shifts(columns: ArmColumns, table: Splits, sessions: ArmSessions) -> tuple[Shift, ...]:
+    """Return the arms that changed in the last 28 days of the data, the surest first.
+
+    ``sessions`` are those of ``table.suspects``. An arm's chance is the least of its days', times their number
+    (Bonferroni), the arms then pass Holm's procedure. Under any dependence at most one look in a hundred names an
+    arm that did not change. Of the days that are sure, the one with the largest likelihood ratio is reported.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    table : Splits
+        What `splits` says of the same columns.
+    sessions : ArmSessions
+        Sums by session of the arms that ``table.suspects`` names.
+
+    Returns
+    -------
+    tuple of Shift
+        One for each arm that changed.
+
+    References
+    ----------
+    S. Holm, *Scand. J. Stat.* 6, 1979, 65-70.
+
+    Examples
+    --------
+    >>> from core.columns import RecentDays
+    >>> from core.maths.statistics.change import splits
+    >>> def ints(*values: int) -> Ints:
+    ...     return np.array(values, dtype=np.int64)
+    >>> arm = ArmColumns(keys=("tool:fs:Read",), types=("tool",), prior_alpha_micro=ints(3_000_000),
+    ...     prior_beta_micro=ints(1_000_000), base_alpha_micro=ints(3_000_000), base_beta_micro=ints(1_000_000),
+    ...     success_micro=ints(80_000_000), failure_micro=ints(50_000_000), pulls=ints(130), part_micro=ints(0),
+    ...     inclusions=ints(130), token_cost=ints(300), epoch=ints(0), last_at_ms=ints(0))
+    >>> sums = RecentDays(arm=ints(0), day=ints(20_000), success_micro=ints(0), failure_micro=ints(30_000_000))
+    >>> one_run_each = ArmSessions(arm=np.zeros(130, dtype=np.int64),
+    ...     day=np.repeat(ints(19_990, 20_000), [100, 30]), since_day=None, stratum=np.zeros(130, dtype=np.int64),
+    ...     success_micro=np.repeat(ints(1_000_000, 0), [80, 50]),
+    ...     failure_micro=np.repeat(ints(0, 1_000_000), [80, 50]))
+    >>> (shift,) = shifts(arm, splits(arm, sums), one_run_each)
+    >>> shift.since_ms // 86_400_000, shift.mean_before, shift.mean_after, shift.n_after
+    (20000, 0.8, 0.0, 30)
+    """
+    prob = np.ones(table.prob.shape)
+    for row in table.suspects.tolist():
+        prob[row] = doubted(table, row, sessions)
+    least = least_prob(table, prob)
+    rows = named(least).tolist()
+    surest_first = sorted(rows, key=lambda row: float(least[row]))
+    return tuple(
+        _shift(columns, table, prob[row], row, n_left=len(least) - rank)
+        for rank, row in enumerate(surest_first)
+    )
+
+
+def unexplained(
+    columns: ArmColumns, table: Splits, sessions: ArmSessions, found: Sequence[Shift]
+) -> tuple[Shift, ...]:
+    """Return the arms that changed only where models and channels are pooled.
+
+    Parameters
+    ----------
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    table : Splits
+        What `splits` says of the same columns.
+    sessions : ArmSessions
+        Sums by session of the arms that ``table.suspects`` names.
+    found : sequence of Shift
+        Those of `shifts`.
+
+    Returns
+    -------
+    tuple of Shift
+        None of those found.
+    """
+    arms = {shift.arm for shift in found}
+    left = [row for row in table.suspects.tolist() if columns.keys[int(table.arm[row])] not in arms]
+    if not left or len(np.unique(sessions.stratum)) < 2:
+        return ()
+    whole = replace(sessions, stratum=np.zeros_like(sessions.stratum))
+    return tuple(shift for shift in shifts(columns, table, whole) if shift.arm not in arms)
+
+
+def _shift(columns: ArmColumns, table: Splits, prob: Floats, row: int, *, n_left: int) -> Shift:
+    sure = prob * table.n_tested[row] * n_left <= FALSE_ALARM
+    at = int(np.argmax(np.where(sure, table.ratio[row], -np.inf)))
+    return Shift(
+        arm=columns.keys[int(table.arm[row])],
+        since_ms=int(table.day[at]) * DAY_MS,
+        mean_before=float(table.mean_before[row, at]),
+        mean_after=float(table.mean_after[row, at]),
+        n_before=round(float(table.n_before[row, at])),
+        n_after=round(float(table.n_after[row, at])),
+        prob=float(prob[at]),
+    )
+
+
+NEAR_DAYS: Final = 7
+"""An arm may have brought a change about if it joined within so many days of it; of a small one the day is vague."""
+
+_SURE: Final = 0.01
+_LIKELY: Final = 0.05
+
+
+def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
+    """Return the arms that took a fallen arm's work, the largest share first; none if it fell by itself.
+
+    Where at least 10 runs went without a newcomer since, the older arm must have kept its mean in these and have a
+    lower one next to the newcomer (Fisher's exact test). Otherwise both must be used in the same run less often than
+    two that know nothing of each other; or the newcomer is used as often as the older arm was, and that not at all.
+
+    Parameters
+    ----------
+    shift : Shift
+        An arm's fall.
+    joined : JoinedArms
+        How often it and each other arm were in the same runs since.
+
+    Returns
+    -------
+    tuple of str
+        Ids of arms.
+
+    References
+    ----------
+    R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02: the exact test.
+    """
+    took = [index for index in range(len(joined.keys)) if shift.fell and _took(shift, joined, index)]
+    took.sort(key=lambda index: -int(joined.n_joined_used[index] - joined.n_both_used[index]))
+    return tuple(joined.keys[index] for index in took)
+
+
+def _took(shift: Shift, joined: JoinedArms, index: int) -> bool:
+    n_with, n_used = int(joined.n_with[index]), int(joined.n_used[index])
+    n_without, used_without = joined.n_all - n_with, joined.n_all_used - n_used
+    if n_with < MIN_BEFORE:
+        return False
+    if n_without >= MIN_BEFORE:
+        holds = _holds(shift, n_without, used_without)
+        return holds and _fewer(n_used, n_with, used_without, n_without) <= _SURE
+    n_joined, n_both = int(joined.n_joined_used[index]), int(joined.n_both_used[index])
+    if shift.to_nothing:
+        return n_joined / n_with >= shift.mean_before - MIN_CHANGE
+    return _fewer(n_both, n_joined, n_used - n_both, n_with - n_joined) <= _SURE
+
+
+def _holds(shift: Shift, n_without: int, used_without: int) -> bool:
+    """Return whether the older arm is as useful as before where the newcomer is absent."""
+    if used_without / n_without > shift.mean_before - MIN_CHANGE:
+        return True
+    used_before = round(shift.mean_before * shift.n_before)
+    return _fewer(used_without, n_without, used_before, shift.n_before) > _LIKELY
+
+
+def _fewer(used: int, n: int, other_used: int, other_n: int) -> float:
+    """Return the chance of so few or fewer uses of the first, if both were used equally often."""
+    if n == 0 or other_n == 0:
+        return 1.0
+    return float(chance_of_at_most(used, n + other_n, used + other_used, n))

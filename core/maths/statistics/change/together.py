@@ -1,0 +1,209 @@
+"""Fallen arms and their hours → which fell to nothing or by one factor together, as a broken detector makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import scipy
+
+from core.columns import ArmColumns, ArmHours, Floats, Ints
+from core.maths.statistics.change.shifts import NOTHING, Shift
+from core.maths.statistics.change.splits import FALSE_ALARM, MIN_AFTER, apart_by_chance, likelihood_ratio
+from core.records.arm import MICRO, ArmType, arm_type
+from core.records.times import DAY_MS, HOUR_MS
+
+TOGETHER_DAYS: Final = 2
+"""Arms of one type that fell to nothing within so many days of one another fell together."""
+
+
+_MANY: Final = 3
+_HALVED: Final = 0.5
+_UNLIKE: Final = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisoned:
+    """Arms of one type that fell together: two or more to nothing, or most of the type by one factor.
+
+    A broken detector looks like this. ``n_after`` observations of all of them since ``since_ms`` (UTC), the latest of
+    their falls, add up to ``reward``.
+    """
+
+    type: ArmType
+    shifts: tuple[Shift, ...]
+    since_ms: int
+    n_after: int
+    reward: float
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return tuple(shift.arm for shift in self.shifts)
+
+    @property
+    def n_before(self) -> int:
+        return sum(shift.n_before for shift in self.shifts)
+
+    @property
+    def mean_before(self) -> float:
+        return sum(shift.mean_before * shift.n_before for shift in self.shifts) / max(self.n_before, 1)
+
+
+def gone(shift: Shift, hours: ArmHours) -> Shift:
+    """Return the shift from the hour since which a fallen arm earned next to nothing, if there is one.
+
+    ``hours`` are the arm's since it fell. Of the hours since which it did, and for sure less than between the fall
+    and then (Fisher's exact test, all of them together), it is the one with the largest likelihood ratio: of a break
+    in the middle of a day, the healthy half would hide it.
+
+    Parameters
+    ----------
+    shift : Shift
+        An arm's change.
+    hours : ArmHours
+        Sums of the arm by hour.
+
+    Returns
+    -------
+    Shift
+        The one given, where there is no such hour.
+    """
+    inside = hours.hour * HOUR_MS >= shift.since_ms
+    good, n = _since(hours.success_micro[inside]), _since((hours.success_micro + hours.failure_micro)[inside])
+    at = np.flatnonzero((n >= MIN_AFTER) & (good <= NOTHING * n))
+    if not shift.fell or shift.mean_before <= NOTHING or not len(at):
+        return shift
+    meanwhile = n[0] - n[at]
+    good_meanwhile = np.clip(good[0] - good[at], 0, meanwhile)
+    fewer = apart_by_chance(good[at], n[at], good_meanwhile, meanwhile) / 2 * len(at) <= FALSE_ALARM
+    n_before = shift.n_before + meanwhile
+    good_before = np.minimum(shift.mean_before * shift.n_before + good_meanwhile, n_before)
+    sure = fewer | (at == 0)
+    if not sure.any():
+        return shift
+    best = int(np.argmax(np.where(sure, likelihood_ratio(good[at], n[at], good_before, n_before), -np.inf)))
+    return replace(
+        shift,
+        since_ms=int(hours.hour[inside][at[best]]) * HOUR_MS,
+        mean_before=float(good_before[best] / n_before[best]),
+        mean_after=float(good[at[best]] / n[at[best]]),
+        n_before=round(float(n_before[best])),
+        n_after=round(float(n[at[best]])),
+    )
+
+
+def together(
+    shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours, tested: Collection[str] = ()
+) -> tuple[Poisoned, ...]:
+    """Return the arms of one type that fell together, the largest group first.
+
+    They lie within two days of one another. Two arms are a group where both fell to nothing. So are three or more
+    that fell by one factor of at most one half, where they are most of the ``tested`` arms of their type and few arms
+    of other types fell then. A detector is one type's; a poorer agent or a month's end is everyone's.
+
+    Parameters
+    ----------
+    shifts : sequence of Shift
+        All arms that changed.
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    hours : ArmHours
+        Sums by hour of the arms that fell.
+    tested : collection of str, optional
+        Arms that could have been named.
+
+    Returns
+    -------
+    tuple of Poisoned
+        One for each group.
+    """
+    falls = [shift for shift in shifts if shift.fell]
+    groups = []
+    for group in _near(falls):
+        lost = [shift for shift in group if shift.to_nothing]
+        if _is_broken(group, falls, tested):
+            groups.append(group)
+        else:
+            groups += [near for near in _near(lost) if len(near) > 1]
+    poisoned = [_poisoned(group, columns, hours) for group in groups]
+    return tuple(sorted(poisoned, key=lambda group: -len(group.arms)))
+
+
+def _near(falls: Sequence[Shift]) -> list[list[Shift]]:
+    """Return the falls of each type in groups that begin within two days of the first."""
+    groups: list[list[Shift]] = []
+    for shift in sorted(falls, key=lambda one: (arm_type(one.arm), one.since_ms, one.arm)):
+        first = groups[-1][0] if groups else None
+        if (
+            first is not None
+            and arm_type(first.arm) == arm_type(shift.arm)
+            and shift.since_ms - first.since_ms <= TOGETHER_DAYS * DAY_MS
+        ):
+            groups[-1].append(shift)
+        else:
+            groups.append([shift])
+    return groups
+
+
+def _is_broken(group: Sequence[Shift], falls: Sequence[Shift], tested: Collection[str]) -> bool:
+    """Return whether most arms of one type, and few others, fell by one factor."""
+    if len(group) < _MANY:
+        return False
+    mine, first = arm_type(group[0].arm), group[0].since_ms
+    n_alike = sum(arm_type(arm) == mine for arm in tested)
+    n_others = len(tested) - n_alike
+    others = [
+        shift
+        for shift in falls
+        if arm_type(shift.arm) != mine and abs(shift.since_ms - first) <= TOGETHER_DAYS * DAY_MS
+    ]
+    return 2 * len(group) >= n_alike and 4 * len(others) <= n_others and _by_one_factor(group)
+
+
+def _by_one_factor(group: Sequence[Shift]) -> bool:
+    """Return whether all means fell to one share of what they were, at most a half (chi-square, .001)."""
+    before, after = (
+        np.array([getattr(shift, name) for shift in group]) for name in ("mean_before", "mean_after")
+    )
+    n_before, n_after = (
+        np.array([getattr(shift, name) for shift in group]) for name in ("n_before", "n_after")
+    )
+    factor = float((after * n_after).sum() / (before * n_after).sum())
+    if factor > _HALVED:
+        return False
+    expected = factor * before
+    variance = expected * (1 - expected) / n_after + factor**2 * before * (1 - before) / n_before
+    apart = ((after - expected) ** 2 / np.maximum(variance, 1 / n_after**2)).sum()
+    return bool(apart <= scipy.special.chdtri(len(group) - 1, _UNLIKE))
+
+
+def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> Poisoned:
+    """Return a group from the hour after its last reward, if most of the evidence lies since then. The break is
+    seldom at the full hour, and a person may have rewarded an arm since.
+    """
+    since_ms = max(shift.since_ms for shift in group)
+    mine = hours.of(*(columns.places[shift.arm] for shift in group))
+    inside = mine.hour * HOUR_MS >= since_ms
+    hour, good, n = (
+        mine.hour[inside],
+        mine.success_micro[inside],
+        (mine.success_micro + mine.failure_micro)[inside],
+    )
+    rewarded = hour[good > 0]
+    later = hour > (rewarded[-1] if len(rewarded) else -1)
+    if 2 * n[later].sum() >= n.sum() and later.any():
+        since_ms, good, n = int(hour[later][0]) * HOUR_MS, good[later], n[later]
+    return Poisoned(
+        type=arm_type(group[0].arm),
+        shifts=tuple(sorted(group, key=lambda shift: shift.arm)),
+        since_ms=since_ms,
+        n_after=round(int(n.sum()) / MICRO),
+        reward=int(good.sum()) / MICRO,
+    )
+
+
+def _since(amount: Ints) -> Floats:
+    """Return the sums from each hour on."""
+    return np.asarray(amount[::-1].cumsum()[::-1] / MICRO, dtype=np.float64)

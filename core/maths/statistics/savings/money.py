@@ -1,0 +1,185 @@
+"""Bills of runs → savings in money: the comparison of tokens, with what each run cost in place of its tokens.
+
+A bill of an unknown split, or one that is only a lower bound, takes no part, and a lower bound withholds the proof.
+An estimated bill (assumed prices or an assumed split) takes part, and then nothing is proven: what selecting saves
+could lie in the assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from core.columns import UNKNOWN, SessionRuns, UsageColumns
+from core.maths.statistics.savings.cap import bucket_of
+from core.maths.statistics.savings.comparison import Comparison, agreed, comparison
+from core.maths.statistics.savings.over_time import TotalSaved, running, total_saved
+from core.maths.statistics.savings.runs import ComparedRuns
+from core.maths.statistics.savings.verdict import VerdictReason
+from core.records.alike import alike
+from core.records.bill import AT_LEAST
+from core.records.estimate import Estimate
+from core.records.model_kinds import price_offers
+from core.records.status import Money, SavingsVerdict
+
+DOLLAR: Final = 1e-12
+"""Dollars in the unit of a bill."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoneySaved:
+    """Savings in money, in per cent and in dollars.
+
+    ``shown`` is the first figure, counted as ``headline`` names; the others are beside it, as in `Comparison`.
+    ``baseline_mean`` and ``selected_mean`` are dollars a run, ``total`` the dollars that all selected runs saved.
+    ``n_unbilled`` completed runs have no exact bill: their model has no price, or the split of their tokens is
+    unknown. ``unpriced`` names the models without a price, of other runs too, and ``offers`` the priced models that
+    fit them. ``is_estimated``: a price or a split is assumed. ``is_at_least``: a bill is a lower bound. Then the
+    verdict is never ``proven``. With ``is_estimated``, ``costs_more`` is a warning.
+    """
+
+    shown: Estimate
+    headline: Literal["plain", "capped"]
+    mean_percent: Estimate
+    typical_percent: Estimate
+    capped_percent: Estimate
+    always_percent: Estimate
+    baseline_mean: float | None
+    selected_mean: float | None
+    total: TotalSaved
+    n_compared: tuple[int, int]
+    n_uncompared: int
+    n_sessions: tuple[int, int]
+    n_unbilled: int
+    unpriced: tuple[str, ...]
+    offers: Mapping[str, str]
+    is_estimated: bool
+    is_at_least: bool
+    verdict: SavingsVerdict
+    reason: VerdictReason
+
+    @property
+    def record(self) -> Money:
+        """The savings as status and the document of savings have them."""
+        return Money(
+            savings_percent=self.shown.value,
+            interval=self.shown.limits,
+            verdict=self.verdict,
+            estimated=self.is_estimated,
+            headline=self.headline,
+            baseline_avg=self.baseline_mean,
+            selected_avg=self.selected_mean,
+            saved=self.total.saved.value,
+            saved_interval=self.total.saved.limits,
+            compared_runs=self.n_compared,
+            uncompared_runs=self.n_uncompared,
+            unbilled_runs=self.n_unbilled,
+            unpriced_models=self.unpriced,
+            price_offers=dict(self.offers),
+            at_least=self.is_at_least,
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """True if there is a figure with its interval."""
+        return self.shown.lower is not None
+
+
+def money_saved(
+    usage: UsageColumns,
+    sampled: SessionRuns | None,
+    *,
+    priced: Collection[str],
+    prob: float,
+    unpriced: Collection[str] = (),
+) -> MoneySaved | None:
+    """Return the savings in money of the usage's runs, by their bills; None where no model has a price."""
+    if sampled is None or not priced:
+        return None
+    runs = _in_view(sampled, usage)
+    amount = np.where(runs.is_billed, np.maximum(runs.bill_pico, 1), UNKNOWN)
+    billed = replace(runs, tokens=amount)
+    columns = as_usage(billed)
+    compared = ComparedRuns(columns, billed)
+    overall = comparison(compared, compared.everything, prob)
+    if overall.unfinished_differ:
+        everyone = ComparedRuns(columns, billed, unfinished=True)
+        overall = agreed(overall, comparison(everyone, everyone.everything, prob))
+    taken = compared.is_completed & compared.is_known
+    is_estimated = bool((runs.is_estimated & taken).any())
+    verdict, reason = overall.verdict, overall.reason
+    if is_estimated and verdict in {"proven", "mixed"}:
+        verdict, reason = "not_proven", "estimated"
+    is_at_least = bool(((runs.bill_marks & AT_LEAST != 0) & compared.is_completed).any())
+    if is_at_least and verdict in {"proven", "mixed"}:
+        verdict, reason = "not_proven", "at_least"
+    names = tuple(sorted({*runs.model, *unpriced} - {*priced}))
+    return alike(
+        MoneySaved,
+        overall,
+        headline="plain" if overall.is_narrow else "capped",
+        mean_percent=overall.saved_percent,
+        baseline_mean=_dollars(overall.baseline.mean_tokens),
+        selected_mean=_dollars(overall.selected.mean_tokens),
+        total=_total(columns, compared, overall, prob, times=_times(usage, sampled)),
+        n_unbilled=int((compared.is_completed & ~compared.is_known).sum()),
+        unpriced=names,
+        offers=price_offers(names, dict.fromkeys(priced, 0.0)),
+        is_estimated=is_estimated,
+        is_at_least=is_at_least,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _dollars(amount: float | None) -> float | None:
+    return None if amount is None else amount * DOLLAR
+
+
+def _in_view(runs: SessionRuns, usage: UsageColumns) -> SessionRuns:
+    """Return the runs of the models and channels in the usage."""
+    pairs = {*zip(usage.model, usage.channel, strict=True)}
+    inside = [pair in pairs for pair in zip(runs.model, runs.channel, strict=True)]
+    return runs.where(np.array(inside, dtype=np.bool_))
+
+
+def as_usage(runs: SessionRuns) -> UsageColumns:
+    """Return the runs as usage, a row each, with their amounts as tokens."""
+    known = runs.tokens != UNKNOWN
+    amount = np.where(known, runs.tokens, 0)
+    log = np.where(known, np.log(np.maximum(runs.tokens, 1)), 0.0)
+    zeros = np.zeros(len(runs), dtype=np.int64)
+    return alike(
+        UsageColumns,
+        runs,
+        outcome=("observed",) * len(runs),
+        bucket=np.where(known, bucket_of(np.maximum(amount, 1)), UNKNOWN),
+        n=zeros + 1,
+        n_truncated=zeros,
+        tokens=amount,
+        tokens_squared=amount.astype(np.float64) ** 2,
+        log=log,
+        log_squared=log**2,
+        n_timed=zeros,
+        duration_ms=zeros,
+        duration_squared=zeros.astype(np.float64),
+    )
+
+
+def _times(usage: UsageColumns, sampled: SessionRuns) -> float:
+    """Return how many selected runs each sampled one stands for."""
+    if sampled.is_all:
+        return 1.0
+    n_all = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "selected"].sum())
+    n_sampled = int((np.array(_in_view(sampled, usage).run_class, dtype=np.str_) == "selected").sum())
+    return n_all / max(n_sampled, 1)
+
+
+def _total(
+    usage: UsageColumns, runs: ComparedRuns, overall: Comparison, prob: float, *, times: float
+) -> TotalSaved:
+    so_far = running(usage, runs, is_narrow=overall.is_narrow)
+    return total_saved(runs.tokens, so_far, prob=prob, worth=DOLLAR * times)

@@ -1,0 +1,169 @@
+"""Savings up to each day, and the total that all selected runs saved, in tokens or in money.
+
+In each stratum, each selected run counts as having saved the difference of the two means. The total is the sum over
+the strata with runs of both groups. It describes the selected runs as they came, so strata weigh by these alone. Its
+interval is that of a weighted difference of means (`core.maths.statistics.savings.ratio`). So it stays as uncertain
+as the baseline mean, however many selected runs there are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import UNKNOWN, Bools, Floats, Ints, UsageColumns
+from core.maths.statistics.savings.ratio import estimated
+from core.maths.statistics.savings.runs import ComparedRuns, RunAmount
+from core.maths.statistics.savings.sums import BASELINE, SELECTED, StratumSums, unless_wide
+from core.records.estimate import Estimate
+from core.records.times import DAY_HOURS
+
+_MOST_ENTRIES: Final = 500_000
+_DAYS: Final = (60, 400)
+"""Least and largest number of days of a path, if the data have more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavingsOverTime:
+    """Savings over all runs up to and including each day (days since 1970 UTC); NaN where not computable.
+
+    Every day from the first to the last, or of many days evenly spaced ones, the last among them.
+    """
+
+    day: Ints
+    n_baseline: Ints
+    n_selected: Ints
+    saved_percent: Floats
+    lower: Floats
+    upper: Floats
+    prob: float
+    n_undated: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """Tokens up to and including each day; days are the first axis. ``n_undated`` runs have no day. ``is_narrow``:
+    runs lie close enough together for intervals of their means.
+    """
+
+    day: Ints
+    tokens: RunAmount
+    n_undated: int
+    is_narrow: bool
+
+    def strata(self, mask: Bools) -> Running:
+        """Return the same of some strata."""
+        return Running(
+            day=self.day,
+            tokens=self.tokens.strata(mask),
+            n_undated=self.n_undated,
+            is_narrow=self.is_narrow,
+        )
+
+
+def running(usage: UsageColumns, runs: ComparedRuns, *, is_narrow: bool) -> Running:
+    """Return the days of the path and the tokens up to each."""
+    dated = runs.is_known & (usage.hour != UNKNOWN)
+    days = usage.hour[dated] // DAY_HOURS
+    first = int(days.min()) if len(days) else 0
+    n_days = int(days.max()) - first + 1 if len(days) else 0
+    code = ((days - first) * runs.n_strata + runs.stratum[dated]) * 2 + runs.group[dated]
+    shape = (n_days, runs.n_strata, 2)
+    shown = _shown(n_days, runs.n_sampled)
+
+    def until(amount: Ints | Floats) -> Floats:
+        added = np.bincount(code, weights=amount[dated], minlength=math.prod(shape))
+        return np.asarray(np.cumsum(added.reshape(shape), axis=0)[shown], dtype=np.float64)
+
+    sums = StratumSums(n=until(usage.n), total=until(usage.tokens), squares=until(usage.tokens_squared))
+    return Running(
+        day=first + shown,
+        tokens=RunAmount(sums=sums, sessions=runs.tokens_until(first + shown)),
+        n_undated=int(usage.n[runs.is_known & ~dated].sum()),
+        is_narrow=is_narrow,
+    )
+
+
+def _shown(n_days: int, n_sampled: int) -> Ints:
+    """Return the indexes of the days shown: each costs a pass over all sessions."""
+    least, most = _DAYS
+    n_shown = min(n_days, max(least, min(most, _MOST_ENTRIES // max(n_sampled, 1))))
+    return np.unique(np.round(np.linspace(0, n_days - 1, n_shown)).astype(np.int64))
+
+
+def over_time(so_far: Running, prob: float) -> SavingsOverTime:
+    """Return the savings up to each day, from the sums up to it."""
+    compared = so_far.tokens.compared()
+    lower, upper = shown_limits(so_far, compared.saved_percent_limits(prob))
+    n_runs = so_far.tokens.sums.n.sum(-2).astype(np.int64)
+    return SavingsOverTime(
+        day=so_far.day,
+        n_baseline=n_runs[:, BASELINE],
+        n_selected=n_runs[:, SELECTED],
+        saved_percent=compared.saved_percent,
+        lower=lower,
+        upper=upper,
+        prob=prob,
+        n_undated=so_far.n_undated,
+    )
+
+
+def shown_limits(so_far: Running, limits: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Return the limits by day, none where runs lie too far apart."""
+    lower, upper = limits
+    return (lower, upper) if so_far.is_narrow else (np.full_like(lower, np.nan), np.full_like(upper, np.nan))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TotalSaved:
+    """Total that selected runs saved together; ``n_runs`` of them, ``n_uncounted`` could not be counted.
+
+    The path holds, for each of its days, the total up to and including that day (NaN where not computable).
+    """
+
+    saved: Estimate
+    n_runs: int
+    n_uncounted: int
+    day: Ints
+    path: Floats
+    lower: Floats
+    upper: Floats
+
+
+def total_saved(tokens: RunAmount, so_far: Running, *, prob: float, worth: float = 1.0) -> TotalSaved:
+    """Return what all selected runs saved, each unit of the amount counted as ``worth``.
+
+    References
+    ----------
+    G. Y. Zou and A. Donner, *Stat. Med.* 27, 2008, 1693 (doi:10.1002/sim.3095).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from core.maths.statistics.savings.sums import StratumSums
+    >>> sums = StratumSums(n=np.array([[2.0, 3.0]]), total=np.array([[20.0, 12.0]]), squares=np.array([[202.0,
+    ...     50.0]]))
+    >>> none = StratumSums(n=np.zeros((0, 1, 2)), total=np.zeros((0, 1, 2)), squares=np.zeros((0, 1, 2)))
+    >>> tokens, until = (RunAmount(sums=one, sessions=None) for one in (sums, none))
+    >>> so_far = Running(day=np.array([], dtype=np.int64), tokens=until, n_undated=0, is_narrow=True)
+    >>> total_saved(tokens, so_far, prob=0.95).saved.value
+    18.0
+    """
+    sums = tokens.sums
+    compared = tokens.compared(sums.n[..., SELECTED] * worth)
+    path = so_far.tokens.compared(so_far.tokens.sums.n[..., SELECTED] * worth)
+    lower, upper = shown_limits(so_far, path.saved_limits(prob))
+    result = estimated(sums, compared, compared.saved, compared.saved_limits(prob), prob)
+    n_counted = int(compared.n[SELECTED])
+    return TotalSaved(
+        saved=unless_wide(result, is_narrow=so_far.is_narrow),
+        n_runs=n_counted,
+        n_uncounted=int(sums.n[..., SELECTED].sum()) - n_counted,
+        day=so_far.day,
+        path=path.saved,
+        lower=lower,
+        upper=upper,
+    )

@@ -1,0 +1,483 @@
+"""Compared runs, coded by group and stratum, from usage and sessions; and a test whether classes are random draws.
+
+The sums of an amount cover every run of the usage. The sums by session cover `SessionRuns`, which may be a random
+sample of sessions. A run without a session counts as a session of its own.
+
+A claim needs runs that our own selection drew, with a stored probability. If classes are such draws, nothing that was
+known before a draw predicts it better than its probability does. Several gamblers bet on that. Each starts with 1 and
+bets by earlier runs: of the same model or channel, of the same session, or the latest ones. Their mean wealth exceeds
+1,000 with a probability of at most .001, however often one looks (Ville). So much wealth withholds the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+
+from core.columns import (
+    UNKNOWN,
+    Bools,
+    Floats,
+    Ints,
+    SessionRuns,
+    UsageColumns,
+    bucket_bounds,
+    is_recorded_coin,
+    plain_prob,
+)
+from core.maths.statistics.savings.cap import Capped, OwnCaps, capped, own_caps, relative_caps
+from core.maths.statistics.savings.ratio import Compared, compare
+from core.maths.statistics.savings.sessions import SessionSums, session_sums
+from core.maths.statistics.savings.sums import BASELINE, SELECTED, StratumSums
+from core.records.arm import MICRO
+from core.records.times import DAY_HOURS
+
+Imbalance = Literal["time", "model", "channel", "session"]
+
+WEALTH: Final = 1_000.0
+"""Mean wealth that withholds a claim: the inverse of the probability of a false alarm."""
+_WINDOWS: Final = (50, 400)
+"""Latest runs that the gamblers on time look at."""
+_PRIOR: Final = 10.0
+"""Runs that the stored probability counts for in a gambler's prediction."""
+_MOST: Final = 0.9
+"""Most of the distance to a sure prediction that a gambler stakes, so that none is ruined."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Balance:
+    """Wealth of the gamblers against the coin of ``n_draws`` recorded draws, and who of them won most."""
+
+    n_draws: int
+    wealth: float
+    by: Imbalance | None
+
+    @property
+    def fails(self) -> bool:
+        """Return whether the classes do not look like draws of the coin."""
+        return self.wealth >= WEALTH
+
+
+def balance(runs: SessionRuns) -> Balance:
+    """Test by betting whether the classes of recorded draws follow their stored probabilities.
+
+    References
+    ----------
+    * J. Ville, *Étude critique de la notion de collectif*, 1939: the bound at every look.
+    * A. Ramdas and others, *Stat. Sci.* 38, 2023, 576 (doi:10.1214/23-STS894): tests by betting.
+
+    Examples
+    --------
+    >>> n, dice = 600, np.random.default_rng(1)
+    >>> def runs(chosen):
+    ...     names = tuple(np.where(chosen, "baseline", "selected").tolist())
+    ...     alone, unknown = np.arange(n), np.full(n, -1)
+    ...     return SessionRuns(session=alone, draw=alone, hour=alone, run_class=names, model=("m",) * n,
+    ...         channel=("",) * n, status=("completed",) * n, prob_micro=np.full(n, 300_000), tokens=unknown,
+    ...         duration_ms=unknown, bill_pico=unknown, bill_marks=unknown)
+    >>> balance(runs(dice.random(n) < 0.3)).fails, balance(runs(np.arange(n) < 0.3 * n)).fails
+    (False, True)
+    """
+    classes = np.array(runs.run_class, dtype=np.str_)
+    recorded = is_recorded_coin(runs.prob_micro) & np.isin(classes, ("baseline", "selected"))
+    order = np.flatnonzero(recorded)[np.argsort(runs.hour[recorded], kind="stable")]
+    order = order[np.sort(np.unique(runs.draw[order], return_index=True)[1])]  # the first run of each draw
+    if not len(order):
+        return Balance(n_draws=0, wealth=1.0, by=None)
+    hit, prob = classes[order] == "baseline", plain_prob(runs.prob_micro[order]) / MICRO
+    bets: list[tuple[Imbalance, Floats]] = [
+        *(("time", _of_latest(hit, prob, window)) for window in _WINDOWS),
+        ("model", _of_group(hit, prob, _coded(runs.model, order))),
+        ("channel", _of_group(hit, prob, _coded(runs.channel, order))),
+        ("session", _of_group(hit, prob, _previous_class(hit, runs.session[order]))),
+    ]
+    logs = np.array([_log_wealth(hit, prob, predicted) for _, predicted in bets])
+    best = int(logs.argmax())
+    wealth = float(np.exp(np.minimum(logs, 700.0)).mean())
+    return Balance(n_draws=len(order), wealth=wealth, by=bets[best][0] if wealth >= WEALTH else None)
+
+
+def _log_wealth(hit: Bools, prob: Floats, predicted: Floats) -> float:
+    """Return the logarithm of a gambler's wealth after all bets; the wealth before them is 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gained = np.where(hit, predicted / prob, (1 - predicted) / (1 - prob))
+    sure = (prob <= 0) | (prob >= 1)
+    impossible = bool((sure & (hit != (prob >= 1))).any())
+    return np.inf if impossible else float(np.log(gained[~sure]).sum())
+
+
+def _prediction(prob: Floats, extra: Floats, n: Floats) -> Floats:
+    """Return a prediction from ``extra`` hits above the expected among ``n`` earlier runs."""
+    predicted = prob + extra / (n + _PRIOR)
+    return np.clip(predicted, prob * (1 - _MOST), prob + (1 - prob) * _MOST)
+
+
+def _of_latest(hit: Bools, prob: Floats, window: int) -> Floats:
+    """Return the predictions by the latest runs before each."""
+    above = np.concatenate(([0.0], np.cumsum(hit - prob)))
+    at = np.arange(len(hit))
+    since = np.maximum(at - window, 0)
+    return _prediction(prob, above[at] - above[since], (at - since).astype(np.float64))
+
+
+def _of_group(hit: Bools, prob: Floats, group: Ints) -> Floats:
+    """Return the predictions by all earlier runs of the same group."""
+    order = np.argsort(group, kind="stable")
+    # A running sum minus the sum at the start of the group leaves the group's earlier runs.
+    above, sorted_groups = np.cumsum((hit - prob)[order]), group[order]
+    starts = np.flatnonzero(np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1])))
+    n_earlier = np.arange(len(hit)) - np.repeat(starts, np.diff(np.append(starts, len(hit))))
+    before = np.concatenate(([0.0], above))
+    earlier = before[np.arange(len(hit))] - np.repeat(before[starts], np.diff(np.append(starts, len(hit))))
+    extra, n = np.empty(len(hit)), np.empty(len(hit))
+    extra[order], n[order] = earlier, n_earlier
+    return _prediction(prob, extra, n)
+
+
+def _coded(names: tuple[str, ...], order: Ints) -> Ints:
+    return np.asarray(np.unique(np.array(names, dtype=np.str_)[order], return_inverse=True)[1])
+
+
+def _previous_class(hit: Bools, session: Ints) -> Ints:
+    """Return the class of the run before in the same session: 0 none, 1 selected, 2 baseline."""
+    order = np.argsort(session, kind="stable")
+    follows = np.concatenate(([False], session[order][1:] == session[order][:-1]))
+    state = np.zeros(len(hit), dtype=np.int64)
+    state[order[1:]] = np.where(follows[1:], 1 + hit[order[:-1]], 0)
+    return state
+
+
+TokenAmount = Callable[[Floats, Ints], Floats]
+"""(tokens, cell) → amount; a cell is twice the stratum, plus the group."""
+
+Stratum = tuple[str, str, int]
+"""Model, channel, baseline probability in millionths (`core.columns.UsageColumns`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAmount:
+    """Amount by which runs are compared: its sums, and the same by session (None: no `SessionRuns` were given).
+
+    ``varied`` has the sums for the variance where a cap is estimated from the same runs. They include the effect of
+    each run on the cap. Then ``sessions`` have these sums, too.
+    """
+
+    sums: StratumSums
+    sessions: SessionSums | None
+    is_log: bool = False
+    varied: StratumSums | None = None
+
+    def strata(self, mask: Bools) -> RunAmount:
+        """Return the same of some strata."""
+        return RunAmount(
+            sums=self.sums.strata(mask),
+            sessions=None if self.sessions is None else self.sessions.strata(mask),
+            is_log=self.is_log,
+            varied=None if self.varied is None else self.varied.strata(mask),
+        )
+
+    def compared(self, weight: Floats | None = None) -> Compared:
+        """Compare both groups at one mix of strata."""
+        return compare(self.sums, self.sessions, weight=weight, varied=self.varied, is_log=self.is_log)
+
+
+class ComparedRuns:
+    """The runs that are compared; ``unfinished``: those that did not end normally too."""
+
+    def __init__(
+        self, usage: UsageColumns, sampled: SessionRuns | None = None, *, unfinished: bool = False
+    ) -> None:
+        self._usage = usage
+        self.group = _groups(usage.run_class)
+        self._status = np.array(usage.status, dtype=np.str_)
+        self.is_compared = self.group >= 0
+        self.is_completed = self.is_compared & (self._status == "completed")
+        self.has_unfinished = unfinished
+        self._is_taken = self.is_compared if unfinished else self.is_completed
+        self.is_known = self._is_taken & (usage.bucket != UNKNOWN)
+        names = list(zip(usage.model, usage.channel, usage.prob_micro.tolist(), strict=True))
+        strata = sorted({name for name, taken in zip(names, self.is_compared.tolist(), strict=True) if taken})
+        places = {name: index for index, name in enumerate(strata)}
+        self.stratum = np.array([places.get(name, 0) for name in names], dtype=np.int64)
+        self.models = np.array([model for model, _, _ in strata], dtype=np.str_)
+        self.channels = np.array([channel for _, channel, _ in strata], dtype=np.str_)
+        self.strata: tuple[Stratum, ...] = tuple(strata)
+        self.n_strata = len(strata)
+        self.is_randomised = is_recorded_coin(np.array([prob for *_, prob in strata], dtype=np.int64))
+        self.is_declared = ~self.is_randomised & (np.array([prob for *_, prob in strata]) != UNKNOWN)
+        self.balance = Balance(n_draws=0, wealth=1.0, by=None) if sampled is None else balance(sampled)
+        pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
+        self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
+        self._sampled = None if sampled is None else _SampledRuns(sampled, places, unfinished=unfinished)
+        self._capped: dict[bytes, RunAmount] = {}
+
+    @property
+    def everything(self) -> Bools:
+        """All strata."""
+        return np.ones(self.n_strata, dtype=np.bool_)
+
+    # Amounts
+
+    @cached_property
+    def tokens(self) -> RunAmount:
+        """Tokens, where they are known."""
+        usage = self._usage
+        sums = self._sums(self.is_known, usage.n, usage.tokens, usage.tokens_squared)
+        return RunAmount(
+            sums=sums, sessions=self._by_session(lambda runs: runs.tokens(lambda tokens, _: tokens))
+        )
+
+    @cached_property
+    def logs(self) -> RunAmount:
+        """Natural logarithms of tokens."""
+        usage = self._usage
+        sums = self._sums(self.is_known, usage.n, usage.log, usage.log_squared)
+        logs = self._by_session(lambda runs: runs.tokens(lambda tokens, _: np.log(tokens)))
+        return RunAmount(sums=sums, sessions=logs, is_log=True)
+
+    def capped(self, mask: Bools) -> RunAmount:
+        """Return tokens up to the caps of each group, over some strata, whose runs alone say where the caps lie."""
+        key = mask.tobytes()
+        if key not in self._capped:
+            self._capped[key] = self._capped_over(mask)
+        return self._capped[key]
+
+    def _capped_over(self, mask: Bools) -> RunAmount:
+        usage, rows = self._usage, np.flatnonzero(self.is_known & np.append(mask, values=False)[self.stratum])
+        caps, pair = self._own_caps(rows), self._pair
+        cell = pair[self.stratum[rows]] * 2 + self.group[rows]
+        n, bucket, cap = usage.n[rows], usage.bucket[rows], caps.cap[cell]
+        cut = capped(n, usage.tokens[rows], usage.tokens_squared[rows], bucket, cap)
+        moved = caps.moved_sums(n, cut, usage.log[rows], cell)
+
+        def amount(tokens: Floats, at: Ints) -> Floats:
+            return caps.moved(tokens, pair[at // 2] * 2 + at % 2)
+
+        return RunAmount(
+            sums=self._added(rows, n, cut.total, cut.squares),
+            sessions=self._by_session(lambda runs: runs.tokens(amount, mask)),
+            varied=self._added(rows, n, *moved),
+        ).strata(mask)
+
+    def _own_caps(self, rows: Ints) -> OwnCaps:
+        counts, first = self._by_class(rows, self._pair[self.stratum[rows]] * 2 + self.group[rows])
+        logs = np.zeros((len(counts) // 2, 2))
+        np.add.at(logs, (self._pair[self.stratum[rows]], self.group[rows]), self._usage.log[rows])
+        return own_caps(counts.reshape(-1, 2, counts.shape[-1]), first, logs)
+
+    @cached_property
+    def commonly_capped(self) -> StratumSums:
+        """Tokens up to the cap that both groups share."""
+        return self._sums(self.is_known, self._usage.n, self._cut.total, self._cut.squares)
+
+    @cached_property
+    def above(self) -> StratumSums:
+        """Runs above the cap that both groups share."""
+        return self._sums(self.is_known, self._usage.n, self._cut.n_above, self._cut.n_above)
+
+    @cached_property
+    def durations(self) -> RunAmount:
+        """Durations in milliseconds, where they are known, whether or not the tokens are."""
+        usage = self._usage
+        sums = self._sums(self._is_taken, usage.n_timed, usage.duration_ms, usage.duration_squared)
+        return RunAmount(sums=sums, sessions=self._by_session(_SampledRuns.durations))
+
+    @cached_property
+    def failed(self) -> RunAmount:
+        """1 for each run that ended with an error."""
+        return self._ended(self._status == "error", self._by_session(lambda runs: runs.ended("error")))
+
+    @cached_property
+    def unfinished(self) -> RunAmount:
+        """1 for each run that did not end normally."""
+        return self._ended(~self.is_completed, self._by_session(lambda runs: runs.ended("aborted", "error")))
+
+    @cached_property
+    def unknown(self) -> RunAmount:
+        """1 for each run with unknown tokens."""
+        return self._ended(self._usage.bucket == UNKNOWN, self._by_session(_SampledRuns.unknown))
+
+    def _by_session(self, ask: Callable[[_SampledRuns], SessionSums]) -> SessionSums | None:
+        return None if self._sampled is None else ask(self._sampled)
+
+    def _ended(self, hit: Bools, sessions: SessionSums | None) -> RunAmount:
+        hits = self._usage.n * hit
+        return RunAmount(sums=self._sums(self.is_compared, self._usage.n, hits, hits), sessions=sessions)
+
+    def _sums(self, rows: Bools, n: Ints, total: Ints | Floats, squares: Ints | Floats) -> StratumSums:
+        return self._added(np.flatnonzero(rows), n[rows], total[rows], squares[rows])
+
+    def table(self, amount: Ints | Floats, rows: Bools) -> Floats:
+        """Return an amount of some rows, added up by stratum and group."""
+        return self._tables(np.flatnonzero(rows), amount[rows])[0]
+
+    def _added(self, rows: Ints, *amounts: Ints | Floats) -> StratumSums:
+        n, total, squares = self._tables(rows, *amounts)
+        return StratumSums(n=n, total=total, squares=squares)
+
+    def _tables(self, rows: Ints, *amounts: Ints | Floats) -> list[Floats]:
+        """Return amounts, an entry for each of some rows, added up by stratum and group."""
+        code = self.stratum[rows] * 2 + self.group[rows]
+        size = self.n_strata * 2
+        added = [np.bincount(code, weights=amount.astype(np.float64), minlength=size) for amount in amounts]
+        return [np.asarray(one, dtype=np.float64).reshape(-1, 2) for one in added]
+
+    @cached_property
+    def by_status(self) -> dict[str, Floats]:
+        """Runs by stratum and group: all, and those of each status."""
+        counts = {"all": self.table(self._usage.n, self.is_compared)}
+        for one in ("completed", "aborted", "error"):
+            counts[one] = self.table(self._usage.n, self.is_compared & (self._status == one))
+        return counts
+
+    @cached_property
+    def truncated(self) -> Floats:
+        """Baseline runs that had to leave arms out, by stratum and group."""
+        return self.table(self._usage.n_truncated, self.is_compared)
+
+    @property
+    def n_sampled(self) -> int:
+        """Number of runs in the sample of sessions; 0 without one."""
+        return 0 if self._sampled is None else len(self._sampled)
+
+    def tokens_until(self, days: Ints) -> SessionSums | None:
+        """Return cumulative tokens by session at the end of each day; days are the first axis."""
+        return self._by_session(lambda runs: runs.tokens_until(days, self.n_strata * 2))
+
+    # The cap
+
+    @cached_property
+    def caps(self) -> tuple[Floats, Floats]:
+        """Cap that both groups share in each model and channel, and the median there."""
+        counts, first = self._by_class(
+            self.is_known, self._pair[self.stratum[self.is_known]] * 2 + self.group[self.is_known]
+        )
+        return relative_caps(counts.reshape(-1, 2, counts.shape[-1]).sum(1), first)
+
+    def _by_class(self, rows: Bools | Ints, cell: Ints) -> tuple[Floats, int]:
+        """Return runs by model, channel and group, and by size class, and the first class."""
+        n_cells = 2 * (int(self._pair.max(initial=0)) + 1)
+        bucket = self._usage.bucket[rows]
+        first = int(bucket.min()) if len(bucket) else 0
+        n_classes = int(bucket.max(initial=first)) - first + 1
+        counts = np.bincount(
+            cell * n_classes + bucket - first, weights=self._usage.n[rows], minlength=n_cells * n_classes
+        )
+        return np.asarray(counts, dtype=np.float64).reshape(n_cells, n_classes), first
+
+    @cached_property
+    def _cut(self) -> Capped:
+        usage = self._usage
+        cap = np.full(len(usage), np.inf)
+        cap[self.is_known] = self._of_stratum(self.caps[0])[self.stratum[self.is_known]]
+        return capped(usage.n, usage.tokens, usage.tokens_squared, usage.bucket, cap)
+
+    def _of_stratum(self, amount: Floats) -> Floats:
+        """Return the amount of the model and channel of each stratum."""
+        return amount[self._pair]
+
+    # How far they lie apart
+
+    @cached_property
+    def largest(self) -> Floats:
+        """Largest run of each stratum, in medians of its model and channel, by its size class."""
+        result = np.zeros(self.n_strata)
+        stratum, bucket = self.stratum[self.is_known], self._usage.bucket[self.is_known]
+        lower = np.array([bucket_bounds(one)[0] for one in range(int(bucket.max(initial=-1)) + 1)])
+        np.maximum.at(result, stratum, lower[bucket])
+        return result / np.where(result > 0, self._of_stratum(self.caps[1]), 1.0)
+
+    @cached_property
+    def duration_spread(self) -> tuple[StratumSums, Floats]:
+        """Logarithms of durations, and the longest run of each stratum as a multiple of its median, in the sample."""
+        if self._sampled is None:
+            nothing = np.zeros((self.n_strata, 2))
+            return StratumSums(n=nothing, total=nothing, squares=nothing), np.zeros(self.n_strata)
+        return self._sampled.duration_spread(self.n_strata)
+
+
+class _SampledRuns:
+    """The runs of `SessionRuns` in the compared strata, one entry per run, coded as the usage is."""
+
+    def __init__(self, runs: SessionRuns, places: Mapping[Stratum, int], *, unfinished: bool) -> None:
+        names = zip(runs.model, runs.channel, runs.prob_micro.tolist(), strict=True)
+        stratum = np.array([places.get(name, -1) for name in names], dtype=np.int64)
+        mask = stratum >= 0
+        self._stratum = stratum[mask]
+        self._cell = self._stratum * 2 + _groups(runs.run_class)[mask]
+        self._session = runs.session[mask]
+        self._day = np.where(runs.hour == UNKNOWN, UNKNOWN, runs.hour // DAY_HOURS)[mask]
+        self._status = np.array(runs.status, dtype=np.str_)[mask]
+        self._taken = (self._status == "completed") | unfinished
+        self._tokens, self._duration_ms = runs.tokens[mask], runs.duration_ms[mask]
+        self._is_all = runs.is_all
+
+    def __len__(self) -> int:
+        return len(self._cell)
+
+    def tokens(self, amount: TokenAmount, mask: Bools | None = None) -> SessionSums:
+        """Return an amount computed from the tokens of each run and its cell, if they are known.
+
+        ``mask``: of these strata alone.
+        """
+        rows = self._taken & (self._tokens != UNKNOWN)
+        if mask is not None:
+            rows &= mask[self._stratum]
+        return self._added(rows, amount(self._tokens[rows].astype(np.float64), self._cell[rows]))
+
+    def durations(self) -> SessionSums:
+        """Return the durations in milliseconds, where they are known."""
+        rows = self._taken & (self._duration_ms != UNKNOWN)
+        return self._added(rows, self._duration_ms[rows].astype(np.float64))
+
+    def ended(self, *statuses: str) -> SessionSums:
+        """Return 1 for each run that ended so."""
+        return self._added(None, np.isin(self._status, statuses).astype(np.float64))
+
+    def unknown(self) -> SessionSums:
+        """Return 1 for each run of unknown tokens."""
+        return self._added(None, (self._tokens == UNKNOWN).astype(np.float64))
+
+    def _added(self, rows: Bools | None, amount: Floats) -> SessionSums:
+        chosen = slice(None) if rows is None else rows
+        return session_sums(self._cell[chosen], self._session[chosen], amount, complete=self._is_all)
+
+    def tokens_until(self, days: Ints, n_cells: int) -> SessionSums:
+        """Return the tokens up to and including each of some days; days are the first axis."""
+        rows = self._taken & (self._tokens != UNKNOWN) & (self._day != UNKNOWN)
+        cell, day, tokens = self._cell[rows], self._day[rows], self._tokens[rows].astype(np.float64)
+        session = np.unique(self._session[rows], return_inverse=True)[1]
+        until = [np.flatnonzero(day <= last) for last in days.tolist()]
+        index = np.repeat(np.arange(len(days)), [len(part) for part in until])
+        runs = np.concatenate([*until, np.zeros(0, dtype=np.int64)])
+        return session_sums(
+            index * n_cells + cell[runs],
+            index * (int(session.max(initial=-1)) + 1) + session[runs],
+            tokens[runs],
+            complete=self._is_all,
+        )
+
+    def duration_spread(self, n_strata: int) -> tuple[StratumSums, Floats]:
+        """Return the logarithms of durations, and the largest of each stratum in its medians; 0 counts as 1 ms."""
+        rows = self._taken & (self._duration_ms != UNKNOWN)
+        amount, stratum = np.maximum(self._duration_ms[rows], 1).astype(np.float64), self._stratum[rows]
+        cell, log = self._cell[rows], np.log(amount)
+        parts = [
+            np.bincount(cell, weights=part, minlength=2 * n_strata) for part in (log * 0 + 1, log, log**2)
+        ]
+        n, total, squares = (np.asarray(part, dtype=np.float64).reshape(-1, 2) for part in parts)
+        largest = np.zeros(n_strata)
+        for index in np.unique(stratum).tolist():
+            own = amount[stratum == index]
+            largest[index] = own.max() / np.median(own)
+        return StratumSums(n=n, total=total, squares=squares), largest
+
+
+def _groups(run_class: tuple[str, ...]) -> Ints:
+    """Return the group of each class; -1 = neither."""
+    classes = np.array(run_class, dtype=np.str_)
+    return np.where(classes == "selected", SELECTED, np.where(classes == "baseline", BASELINE, -1))
