@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
+from pkgutil import iter_modules
 
 import pytest
 
+from core import explained
+from core.explained.table import Table as Described
 from tests.language import BANNED, ROOT
 from tests.wording import FOLDER, Table, tables
 
@@ -45,3 +49,19 @@ def _has_sentence(node: ast.AST) -> bool:
         isinstance(one, ast.Constant) and isinstance(one.value, str) and len(one.value.split()) >= 5
         for one in ast.walk(node)
     )
+
+
+def test_each_field_of_a_record_has_one_head() -> None:
+    """A field has one head at every door, and no two columns of a table share one."""
+    heads: dict[tuple[str, str], set[str]] = {}
+    for module in (
+        importlib.import_module(f"core.explained.{one.name}") for one in iter_modules(explained.__path__)
+    ):
+        for name, annotation in vars(module).get("__annotations__", {}).items():
+            table = vars(module).get(name)
+            if isinstance(table, Described):
+                assert len({*table.heads}) == len(table.heads), name
+                for field, one in table.fields.items():
+                    heads.setdefault((annotation, field), set()).add(one.head)
+    assert heads
+    assert {field: several for field, several in heads.items() if len(several) > 1} == {}

@@ -15,18 +15,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
 from shutil import get_terminal_size
-from typing import Final, Literal, TextIO
+from typing import Final, Literal, TextIO, TypeVar
 
 import msgspec
 import orjson
 
 from core.errors import ArmscopeError
+from core.explained.table import Table
 from core.records.cells import Cell, csv_line, defused
 from core.records.times import DAY_MS, iso
 from core.settings import wants_colours
 
 _BOLD: Final = "1"
 _BOLD_RED: Final = "1;31"
+Record = TypeVar("Record")
 
 
 def take_any_encoding() -> None:
@@ -96,11 +98,16 @@ def say_text(text: str) -> None:
     _write(text.encode())
 
 
-def say_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> None:
+def say_cells(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Collection[int] = ()) -> None:
     """Write a table for a person; columns of ``numbers`` are set to the right."""
     shown = [[printable(cell) for cell in row] for row in rows]
     bold = partial(_styled, sys.stdout, _BOLD)
     _say(sys.stdout, table_lines(heads, shown, numbers=numbers, columns=_columns(), styled=bold))
+
+
+def say_table(table: Table[Record], rows: Iterable[Record]) -> None:
+    """Write records as their description shows them."""
+    say_cells(table.heads, table.cells(rows), numbers=table.numbers)
 
 
 def say_rows(rows: Sequence[object], form: Literal["csv", "tsv", "nl"]) -> None:

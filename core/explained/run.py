@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from core.explained.arm import EXCLUDED
-from core.flows.queries import ArmFlip, RunArm, RunStory
 from core.records.arm import arm_type
 from core.records.bill import Spent
 from core.records.counts import number_of
@@ -14,6 +13,9 @@ from core.records.evidence import Where
 from core.records.model_kinds import offer_words, price_words
 from core.records.observation import Observation
 from core.records.selection import Reason, Selection
+
+if TYPE_CHECKING:
+    from core.flows.queries import ArmFlip, RunArm, RunStory
 
 NONE: Final = "–"
 _NAMED: Final = 10

@@ -23,7 +23,7 @@ from core.doors.cli.program.spelling import words
 from core.doors.cli.spool import spool_words
 from core.doors.documents import act as act_document
 from core.doors.http.guard import LAYERS_PER_MINUTE, PER_MINUTE
-from core.doors.terminal import say, say_facts, say_table
+from core.doors.terminal import say, say_cells, say_facts
 from core.doors.verbs import verb
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
@@ -152,7 +152,7 @@ def config(line: typer.Context) -> None:
     rows = [_in_force(one, by_option.get(one.option)) for one in VARIABLES]
 
     def write() -> None:
-        say_table(
+        say_cells(
             ("variable", "value", "from", "option"),
             [(r.name, r.value or "none", r.source, r.option) for r in rows],
         )
@@ -187,7 +187,7 @@ def list_settings(line: typer.Context) -> None:
     in_force: LearnerSettings = verb("settings").call(context_of(line))
     document = msgspec.to_builtins(in_force)
     rows = [(key, msgspec.json.encode(one).decode()) for key, one in document.items()]
-    answer(line, document, lambda: say_table(("setting", "value"), rows))
+    answer(line, document, lambda: say_cells(("setting", "value"), rows))
 
 
 @command(
@@ -351,7 +351,7 @@ def _say_learners(result: Sequence[LearnerSummary]) -> None:
         )
         for one in result
     ]
-    say_table(heads, rows, numbers=(3, 4, 5, 6))
+    say_cells(heads, rows, numbers=(3, 4, 5, 6))
     for one in result:
         if one.problem is not None:
             say(f"{one.name}: {one.problem}")

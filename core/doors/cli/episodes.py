@@ -11,12 +11,12 @@ from core.doors.cli.program.app import Fields, answer, check_terminal, command, 
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
+from core.explained import episodes as tables
 from core.records.arm import MICRO
 from core.records.counts import number_of
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.episode_page import EpisodeFilter
 from core.records.reward import epoch_words
-from core.records.times import iso
 
 if TYPE_CHECKING:
     from core.flows.context import Context
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
         EnvironmentSummary,
         EpisodeView,
         ModelComparison,
-        SuccessRate,
     )
     from core.records.answers import ScaleAnswer
     from core.records.episode_page import EpisodePage
-    from core.records.estimate import Estimate
 
 Ends = tuple[float, float] | None
 EPISODES = group(
@@ -198,36 +196,7 @@ def _confirm(context: Context, uid: str, rule: CreditRule) -> None:
 
 def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -> None:
     """Write a row for each environment, and notes below them."""
-    heads = (
-        "environment",
-        "episodes",
-        "unpaid",
-        "broken",
-        "average",
-        "95 %",
-        "success",
-        "95 %",
-        "above",
-        "scale",
-        "pattern",
-    )
-    table = [
-        (
-            one.environment,
-            f"{one.n:,}",
-            f"{one.without_reward:,}",
-            f"{one.broken:,}",
-            "none paid" if one.average.value is None else f"{one.average.value:.4g}",
-            _between(one.average),
-            "" if one.success is None else f"{one.success.rate:.0%}",
-            _of_rate(one.success),
-            f"{one.scale.threshold:g} ({one.scale.base})",
-            f"{one.scale.lo:g} to {one.scale.hi:g}{'' if one.declared else ' (usual)'}",
-            ", ".join(one.pattern),
-        )
-        for one in rows
-    ]
-    say_table(heads, table, numbers=(1, 2, 3, 4, 6))
+    say_table(tables.ENVIRONMENTS, rows)
     for one in rows:
         _say_notes(one, model)
 
@@ -252,42 +221,11 @@ def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
         )
 
 
-def _between(estimate: Estimate) -> str:
-    if estimate.lower is None or estimate.upper is None:
-        return ""
-    return f"{estimate.lower:.4g} to {estimate.upper:.4g}"
-
-
-def _of_rate(rate: SuccessRate | None) -> str:
-    if rate is None or rate.lower is None or rate.upper is None:
-        return ""
-    return f"{rate.lower:.0%} to {rate.upper:.0%}"
-
-
 def say_page(page: EpisodePage) -> None:
     """Write a row for each episode, the newest first."""
-    table = [
-        (
-            row.uid,
-            row.environment,
-            row.task or "",
-            row.model or "",
-            (iso(row.place.at_ms) or "")[:16].replace("T", " "),
-            row.status,
-            f"{row.n_steps:,}",
-            "none paid" if row.total is None else f"{row.total:g}",
-            _word(row.success),
-        )
-        for row in page.rows
-    ]
-    heads = ("episode", "environment", "task", "model", "when (UTC)", "status", "steps", "total", "success")
-    say_table(heads, table, numbers=(6, 7))
+    say_table(tables.EPISODES, page.rows)
     if page.onward is not None:
         say("There are more: --limit shows them.")
-
-
-def _word(success: bool | None) -> str:
-    return {True: "yes", False: "no", None: "not known"}[success]
 
 
 def say_episode(one: EpisodeView) -> None:
@@ -304,27 +242,7 @@ def say_episode(one: EpisodeView) -> None:
     known = [f"{'when' if name == 'at' else name} {value}" for name, value in named if value is not None]
     if known:
         say(f"  {', '.join(known)}")
-    table = [
-        (
-            str(step.number),
-            step.name or step.kind,
-            "none" if step.reward is None else f"{step.reward:g}",
-            "" if step.running is None else f"{step.running:g}",
-            ", ".join(
-                word
-                for word, is_shown in (
-                    ("finished", step.finished),
-                    ("refused", step.refused),
-                    ("out of scale", step.out_of_scale),
-                    (f"same action as step {step.same_as}", step.same_as is not None),
-                    (step.note or "", step.note is not None),
-                )
-                if is_shown
-            ),
-        )
-        for step in one.steps
-    ]
-    say_table(("step", "what", "reward", "so far", ""), table, numbers=(0, 2, 3))
+    say_table(tables.STEPS, one.steps)
     for part in one.parts:
         say(f"  {part.kind} {part.name}: {part.value:g}")
     for run in one.runs:
@@ -354,31 +272,8 @@ def say_findings(designs: Sequence[EnvironmentDesign]) -> None:
 
 def say_comparison(comparison: ModelComparison) -> None:
     """Write the models, then every pair on their common tasks or on all episodes."""
-    table = [
-        (
-            one.model,
-            f"{one.n:,}",
-            f"{one.n_tasks:,}",
-            "none paid" if one.average.value is None else f"{one.average.value:.4g}",
-            _between(one.average),
-            "" if one.success is None else f"{one.success.rate:.0%}",
-        )
-        for one in comparison.models
-    ]
-    say_table(("model", "episodes", "tasks", "average", "95 %", "success"), table, numbers=(1, 2, 3, 5))
-    pairs = [
-        (
-            f"{pair.one} - {pair.other}",
-            f"{pair.n_tasks:,}",
-            "" if pair.difference.value is None else f"{pair.difference.value:+.4g}",
-            _between(pair.difference),
-            "" if pair.adjusted is None else f"{pair.adjusted:.3g}",
-            pair.verdict,
-        )
-        for pair in comparison.pairs
-    ]
-    heads = (f"difference in {comparison.compared}", "common tasks", "difference", "95 %", "p (Holm)", "")
-    say_table(heads, pairs, numbers=(1, 2, 4))
+    say_table(tables.MODELS, comparison.models)
+    say_table(tables.model_pairs(comparison.compared), comparison.pairs)
     if not comparison.paired:
         say(
             "Unpaired: by all episodes of each model, so a difference may be that of the tasks they attempted."

@@ -28,7 +28,7 @@ from core.doors.cli.program.app import (
 from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, counted
-from core.doors.terminal import say, say_error, say_json_line, say_on_stderr, say_table
+from core.doors.terminal import say, say_cells, say_error, say_json_line, say_on_stderr
 from core.doors.verbs import verb
 from core.errors import InvalidInput, UnreadableSource
 from core.records.counts import number_of
@@ -188,7 +188,7 @@ def _say_package(packed: BundleAnswer) -> None:
         f"{number_of(manifest.arms, 'arm')}, {number_of(manifest.rewards, 'reward')}, "
         f"{number_of(manifest.resets, 'reset')}.{_left_out(manifest)}"
     )
-    say_table(
+    say_cells(
         ("file", "bytes", "SHA-256"),
         [(one.name, f"{one.size_bytes:,}", one.sha256) for one in manifest.files],
     )
@@ -360,7 +360,7 @@ def _say_spread(spread: SpreadAnswer) -> None:
         )
         for one, answer in answers
     ]
-    say_table(("learner", "files", "runs", "known", "lines rejected", "act"), rows, numbers=(1, 2, 3, 4))
+    say_cells(("learner", "files", "runs", "known", "lines rejected", "act"), rows, numbers=(1, 2, 3, 4))
     for one, _ in answers:
         for problem in one.problems[:_LISTED]:
             say(f"  {one.learner}: {problem}")
@@ -413,7 +413,7 @@ def _print_sessions(sessions: Sequence[AgentSessions]) -> None:
         )
         for one in sessions
     ]
-    say_table(heads, rows, numbers=(2, 3))
+    say_cells(heads, rows, numbers=(2, 3))
 
 
 def _nothing_named(

@@ -10,7 +10,7 @@ import typer
 
 from core import guide
 from core.doors.cli.program.app import answer, command
-from core.doors.terminal import say, say_table, say_text
+from core.doors.terminal import say, say_cells, say_text
 from core.errors import NotFound
 
 _NEXT: Final = (
@@ -49,7 +49,7 @@ def _list(line: typer.Context) -> None:
     rows = [(one.name, one.words) for one in topics]
 
     def write() -> None:
-        say_table(("topic", "about"), rows)
+        say_cells(("topic", "about"), rows)
         say("", _NEXT)
 
     answer(line, msgspec.to_builtins(topics), write)
@@ -72,7 +72,7 @@ def _deploy(line: typer.Context, names: Sequence[str]) -> None:
     ]
 
     def write() -> None:
-        say_table(("name", "file", "use"), rows)
+        say_cells(("name", "file", "use"), rows)
         say("", "Print a file: armscope help deploy NAME. The guide: armscope help team")
 
     answer(line, [dict(zip(("name", "file", "use"), row, strict=True)) for row in rows], write)

@@ -17,7 +17,7 @@ import typer
 
 from core.doors.cli.program.app import answer, command, context_of, done, global_options, group
 from core.doors.launch import AGENT, DataOptions, hook_command, run_hook, start
-from core.doors.terminal import say, say_table, time_words
+from core.doors.terminal import say, say_cells, time_words
 from core.errors import InvalidInput, NotApplicable
 from core.settings import Server, claude_folder, database_at, hooks_folder
 
@@ -147,7 +147,7 @@ def list_hooks(line: typer.Context) -> None:
     ]
     rows = [(one.file, time_words(one.at_ms), one.command or "") for one in found]
     empty = "No hook is installed. Install one: armscope hook install claude-code"
-    answer(line, found, lambda: say_table(("file", "since", "command"), rows) if rows else say(empty))
+    answer(line, found, lambda: say_cells(("file", "since", "command"), rows) if rows else say(empty))
 
 
 @command(

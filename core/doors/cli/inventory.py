@@ -11,7 +11,7 @@ import typer
 
 from core.doors.cli.program.app import answer, command, context_of, global_options, has_terminal
 from core.doors.cli.program.spelling import words
-from core.doors.terminal import say, say_table, time_words
+from core.doors.terminal import say, say_cells, time_words
 from core.doors.verbs import verb
 from core.errors import InvalidInput, UnknownAct
 from core.records.arm import ESTIMATE_ERROR
@@ -85,7 +85,7 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
     rows = [_row(one) for one in result.items if whole or one.use is None or not one.use.uses]
     heads = ("agent", "kind", "name", "state", "tokens", "on offer", "used", "last use", "changed", "why")
     if rows:
-        say_table(heads, rows, numbers=(4, 5, 6))
+        say_cells(heads, rows, numbers=(4, 5, 6))
     if any(one.proposal is not None for one in result.items):
         say("Take out what is proposed: armscope prune. Put it back: armscope prune --undo")
     say(*result.notes, *result.unread, f"Tokens are about a quarter of the characters. {ESTIMATE_ERROR}")
@@ -259,13 +259,13 @@ def _say_edits(shown: PruneAnswer, closing: str = _MAKE) -> None:
         _say_saving(shown)
     if shown.only_out:
         say("These were not used either. They go out with --out NAME:")
-        say_table(
+        say_cells(
             ("agent", "kind", "name", "parts", "tokens"), map(_edit_row, shown.only_out), numbers=(3, 4)
         )
     if shown.fixed:
         say("These can't be switched, and are not counted:")
         rows = [(one.agent, one.kind, one.name, one.why) for one in shown.fixed]
-        say_table(("agent", "kind", "name", "why"), rows)
+        say_cells(("agent", "kind", "name", "why"), rows)
     say(*(f"Not edited: {one}" for one in shown.refused))
     if shown.number is not None:
         _say_number(shown)

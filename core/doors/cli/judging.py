@@ -11,7 +11,7 @@ import typer
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, group, rows_or, written
 from core.doors.cli.program.spelling import Options, arm_ids
 from core.doors.documents import evaluations as evaluations_document
-from core.doors.terminal import say, say_table
+from core.doors.terminal import say, say_cells
 from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.counts import number_of
@@ -146,7 +146,7 @@ def evaluations(
         for one in page
     ]
     document = evaluations_document(context, page)
-    rows_or(line, format_name, document, lambda: say_table(heads, rows, numbers=(0, 3)))
+    rows_or(line, format_name, document, lambda: say_cells(heads, rows, numbers=(0, 3)))
 
 
 def _ready(one: Evaluation) -> str:
@@ -181,7 +181,7 @@ def _say_agreement(report: queries.AgreementReport) -> None:
     heads = ("on", "alpha", "95% interval", "in words", "same answer")
     parts = (("outcome", report.outcome), ("label", report.label), ("score", report.score))
     say("")
-    say_table(heads, [(name, *_cells(part)) for name, part in parts], numbers=(1, 4))
+    say_cells(heads, [(name, *_cells(part)) for name, part in parts], numbers=(1, 4))
     if report.graders:
         say("", "Each grader beside all others, by outcome:")
         rows = [
@@ -192,7 +192,7 @@ def _say_agreement(report: queries.AgreementReport) -> None:
             )
             for one in report.graders
         ]
-        say_table(("grader", *heads[1:], "weight"), rows, numbers=(1, 4, 5))
+        say_cells(("grader", *heads[1:], "weight"), rows, numbers=(1, 4, 5))
 
 
 def _cells(one: Agreement) -> tuple[str, str, str, str]:
@@ -290,7 +290,7 @@ def _say_queues(rows: tuple[QueueRow, ...]) -> None:
         for one in rows
     ]
     heads = ("queue", "name", "done", "open", "set aside", "held", "left for you", "rubric", "due")
-    say_table(heads, table, numbers=(2, 3, 4, 5, 6))
+    say_cells(heads, table, numbers=(2, 3, 4, 5, 6))
 
 
 def _say_next(one: NextItem) -> None:
@@ -314,7 +314,7 @@ def _say_item(item: ReviewItem) -> None:
         for number, level in enumerate(item.levels, 1)
     ]
     say("")
-    say_table(("level", "words", "outcome", "score"), levels, numbers=(0, 3))
+    say_cells(("level", "words", "outcome", "score"), levels, numbers=(0, 3))
 
 
 @command("list", inside=RUBRICS, takes="rubrics", examples=["rubric", "rubric list"])
@@ -381,7 +381,7 @@ def _say_rubrics(rows: tuple[RubricRow, ...]) -> None:
         )
         for one in rows
     ]
-    say_table(("rubric", "version", "title", "levels", "judged by it"), table, numbers=(4,))
+    say_cells(("rubric", "version", "title", "levels", "judged by it"), table, numbers=(4,))
 
 
 @command("list", inside=BROWSERS, takes="browsers", examples=["browser", "browser list --json"])
@@ -410,4 +410,4 @@ def _say_browsers(rows: tuple[BrowserRow, ...]) -> None:
         )
         for one in rows
     ]
-    say_table(("browser", "counts as", "confirmed by", "judgements", "latest"), table, numbers=(3,))
+    say_cells(("browser", "counts as", "confirmed by", "judgements", "latest"), table, numbers=(3,))

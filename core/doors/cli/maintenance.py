@@ -21,7 +21,7 @@ from core.doors.cli.program.app import (
 )
 from core.doors.documents import act as act_document
 from core.doors.progress import counted
-from core.doors.terminal import say, say_facts, say_table
+from core.doors.terminal import say, say_cells, say_facts
 from core.doors.verbs import verb
 from core.records.counts import number_of
 from core.records.verification import unprovable_words
@@ -67,7 +67,7 @@ def verify(line: typer.Context, values: Fields) -> None:
             return
         say(f"{number_of(result.n_differences, 'difference')}:")
         heads = ("learner", "table", "key", "stored", "recomputed")
-        say_table(heads, [[name, *map(str, difference)] for name, difference in result.differences])
+        say_cells(heads, [[name, *map(str, difference)] for name, difference in result.differences])
         say(*_unprovable(result.unprovable))
         if ("link", "the last") in {one[:2] for _, one in result.differences}:
             say(_MEND)
@@ -311,7 +311,7 @@ def _confirm_erase(context: Context, values: Fields) -> None:
 
     check_terminal("erasing", "erased")
     preview = preview_erase(context, **values)
-    say_table(("where", "texts"), [(column, f"{count:,}") for column, count in preview.places.items()])
+    say_cells(("where", "texts"), [(column, f"{count:,}") for column, count in preview.places.items()])
     say("They are erased for good: this can't be undone. Numbers stay.")
     say(f"Not reached: {', '.join(preview.not_reached)}.")
     typer.confirm("Go on?", abort=True)
@@ -349,7 +349,7 @@ def _confirm_compact(context: Context, keep_days: int | None) -> None:
         ("older runs that stay, as feedback or another fact is about them", preview.left),
         ("imports that can't be undone afterwards", preview.imports),
     )
-    say_table(("what", "number"), [(what, f"{number:,}") for what, number in rows])
+    say_cells(("what", "number"), [(what, f"{number:,}") for what, number in rows])
     for sentence in preview.lost:
         say(sentence)
     say("The rows are deleted for good: this can't be undone. Sums stay.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -25,16 +24,15 @@ from core.doors.documents import audit_rows
 from core.doors.terminal import say, say_table
 from core.doors.verbs import verb
 from core.errors import InvalidInput
+from core.explained import people
 from core.records.actor import SCOPES, PersonRole
 from core.records.audit import AuditFilter, DenialPage
 from core.records.times import iso
 from core.records.token import DEFAULT_DAYS, check_scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from core.doors.alerting import CheckResult
-    from core.records.alert import AlertRow, AlertsView, SendResult, WebhookRow
+    from core.records.alert import AlertsView, SendResult, WebhookRow
     from core.records.audit import AuditPage
     from core.records.member import MemberAnswer, MemberRow, SenderRow
     from core.records.token import NewToken, TokenRow
@@ -65,7 +63,7 @@ WebhookId = Annotated[str, typer.Argument(metavar="ID", help=words("remove_webho
 @command("list", inside=MEMBERS, takes="members", examples=["member", "member list --json"])
 def list_members(line: typer.Context) -> None:
     rows: tuple[MemberRow, ...] = verb("members").call(context_of(line, whole=True))
-    answer(line, rows, lambda: _say_members(rows))
+    answer(line, rows, lambda: say_table(people.MEMBERS, rows))
 
 
 @command(
@@ -132,43 +130,17 @@ def _say_member(line: typer.Context, answered: MemberAnswer) -> None:
 
 def _member_words(answered: MemberAnswer) -> list[str]:
     one = answered.member
-    state = "is no member" if one.removed_ms is not None else _roles(one)
+    state = "is no member" if one.removed_ms is not None else people.roles(one)
     lines = [f"{one.name} ({one.id}): {state}."]
     if one.invited_until_ms is not None:
         lines.append(f"Invited until {iso(one.invited_until_ms)}, by {one.email} at {one.issuer}.")
     return [*lines, *(f"Revoked: {token}." for token in answered.revoked)]
 
 
-def _roles(member: MemberRow) -> str:
-    return ", ".join(f"{one.role} in {one.learner or 'every learner'}" for one in member.roles) or "no role"
-
-
-def _say_members(rows: Sequence[MemberRow]) -> None:
-    table = [
-        (
-            one.id,
-            one.name,
-            _roles(one),
-            _state(one),
-            one.email,
-            one.issuer,
-            one.subject or "",
-        )
-        for one in rows
-    ]
-    say_table(("member", "name", "role", "state", "e-mail", "issuer", "subject"), table)
-
-
-def _state(one: MemberRow) -> str:
-    if one.removed_ms is not None:
-        return f"removed {iso(one.removed_ms)}"
-    return "in" if one.invited_until_ms is None else f"invited until {iso(one.invited_until_ms)}"
-
-
 @command("list", inside=TOKENS, takes="tokens", examples=["token", "token list"])
 def list_tokens(line: typer.Context) -> None:
     rows: tuple[TokenRow, ...] = verb("tokens").call(context_of(line, whole=True))
-    answer(line, rows, lambda: _say_tokens(rows))
+    answer(line, rows, lambda: say_table(people.TOKENS, rows))
 
 
 @command(
@@ -212,28 +184,7 @@ def revoke_token(line: typer.Context, name: TokenName) -> None:
 
 
 def _token_words(one: TokenRow) -> str:
-    return SHOWN_ONCE.format(name=one.name, id=one.id, use=_for(one), until=iso(one.expires_ms))
-
-
-def _for(one: TokenRow) -> str:
-    where = "every learner" if one.learners is None else ", ".join(one.learners)
-    return f"{', '.join(one.scopes)} in {where}{', a bridge' if one.is_bridge else ''}"
-
-
-def _say_tokens(rows: Sequence[TokenRow]) -> None:
-    table = [
-        (
-            one.id,
-            one.name,
-            _for(one),
-            one.by,
-            iso(one.used_hour_ms) or "never",
-            iso(one.expires_ms) or "",
-            iso(one.revoked_ms) or "",
-        )
-        for one in rows
-    ]
-    say_table(("token", "name", "for", "by", "last used", "ends", "revoked"), table)
+    return SHOWN_ONCE.format(name=one.name, id=one.id, use=people.token_use(one), until=iso(one.expires_ms))
 
 
 @command(
@@ -296,9 +247,9 @@ def audit(
 
 def _say_page(page: AuditPage | DenialPage, again: str, *, is_onward: bool) -> None:
     if isinstance(page, DenialPage):
-        _say_denials(page)
+        say_table(people.DENIALS, page.denials)
         return
-    _say_audit(page)
+    say_table(people.AUDIT, page.entries)
     if page.next is not None:
         more = f"Later ones: {again} --since {page.entries[-1].mark}"
         say(more if is_onward else f"Earlier ones: {again} --before {page.next}")
@@ -318,39 +269,11 @@ def _utc_ms(option: str, text: str | None) -> int | None:
     return at_ms
 
 
-def _say_audit(page: AuditPage) -> None:
-    table = [
-        (
-            iso(one.at_ms) or "",
-            one.actor,
-            one.action,
-            one.act or "",
-            ", ".join(_details(one.detail)),
-        )
-        for one in page.entries
-    ]
-    say_table(("time", "who", "did", "id", "what"), table)
-
-
-def _details(detail: Mapping[str, object]) -> Iterator[str]:
-    """Yield the details of an act that have a value; a role also without one."""
-    for name, value in detail.items():
-        if name == "role" or value not in {None, ""}:
-            yield f"{name} {'none' if value is None else value}"
-
-
-def _say_denials(page: DenialPage) -> None:
-    table = [
-        (iso(one.at_ms) or "", one.actor or "(unknown)", one.action, f"{one.n:,}") for one in page.denials
-    ]
-    say_table(("minute", "who", "refused", "times"), table, numbers=(3,))
-
-
 @command("list", inside=CHANNELS, takes="senders", examples=["channel", "channel list"])
 def list_senders(line: typer.Context) -> None:
     """A bridge is a token made with --bridge. It gets no answer for a sender who is no member."""
     rows: tuple[SenderRow, ...] = verb("senders").call(context_of(line, whole=True))
-    answer(line, rows, lambda: _say_senders(rows))
+    answer(line, rows, lambda: say_table(people.SENDERS, rows))
 
 
 @command("add", inside=CHANNELS, takes="add_sender", examples=["channel add slack U017 kim"])
@@ -374,11 +297,6 @@ def remove_sender(line: typer.Context, values: Fields) -> None:
     back = shlex.join(["armscope", "channel", "add", values["channel"], values["sender"], row.member])
     text = SENDER_REMOVED.format(member=row.member, back=back, **values)
     done(line, row, lambda: say(text))
-
-
-def _say_senders(rows: tuple[SenderRow, ...]) -> None:
-    table = [(one.channel, one.sender, one.member, one.by, iso(one.at_ms) or "") for one in rows]
-    say_table(("channel", "sender", "member", "by", "since"), table)
 
 
 @command("list", inside=ALERTS, takes="alerts", examples=["alert", "alert list --limit 10"])
@@ -459,41 +377,6 @@ def _say_view(view: AlertsView) -> None:
     if not view.webhooks:
         say(NO_WEBHOOK)
     else:
-        say_table(
-            ("webhook", "URL", "about", "last tried", "result", "waiting", "given up"),
-            [_webhook(one) for one in view.webhooks],
-            numbers=(5, 6),
-        )
+        say_table(people.WEBHOOKS, view.webhooks)
     if view.alerts:
-        say_table(
-            ("alert", "kind", "learner", "object", "count", "raised", "cleared"),
-            _alerts(view.alerts),
-            numbers=(4,),
-        )
-
-
-def _webhook(one: WebhookRow) -> tuple[str, ...]:
-    return (
-        one.id,
-        one.url,
-        one.learner or "everything",
-        iso(one.last_ms) or "never",
-        one.last_result or "",
-        f"{one.n_waiting:,}",
-        f"{one.n_given_up:,}",
-    )
-
-
-def _alerts(rows: Sequence[AlertRow]) -> list[tuple[str, ...]]:
-    return [
-        (
-            one.id,
-            one.kind,
-            one.learner,
-            one.object,
-            f"{one.count:,}",
-            iso(one.raised_ms) or "",
-            iso(one.cleared_ms) or "",
-        )
-        for one in rows
-    ]
+        say_table(people.ALERTS, view.alerts)

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
-from core.doors.terminal import mean_words, say, say_facts, say_table, time_words
+from core.doors.terminal import mean_words, say, say_cells, say_facts, time_words
 from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.files import read_file
@@ -85,7 +85,7 @@ def versions(line: typer.Context, values: Fields) -> None:
     def words() -> None:
         say(explained.versions(result))
         if rows:
-            say_table(heads, rows, numbers=(3, 4, 5, 6, 7))
+            say_cells(heads, rows, numbers=(3, 4, 5, 6, 7))
 
     answer(line, result, words)
 
@@ -100,7 +100,7 @@ def say_arms(
     """Print a table of arms, with a warning below if some inventories were inferred from calls."""
     from core import explained
 
-    say_table(heads, rows, numbers=numbers)
+    say_cells(heads, rows, numbers=numbers)
     n_called = sum(one.called_only for one in judged.values())
     if n_called:
         say(f"{number_of(n_called, 'arm')} with an inferred inventory. {explained.ONLY_CALLED}")
@@ -206,7 +206,7 @@ def select(
     ]
 
     def tell() -> None:
-        say_table(("", "arm", "why", "rank", "draw", "tokens"), rows, numbers=(3, 4, 5))
+        say_cells(("", "arm", "why", "rank", "draw", "tokens"), rows, numbers=(3, 4, 5))
         say("", f"A {result.run_class} run with {result.tokens:,} tokens of arms; seed {result.seed}.")
         if result.guidance:
             say(*result.guidance.splitlines())
@@ -261,7 +261,7 @@ def _say_savings(result: Savings) -> None:
     ]
     if len(rows) > 1:
         say("")
-        say_table(("model", "baseline", "selected", "savings", "verdict"), rows, numbers=(1, 2))
+        say_cells(("model", "baseline", "selected", "savings", "verdict"), rows, numbers=(1, 2))
 
 
 def _proof(result: Savings) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from core.doors.cli.program.app import Fields, Format, answer, command, context_
 from core.doors.cli.program.spelling import words as described
 from core.doors.documents import runs as runs_document
 from core.doors.documents import sessions as sessions_document
-from core.doors.terminal import mean_words, say, say_table
+from core.doors.terminal import mean_words, say, say_cells
 from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.records.arm import MICRO
@@ -65,7 +65,7 @@ def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None
     document = runs_document(context, latest)
 
     def list_runs() -> None:
-        say_table(heads, rows, numbers=(0, 4, 5, 6))
+        say_cells(heads, rows, numbers=(0, 4, 5, 6))
         say_left_out(context)
 
     rows_or(line, format_name, document, list_runs)
@@ -113,7 +113,7 @@ def _say_run(story: queries.RunStory) -> None:
     ]
     heads = ("", "arm", "why", "rank", "draw", "tokens", "evidence", "observed", "what would have flipped it")
     say("")
-    say_table(heads, rows, numbers=(3, 4, 5))
+    say_cells(heads, rows, numbers=(3, 4, 5))
     if story.guidance is not None:
         say("", *story.guidance.splitlines())
 
@@ -139,7 +139,7 @@ def sessions(line: typer.Context, fields: Fields, format_name: Format = None) ->
     document = sessions_document(context, rows)
 
     def list_sessions() -> None:
-        say_table(heads, cells, numbers=(2, 3, 4, 5))
+        say_cells(heads, cells, numbers=(2, 3, 4, 5))
         say_left_out(context)
 
     rows_or(line, format_name, document, list_sessions)
@@ -168,10 +168,10 @@ def _say_session(context: Context, one: RunsOfSession) -> None:
         )
         for run in one.rows
     ]
-    say_table(heads, runs, numbers=(0, 5))
+    say_cells(heads, runs, numbers=(0, 5))
     say("")
     arms = [(arm, f"{n_in:,}", f"{n_used:,}") for arm, n_in, n_used in one.arms]
-    say_table(("arm", "prompts", "referenced"), arms, numbers=(1, 2))
+    say_cells(("arm", "prompts", "referenced"), arms, numbers=(1, 2))
     say_left_out(context)
     if one.transcripts is not None:
         _say_texts(one.transcripts)
@@ -207,7 +207,7 @@ def ledger(line: typer.Context, given: Fields, format_name: Format = None) -> No
         )
         for one in rows
     ]
-    rows_or(line, format_name, rows, lambda: say_table(heads, cells, numbers=(3,)))
+    rows_or(line, format_name, rows, lambda: say_cells(heads, cells, numbers=(3,)))
 
 
 @command(
@@ -264,7 +264,7 @@ def _say_sides(result: ComparedSides) -> None:
             *(f"${one.cost_pico / _PICO / one.n_costs:.4f}" if one.n_costs else "-" for one in sides),
         ),
     ]
-    say_table(("", "a", "b"), rows, numbers=(1, 2))
+    say_cells(("", "a", "b"), rows, numbers=(1, 2))
     one = result.failures
     if one.value is not None:
         limits = (
@@ -287,7 +287,7 @@ def _say_sides(result: ComparedSides) -> None:
         )
         for arm in result.arms
     ]
-    say_table(heads, arms, numbers=(1, 2, 3, 4))
+    say_cells(heads, arms, numbers=(1, 2, 3, 4))
     if result.n_arms > len(arms):
         say(
             f"These are the {len(arms):,} largest differences of {result.n_arms:,} arms. Raise --limit for more."
@@ -343,7 +343,7 @@ def _say_hits(result: SearchAnswer) -> None:
     if not rows:
         say(NOTHING.format(searched=", ".join(f"{kind}s" for kind in result.searched)))
         return
-    say_table(("kind", "id", "newest", "about"), rows)
+    say_cells(("kind", "id", "newest", "about"), rows)
     for one in result.hits:
         if one.excerpt:
             say(f"{one.id}: {one.excerpt}")

@@ -20,7 +20,7 @@ from core.doors.cli.program.app import (
     global_options,
     group,
 )
-from core.doors.terminal import say, say_table
+from core.doors.terminal import say, say_cells
 from core.doors.verbs import verb
 from core.records.counts import number_of
 from core.records.status import SpoolCounts
@@ -194,7 +194,7 @@ def _say(rows: list[SpoolRow]) -> None:
     table = [
         (one.address, one.learner, *(f"{n:,}" for n in msgspec.structs.astuple(one.counts))) for one in rows
     ]
-    say_table(("address", "learner", "waiting", "rejected", "dropped"), table, numbers=(2, 3, 4))
+    say_cells(("address", "learner", "waiting", "rejected", "dropped"), table, numbers=(2, 3, 4))
     codes: Counter[str] = sum((Counter(one.codes) for one in rows), Counter())
     if not codes:
         return
@@ -211,7 +211,7 @@ def rollouts(line: typer.Context) -> None:
 
     def tell() -> None:
         if rows:
-            say_table(("rollout", "events", "last event", "why it is no episode"), rows, numbers=(1,))
+            say_cells(("rollout", "events", "last event", "why it is no episode"), rows, numbers=(1,))
         else:
             say("Every rollout that was sent is an episode.")
 
@@ -229,7 +229,7 @@ def traces(line: typer.Context) -> None:
 
     def tell() -> None:
         if rows:
-            say_table(heads, rows, numbers=(3,))
+            say_cells(heads, rows, numbers=(3,))
         else:
             say("Every trace that was sent is a run.")
 
