@@ -20,12 +20,13 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from core.flows.context import Context
 from core.settings import Located
 from tests.engine import Cluster, interrupted, is_asked, redirected, running
-from tests.flows.world import memory_folder
 from tests.store.postgres import address
 from tests.store.recording import shared_library
 from tests.turns import N_TURNS, divided, is_of_all, turn_of_commit
+from tests.worlds import context_at, memory_folder
 
 # How long an example takes is no law. Fifty a test keep the check short.
 settings.register_profile("check", deadline=None, max_examples=50)
@@ -271,6 +272,12 @@ def keep_what_there_is() -> None:
 
 def _place(nodeid: str) -> int:
     return next((place for place, folder in enumerate(_ORDER) if nodeid.startswith(folder)), len(_ORDER))
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """A learner on an empty database."""
+    return context_at(tmp_path / "a.db")
 
 
 @pytest.fixture(scope="session")

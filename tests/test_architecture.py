@@ -342,6 +342,20 @@ def test_the_top_level_is_as_given() -> None:
     assert kept - caches == {"pyproject.toml", "dashboard", "core", "tests", "README.md"}
 
 
+MOST_SHARED_HELPERS = 202
+"""Names of functions that three or more files of tests define; it only falls. `tests/worlds` has the builders."""
+
+
+def test_a_helper_of_tests_is_defined_once() -> None:
+    homes: dict[str, set[Path]] = {}
+    for path in source_files("tests"):
+        for node in tree_of(path).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("test_"):
+                homes.setdefault(node.name.lstrip("_"), set()).add(path)
+    shared = sorted(name for name, files in homes.items() if len(files) >= 3)
+    assert len(shared) <= MOST_SHARED_HELPERS, shared
+
+
 FORBIDDEN = {
     "unsafe_allow_html": r"unsafe_allow_html|allow_html",
     "pickle": r"\b([pP]ickle|dill|joblib)\b|import (marshal|shelve)",

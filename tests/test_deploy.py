@@ -36,7 +36,7 @@ from core.flows.tokens import create_token
 from core.secrecy import secrets_in
 from tests.bench.servers import free_port
 from tests.conftest import ROOT
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 FILES: Final = {name: guide.deploy_file(name)[1] for name in (one.title for one in guide.deploy_files())}
 ARMSCOPE: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
@@ -71,7 +71,7 @@ def started(folder: Path, line: Sequence[str], environment: Mapping[str, str]) -
     """Run the command line of a file with its variables, on a free port and with data of its own."""
     context = context_at(folder / "armscope.db")
     for number in range(3):
-        record(context, run_of(f"r{number}", calls=["search"]))
+        record(context, a_run(f"r{number}", calls=["search"]))
     secret = create_token(context, "prometheus", ("read",)).secret
     add_member(context, "https://id.example.com", "7", "mara", role="operator")
     context.store.close()

@@ -19,7 +19,7 @@ from core.flows.undo import undo
 from core.records.bill import Spent
 from core.records.model_kinds import kind_of, price_offers, price_words
 from core.records.run import Usage
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 MODELS = (
     *("claude-opus-4", "claude-opus-4-1", "claude-opus-4-8", "claude-sonnet-4-8", "claude-v2", "claude-v2:1"),
@@ -114,9 +114,9 @@ def test_a_person_accepts_the_price_of_the_kind_and_takes_it_back(tmp_path: Path
     spelled = "us.anthropic.claude-opus-4-8-v1:0"
     million = Usage(input=10**6)
     child = Spent(owner="sub-agent", model="Other-1", input=5)
-    record(context, replace(run_of("r"), model=spelled, usage=million))
+    record(context, replace(a_run("r"), model=spelled, usage=million))
     bill = (Spent(model=spelled, input=10**6), child)
-    record(context, replace(run_of("s"), model=spelled, usage=million, bill=bill))
+    record(context, replace(a_run("s"), model=spelled, usage=million, bill=bill))
     assert queries.status(context).money is None
     change(context, "prices", {"claude-opus-4-8": {"input": 5, "output": 25}, "other-1": 1})
     for uid in ("r", "s"):

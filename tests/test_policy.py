@@ -12,7 +12,7 @@ from core.maths.packing import fill, order_selected, seed_places
 from core.maths.policy import pack, select, settings_hash
 from core.records.learner import LearnerSettings
 from core.records.selection import Selection
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 COSTS = st.lists(st.integers(min_value=0, max_value=60), max_size=120)
 NAMES = [f"tool:other:t{number:03d}" for number in range(300)]

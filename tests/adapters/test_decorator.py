@@ -12,7 +12,7 @@ import pytest
 
 from core import AsyncLearner, Client, Learner, RunUnderWay, open_learner, with_run
 from core.errors import InvalidInput
-from tests.flows.world import put_empty_database
+from tests.worlds import put_empty_database
 
 TOOLS = ["tool:web:search", "tool:fs:Read"]
 AnyRun = RunUnderWay[Any]

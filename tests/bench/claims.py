@@ -13,8 +13,8 @@ from scipy.special import betaincinv
 from core.columns import UNKNOWN, Bools, Floats
 from core.maths.statistics.savings import Savings, savings
 from tests.bench.harness import Row, Scale
-from tests.statistics.savings_worlds import Coin, Estimates, Runaways, World, draw, measured, told, truth
-from tests.usage import single_runs
+from tests.worlds.savings import Coin, Estimates, Runaways, World, draw, measured, told, truth
+from tests.worlds.usage import single_runs
 
 SPREADS: Final = (0.3, 0.6, 0.9, 1.4, 1.7)
 LOOKS: Final = 60

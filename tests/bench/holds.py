@@ -20,8 +20,8 @@ from core.columns import ArmColumns
 from core.maths.policy import pack
 from core.maths.statistics.cheapest import PromptKind, prompt_costs, prompt_rates
 from core.records.learner import LearnerSettings
-from tests.arms import arms
 from tests.bench.harness import Row, Scale
+from tests.worlds.columns import arms
 
 READS: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
 RUNS: Final = (1, 2, 3, 5, 10, 20, 40)

@@ -14,8 +14,8 @@ from tests.bench.visitor import Visitor
 from tests.bench.worlds import runs
 from tests.doors.http.slow import AT, Running, running
 from tests.engine import Cluster
-from tests.flows.world import context_at
 from tests.store.postgres import address
+from tests.worlds import context_at
 
 _RUNS: Final = 2_000
 _PAGES: Final = (1, 8, 32)

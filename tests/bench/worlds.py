@@ -18,7 +18,7 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
 from core.settings import Located
 from core.store.store import Store
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 START_MS: Final = 1_790_000_000_000
 MINUTE_MS: Final = 60_000

@@ -23,7 +23,7 @@ from core.flows.reward import reward
 from core.flows.settings import change_all
 from core.records.arm import MICRO
 from core.records.observation import OUTCOME_REWARDS
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 Json = dict[str, Any]
 

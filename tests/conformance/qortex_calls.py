@@ -22,7 +22,7 @@ from core.store.store import Store
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import close
-from tests.flows.world import START_MS, empty_database
+from tests.worlds import START_MS, empty_database
 
 RULES: Final[Mapping[str, str]] = {
     "ids": rules.NO_ARM,

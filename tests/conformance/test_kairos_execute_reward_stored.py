@@ -33,8 +33,7 @@ from tests.conformance.rewarding import Json, Rewarded, hold
 from tests.conformance.vectors import Vector, compare, exactly, load
 from tests.doors.http.asking import Asking
 from tests.engine import kept_in
-from tests.flows.world import context_at
-from tests.store.worlds import lines_file
+from tests.worlds import context_at, lines_file
 
 ADAPTER = "kairos://adapter/review"
 HEAD = "00000000-0000-4000-8000-000000000001"

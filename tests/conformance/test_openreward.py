@@ -19,8 +19,8 @@ from core.maths.episodes import decimal_text, totals_of
 from core.records.episode import Episode
 from tests.conftest import VECTORS
 from tests.flows.test_episodes import held
-from tests.flows.world import START_MS, context_at
 from tests.formats.builders import lines, put, read, rejected
+from tests.worlds import START_MS, context_at
 
 Event = dict[str, Any]
 

@@ -19,8 +19,8 @@ from core.records.episode import Episode
 from core.store.episodes import episode_digest
 from tests.conftest import VECTORS
 from tests.flows.test_episodes import held
-from tests.flows.world import context_at
 from tests.formats.builders import lines, put, read
+from tests.worlds import context_at
 
 FILES = ("ors_http_ors", "ors_http_openreward")
 

@@ -32,9 +32,9 @@ from tests.conformance.test_ors import playable, recordings
 from tests.conftest import ROOT, VECTORS
 from tests.doors.http.test_served import served
 from tests.flows.test_episodes import held
-from tests.flows.world import context_at
 from tests.formats.builders import lines, put
 from tests.test_readme import blocks
+from tests.worlds import context_at
 
 _PATIENCE_S: Final = 60
 _EPISODES: Final = 100

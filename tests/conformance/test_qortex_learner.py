@@ -28,7 +28,7 @@ from core.store.transaction import DECLARED
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id
 from tests.conformance.vectors import ABSENT, Deviation, Vector, close, compare, load
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 TOLERANCE: Final = 1e-9
 SEED_BOOST: Final = 2.0

@@ -13,7 +13,7 @@ from core.maths.statistics.change import Cause, CauseKind, Shift
 from core.maths.statistics.overview import Attention, SilentFeed, attention_of_causes
 from core.records.times import DAY_MS
 from dashboard import sentences
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 AT_MS: Final = 20_500 * DAY_MS
 """16 February 2026."""
@@ -109,6 +109,6 @@ ROWS: Final = {
 def test_a_row_says_what_happened_and_how_it_is_known(name: str, tmp_path: Path) -> None:
     row, claim, evidence = ROWS[name]
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of("r0")])
+    record_all(context, [a_run("r0")])
     words = sentences.attention(row, queries.savings(context), min_pulls=5, year_of_ms=AT_MS)
     assert (words.claim, words.evidence) == (claim, evidence)

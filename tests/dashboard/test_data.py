@@ -27,8 +27,8 @@ from dashboard import downloads
 from dashboard.widgets.data import exports
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
-from tests.flows.training_worlds import execution_line, layer_line, layer_uid, order, store_unmasked
 from tests.formats.builders import lines
+from tests.worlds.training import execution_line, layer_line, layer_uid, order, store_unmasked
 
 HOSTILE_NAME = "<script>alert(1)</script> :material/home: $\\alpha$ ../../etc/passwd.jsonl"
 

@@ -30,7 +30,7 @@ from dashboard import sentences
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence
 from dashboard.sentences.overview import needs
-from tests.flows.world import START_MS, context_at, run_of
+from tests.worlds import START_MS, a_run, context_at
 
 ARMS = [f"t{number}" for number in range(16)]
 STALE = 'armscope_learner_metrics_fresh{learner="default"} 0.0'
@@ -49,7 +49,7 @@ def switched(seed: int, n_days: int = 60, a_day: int = 12) -> list[Run]:
         is_new = day >= 45
         inside = [place for place in range(len(ARMS)) if chance.random() < 0.6] or [0]
         used = [place for place in inside if chance.random() < (later if is_new else rates)[place]]
-        run = run_of(
+        run = a_run(
             f"r{number}",
             [ARMS[place] for place in inside],
             ["other", *(ARMS[place] for place in used)],

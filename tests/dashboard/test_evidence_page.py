@@ -22,7 +22,7 @@ from dashboard.widgets import address
 from tests.dashboard.conftest import Open, said
 from tests.dashboard.test_overview_page import FILES, HOSTILE_FILES, N_HOURS, sick
 from tests.dashboard.worlds import NOON_MS, world
-from tests.flows.world import HOUR_MS, run_of
+from tests.worlds import HOUR_MS, a_run
 
 BREAK_MS = NOON_MS - 60 * HOUR_MS
 
@@ -63,7 +63,7 @@ def test_a_new_definition_near_the_change_is_named(open_page: Open, database: Pa
     for number, hours in enumerate((-3, 3, 90)):
         arms = tuple(Arm(key=key, version=f"digest {number}") for key in FILES[:1])
         inventory = Inventory(kind="declared", arms=arms)
-        record(context, run_of(f"defined {number}", at_ms=BREAK_MS + hours * HOUR_MS, inventory=inventory))
+        record(context, a_run(f"defined {number}", at_ms=BREAK_MS + hours * HOUR_MS, inventory=inventory))
     page = said(shown(open_page)).replace("\\", "").replace("\u2060", "")
     assert f"first of 1 run with version digest 1 of {FILES[0]}" in page
     assert "digest 0" not in page, "the first one is no change"

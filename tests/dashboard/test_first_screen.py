@@ -23,7 +23,7 @@ from dashboard import sentences
 from dashboard.report import gather, rendered, report
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.worlds import context_at, keys, runs
-from tests.usage import Counted, usage_of
+from tests.worlds.usage import Counted, usage_of
 
 ARMS: Final = keys(8)
 

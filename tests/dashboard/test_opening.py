@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tests.store.worlds import told_context
+from tests.worlds.lively import told_context
 
 PATIENCE_S = 60
 

@@ -25,7 +25,7 @@ from dashboard.widgets import address
 from dashboard.widgets.overview import attention
 from tests.dashboard.conftest import Open, check, said, texts, unfold
 from tests.dashboard.worlds import NOON_MS, context_at, world
-from tests.flows.world import run_of
+from tests.worlds import a_run
 
 FILES = ("file:workspace:a.md", "file:workspace:b.md")
 SEARCH = "tool:web:web_search"
@@ -179,7 +179,7 @@ def test_an_overdue_queue_leads_to_its_review(open_page: Open, database: Path) -
 
 def test_a_burst_of_rewards_names_its_account_and_is_undone_at_once(open_page: Open, database: Path) -> None:
     context = context_at(database)
-    record_all(context, [run_of(f"r{number}", at_ms=NOON_MS) for number in range(60)])
+    record_all(context, [a_run(f"r{number}", at_ms=NOON_MS) for number in range(60)])
     at_noon = replace(context, clock=lambda: NOON_MS, actor=Actor(name="rita", role="operator"))
     reward_all(at_noon, [RewardOrder(arm="tool:other:b", value=1.0)] * 30)
     page = open_page("overview")

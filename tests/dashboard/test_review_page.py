@@ -30,8 +30,8 @@ from dashboard.cache import Cache
 from dashboard.pages import PAGES
 from tests.dashboard.conftest import Open, heads, is_said, is_text_only, labels, press, texts
 from tests.dashboard.worlds import EDIT, NOON_MS, READ, context_at, inventory
-from tests.flows.training_worlds import execution_line
-from tests.store.worlds import lines_file
+from tests.worlds import lines_file
+from tests.worlds.training import execution_line
 
 QUEUE = "queue-1"
 MARKUP = "<script>alert(1)</script> **b** :red[x] $\\alpha$"

@@ -17,7 +17,7 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from tests.dashboard.conftest import Open, check, heads, is_text_only, said, unfold
 from tests.dashboard.worlds import HOSTILE, context_at, keys, world
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import lines_file, run_line
 
 JUNK = "<script>alert(1)</script>"
 CONTENT_PX = 1_160

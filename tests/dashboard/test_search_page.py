@@ -14,7 +14,7 @@ from core.flows.note import note
 from core.records.search import PAGES as PAGE_OF
 from dashboard.pages import PAGES
 from tests.dashboard.conftest import Open, texts
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 ARM = "tool:other:a"
 
@@ -22,7 +22,7 @@ ARM = "tool:other:a"
 @pytest.fixture
 def searched(database: Path) -> None:
     context = context_at(database)
-    record(context, run_of("chat/<b>*1", model="large"))
+    record(context, a_run("chat/<b>*1", model="large"))
     note(context, ARM, "slow on Mondays")
     context.store.close()
 
@@ -37,7 +37,7 @@ def test_the_title_says_how_much_of_each_kind_was_found(searched: None, open_pag
 def test_a_session_is_a_hit_whose_link_opens_it(open_page: Open, database: Path) -> None:
     context = context_at(database)
     for number in range(2):
-        record(context, replace(run_of(f"r{number}"), session="chat-3004"))
+        record(context, replace(a_run(f"r{number}"), session="chat-3004"))
     page = open_page("search", words="chat-3004")
     assert page.dataframe[0].value["kind"].to_list() == ["run", "run", "session"]
     (hit,) = [one for one in queries.search(context, "chat-3004").hits if one.kind == "session"]

@@ -21,7 +21,7 @@ from dashboard.sentences.data import data
 from dashboard.sentences.overview import bands
 from tests.dashboard.test_judgement import JUDGED
 from tests.dashboard.test_judgement import said as _said
-from tests.usage import Counted, billed, group, sessions_of, tossed, usage_of
+from tests.worlds.usage import Counted, billed, group, sessions_of, tossed, usage_of
 
 
 def test_runs_without_an_import_were_recorded_directly() -> None:

@@ -12,8 +12,8 @@ from core.flows.context import open_context
 from core.flows.learn import record
 from core.settings import Settings
 from tests.dashboard.conftest import Open, check, texts
-from tests.flows.world import run_of
 from tests.store.standby import Pair, pair
+from tests.worlds import a_run
 
 pytestmark = pytest.mark.own_engines
 
@@ -32,7 +32,7 @@ def test_the_foot_says_from_where_pages_are_read(
     monkeypatch.setenv("ARMSCOPE_DATABASE", here)
     monkeypatch.setenv("ARMSCOPE_READ_DATABASE", both.standby("shown").url)
     context = open_context(Settings.from_environment({}, database=here))
-    record(context, run_of("first"))
+    record(context, a_run("first"))
     context.store.close()
     both.follow()
     page = open_page("rewards", reward_run="first", reward_arm="tool:other:a", reward_outcome="Accepted")

@@ -10,7 +10,7 @@ from core.flows.learn import record_all
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from core.settings import Settings
-from tests.flows.world import put_empty_database
+from tests.worlds import put_empty_database
 
 HOSTILE: Final = (
     "tool:other:<script>alert(1)</script>",

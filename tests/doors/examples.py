@@ -24,8 +24,8 @@ from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.evaluation import EvaluationOutcome
 from core.records.run import Inventory
-from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
+from tests.worlds import a_run, context_at
 
 ARM = "tool:web:search"
 RUN = "request-1"
@@ -39,7 +39,7 @@ def example_world(folder: Path) -> Context:
     """A run, two rewards, one of them undone, a queue, a browser, a member, a token, a webhook; and a file."""
     context = context_at(folder / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key="tool:fs:Read")))
-    learn.record(context, replace(run_of(RUN, inventory=prompt, calls=["search"]), session=SESSION))
+    learn.record(context, replace(a_run(RUN, inventory=prompt, calls=["search"]), session=SESSION))
     change(context, "prices", {"large": 3})
     reward(context, ARM, 0.5)
     undo(context, reward(context, ARM, 0.5).id)

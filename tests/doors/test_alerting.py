@@ -29,10 +29,10 @@ from core.records.alert import LEASE_MS, Alarm
 from tests.conftest import ROOT
 from tests.doors.test_webhook import SECRET, failing, receiving, secret, well
 from tests.engine import kept_in
-from tests.flows.reviewers import Desk, desk_at
 from tests.flows.test_traces import sent
-from tests.flows.world import START_MS
 from tests.formats.test_otlp import AGENT
+from tests.worlds import START_MS
+from tests.worlds.reviewers import Desk, desk_at
 
 __all__ = ["secret"]
 N = 8

@@ -64,8 +64,8 @@ from tests.doors.front import AWAY, Front, Mode
 from tests.doors.http.test_served import served
 from tests.doors.test_cli import Shell, document, error, shell
 from tests.doors.test_webhook import receiving
-from tests.flows.world import context_at
 from tests.waiting import until
+from tests.worlds import context_at
 
 __all__ = ["shell"]
 

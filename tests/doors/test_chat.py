@@ -20,7 +20,7 @@ from core.flows.reward import reward
 from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.run import Inventory
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 ARMS: Final = (
     "tool:exec:Bash",
@@ -78,7 +78,7 @@ def members(channel: str, sender: str) -> Actor | None:
 def room(tmp_path: Path) -> Iterator[Room]:
     context = context_at(tmp_path / "a.db")
     prompt = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in ARMS))
-    learn.record(context, run_of("r", inventory=prompt, calls=["Bash"]))
+    learn.record(context, a_run("r", inventory=prompt, calls=["Bash"]))
     made = Room(Service(store=context.store, learner="default"))
     made.service = replace(made.service, clock=lambda: made.now_ms)
     yield made

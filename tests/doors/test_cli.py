@@ -22,9 +22,9 @@ from core.doors.verbs import VERBS
 from core.store.schema import HEAD
 from tests.conftest import ROOT
 from tests.doors.test_verbs import PYTHON, line_of
-from tests.flows.world import empty_database
 from tests.formats.builders import lines
 from tests.guide import command_tree
+from tests.worlds import empty_database
 
 NO_VERBS = {
     *(

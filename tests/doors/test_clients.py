@@ -44,7 +44,7 @@ from core.records.view import View
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN, SESSION
 from tests.doors.http.test_served import served
-from tests.flows.world import START_MS, context_at
+from tests.worlds import START_MS, context_at
 
 CLIENTS = ("Learner", "Client", "AsyncLearner", "AsyncClient")
 OWN = {"context", "learner", "in_thread", "open"}

@@ -30,7 +30,7 @@ from core.flows.undo import undo
 from tests.doors.examples import ARM, LAYER, RUN, example_world
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import LOCAL, MARA, at_desk
-from tests.flows.events import EVERY, START
+from tests.worlds.events import EVERY, START
 
 Fields = Mapping[str, Any]
 AT: Final = "/api/v1/learners/default"

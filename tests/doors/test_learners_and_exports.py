@@ -11,7 +11,7 @@ from core import Client, Learner
 from tests.doors.examples import example_world
 from tests.doors.http.test_served import served
 from tests.doors.test_cli import Shell, filled, shell
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 __all__ = ["filled", "shell"]
 

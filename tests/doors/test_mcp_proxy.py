@@ -37,7 +37,7 @@ from tests.conftest import ROOT
 from tests.doors.front import Front
 from tests.doors.http.test_served import served
 from tests.doors.test_cli import Shell, shell
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 __all__ = ["shell"]
 pytestmark = pytest.mark.anyio

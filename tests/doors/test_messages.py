@@ -16,7 +16,7 @@ from core.doors.messages import parts_of, spent_of
 from core.doors.running import RunUnderWay
 from core.errors import InvalidInput
 from core.records.bill import Spent
-from tests.flows.world import put_empty_database
+from tests.worlds import put_empty_database
 
 ARGUMENTS = {"q": "cats"}
 SEARCH = {"name": "search", "description": "Search the web", "input_schema": {"type": "object"}}

@@ -21,8 +21,8 @@ from core.doors.attempts import OnError
 from core.errors import InvalidInput
 from core.records.bill import Owner
 from tests.doors.http.test_served import served
-from tests.flows.world import context_at
 from tests.waiting import until
+from tests.worlds import context_at
 
 TOOLS: list[Any] = [{"name": "search", "input_schema": {}}, "skill:review:main"]
 NAMED = ["tool:web:fetch", "skill:pdf:main"]

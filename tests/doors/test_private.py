@@ -16,8 +16,8 @@ from core.store.store import Store
 from dashboard import commands
 from tests.doors.test_cli import RUN, A, Shell, document, shell
 from tests.engine import kept_in
-from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
+from tests.worlds import a_run, context_at
 
 __all__ = ["shell"]
 assert callable(commands.report), "the command is known once its module is imported"
@@ -67,7 +67,7 @@ def test_after_each_command_all_that_was_made_is_its_owners(
 
 def test_log_and_shared_memory_follow_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path / "a.db")
-    record(context_at(kept_in(store)), run_of("r"))
+    record(context_at(kept_in(store)), a_run("r"))
     assert {one.name for one in tmp_path.iterdir()} >= {"a.db", "a.db-wal", "a.db-shm", "a.db.lock"}
     assert modes(tmp_path) == {}
     store.close()
@@ -79,7 +79,7 @@ def test_a_file_that_was_made_to_be_shared_stays_so_with_all_that_goes_with_it(t
     path.chmod(0o664)
     Store(path).close()
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     assert modes(tmp_path) == {f"shared.db{end}": "0o664" for end in ("", "-wal", "-shm", ".lock")}
 
 
@@ -87,7 +87,7 @@ def test_status_says_when_others_can_read_and_how_to_end_it(shell: Shell, tmp_pa
     path = tmp_path / "it's.db"
     Store(path).close()
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     assert queries.status(context).open_to_others == ()
     path.chmod(0o640)
     assert queries.status(context).open_to_others == (str(path),)

@@ -15,9 +15,9 @@ from core.flows import maintenance, queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.formats import Opened, Source
-from tests.flows.world import context_at
 from tests.formats.builders import lines
 from tests.terminal import on_pty
+from tests.worlds import context_at
 
 CLEARED = "\r\x1b[K"
 

@@ -14,7 +14,7 @@ from core.errors import Conflict, InvalidArm, InvalidInput, UnknownArm, UnknownL
 from core.flows import queries
 from core.records.arm import MICRO
 from core.records.view import View
-from tests.flows.world import put_empty_database
+from tests.worlds import put_empty_database
 
 READ, SEARCH = "tool:fs:Read", "tool:web:search"
 

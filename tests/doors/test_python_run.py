@@ -30,7 +30,7 @@ from core.errors import (
     InvalidInput,
 )
 from tests.engine import file_database
-from tests.flows.world import put_empty_database
+from tests.worlds import put_empty_database
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"q": {"type": "string"}}}
 OPENAI = {"type": "function", "function": {"name": "search", "description": "Search", "parameters": SCHEMA}}

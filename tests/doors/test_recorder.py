@@ -26,7 +26,7 @@ from core.records.answers import EpisodeMarked, StepAnswer
 from core.records.episode import Episode, EpisodeOptions, Step, StepOptions
 from tests.doors.http.test_served import served
 from tests.flows.test_episodes import held
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 
 @dataclass

@@ -10,7 +10,7 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm
 from tests.doors.test_cli import Shell, shell
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 __all__ = ["shell"]
 HOSTILE = "tool:x:[bold red]loud[/]<b>"

@@ -36,8 +36,8 @@ from core.records.parameters import defaults_of
 from core.settings import Settings
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, RUN, TABLE
-from tests.flows.world import START_MS
 from tests.guide import command_tree
+from tests.worlds import START_MS
 
 SEED = 3
 

@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.flows.context import Context
-from tests.flows.reviewers import Desk, desk_at
-from tests.flows.world import context_at
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    """An empty database."""
-    return context_at(tmp_path / "a.db")
+from tests.worlds.reviewers import Desk, desk_at
 
 
 @pytest.fixture

@@ -37,9 +37,9 @@ from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Transaction
 from tests.engine import kept_in
-from tests.flows.history import History
-from tests.flows.world import IN_PARTS, context_at, paced, run_of
-from tests.store.worlds import lines_file, lively_context, run_line
+from tests.worlds import IN_PARTS, a_run, context_at, lines_file, paced, run_line
+from tests.worlds.history import History
+from tests.worlds.lively import lively_context
 
 pytestmark = pytest.mark.of_file  # by a commit that SQLite refuses
 
@@ -110,7 +110,7 @@ def n_refused(context: Context) -> int:
 
 def test_a_work_that_is_called_twice_leaves_one_act(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     before = queries.status(context).revision
     n_calls = 0
 
@@ -132,8 +132,8 @@ def test_a_work_that_is_called_twice_leaves_one_act(tmp_path: Path) -> None:
 def test_a_disk_that_takes_no_more_leaves_nothing_to_the_next_try(tmp_path: Path) -> None:
     """The run that could not be written made arms and epochs, which its writer must not take for known."""
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r", arms=["a"]))
-    many = run_of("large", arms=[f"arm-{number}" for number in range(3_000)], calls=["arm-7"])
+    record(context, a_run("r", arms=["a"]))
+    many = a_run("large", arms=[f"arm-{number}" for number in range(3_000)], calls=["arm-7"])
     n_pages = context.write("ingest", lambda txn: txn.connection.rows("PRAGMA page_count"))[0][0]
     context.write("ingest", lambda txn: txn.connection.rows(f"PRAGMA max_page_count = {n_pages + 2}"))
     with pytest.raises(StoreError, match="takes no more"):
@@ -149,7 +149,7 @@ def verbs(context: Context, told: Path) -> list[object]:
     """Whatever writes, one after the other, and what each answered."""
     given = reward(context, A, 0.5, key="k", run="r1")
     return [
-        record_all(context, [run_of("r3"), run_of("r1"), run_of("r4", arms=["new"], calls=["new"])]),
+        record_all(context, [a_run("r3"), a_run("r1"), a_run("r4", arms=["new"], calls=["new"])]),
         given,
         reward(context, A, 0.5, key="k", run="r1"),
         reward_all(context, [RewardOrder(arm=A), RewardOrder(arm="tool:other:made", create=True, key="m")]),
@@ -213,7 +213,7 @@ def test_whatever_is_done_again_comes_to_what_it_comes_to_at_once(
         with paced(IN_PARTS if in_parts else context_at(folder / "pace.db").pace):
             context = make(folder / "a.db")
             for uid in ("r1", "r2"):
-                record(context, run_of(uid))
+                record(context, a_run(uid))
             answers = verbs(context, told)
         export_file(context, folder / "export.jsonl")
         assert queries.verify(context).clean
@@ -252,6 +252,6 @@ def test_the_demo_comes_to_the_same(tmp_path: Path) -> None:
 def test_runs_that_come_from_an_iterator_are_all_recorded(tmp_path: Path) -> None:
     """The type asks for a sequence; whoever passes a generator all the same loses nothing by it."""
     context = again_at(tmp_path / "a.db")
-    runs: object = (run_of(uid) for uid in ("r1", "r2"))
+    runs: object = (a_run(uid) for uid in ("r1", "r2"))
     assert len(record_all(context, runs)) == 2  # type: ignore[arg-type]
     assert queries.status(context).runs == 2

@@ -34,9 +34,9 @@ from core.records.alert import (
 )
 from core.records.times import DAY_MS
 from core.store.store import Store
-from tests.flows.reviewers import Desk, desk_at, judge_all
 from tests.flows.test_judgement import planted
-from tests.flows.world import START_MS, context_at
+from tests.worlds import START_MS, context_at
+from tests.worlds.reviewers import Desk, desk_at, judge_all
 
 URL = "https://hooks.example/services/T0/secret-path"
 POISON = Alarm(learner="default", kind="poisoned", object="tool", count=3, ids=("tool:fs:Read",))

@@ -22,8 +22,8 @@ from core.records.learner import DEFAULT_SEEDS
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import Cursor
 from core.records.view import View
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
-from tests.store.worlds import lively_context
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at
+from tests.worlds.lively import lively_context
 
 A, B = "tool:other:a", "tool:other:b"
 DAY_MS = 24 * HOUR_MS
@@ -36,10 +36,10 @@ def context(tmp_path: Path) -> Context:
     for number in range(48):
         at_ms = START_MS - 21 * DAY_MS + number * 9 * HOUR_MS
         model = "small" if number < 20 else "large"
-        record(context, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=at_ms, model=model))
+        record(context, a_run(f"run-{number}", calls="ab"[: number % 3], at_ms=at_ms, model=model))
         if number == 30:
             reset(context, arms=[A], target="prior", reason="a detector bug")
-    record(context, run_of("timeless", at_ms=None))
+    record(context, a_run("timeless", at_ms=None))
     reward(context, A, 0.25, reason="half right")
     reward(context, A, 0.5, run="run-46", correct=True)
     undo(context, reward(context, A, 0.0).id)
@@ -205,7 +205,7 @@ def test_runs_say_why_the_arm_was_in_or_out(tmp_path: Path) -> None:
 def test_break_even_lies_where_the_chance_is_one_half(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     for number in range(30):
-        record(context, run_of(f"r{number}", arms="abcdef", calls="abc"[: number % 4]))
+        record(context, a_run(f"r{number}", arms="abcdef", calls="abc"[: number % 4]))
     change(context, "k", 3)
     change(context, "seed_arms", [])
     found = queries.inclusion(context).arms[A]

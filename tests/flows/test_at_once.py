@@ -22,9 +22,9 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.records.actor import Actor
-from tests.flows.history import said
 from tests.flows.test_repair import SINCE, B, broken
-from tests.flows.world import context_at
+from tests.worlds import context_at
+from tests.worlds.history import said
 
 KIM = "kim 3f2a91"
 Act = Callable[[Context], Any]

@@ -69,8 +69,8 @@ from core.records.training import TrainingQuery
 from core.records.view import View
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
 from tests.engine import copy_world
-from tests.flows.training_worlds import executed, execution_line, order
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, acting, context_at, granted
+from tests.worlds.training import executed, execution_line, order
 
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -217,7 +217,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "names.learner_names": ("read", lambda context, _: names.learner_names(context)),
     "maintenance.database_facts": ("read", lambda context, _: maintenance.database_facts(context)),
     "members.restore_member": ("members", restored),
-    "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [run_of("x")])),
+    "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [a_run("x")])),
     "upload.import_uploaded": ("ingest", lambda context, folder: dropped(context, folder / FILE)),
     "watch.watch": ("ingest", lambda context, folder: next(watch(context, [folder / FILE], lambda: None))),
     "queries.listed_sessions": ("read", lambda context, _: queries.listed_sessions(context, limit=1)),
@@ -357,10 +357,6 @@ def context(world: Path, tmp_path: Path) -> Iterator[Context]:
         yield made
 
 
-def acting(context: Context, role: Role | None, name: str = "jo") -> Context:
-    return replace(context, actor=Actor(name=name, role=role))
-
-
 def owning(context: Context) -> Context:
     """The same role by the name under which everything was done."""
     return acting(context, context.actor.role, "mara")
@@ -424,7 +420,7 @@ def test_the_table_is_the_designs(action: Action, role: Role) -> None:
 
 def test_roles_add_up_and_a_person_sees_the_learners_that_are_theirs(context: Context) -> None:
     both = (Grant(role="viewer"), Grant(role="operator", learner="support"))
-    jo = replace(context, actor=Actor(name="jo", role=None, grants=both))
+    jo = granted(context, *both)
     assert (jo.may("reset"), jo.of("support").may("reset"), jo.of("support").may("read")) == (
         False,
         True,
@@ -433,7 +429,7 @@ def test_roles_add_up_and_a_person_sees_the_learners_that_are_theirs(context: Co
     create_learner(context, "support")
     names = learner_names(context)
     assert learner_names(jo) == names
-    one = replace(context, actor=Actor(name="kim", role=None, grants=both[1:]))
+    one = granted(context, *both[1:], name="kim")
     assert learner_names(one) == ("support",) != names
     assert [row.name for row in learners(one)] == ["support"]
 
@@ -476,7 +472,7 @@ def test_a_token_exports_to_train_by_the_scope_of_texts_alone(tmp_path: Path) ->
 
     def token(*scopes: Role) -> Context:
         grants = tuple(Grant(role=scope) for scope in scopes)
-        return replace(context, actor=Actor(name="token:x", role=None, grants=grants, token=1))
+        return granted(context, *grants, name="token:x", token=1)
 
     everything_else = token("read", "ingest", "review", "operate")
     with pytest.raises(Denied):
@@ -492,7 +488,7 @@ def test_a_token_exports_to_train_by_the_scope_of_texts_alone(tmp_path: Path) ->
 def test_what_one_may_see_of_a_learner_is_no_matter_of_another(context: Context) -> None:
     create_learner(context, "support")
     both = (Grant(role="reviewer"), Grant(role="viewer", learner="support"))
-    with replace(context, actor=Actor(name="jo", role=None, grants=both)).reading() as snapshot:
+    with granted(context, *both).reading() as snapshot:
         assert snapshot.shows_words
         assert not snapshot.of("support").shows_words
     only = Actor(name="jo", role=None, grants=(Grant(role="viewer", learner="default"),))

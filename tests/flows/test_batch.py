@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -27,13 +26,12 @@ from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
-from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.batch import MAX_BATCH, RUN_REWARD_RULES, BatchLine, RunRewardRule
 from core.records.reward import RewardOrder
 from core.records.run import Call, Inventory, Run
 from tests.flows.test_rewards import A, B, C, context, everything
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, acting, context_at
 
 __all__ = ["context"]
 
@@ -52,17 +50,13 @@ def beliefs(context: Context) -> list[tuple[str, float, float, int]]:
     return [(one.arm, one.alpha, one.beta, one.pulls) for one in queries.posteriors(context)]
 
 
-def acting(context: Context, name: str, role: str = "reviewer") -> Context:
-    return replace(context, actor=Actor(name=name, role=role))  # type: ignore[arg-type]
-
-
 # Giving
 
 
 def test_a_batch_is_what_its_rewards_are_one_by_one(context: Context, tmp_path: Path) -> None:
     other = context_at(tmp_path / "b.db")
-    record(other, run_of("run-1"))
-    record(other, run_of("talk", calls=()))
+    record(other, a_run("run-1"))
+    record(other, a_run("talk", calls=()))
     answer = reward_batch(context, TABLE)
     reward(other, A, 0.0, run="run-1", correct=True)
     reward(other, B, outcome="partial", run="talk")
@@ -148,7 +142,7 @@ def test_ten_thousand_are_one_act_and_one_undo(context: Context) -> None:
 
 
 def test_what_somebody_said_meanwhile_is_told_of_each_line(context: Context) -> None:
-    first = reward(acting(context, "priya"), A, 0.5, run="run-1", correct=True)
+    first = reward(acting(context, name="priya"), A, 0.5, run="run-1", correct=True)
     lines = [
         BatchLine(arm=A, value=1.0, run="run-1", seen=""),
         BatchLine(arm=B, value=1.0, run="run-1", seen=""),
@@ -204,7 +198,7 @@ def test_a_correction_of_a_run_replaces_what_was_observed(context: Context) -> N
 
 
 def test_where_nothing_was_referenced_nothing_is_recorded(context: Context) -> None:
-    record(context, run_of("bare", arms=()))
+    record(context, a_run("bare", arms=()))
     before = everything(context)
     for run in ("talk", "bare"):
         for rule in RUN_REWARD_RULES[::2]:
@@ -223,7 +217,7 @@ def test_by_step_the_called_tools_are_rewarded(context: Context) -> None:
 
 
 def test_a_run_that_is_not_there_or_empty_and_an_unknown_rule_are_refused(context: Context) -> None:
-    record(context, run_of("bare", arms=()))
+    record(context, a_run("bare", arms=()))
     before = everything(context)
     with pytest.raises(InvalidInput, match="referenced, equal, step"):
         reward_run(context, "run-1", 1.0, rule="all")  # type: ignore[arg-type]
@@ -244,7 +238,7 @@ def test_under_a_key_it_counts_once_whatever_happened_since(context: Context) ->
     before = everything(context)
     assert reward_batch(context, TABLE, key="k") == first
     assert everything(context) == before
-    record(context, run_of("talk", calls=("a",), rank=1))  # observed now: what was feedback stays it
+    record(context, a_run("talk", calls=("a",), rank=1))  # observed now: what was feedback stays it
     undo(context, first.id)
     assert reward_batch(context, TABLE, key="k") == first
     run = reward_run(context, "run-1", 1.0, key="whole")
@@ -255,7 +249,7 @@ def test_the_key_of_a_run_keeps_the_rule_of_its_first_request(context: Context) 
     """A request of a version without rules is answered as stored, also after its run has grown."""
     old = reward_run(context, "run-1", 0.5, rule="equal", reason="half", key="k")
     before = everything(context)
-    record(context, run_of("run-1", arms=("a", "b", "c", "d"), calls=("a", "b"), rank=1))
+    record(context, a_run("run-1", arms=("a", "b", "c", "d"), calls=("a", "b"), rank=1))
     grown = everything(context)
     assert reward_run(context, "run-1", 0.5, reason="half", key="k") == old
     assert reward_run(context, "run-1", 0.5, rule="equal", reason="half", key="k") == old
@@ -372,17 +366,17 @@ def test_taking_back_is_foretold(context: Context) -> None:
 
 
 def test_reviewers_take_back_their_own_batches_only(context: Context) -> None:
-    answer = reward_batch(acting(context, "mo"), TABLE)
+    answer = reward_batch(acting(context, name="mo"), TABLE)
     with pytest.raises(Denied):
-        undo(acting(context, "priya"), answer.id)
-    taken = undo(acting(context, "mo"), answer.id)
+        undo(acting(context, name="priya"), answer.id)
+    taken = undo(acting(context, name="mo"), answer.id)
     with pytest.raises(Denied):
-        redo(acting(context, "priya"), answer.id)
+        redo(acting(context, name="priya"), answer.id)
     with pytest.raises(Denied):
-        undo(acting(context, "priya"), taken.id)
-    redo(acting(context, "mo"), answer.id)
+        undo(acting(context, name="priya"), taken.id)
+    redo(acting(context, name="mo"), answer.id)
     with pytest.raises(Denied):
-        reward_batch(acting(context, "vi", "viewer"), TABLE)
+        reward_batch(acting(context, "viewer", "vi"), TABLE)
 
 
 @pytest.mark.parametrize("act", ["rewards-9", "undos-1", "rewards-0", "resets-1", "rewards-1..4", "rewards-"])

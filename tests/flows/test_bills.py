@@ -35,8 +35,7 @@ from core.records.bill import (
     merged,
 )
 from core.records.run import Run, Usage
-from tests.flows.world import START_MS, context_at, run_of
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import START_MS, a_run, context_at, lines_file, run_line
 
 FULL = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
 WHOLE = Usage(input=400, output=300, cache_read=15_000)
@@ -54,7 +53,7 @@ def bills(context: Context) -> dict[str, tuple[int | None, int]]:
 
 
 def priced_run(uid: str = "r") -> Run:
-    return replace(run_of(uid), model="m", ended_at_ms=START_MS, usage=WHOLE)
+    return replace(a_run(uid), model="m", ended_at_ms=START_MS, usage=WHOLE)
 
 
 counts = st.integers(0, 10**7)
@@ -246,7 +245,7 @@ def test_a_run_s_story_shows_who_used_which_tokens(context: Context) -> None:
         Spent(model="opus", input=1_000_000, output=20),
         Spent(model="haiku", owner="sub-agent", cache_write_1h=7, total=900),
     )
-    record(context, replace(run_of("r1"), model="opus", bill=rows))
+    record(context, replace(a_run("r1"), model="opus", bill=rows))
     unknown = queries.run(context, "r1")
     change(context, "prices", {"opus": FULL, "haiku": {**FULL, "cache_write_1h": 1_000_000}})
     known = queries.run(context, "r1")

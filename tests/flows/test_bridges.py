@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,10 @@ from core.flows.members import (
     set_role,
 )
 from core.flows.tokens import create_token
-from core.records.actor import Actor
 from tests.doors.examples import ARM, example_world
 from tests.doors.http.asking import Answered, Asking
 from tests.doors.http.conftest import at_desk
+from tests.worlds import acting
 
 ISSUER = "https://id.example.com"
 
@@ -79,7 +78,7 @@ def test_nobody_is_whom_they_can_t_be(context: Context) -> None:
     ):
         with pytest.raises(InvalidInput):
             add_sender(context, "ann", channel, sender)
-    ann = replace(context, actor=Actor(name="ann", role="reviewer"))
+    ann = acting(context, name="ann")
     with pytest.raises(Denied):
         add_sender(ann, "ann", "slack", "U3")
     assert len(senders(context)) == 1

@@ -26,8 +26,8 @@ from core.flows.undo import redo, undo
 from core.records.actor import NOT_SIGNED_IN, Actor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.review import BatchAnswer, QueueAsks
-from tests.flows.reviewers import LAYER, QUEUE, Desk, executed, judge_all
-from tests.flows.world import context_at
+from tests.worlds import context_at
+from tests.worlds.reviewers import LAYER, QUEUE, Desk, executed, judge_all
 
 KIM, LEE = "kim 3f2a91", "lee 99aa00"
 

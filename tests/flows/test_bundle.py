@@ -21,7 +21,7 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 A = "tool:other:a"
 
@@ -30,10 +30,10 @@ A = "tool:other:a"
 def context(tmp_path: Path) -> Context:
     """Runs, a reward, a reset and a setting."""
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of(f"r{number}") for number in range(5)])
+    record_all(context, [a_run(f"r{number}") for number in range(5)])
     reward(context, A, 0.25)
     reset(context, types=["tool"], target="prior")
-    record_all(context, [run_of(f"s{number}", calls=["b"]) for number in range(3)])
+    record_all(context, [a_run(f"s{number}", calls=["b"]) for number in range(3)])
     change(context, "k", 3)
     return context
 

@@ -25,9 +25,9 @@ from core.formats.armscope import write
 from core.records.arm import Arm, skill_key, tool_key
 from core.records.run import Inventory
 from core.store.engine import Row
-from tests.flows.world import context_at
 from tests.formats.builders import Session, put, read, runs, text, use
 from tests.formats.test_by_name import NAMES, delta, skills
+from tests.worlds import context_at
 
 FAR, NEAR, PDF = tool_key("far"), tool_key("near"), skill_key("pdf")
 

@@ -16,10 +16,10 @@ from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import redo, undo
 from tests.flows.test_import_laws import seen
-from tests.flows.world import context_at, run_of
 from tests.formats.builders import put
 from tests.formats.test_openclaw_export import arm, posterior, trace
 from tests.formats.test_qortex_db import database, state
+from tests.worlds import a_run, context_at
 
 
 def belief_of(context: Context, key: str) -> tuple[float, float, int]:
@@ -70,15 +70,15 @@ def test_a_later_state_is_refused_until_the_earlier_is_undone(tmp_path: Path) ->
 def test_undone_it_was_never_imported_its_prior_included(tmp_path: Path) -> None:
     context, other = context_at(tmp_path / "a.db"), context_at(tmp_path / "b.db")
     for one in (context, other):
-        record(one, run_of("r1"))
+        record(one, a_run("r1"))
     before = seen(context)
     answer = import_files(context, [database(tmp_path, [state(), state("tool:other:a")])])
     assert seen(context) != before
     undo(context, answer.id)
     assert seen(context) == before == seen(other)
     for one in (context, other):  # an arm that comes later has its type's prior
-        record(one, run_of("r2", arms=("x",), calls=("x",)))
-        record(one, run_of("r3", inventory=None, arms=("a",)))
+        record(one, a_run("r2", arms=("x",), calls=("x",)))
+        record(one, a_run("r3", inventory=None, arms=("a",)))
     assert seen(context) == seen(other)
     redo(context, answer.id)
     assert belief_of(context, "tool:fs:Read") == (3.5, 2.0, 3)
@@ -161,13 +161,13 @@ def test_a_carried_prior_stands_and_falls_with_its_import(tmp_path: Path) -> Non
     """Whatever else is told of the arm meanwhile, and in which order."""
     context, other = context_at(tmp_path / "a.db"), context_at(tmp_path / "b.db")
     carried = database(tmp_path, [state("tool:other:a"), state("tool:other:b")])
-    record(context, run_of("r1"))
+    record(context, a_run("r1"))
     answer = import_files(context, [carried])
     assert belief_of(context, "tool:other:a") == (4.5, 2.0, 4)  # Beta(1, 1) became its prior
-    record(context, run_of("r2"))
+    record(context, a_run("r2"))
     undo(context, answer.id)
     for uid in ("r1", "r2"):
-        record(other, run_of(uid))
+        record(other, a_run(uid))
     assert [msgspec.structs.replace(one, last_updated=None) for one in queries.posteriors(context)] == [
         msgspec.structs.replace(one, last_updated=None) for one in queries.posteriors(other)
     ]

@@ -16,12 +16,11 @@ from core.flows.queries.judgement import changes_in
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.maths.statistics.change import Shift
-from core.records.actor import Actor
 from core.records.run import Call, Run
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.store import reads
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of, tools
+from tests.worlds import HOUR_MS, START_MS, a_run, acting, context_at, tools
 
 OLD, NEW = "tool:other:search_b", "tool:other:search_a"
 DAY_0 = START_MS - START_MS % DAY_MS
@@ -58,7 +57,7 @@ def searched(
         if is_offered and rng.random() < used_anyway:
             calls.append("search_a")
         arms = ("bash", "search_b", *(("search_a",) if is_offered else ()))
-        runs.append(run_of(f"r{number}", arms, calls, at_ms=DAY_0 + number * DAY_MS // 20))
+        runs.append(a_run(f"r{number}", arms, calls, at_ms=DAY_0 + number * DAY_MS // 20))
     return runs
 
 
@@ -85,7 +84,7 @@ def test_an_arm_of_the_same_day_is_nobodys_rival(context: Context) -> None:
     for number in range(240):
         used = [] if rng.random() > (0.9 if number < 100 else 0.3) else [("search_a", "search_b")[number % 2]]
         runs.append(
-            run_of(
+            a_run(
                 f"r{number}",
                 ("bash", "search_a", "search_b"),
                 ["bash", *used],
@@ -128,7 +127,7 @@ def test_sessions_are_read_as_they_stand_in_the_present_epoch(context: Context) 
     record_all(context, [*runs[40:60], msgspec.structs.replace(runs[60], ended_at_ms=None)])
     for person in ("mara", "jon"):
         for _ in range(2):
-            reward(replace(context, actor=Actor(name=person, role="reviewer")), "tool:other:a", 0.5)
+            reward(acting(context, name=person), "tool:other:a", 0.5)
     columns = queries.belief(context).columns
     with context.reading() as snapshot:
         walk = reads.walk(snapshot, columns)
@@ -182,7 +181,7 @@ def in_channels(chat_later: float, *, becomes: float = 1.0, seed: int = 4) -> li
         is_late = number >= 540
         is_chat = rng.random() < (chat_later if is_late else 0.1)
         rate = (0.25 if is_chat else 0.8) * (becomes if is_late else 1.0)
-        run = run_of(
+        run = a_run(
             f"r{number}",
             ("bash", "search_b"),
             ["bash", *(["search_b"] if rng.random() < rate else [])],

@@ -23,8 +23,7 @@ from core.records.actor import Actor, Grant
 from core.records.evaluation_page import EvaluationFilter
 from core.records.review import QueueAsks
 from core.records.training import TrainingFormat
-from tests.flows.world import context_at, run_of
-from tests.store.worlds import lines_file
+from tests.worlds import a_run, context_at, lines_file
 
 LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 EXECUTIONS = ("11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666")
@@ -36,8 +35,8 @@ ANN = Actor(name="ann", role=None, grants=(Grant(role="reviewer"),), member=7)
 def context(tmp_path: Path) -> Context:
     """Two runs, and two answers of one layer to one instruction, with their texts."""
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r0"))
-    record(context, run_of("r1"))
+    record(context, a_run("r0"))
+    record(context, a_run("r1"))
     change(context, "keep_texts", True)
     executed: list[dict[str, object]] = [
         {
@@ -59,20 +58,16 @@ def context(tmp_path: Path) -> Context:
     return context
 
 
-def acting(context: Context, actor: Actor) -> Context:
-    return replace(context, actor=actor)
-
-
 def uri(number: int) -> str:
     return f"kairos://layer/{LAYER}?execution_id={EXECUTIONS[number]}"
 
 
 def test_a_token_says_who_rates_and_takes_nobodys_place(context: Context) -> None:
     evaluate(context, "r0", "success", score=0.9, rater="mara", rubric="v1")
-    claimed = evaluate(acting(context, CI), "r0", "failure", score=0.9, rater="mara", rubric="v1")
+    claimed = evaluate(replace(context, actor=CI), "r0", "failure", score=0.9, rater="mara", rubric="v1")
     assert claimed.supersedes is None
     assert "'ci'" in claimed.warnings[-1]
-    again = evaluate(acting(context, CI), "r0", "success", rater="mara", rubric="v1")
+    again = evaluate(replace(context, actor=CI), "r0", "success", rater="mara", rubric="v1")
     assert again.supersedes == claimed.id
     undo(context, again.id)
     newest, _, own = queries.evaluations(context, EvaluationFilter(counting=False))
@@ -82,8 +77,8 @@ def test_a_token_says_who_rates_and_takes_nobodys_place(context: Context) -> Non
 
 
 def test_who_signed_in_is_the_rater_whatever_they_send(context: Context) -> None:
-    evaluate(acting(context, ANN), "r0", "success", rater="mara", key="once")
-    answer = evaluate(acting(context, ANN), "r0", "success", rater="mara", key="once")
+    evaluate(replace(context, actor=ANN), "r0", "success", rater="mara", key="once")
+    answer = evaluate(replace(context, actor=ANN), "r0", "success", rater="mara", key="once")
     (one,) = queries.evaluations(context)
     assert (one.id, one.rater, one.actor, one.claimed_by) == (answer.id, "ann", "ann", None)
 
@@ -95,7 +90,7 @@ def test_claims_stay_out_of_agreement(context: Context) -> None:
     before = queries.agreement(context)
     for rater in ("bo", "jo", "mara"):
         for run in ("r0", "r1"):
-            evaluate(acting(context, CI), run, "success", rater=rater, rubric="v1")
+            evaluate(replace(context, actor=CI), run, "success", rater=rater, rubric="v1")
     after = queries.agreement(context)
     assert (after.n, before.n) == (10, 4)
     assert (after.outcome, after.graders, after.n_panel) == (before.outcome, before.graders, before.n_panel)
@@ -104,8 +99,8 @@ def test_claims_stay_out_of_agreement(context: Context) -> None:
 def test_an_item_that_a_token_claims_to_have_judged_is_still_to_be_judged(context: Context) -> None:
     add_queue(context, "W", QueueAsks(source="filter"), rubric="v1")
     for run in ("r0", "r1"):
-        evaluate(acting(context, CI), run, "success", rater="ann", rubric="v1")
-    given = next_item(acting(context, ANN), "queue-1")
+        evaluate(replace(context, actor=CI), run, "success", rater="ann", rubric="v1")
+    given = next_item(replace(context, actor=ANN), "queue-1")
     assert given.item is not None
     assert given.progress.done == 0
 
@@ -114,7 +109,7 @@ def test_an_item_that_a_token_claims_to_have_judged_is_still_to_be_judged(contex
 def test_files_to_tune_by_have_claims_only_of_tokens_that_are_trusted(
     context: Context, tmp_path: Path, format: TrainingFormat
 ) -> None:
-    ci = acting(context, CI)
+    ci = replace(context, actor=CI)
     evaluate(ci, uri(0), "success", score=0.9, rater="mara", rubric="v1")
     evaluate(ci, uri(1), "failure", score=0.9, rater="mara", rubric="v1")
     tunes = format in {"sft_jsonl", "preference_jsonl"}
@@ -133,14 +128,14 @@ def test_files_to_tune_by_have_claims_only_of_tokens_that_are_trusted(
 def test_a_claim_moves_no_arm_where_only_people_do(context: Context) -> None:
     change(context, "graders", "human")
     arm = "tool:other:a"
-    assert evaluate(acting(context, CI), "r0", "success", rater="mara", arm=arm).arms == 0
+    assert evaluate(replace(context, actor=CI), "r0", "success", rater="mara", arm=arm).arms == 0
     assert evaluate(context, "r0", "success", rater="mara", arm=arm).arms == 1
 
 
 def test_a_claim_is_one_elsewhere_too_and_what_a_token_imports_is_one(
     context: Context, tmp_path: Path
 ) -> None:
-    evaluate(acting(context, CI), uri(0), "success", score=0.9, rater="mara", rubric="v1")
+    evaluate(replace(context, actor=CI), uri(0), "success", score=0.9, rater="mara", rubric="v1")
     export_file(context, tmp_path / "whole.jsonl")
     elsewhere = context_at(tmp_path / "b.db")
     for _ in range(2):
@@ -155,7 +150,7 @@ def test_a_claim_is_one_elsewhere_too_and_what_a_token_imports_is_one(
         "rater": "kim",
         "by": "kim",
     }
-    import_files(acting(context, CI), [lines_file(tmp_path / "told.jsonl", told)])
+    import_files(replace(context, actor=CI), [lines_file(tmp_path / "told.jsonl", told)])
     assert [one.claimed_by for one in queries.evaluations(context)] == ["ci", "ci"]
     export_training(context, tmp_path / "rows.jsonl", "reward_jsonl")
     import_files(context, [tmp_path / "rows.jsonl"])

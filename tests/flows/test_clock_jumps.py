@@ -35,10 +35,10 @@ from core.records.review import DRAFT_MS, Draft, QueueAsks
 from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
 from core.store.rollouts import LIFETIME_MS, PAUSE_MS
 from core.store.traces import LISTED_MS
-from tests.flows.events import PLAYED, START
-from tests.flows.reviewers import QUEUE, Desk, desk_at
 from tests.flows.test_alerts import POISON, URL, finding
 from tests.formats.test_otlp import AGENT, as_json
+from tests.worlds.events import PLAYED, START
+from tests.worlds.reviewers import QUEUE, Desk, desk_at
 
 YEARS_MS = 14 * 365 * DAY_MS
 BOTH = SelectionOptions(k=2)

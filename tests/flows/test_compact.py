@@ -20,8 +20,7 @@ from core.flows.settings import change
 from core.records.learner import MAX_KEEP_DAYS
 from core.records.times import DAY_MS, iso
 from core.store import compacting
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
 
 DAYS = 10
 NOW_MS = START_MS + DAYS * DAY_MS
@@ -31,7 +30,7 @@ def days_context(folder: Path) -> Context:
     """Two imported runs, and one for each of ten days; that of the second day has a reward."""
     context = replace(context_at(folder / "a.db"), clock=lambda: NOW_MS)
     import_files(context, [lines_file(folder / "1.jsonl", run_line("i1"), run_line("i2"))])
-    record_all(context, [run_of(f"r{day}", at_ms=START_MS + day * DAY_MS) for day in range(DAYS)])
+    record_all(context, [a_run(f"r{day}", at_ms=START_MS + day * DAY_MS) for day in range(DAYS)])
     reward(context, "tool:other:a", 0.5, run="r1")
     return context
 
@@ -135,7 +134,7 @@ def test_writers_write_between_two_pieces(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_file_shrinks_on_request(tmp_path: Path) -> None:
     context = days_context(tmp_path)
     arms = [f"a{number}" for number in range(30)]
-    record_all(context, [run_of(f"old {number}", arms, at_ms=START_MS) for number in range(1_500)])
+    record_all(context, [a_run(f"old {number}", arms, at_ms=START_MS) for number in range(1_500)])
     context.store.database.scour()
     path = tmp_path / "a.db"
     full = path.stat().st_size

@@ -17,12 +17,12 @@ from core.flows.undo import redo, undo
 from core.records.limits import LAST_MS
 from core.records.times import HOUR_MS, iso
 from core.records.view import View
-from tests.flows.history import ARMS, folded, made_of, said, time_of, told_as, told_by
-from tests.flows.machines import run_machine
 from tests.flows.model import Model
 from tests.flows.test_machine import RANKS, UIDS, Machine, Made, Words, tell
-from tests.flows.world import START_MS
 from tests.store.compacting import compact_until
+from tests.worlds import START_MS
+from tests.worlds.history import ARMS, folded, made_of, said, time_of, told_as, told_by
+from tests.worlds.machines import run_machine
 
 HOURS = [START_MS + number * HOUR_MS for number in range(0, 12, 2)]
 

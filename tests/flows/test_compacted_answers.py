@@ -24,7 +24,7 @@ from core.records.run import Run
 from core.records.run_query import RunSide
 from core.records.times import DAY_MS
 from core.records.view import View
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of, tools
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at, tools
 
 ARMS = ("a", "b", "c", "d")
 NOW_MS = START_MS + 20 * DAY_MS
@@ -35,7 +35,7 @@ def some_runs() -> list[Run]:
     """Runs of twenty days in sessions of four, half of them baseline."""
     return [
         msgspec.structs.replace(
-            run_of(
+            a_run(
                 f"r{number}",
                 ARMS,
                 ARMS[: number % 3],
@@ -148,7 +148,7 @@ def test_selections_after_the_deleted_runs_are_replayed(tmp_path: Path) -> None:
         if number == 12:
             again = reset(context, arms=["tool:other:a"], target="prior")
         chosen = select(context, tools(*ARMS).arms)
-        made = run_of(f"r{number}", ARMS, "ab"[: number % 3], at_ms=START_MS + number * DAY_MS)
+        made = a_run(f"r{number}", ARMS, "ab"[: number % 3], at_ms=START_MS + number * DAY_MS)
         record(context, msgspec.structs.replace(made, selection=chosen, run_class=chosen.run_class))
     assert queries.verify(context).replayed == 30
     later = replace(context, clock=lambda: START_MS + 30 * DAY_MS)

@@ -32,17 +32,13 @@ from core.records.episode import Episode, Step
 from core.records.episode_credit import CREDIT_RULES, CreditLine, CreditRule, CreditShare
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Inventory, Run
-from tests.flows.machines import LearnerMachine, run_machine
-from tests.flows.test_episodes import clean, file_of
-from tests.flows.world import START_MS, context_at, run_of
+from tests.flows.test_episodes import file_of
+from tests.worlds import START_MS, a_run, beliefs, context_at, is_clean
+from tests.worlds.machines import LearnerMachine, run_machine
 
 MICRO: Final = 1_000_000
 A, B, C = (f"tool:other:{name}" for name in "abc")
 Beliefs = Mapping[str, tuple[float, float]]
-
-
-def beliefs(context: Context) -> Beliefs:
-    return {one.arm: (one.alpha, one.beta) for one in queries.posteriors(context)}
 
 
 def paid(*steps: tuple[str, float | None], uid: str = "e", runs: Sequence[str] = ("r",)) -> Episode:
@@ -64,11 +60,11 @@ def told(folder: Path, *lines: LedgerLine | Run) -> Context:
 
 def weights(context: Context, rule: CreditRule) -> dict[tuple[str, str], int]:
     found = credit_episode(context, "e", rule)
-    assert clean(context)
+    assert is_clean(context)
     return {(share.run, share.arm): share.weight_micro for share in found.shares}
 
 
-RUN = run_of("r", calls=("a", "b"))
+RUN = a_run("r", calls=("a", "b"))
 
 
 def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> None:
@@ -89,7 +85,7 @@ def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> No
 
 def test_a_payment_belongs_to_the_runs_that_referenced_the_tool_its_step_called(tmp_path: Path) -> None:
     """It was in both prompts, and called in one; a tool that no run is known to have called is anybody's."""
-    runs = (run_of("r", calls=("a",)), run_of("s", calls=("b",)))
+    runs = (a_run("r", calls=("a",)), a_run("s", calls=("b",)))
     context = told(tmp_path, *runs, paid(("a", 0.5), ("c", -0.25), runs=("r", "s")))
     assert weights(context, "step") == {("r", A): 666_667, ("r", C): 166_667, ("s", C): 166_666}
 
@@ -97,7 +93,7 @@ def test_a_payment_belongs_to_the_runs_that_referenced_the_tool_its_step_called(
 def test_tools_of_one_name_share_and_what_is_no_tool_is_called_by_no_step(tmp_path: Path) -> None:
     arms = ("tool:web:look", "tool:fs:look", "skill:look:main", "section:x:look")
     prompt = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in arms))
-    context = told(tmp_path, run_of("r", inventory=prompt, calls=("look",)), paid(("look", 1.0)))
+    context = told(tmp_path, a_run("r", inventory=prompt, calls=("look",)), paid(("look", 1.0)))
     assert weights(context, "step") == {("r", "tool:web:look"): 500_000, ("r", "tool:fs:look"): 500_000}
 
 
@@ -170,7 +166,7 @@ def test_a_second_takes_the_place_of_the_first_in_one_act_and_undo_gives_it_back
     assert beliefs(context) == other, "it was not in force"
     undo(context, "credit-2")
     assert beliefs(context) == never
-    assert clean(context)
+    assert is_clean(context)
     with pytest.raises(NotApplicable, match="follows from credit-1"):
         undo(context, "reward-1")
 
@@ -202,7 +198,7 @@ def test_an_episode_that_grows_leaves_its_credit_as_it_was_decided(tmp_path: Pat
     seen = queries.episode(context, "e").credit
     assert seen is not None
     assert seen.fits
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_it_joins_the_epoch_of_its_run(tmp_path: Path) -> None:
@@ -212,7 +208,7 @@ def test_it_joins_the_epoch_of_its_run(tmp_path: Path) -> None:
     credit_episode(context, "e", "equal")
     assert beliefs(context) == before
     undo(context, "reset-1")
-    assert clean(context)
+    assert is_clean(context)
     assert beliefs(context)[A] == pytest.approx((4 + 0.25 / 3, 1 + 0.75 / 3), abs=1e-6)
 
 
@@ -226,7 +222,7 @@ def test_recorded_as_it_goes_it_can_be_credited(tmp_path: Path) -> None:
 
 
 def test_an_export_brings_credits_along_once(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, run_of("s"), paid(("a", 0.25), runs=("r", "s")), paid(("a", 1.0), uid="f"))
+    context = told(tmp_path, RUN, a_run("s"), paid(("a", 0.25), runs=("r", "s")), paid(("a", 1.0), uid="f"))
     credit_episode(context, "e", "equal")
     credit_episode(context, "e", "referenced")
     credit_episode(context, "f", "step")
@@ -238,7 +234,7 @@ def test_an_export_brings_credits_along_once(tmp_path: Path) -> None:
     for _ in range(2):
         assert import_files(other, [tmp_path / "out.jsonl"]).rejected_count == 0
         assert beliefs(other) == beliefs(context)
-        assert clean(other)
+        assert is_clean(other)
     for uid in "ef":
         mine, theirs = (queries.episode(one, uid).credit for one in (context, other))
         assert mine is not None
@@ -251,7 +247,7 @@ def test_an_export_brings_credits_along_once(tmp_path: Path) -> None:
         )
     redo(other, "credit-3")
     assert import_files(context, [tmp_path / "out.jsonl"]).id is None, "its own export is nothing new"
-    assert clean(other)
+    assert is_clean(other)
 
 
 SHARE = CreditShare(run="r", arm=A, weight_micro=MICRO)
@@ -269,13 +265,13 @@ LINE = CreditLine(id="x/credit-1", episode="e", rule="equal", reward=0.5, shares
 def test_a_line_that_credits_what_was_not_there_is_refused(
     tmp_path: Path, shares: tuple[CreditShare, ...], what: str
 ) -> None:
-    context = told(tmp_path, RUN, run_of("s"), paid(("a", 0.5)))
+    context = told(tmp_path, RUN, a_run("s"), paid(("a", 0.5)))
     before = beliefs(context)
     line = CreditLine(id="x/credit-1", episode="e", rule="equal", reward=0.5, shares=shares)
     answer = import_files(context, [file_of(tmp_path, "c.jsonl", RUN, line)])
     assert [what in rejected.reason for rejected in answer.rejected] == [True]
     assert beliefs(context) == before
-    assert clean(context)
+    assert is_clean(context)
 
 
 @pytest.mark.parametrize(
@@ -304,16 +300,16 @@ def test_who_credited_can_be_a_number_and_the_credit_stays(tmp_path: Path) -> No
     assert seen is not None
     assert seen.by != "mara"
     assert beliefs(context) == before
-    assert clean(context)
+    assert is_clean(context)
 
 
 # Whatever is told, credited and taken back
 
 SHORT, LONG = paid(("a", 0.25), uid="e"), paid(("a", 0.25), ("b", 0.5), uid="e", runs=("r", "s"))
-GROWN = run_of("r", arms=("a", "c", "d"), calls=("d",), rank=9)
+GROWN = a_run("r", arms=("a", "c", "d"), calls=("d",), rank=9)
 FILES: Final[Mapping[str, tuple[LedgerLine | Run, ...]]] = {
     "short": (RUN, SHORT),
-    "long": (RUN, run_of("s", arms=("b", "c"), calls=("b",)), LONG),
+    "long": (RUN, a_run("s", arms=("b", "c"), calls=("b",)), LONG),
     "grown run": (GROWN, paid(("d", -0.5), ("d", 1.0), uid="f")),
     "credited": (RUN, SHORT, LINE),
 }
@@ -511,7 +507,7 @@ class Machine(LearnerMachine):
 
     @invariant()
     def verify_finds_nothing(self) -> None:
-        assert clean(self.context)
+        assert is_clean(self.context)
 
     def teardown(self) -> None:
         export_file(self.context, self.place / "all.jsonl")
@@ -519,11 +515,11 @@ class Machine(LearnerMachine):
         for _ in range(2 if self.model.lines() else 0):
             assert import_files(other, [self.place / "all.jsonl"]).rejected_count == 0
             assert beliefs(other) == beliefs(self.context)
-        assert clean(other)
+        assert is_clean(other)
         for act in self.model.imports:
             undo(self.context, act)
         assert beliefs(self.context) == {}, "as if nothing had ever been read, nor credited"
-        assert clean(self.context)
+        assert is_clean(self.context)
         other.store.close()
         self.context.store.close()
         self.folder.cleanup()

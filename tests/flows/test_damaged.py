@@ -15,7 +15,7 @@ import pytest
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.importing import import_files
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 pytestmark = pytest.mark.of_file
 _ROOM = 120_000

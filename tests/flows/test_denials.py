@@ -11,7 +11,7 @@ from core.records.actor import Actor
 from core.records.audit import AuditEntry, AuditFilter, Denial
 from core.records.times import MINUTE_MS
 from tests.engine import named
-from tests.flows.world import START_MS, context_at
+from tests.worlds import START_MS, context_at
 
 MINUTE = START_MS // MINUTE_MS * MINUTE_MS
 JO = Actor(name="jo", role="viewer")

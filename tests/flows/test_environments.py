@@ -23,8 +23,8 @@ from core.records.episode import Episode, Scale, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodeRow
 from core.store.reads.episodes import alike_columns, environment_names, episode_columns
 from tests.flows.test_episodes import file_of
-from tests.flows.world import START_MS, context_at, run_of
 from tests.statistics.rewards.planted import FAULTS, GOOD
+from tests.worlds import START_MS, a_run, context_at
 
 MINUTE_MS = 60_000
 
@@ -255,10 +255,10 @@ def test_totals_off_the_usual_scale_are_no_success_until_one_is_declared(tmp_pat
 
 def test_runs_that_were_paid_and_have_no_episode_are_counted(context: Context, tmp_path: Path) -> None:
     paid, linked = (
-        replace(run_of(uid, at_ms=START_MS, calls=["a"]), reward=1.0) for uid in ("paid", "linked")
+        replace(a_run(uid, at_ms=START_MS, calls=["a"]), reward=1.0) for uid in ("paid", "linked")
     )
     one = Episode(uid="e", environment="sums", runs=("linked",), steps=(Step(number=0, reward=1.0),))
-    import_files(context, [file_of(tmp_path, "runs.jsonl", paid, linked, run_of("unpaid", calls=["a"]), one)])
+    import_files(context, [file_of(tmp_path, "runs.jsonl", paid, linked, a_run("unpaid", calls=["a"]), one)])
     found = queries.without_episode(context)
     assert (found.n, found.formats, found.command) == (1, ("armscope",), "armscope import SOURCE")
 

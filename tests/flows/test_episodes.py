@@ -31,8 +31,8 @@ from core.records.run import Run
 from core.store.environments import DAY_MS, stored_days
 from core.store.episodes import read_episode, tell_episodes
 from tests.engine import copy_world
-from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import reply, trajectory, user
+from tests.worlds import START_MS, a_run, context_at, is_clean
 
 LONG = Episode(
     uid="sums/1",
@@ -71,13 +71,9 @@ def days(context: Context) -> dict[tuple[int, int, str, str, str], EpisodeSums]:
         return stored_days(snapshot)
 
 
-def clean(context: Context) -> bool:
-    return queries.verify(context).clean
-
-
 def told(context: Context, file: Path) -> ImportAnswer:
     answer = import_files(context, [file])
-    assert clean(context)
+    assert is_clean(context)
     return answer
 
 
@@ -92,14 +88,14 @@ def test_twice_is_once_and_a_longer_telling_takes_the_place_of_a_shorter(tmp_pat
     assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
     assert told(context, short).id is None, "what is shorter says nothing new"
     undo(context, second.id)
-    assert clean(context)
+    assert is_clean(context)
     assert held(context) == {"sums/1": SHORT, "sums/2": OTHER}
     undo(context, first.id)
-    assert clean(context)
+    assert is_clean(context)
     assert held(context) == {}
     assert days(context) == {}
     redo(context, second.id)
-    assert clean(context)
+    assert is_clean(context)
     assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
 
 
@@ -136,7 +132,7 @@ def test_whatever_is_told_and_taken_back_leaves_what_the_others_say(context: Con
             if standing[act] and (best is None or len(one.steps) > len(best.steps)):
                 expected[one.uid] = one
         assert held(context) == expected
-        assert clean(context)
+        assert is_clean(context)
 
 
 def test_the_order_of_two_files_does_not_matter(tmp_path: Path) -> None:
@@ -146,7 +142,7 @@ def test_the_order_of_two_files_does_not_matter(tmp_path: Path) -> None:
         context = context_at(tmp_path / f"{name}.db")
         for file in order:
             import_files(context, [file])
-        assert clean(context)
+        assert is_clean(context)
         found.append((held(context), days(context)))
     assert found[0] == found[1]
 
@@ -190,16 +186,16 @@ def test_a_declared_scale_counts_again_and_its_undo_counts_back(context: Context
     act = told(context, file_of(tmp_path, "s.jsonl", scale))
     assert all(sums.successes == 0 for sums in days(context).values()), "1.1 is not above 1.1"
     undo(context, "scale-1")
-    assert clean(context)
+    assert is_clean(context)
     assert days(context) == before
     redo(context, "scale-1")
     undo(context, act.id)
-    assert clean(context)
+    assert is_clean(context)
     assert days(context) == before
 
 
 def test_an_export_brings_all_of_it_into_another_learner(context: Context, tmp_path: Path) -> None:
-    run = run_of("r", at_ms=START_MS, calls=["a"])
+    run = a_run("r", at_ms=START_MS, calls=["a"])
     linked = replace(LONG, runs=("r", "unknown"))
     scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(lo=-1, base="final", gamma=0.5))
     told(context, file_of(tmp_path, "a.jsonl", run, linked, OTHER, scale))
@@ -219,7 +215,7 @@ def test_a_run_that_comes_later_is_linked_when_the_episode_is_told_again(tmp_pat
     linked = replace(LONG, runs=("r",))
     told(context, file_of(tmp_path, "a.jsonl", linked))
     assert held(context)["sums/1"].runs == ()
-    act = told(context, file_of(tmp_path, "b.jsonl", run_of("r", calls=["a"]), linked)).id
+    act = told(context, file_of(tmp_path, "b.jsonl", a_run("r", calls=["a"]), linked)).id
     assert held(context)["sums/1"].runs == ("r",)
     undo(context, act)
     assert held(context)["sums/1"].runs == (), "that run stands no more"
@@ -240,7 +236,7 @@ def test_recorded_directly_it_may_go_on_and_not_be_another(context: Context) -> 
         with pytest.raises(Conflict, match="sums/1"):
             record(wrong)
     assert held(context) == {"sums/1": LONG}
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_members_of_metadata_are_equal_where_they_were_under_a_key_of_their_own(tmp_path: Path) -> None:
@@ -316,7 +312,7 @@ def test_step_by_step_is_all_at_once(said: list[tuple[str, float | None, bool]],
         sums = totals_of(whole)
         assert (answer.steps, answer.finished) == (sums.n_steps, sums.finished)
         assert answer.total == (None if sums.total is None else float(sums.total))
-        assert clean(context)
+        assert is_clean(context)
         context.store.close()
 
 
@@ -342,7 +338,7 @@ def test_a_step_is_not_another_and_leaves_none_out(context: Context, tmp_path: P
     told(context, file_of(tmp_path, "long.jsonl", grown))
     with pytest.raises(Conflict):
         record_step(context, "e", reward=0.2)
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_steps_come_from_several_threads_and_none_is_lost(context: Context) -> None:
@@ -351,7 +347,7 @@ def test_steps_come_from_several_threads_and_none_is_lost(context: Context) -> N
         answers = list(pool.map(lambda _: record_step(context, "e", reward=0.1), range(19)))
     assert sorted(answer.number for answer in answers) == list(range(1, 20))
     assert totals_of(held(context)["e"].steps).total == 2
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_an_environment_is_seen_by_the_scale_in_force(context: Context, tmp_path: Path) -> None:
@@ -377,7 +373,7 @@ def test_an_environment_is_seen_by_the_scale_in_force(context: Context, tmp_path
 
     declared = declare(context, "sums", lo=-1, hi=3, threshold=2)
     assert (declared.episodes, declared.successes_before, declared.successes) == (2, 1, 0)
-    assert clean(context)
+    assert is_clean(context)
     assert declare(context, "sums", hi=3).id is None, "it is in force already"
     found = queries.episode(context, "sums/1")
     assert found.normalised == pytest.approx(2.1 / 4)
@@ -415,9 +411,9 @@ def test_an_environment_is_seen_by_the_scale_in_force(context: Context, tmp_path
 def test_what_is_not_as_the_steps_say_is_found(spoiled: str, told_once: Path, tmp_path: Path) -> None:
     copy_world(told_once, tmp_path / "a.db")
     context = context_at(tmp_path / "a.db")
-    assert clean(context)
+    assert is_clean(context)
     context.store.database.write(lambda connection: connection.run(spoiled))
-    assert not clean(context)
+    assert not is_clean(context)
 
 
 @pytest.fixture(scope="module")
@@ -478,7 +474,7 @@ def test_a_source_that_is_read_again_brings_its_episodes_and_moves_nothing_else(
     assert held(before) == held(fresh)
     assert all(one.runs for one in held(before).values())
     undo(before, again.id)
-    assert clean(before)
+    assert is_clean(before)
     assert held(before) == {}
     assert queries.posteriors(before) == believed
 
@@ -491,7 +487,7 @@ def test_by_turn_and_by_episode_it_is_the_same_episode(tmp_path: Path) -> None:
     for unit in ("turn", "episode"):
         context = context_at(tmp_path / f"{unit}.db")
         import_files(context, [source], unit=unit)
-        assert clean(context)
+        assert is_clean(context)
         (one,) = held(context).values()
         found.append(one)
     assert [len(one.runs) for one in found] == [2, 1]
@@ -513,7 +509,7 @@ def test_an_episode_names_those_beside_it_and_a_run_its_episodes(context: Contex
     times = {"late": START_MS + 2, "unknown": None, "early": START_MS, "also unknown": None, "same": START_MS}
     told_all = [replace(OTHER, uid=uid, at_ms=at_ms) for uid, at_ms in times.items()]
     stranger = replace(OTHER, uid="stranger", environment="shell", at_ms=START_MS + 1)
-    told(context, file_of(tmp_path, "a.jsonl", run_of("r"), stranger, *told_all))
+    told(context, file_of(tmp_path, "a.jsonl", a_run("r"), stranger, *told_all))
     told(
         context, file_of(tmp_path, "b.jsonl", replace(OTHER, uid="linked", runs=("r",), environment="games"))
     )

@@ -47,8 +47,8 @@ from core.store.erasing import REACHED
 from core.store.texts import execution_uid
 from core.store.transaction import Transaction
 from tests.engine import content, file_database, named
-from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
+from tests.worlds import a_run, context_at
 
 WORD, SESSION, PERSON = "PLANTED", "session-of-PLANTED", "Perdita"
 ARM, SKILL = "tool:other:a", "skill:review:main"
@@ -62,7 +62,7 @@ def said(place: str) -> str:
 
 
 def run(uid: str = "request-9", rank: int = 0) -> Run:
-    made = run_of(uid, calls=("a",) * (rank + 1), inventory=PROMPT, rank=rank)
+    made = a_run(uid, calls=("a",) * (rank + 1), inventory=PROMPT, rank=rank)
     texts = (f"as review says {said(f'excerpt {rank}')}", said(f"reply {rank}"))
     history = History(marks=b"\x01" + said("marks").encode() + b"+" * rank)
     made = msgspec.structs.replace(made, session=SESSION, texts=texts, prompt=said(f"prompt {rank}"))

@@ -24,9 +24,9 @@ from core.flows.rollouts import settle_all_rollouts, take_events
 from core.flows.undo import redo, undo
 from core.records.episode import Episode, Step
 from tests.engine import content
-from tests.flows.events import PLAYED, START, UPDATE, message
 from tests.flows.test_episodes import file_of
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at
+from tests.worlds.events import PLAYED, START, UPDATE, message
 
 TASK, OTHER_TASK = "What is PLANTED plus 1?", "What is 2 plus 1?"
 STEPS = tuple(Step(number=number, name="look", reward=0.5) for number in range(3))
@@ -76,7 +76,7 @@ def test_it_goes_in_every_version_and_no_import_brings_it_back(context: Context,
 
 
 def test_a_run_takes_the_tasks_of_its_episodes_along(context: Context) -> None:
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     record_step(context, "sums/1", environment="sums", task=TASK, reward=0.5, run="r")
     credit_episode(context, "sums/1", "equal")
     erase(context, run="r")
@@ -137,7 +137,7 @@ def test_any_episodes_can_be_erased_in_any_order(
 
 
 def test_ids_and_keys_that_stay_are_named(context: Context) -> None:
-    record(context, run_of("run of PLANTED"))
+    record(context, a_run("run of PLANTED"))
     record_step(context, "sums/PLANTED", environment="sums", reward=0.5, run="run of PLANTED")
     reward(context, "tool:other:a", 0.5, run="run of PLANTED", key="key of PLANTED")
     note(context, "tool:other:a", "fine", key="another key of PLANTED")

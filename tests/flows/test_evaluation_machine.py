@@ -35,10 +35,9 @@ from core.records.judging import EvaluationOrder
 from core.records.quality import Rated
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no
-from tests.flows.machines import LearnerMachine, run_machine
 from tests.flows.sources import check_sources
-from tests.flows.world import context_at, run_of
-from tests.store.worlds import lines_file
+from tests.worlds import a_run, context_at, lines_file
+from tests.worlds.machines import LearnerMachine, run_machine
 
 ARMS = {"r1": ("a", "b", "c"), "r2": ("b", "c")}
 USED = {"r1": ("a",), "r2": ("b", "c")}
@@ -171,7 +170,7 @@ class Machine(LearnerMachine):
     @initialize()
     def begin(self) -> None:
         for run, arms in ARMS.items():
-            record(self.context, run_of(run, arms=arms, calls=USED[run]))
+            record(self.context, a_run(run, arms=arms, calls=USED[run]))
 
     @rule(target=acts, subject=SUBJECTS, names=NAMES, outcome=OUTCOMES, score=SCORES, key=KEYS)
     def judge(

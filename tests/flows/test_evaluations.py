@@ -30,8 +30,7 @@ from core.flows.undo import redo, undo
 from core.records.judging import EvaluationOrder
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no
-from tests.flows.world import context_at, run_of
-from tests.store.worlds import lines_file
+from tests.worlds import a_run, beliefs, context_at, is_clean, lines_file
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 LAYER_UID = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
@@ -42,13 +41,9 @@ EXECUTED = f"{LAYER}?execution_id=11111111-2222-4333-8444-555555555555"
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     made = context_at(tmp_path / "a.db")
-    record(made, run_of("r1"))
-    record(made, run_of("r2", calls=("a", "b")))
+    record(made, a_run("r1"))
+    record(made, a_run("r2", calls=("a", "b")))
     return made
-
-
-def beliefs(context: Context) -> dict[str, tuple[float, float]]:
-    return {one.arm: (one.alpha, one.beta) for one in queries.posteriors(context)}
 
 
 def moved(
@@ -60,10 +55,6 @@ def moved(
         for arm in after
         if after[arm] != before[arm]
     }
-
-
-def sound(context: Context) -> bool:
-    return queries.verify(context).clean
 
 
 def test_a_success_is_worth_its_score_and_a_failure_nothing_however_sure(context: Context) -> None:
@@ -79,7 +70,7 @@ def test_a_success_is_worth_its_score_and_a_failure_nothing_however_sure(context
         context, "r1", "success", arm=B, score=0, rater="mara"
     )  # 0 is a score, and none is another thing
     assert moved(before, beliefs(context)) == {B: (0.0, 1.0)}
-    assert sound(context)
+    assert is_clean(context)
 
 
 def test_the_same_key_is_a_revision_and_undoing_it_lets_the_earlier_one_stand(context: Context) -> None:
@@ -96,7 +87,7 @@ def test_the_same_key_is_a_revision_and_undoing_it_lets_the_earlier_one_stand(co
     assert moved(before, beliefs(context)) == {A: (0.0, 1.0)}
     redo(context, first.id)  # the later one still stands in its place
     assert moved(before, beliefs(context)) == {A: (0.0, 1.0)}
-    assert sound(context)
+    assert is_clean(context)
 
 
 def test_raters_of_one_arm_in_one_run_share_one_observation(context: Context) -> None:
@@ -110,7 +101,7 @@ def test_raters_of_one_arm_in_one_run_share_one_observation(context: Context) ->
     success, failure = moved(before, beliefs(context))[A]
     assert round(success + failure, 6) == 1
     assert failure == pytest.approx(1 / 3, abs=1e-6)
-    assert sound(context)
+    assert is_clean(context)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +117,7 @@ def test_which_graders_move_an_arm_is_a_setting(
     assert moved(before, beliefs(context)) == {A: expected}
     change(context, "graders", "all")  # holds from then on
     assert moved(before, beliefs(context)) == {A: expected}
-    assert sound(context)
+    assert is_clean(context)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +139,7 @@ def test_a_run_judged_as_a_whole_moves_the_arms_that_the_setting_names(
     reset(context, arms=[A])
     undo(context, given.id)
     redo(context, given.id)
-    assert sound(context)
+    assert is_clean(context)
 
 
 def test_a_rater_may_weigh_less_from_then_on(context: Context) -> None:
@@ -164,7 +155,7 @@ def test_a_rater_may_weigh_less_from_then_on(context: Context) -> None:
     for wrong in ({"bob": 1.5}, {"": 0.5}, {"bob": float("nan")}):
         with pytest.raises(InvalidSetting):
             change(context, "weight_by_agreement", wrong)
-    assert sound(context)
+    assert is_clean(context)
 
 
 def test_an_evaluation_without_execution_or_run_counts_each_time_unless_it_has_a_key(
@@ -183,7 +174,7 @@ def test_an_evaluation_without_execution_or_run_counts_each_time_unless_it_has_a
     with context.reading() as snapshot:
         (quality,) = stored_quality(snapshot).values()
     assert (quality.retrievals, quality.failures) == (4, 1)
-    assert sound(context)
+    assert is_clean(context)
 
 
 def test_what_nobody_knows_is_refused_with_what_may_have_been_meant(context: Context) -> None:
@@ -198,7 +189,7 @@ def test_what_nobody_knows_is_refused_with_what_may_have_been_meant(context: Con
         evaluate(context, "r9", "success")
     with pytest.raises(UnknownArm, match="tool:other:a"):
         evaluate(context, "r1", "success", arm="tool:other:A")
-    record(context, run_of("r3", arms=("a",)))
+    record(context, a_run("r3", arms=("a",)))
     with pytest.raises(NotApplicable):
         evaluate(context, "r3", "success", arm=B)
     with pytest.raises(InvalidEvaluation, match="requires a layer URI"):
@@ -250,7 +241,7 @@ def test_a_batch_is_all_or_nothing(context: Context) -> None:
     answers = evaluate_all(context, [good, good, EvaluationOrder(run="r1", outcome="failure")])
     assert [one.id for one in answers] == ["evaluation-1", "evaluation-1", "evaluation-2"]
     assert answers[2].supersedes == "evaluation-1"
-    assert sound(context)
+    assert is_clean(context)
 
 
 def test_an_export_brings_all_of_it_and_undoing_the_import_none(context: Context, tmp_path: Path) -> None:
@@ -263,7 +254,7 @@ def test_an_export_brings_all_of_it_and_undoing_the_import_none(context: Context
     undo(context, "evaluation-2")
     export_file(context, tmp_path / "one.jsonl")
     other = context_at(tmp_path / "b.db")
-    record(other, run_of("own"))
+    record(other, a_run("own"))
     before = beliefs(other)
     told = import_files(other, [tmp_path / "one.jsonl"])
     assert not told.rejected
@@ -273,9 +264,9 @@ def test_an_export_brings_all_of_it_and_undoing_the_import_none(context: Context
     assert again.id == "evaluation-1"
     undo(other, told.id)
     assert beliefs(other) == before
-    assert sound(other)
+    assert is_clean(other)
     redo(other, told.id)
-    assert sound(other)
+    assert is_clean(other)
     empty = context_at(tmp_path / "c.db")
     import_files(empty, [tmp_path / "one.jsonl"])
     assert beliefs(empty) == beliefs(context)
@@ -368,4 +359,4 @@ def test_a_batch_in_which_one_layer_is_revised_adds_up_for_the_head_of_others(
     with context.reading() as snapshot:
         head = stored_quality(snapshot)[1]
     assert (head.retrievals, head.successes, head.failures) == (3, 2, 1)
-    assert sound(context)
+    assert is_clean(context)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -22,13 +21,13 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.maths.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, grade, grade_all
 from core.maths.statistics.agreement import alpha
-from core.records.actor import Actor, Role
+from core.records.actor import Role
 from core.records.evaluation import BLOCKERS, GRADER_KINDS, LABELS, Thresholds
 from core.records.evaluation_page import EvaluationFilter
 from core.records.judging import EvaluationOrder
 from core.records.review import QueueAsks
-from tests.flows.judged import ARM, EXECUTION, LAYERS, Told, World, judged_world
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, acting, context_at
+from tests.worlds.judged import ARM, EXECUTION, LAYERS, Told, World, judged_world
 
 STRICT = Thresholds(sft=0.7, preference=0.65, gold=0.6)
 """Gold from below silver on: whatever is set, the rules are read in their order."""
@@ -166,7 +165,7 @@ def test_times_keep_what_lies_within(world: World) -> None:
 
 @pytest.mark.parametrize("role", ["viewer", "read"])
 def test_who_may_read_no_texts_gets_no_feedback(world: World, role: Role) -> None:
-    context = replace(world.context, actor=Actor(name="v", role=role))
+    context = acting(world.context, role)
     assert {one.feedback for one in queries.evaluations(context, EvaluationFilter(counting=False))} == {None}
     assert any(one.feedback for one in queries.evaluations(world.context))
 
@@ -262,7 +261,7 @@ def test_nothing_judged_is_said_as_nothing(tmp_path: Path) -> None:
 
 def test_a_preview_says_what_would_come_and_records_nothing(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of("r1"), run_of("r2")])
+    record_all(context, [a_run("r1"), a_run("r2")])
     evaluate(context, "r1", "success", arm=ARM, score=0.5, rater="kim")
     before = queries.revision(context)
     shown = queries.preview_evaluation(context, "r1", "failure", arm=ARM, rubric="v1")
@@ -280,7 +279,7 @@ def test_a_preview_says_what_would_come_and_records_nothing(tmp_path: Path) -> N
 
 def test_the_ledger_names_the_evaluation_and_its_undo_works(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of("r1")])
+    record_all(context, [a_run("r1")])
     given = evaluate(context, "r1", "success", arm=ARM, score=0.7)
     (row,) = queries.rewards(context)
     assert (row.id, row.kind, row.reward, row.counts, row.undone) == (
@@ -307,7 +306,7 @@ def test_the_ledger_names_the_evaluation_and_its_undo_works(tmp_path: Path) -> N
 
 def test_evaluations_of_a_whole_run_belong_to_the_arms_that_they_credit(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of("r1")])
+    record_all(context, [a_run("r1")])
     evaluate(context, "r1", "success", rater="before")
     change(context, "evaluation_credit", "referenced")
     given = evaluate(context, "r1", "success", rater="after")
@@ -337,7 +336,7 @@ def panel(folder: Path, *, careless: bool) -> World:
     """
     rng = np.random.default_rng(11)
     context = context_at(folder / "panel.db")
-    record_all(context, [run_of(f"r{number}") for number in range(60)])
+    record_all(context, [a_run(f"r{number}") for number in range(60)])
     orders = []
     for number in range(60):
         good = rng.random() < 0.55
@@ -369,12 +368,12 @@ def test_the_overview_names_a_planted_careless_rater_and_nobody_among_equals(tmp
 
 def test_what_is_open_to_me_in_a_blind_queue_hides_what_others_judge_of_it(tmp_path: Path) -> None:
     context = context_at(tmp_path / "blind.db")
-    record_all(context, [run_of("r1"), run_of("r2")])
+    record_all(context, [a_run("r1"), a_run("r2")])
     change(context, "evaluation_credit", "equal")
     for rater in ("kim", "bob"):
         for run in ("r1", "r2"):
             evaluate(context, run, "success", rater=rater, score=0.9)
-    jo = replace(context, actor=Actor(name="jo", role="reviewer"))
+    jo = acting(context)
     queue = add_queue(context, "Blind", QueueAsks(source="runs", runs=("r1",)), n_reviewers=3, blind=True)
 
     def seen() -> tuple[object, ...]:

@@ -20,8 +20,8 @@ from core.flows.undo import redo, undo
 from core.records.arm import Arm, Prior
 from core.records.run import Call, Inventory, Run, Usage
 from core.store.version import read_version
-from tests.flows.world import START_MS, context_at, run_of
-from tests.store.worlds import lively_context
+from tests.worlds import START_MS, a_run, context_at
+from tests.worlds.lively import lively_context
 
 HOSTILE = [
     "tool:x:<script>alert(1)</script>",
@@ -94,7 +94,7 @@ def test_an_own_export_read_back_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_undone_comes_undone_and_can_be_redone(context: Context, tmp_path: Path) -> None:
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     undo(context, reward(context, "tool:other:a", 0.0).id)
     undo(context, reset(context).id)
     other = again(context, tmp_path, "other")
@@ -171,7 +171,7 @@ def _version(context: Context) -> list[object]:
 
 
 def test_every_exported_reward_says_in_what_context_it_was_given(context: Context, tmp_path: Path) -> None:
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     reward(context, "tool:other:a", 0.25, reason="half", run="r")
     reward(context, "tool:other:a", 0.5)
     export_file(context, tmp_path / "out")

@@ -25,17 +25,17 @@ from core.flows.undo import undo
 from core.formats.openclaw_shape import Observed, observations_as_csv
 from core.records.cells import defused
 from core.records.ledger_lines import RewardContext
-from tests.flows.world import context_at, run_of
 from tests.formats.test_qortex_db import database, state
+from tests.worlds import a_run, context_at
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[Context]:
     """Three runs, a feedback, a correction, an undone reward and a carried belief."""
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r1", run_class="baseline", model="m"))
-    record(context, run_of("r2", calls=(), status="error", tokens=None, at_ms=None))
-    record(context, run_of("r3", run_class="selected", calls=("b",)))
+    record(context, a_run("r1", run_class="baseline", model="m"))
+    record(context, a_run("r2", calls=(), status="error", tokens=None, at_ms=None))
+    record(context, a_run("r3", run_class="selected", calls=("b",)))
     reward(context, "tool:other:a", 0.25, reason="=cmd|' /C calc'!A0")
     reward(context, "tool:other:c", 1.0, run="r3", correct=True, reason="it helped")
     undo(context, reward(context, "tool:other:b", 0.0).id)

@@ -28,8 +28,8 @@ from core.records.run import Run, RunClass
 from core.records.times import DAY_MS, iso
 from core.records.view import View
 from core.store.engine import Connection
-from tests.flows.world import START_MS, context_at, memory_folder, run_of
 from tests.store.said import listening
+from tests.worlds import START_MS, a_run, acting, context_at, memory_folder
 
 NAMES = ("a", "b", "c")
 LATER = START_MS + 9 * DAY_MS
@@ -49,7 +49,7 @@ def fill(context: Context, name: str, n_runs: int = 40, *, days: int = 3) -> Con
 
 def _run(number: int, n_runs: int, days: int) -> Run:
     run_class: RunClass = "baseline" if number % 3 == 0 else "selected"
-    return run_of(
+    return a_run(
         f"r{number}",
         at_ms=START_MS + number * days * DAY_MS // n_runs,
         tokens=100 + 7 * number if run_class == "selected" else 300 + number,
@@ -106,7 +106,7 @@ def test_each_is_as_its_own_pages_say(worlds: list[list[tuple]], quiet_days: int
             record_all(
                 context.of(name),
                 [
-                    run_of(
+                    a_run(
                         f"r{number}",
                         at_ms=None if day is None else START_MS + day * DAY_MS + number,
                         run_class=run_class,
@@ -159,7 +159,7 @@ def test_alerts_that_stand_are_told_to_whoever_may_read_the_learner(context: Con
 
 def test_whoever_may_read_none_is_told_nothing(context: Context) -> None:
     fill(context, "a")
-    nobody = replace(context, actor=Actor(name="n", role=None))
+    nobody = acting(context, None)
     for ask in (learners, fleet_version):
         with pytest.raises(Denied):
             ask(nobody)
@@ -227,7 +227,7 @@ def test_what_is_kept_is_what_would_be_read(context: Context) -> None:
     moments = set()
     acts: list[Callable[[], object]] = [
         lambda: None,
-        lambda: record_all(context.of("a"), [run_of("new", at_ms=LATER)]),
+        lambda: record_all(context.of("a"), [a_run("new", at_ms=LATER)]),
         lambda: change(context.of("b"), "phase", "passive"),
         lambda: undo(context.of("b"), "setting-1"),
         lambda: create_learner(context, "d"),

@@ -12,8 +12,8 @@ from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.records.posterior import Posterior
-from tests.flows.history import History
-from tests.flows.world import context_at
+from tests.worlds import context_at
+from tests.worlds.history import History
 
 
 def shuffled(lines: list[bytes], random: Random) -> list[bytes]:

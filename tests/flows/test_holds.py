@@ -37,8 +37,8 @@ from core.records.learner import LearnerSettings
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.selection import Decision, Selection
 from core.records.view import View
-from tests.flows.world import START_MS, context_at, run_of
-from tests.usage import Counted, sessions_of, usage_of
+from tests.worlds import START_MS, a_run, context_at
+from tests.worlds.usage import Counted, sessions_of, usage_of
 
 MINUTE_MS = 60_000
 KEYS = [f"tool:other:t{number:02}" for number in range(30)]
@@ -119,7 +119,7 @@ def test_the_way_of_the_source_draws_on_each_request(context: Context, session: 
 def test_our_doors_create_learners_that_hold_and_other_programs_do_not(tmp_path: Path) -> None:
     own = context_at(tmp_path / "own.db").of_own_door()
     assert in_force(own).sticky == "session", "before it is created, too"
-    record(own, run_of("r"))
+    record(own, a_run("r"))
     create_learner(own, "second")
     assert {in_force(own.of(name)).sticky for name in ("default", "second")} == {"session"}
     assert queries.setting_changes(own) == (), "it is no change of a setting"
@@ -359,7 +359,7 @@ def test_a_change_is_an_act_that_is_undone_and_an_export_has_it(context: Context
 
 def exported(context: Context, path: Path, *, sticky: str) -> LearnerSettings:
     """The settings of an export in another learner, which begins with another value."""
-    record(context, run_of(path.stem))
+    record(context, a_run(path.stem))
     export_file(context, path)
     other = context_at(path.with_suffix(".db"))
     other = other.of_own_door() if sticky == "session" else other

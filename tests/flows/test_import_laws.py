@@ -32,10 +32,10 @@ from core.flows.undo import redo, undo
 from core.formats import Opened, Source
 from core.records.arm import Arm
 from core.records.run import Inventory, Unit
-from tests.flows.history import described
-from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
-from tests.store.worlds import part_line
+from tests.worlds import START_MS, a_run, context_at
+from tests.worlds.history import described
+from tests.worlds.lively import part_line
 
 A = "tool:other:a"
 
@@ -439,7 +439,7 @@ def test_cost_and_label_are_what_those_who_stand_said_last(context: Context, tmp
     undo(context, both)
     assert described(context) == {A: (1, "B")}
     undo(context, label)
-    record(context, run_of("r", calls="a", inventory=Inventory(kind="declared", arms=(Arm(key=A),))))
+    record(context, a_run("r", calls="a", inventory=Inventory(kind="declared", arms=(Arm(key=A),))))
     assert described(context) == {A: (None, None)}, "as if none of them had ever been read"
     redo(context, both)
     assert described(context) == {A: (5, "A")}
@@ -449,7 +449,7 @@ def test_what_a_direct_run_says_again_is_not_written_again(context: Context, tmp
 
     def say(uid: str, cost: int) -> list[tuple[int, str, int]]:
         priced = Inventory(kind="declared", arms=(Arm(key=A, token_cost=cost),))
-        record(context, run_of(uid, calls="a", inventory=priced))
+        record(context, a_run(uid, calls="a", inventory=priced))
         with context.reading() as snapshot:
             return snapshot.connection.rows(
                 "SELECT import_no, said, revision FROM provenance WHERE kind = 'cost' ORDER BY import_no"
@@ -491,7 +491,7 @@ def test_settings_come_and_go_with_the_import_that_made_the_learner(context: Con
 
 def test_what_changes_nothing_is_no_act(context: Context, tmp_path: Path) -> None:
     for number in range(2):
-        record(context, run_of(f"r{number}"))
+        record(context, a_run(f"r{number}"))
     change(context, "min_pulls", 9)
     reward(context, A, 0.5, key="k")
     note(context, A, "slow", key="n")

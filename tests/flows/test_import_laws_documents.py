@@ -18,12 +18,12 @@ from core.flows.context import Context
 from core.flows.importing import import_files
 from core.records.run import Unit
 from tests.flows.test_import_laws import Growing, check, of_kind
-from tests.flows.world import context_at
 from tests.formats import test_gemini_cli as gemini
 from tests.formats import test_inspect_log as inspect
 from tests.formats import test_langfuse as langfuse
 from tests.formats import test_swe_agent as swe
 from tests.formats import test_tau2 as tau2
+from tests.worlds import context_at
 
 Json = dict[str, Any]
 

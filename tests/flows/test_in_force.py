@@ -21,7 +21,7 @@ from core.maths.policy import settings_hash
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.records.selection import Selection
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 SCHEMAS = sorted((Path(__file__).parents[1] / "store" / "schemas").glob("0001.jsonl.gz"))
 """Those of the time before a selection kept them."""
@@ -67,7 +67,7 @@ def context(tmp_path: Path) -> Context:
     ):
         change_all(context, settings)
         record(context, run_with(select(context, OFFERED, k=k), uid))
-    record(context, run_of("nobody's"))
+    record(context, a_run("nobody's"))
     return context
 
 

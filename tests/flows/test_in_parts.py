@@ -36,12 +36,12 @@ from core.formats import open_sources
 from core.records.run import Unit
 from core.records.times import HOUR_MS
 from tests.engine import named
-from tests.flows.history import ARMS, History, line_of, made_of
-from tests.flows.machines import run_machine
 from tests.flows.test_import_laws import Growing, synthetic
 from tests.flows.test_machine import UIDS, WORDS, Machine, Made, Words, arm_line, tell
-from tests.flows.world import IN_PARTS, START_MS, context_at
 from tests.store.viewed import check_views
+from tests.worlds import IN_PARTS, START_MS, context_at
+from tests.worlds.history import ARMS, History, line_of, made_of
+from tests.worlds.machines import run_machine
 
 
 class InParts(Machine):

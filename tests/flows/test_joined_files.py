@@ -14,11 +14,11 @@ from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats import sessions
 from tests.flows.test_import_laws import Seen, seen
-from tests.flows.world import context_at
 from tests.formats.agents import AGENTS, NAMED, made_up
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session as PiSession
 from tests.formats.test_pi_session import call, report
+from tests.worlds import context_at
 
 
 def ended(part: bytes) -> bytes:

@@ -18,7 +18,7 @@ from core.records.judgement import ALARMS, Judgement
 from core.records.run import Call, Inventory, Run
 from core.records.times import DAY_MS
 from core.records.view import View
-from tests.flows.world import START_MS, context_at, run_of
+from tests.worlds import START_MS, a_run, context_at
 
 _RARE = "other:update_reservation_passengers"
 DAY_0 = START_MS - START_MS % DAY_MS
@@ -166,7 +166,7 @@ def test_two_arms_of_old_runs_get_opposite_judgements(judged: dict[str, Judgemen
 def test_arms_that_the_agent_no_longer_offers_are_judged_by_belief(shared_data: Path, tmp_path: Path) -> None:
     """Selection runs for another program alone, so no break-even exists."""
     context = imported(shared_data, tmp_path)
-    record_all(context, [run_of(f"own-{number}", "ab", run_class="selected") for number in range(25)])
+    record_all(context, [a_run(f"own-{number}", "ab", run_class="selected") for number in range(25)])
     found = queries.judgements(context)
     words = [explained.judgement(found[f"tool:{arm}"], since="") for arm in ("web:search_pages", _RARE)]
     shares = ["used in at least 99 of 100 runs", "used in at most 8 of 100 runs"]

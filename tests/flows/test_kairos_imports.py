@@ -20,7 +20,8 @@ from core.formats import recognise
 from core.records.evaluation_lines import EvaluationLine, ExecutionLine
 from core.records.training import TrainingFormat
 from core.store.quality import rated_layers, stored_quality
-from tests.flows.training_worlds import (
+from tests.worlds import context_at, lines_file
+from tests.worlds.training import (
     executed,
     execution_line,
     execution_uid,
@@ -29,8 +30,6 @@ from tests.flows.training_worlds import (
     layer_uid,
     order,
 )
-from tests.flows.world import context_at
-from tests.store.worlds import lines_file
 
 Said = dict[tuple[object, ...], tuple[object, ...]]
 

@@ -24,9 +24,9 @@ from core.store.reads import run_of_uid
 from core.store.subjects import execution_lines
 from core.store.texts import MAX_TEXT_CHARS, StoredTexts, execution_uid, pair_of, read_texts
 from tests.engine import content
-from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.formats.agents import AGENTS, made_up
 from tests.formats.builders import lines
+from tests.worlds import IN_PARTS, a_run, context_at
 
 PACES = pytest.mark.parametrize("pace", [USUAL_PACE, IN_PARTS], ids=["at once", "in parts"])
 OTHERS = tuple(f"o{number}" for number in range(4))
@@ -39,7 +39,7 @@ def keeping(folder: Path, pace: ImportPace = USUAL_PACE, name: str = "a.db") -> 
 
 
 def asked(uid: str, prompt: str | None = None, reply: str | None = None, *, rank: int = 0) -> Run:
-    run = run_of(uid, calls=("a",) * (rank + 1), rank=rank)
+    run = a_run(uid, calls=("a",) * (rank + 1), rank=rank)
     return msgspec.structs.replace(run, prompt=prompt, reply=reply)
 
 

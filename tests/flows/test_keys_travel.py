@@ -28,8 +28,8 @@ from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reward import RewardAnswer, RewardOrder
 from tests.engine import named
-from tests.flows.world import context_at, memory_folder, run_of
 from tests.formats.builders import lines
+from tests.worlds import a_run, context_at, memory_folder
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 LONG = "k" * 200
@@ -39,7 +39,7 @@ OUTCOMES: st.SearchStrategy[RewardOutcome | None] = st.none() | st.sampled_from(
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of("r"), run_of("s")])
+    record_all(context, [a_run("r"), a_run("s")])
     return context
 
 
@@ -137,7 +137,7 @@ def test_a_request_that_was_sent_to_both_counts_once_where_they_meet(
     reward(context, A, 0.25, key="k")
     note(context, A, "slow", key="n")
     there = context_at(tmp_path / "b.db")
-    record_all(there, [run_of("r"), run_of("s")])
+    record_all(there, [a_run("r"), a_run("s")])
     answer, written = reward(there, A, 0.25, key="k"), note(there, A, "slow", key="n")
     before = numbers(there)
     act = import_files(there, [exported(context, tmp_path / "a.jsonl")])
@@ -150,7 +150,7 @@ def test_other_content_under_a_key_is_refused_and_named(context: Context, tmp_pa
     reward(context, A, 0.25, key="k")
     note(context, A, "slow", key="n")
     there = context_at(tmp_path / "b.db")
-    record_all(there, [run_of("r"), run_of("s")])
+    record_all(there, [a_run("r"), a_run("s")])
     reward(there, B, 1.0, key="k")
     reward(there, B, 1.0, key="n")
     before = numbers(there)
@@ -167,7 +167,7 @@ def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(
 ) -> None:
     reward(context, A, 0.25, key="k")
     there = context_at(tmp_path / "b.db")
-    record_all(there, [run_of("r"), run_of("s")])
+    record_all(there, [a_run("r"), a_run("s")])
     act = import_files(there, [exported(context, tmp_path / "a.jsonl")])
     undo(there, act.id)
     mine = reward(there, B, 1.0, key="k")
@@ -191,7 +191,7 @@ def told_again(tmp_path: Path) -> tuple[Context, Context, str | None]:
     asked for all of it directly; and the import it took back.
     """
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of(f"r{number}") for number in range(5)])
+    record_all(context, [a_run(f"r{number}") for number in range(5)])
 
     def ask(there: Context) -> None:
         for number, key in enumerate(KEYED):
@@ -203,7 +203,7 @@ def told_again(tmp_path: Path) -> tuple[Context, Context, str | None]:
     there = context_at(tmp_path / "b.db")
     act = import_files(there, [exported(context, tmp_path / "a.jsonl")]).id
     undo(there, act)
-    record_all(there, [run_of(f"r{number}") for number in range(5)])
+    record_all(there, [a_run(f"r{number}") for number in range(5)])
     ask(there)
     return context, there, act
 
@@ -336,7 +336,7 @@ def test_whatever_was_asked_gets_the_same_answer_after_the_journey(
     ]
     with TemporaryDirectory(dir=memory_folder()) as folder:
         here, there = context_at(Path(folder) / "a.db"), context_at(Path(folder) / "b.db")
-        record_all(here, [run_of("r"), run_of("s")])
+        record_all(here, [a_run("r"), a_run("s")])
         first = [_answer(here, order) for order in orders]
         for place in undone & set(range(len(first))):
             answer = first[place]

@@ -37,7 +37,11 @@ from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reset import Target
 from core.records.reward import RewardAnswer
 from core.records.times import iso
-from tests.flows.history import (
+from tests.flows.model import Model, Repair, Reset, Reward, Saying, Telling, Undos, in_millionths
+from tests.flows.sources import check_sources
+from tests.store.viewed import check_views
+from tests.worlds import START_MS, context_at, lines_file
+from tests.worlds.history import (
     ARMS,
     described,
     folded,
@@ -49,12 +53,8 @@ from tests.flows.history import (
     told_as,
     told_by,
 )
-from tests.flows.machines import LearnerMachine, run_machine
-from tests.flows.model import Model, Repair, Reset, Reward, Saying, Telling, Undos, in_millionths
-from tests.flows.sources import check_sources
-from tests.flows.world import START_MS, context_at
-from tests.store.viewed import check_views
-from tests.store.worlds import THIRDS, lines_file, part_line
+from tests.worlds.lively import THIRDS, part_line
+from tests.worlds.machines import LearnerMachine, run_machine
 
 UIDS = st.sampled_from([f"run-{number}" for number in range(5)])
 RANKS = st.integers(0, 3)

@@ -22,10 +22,9 @@ from core.secrecy import masked, secrets_in
 from core.store.texts import storable_json
 from tests.engine import asked, content, named
 from tests.flows.test_episodes import file_of
-from tests.flows.training_worlds import execution_line, layer_line
-from tests.flows.world import context_at, run_of
 from tests.secret_kinds import CHOSEN, COMMANDS, ISSUED, NAMED, PLACED, in_sentence, made
-from tests.store.worlds import lines_file
+from tests.worlds import a_run, context_at, lines_file
+from tests.worlds.training import execution_line, layer_line
 
 FORMS: Final = [form for forms in [*ISSUED.values(), *CHOSEN.values(), NAMED, PLACED] for form in forms]
 _CHANCE: Final = random.Random(11)
@@ -37,7 +36,7 @@ TEXTS: Final = [in_sentence(secret, _CHANCE) for secret in SECRETS]
 
 
 def by_runs(context: Context) -> None:
-    runs = [run_of(f"r{number}") for number in range(len(TEXTS))]
+    runs = [a_run(f"r{number}") for number in range(len(TEXTS))]
     halves = zip(runs, TEXTS, reversed(TEXTS), strict=True)
     record_all(
         context, [msgspec.structs.replace(run, prompt=text, reply=other) for run, text, other in halves]
@@ -48,7 +47,7 @@ def by_transcripts(context: Context) -> None:
     """Record each text as a message, as a result, and as a call's arguments."""
     runs = [
         msgspec.structs.replace(
-            run_of(f"t{number}"),
+            a_run(f"t{number}"),
             messages=(
                 Message(kind="user", text=text),
                 Message(kind="call", name="do", text=json.dumps({"command": text}), result=f"{text}\n0"),

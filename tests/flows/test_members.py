@@ -48,14 +48,10 @@ def signed_in(context: Context, subject: str, issuer: str = ID) -> Actor:
     return actor_of_member(context.store, issuer, subject, issued_ms=now_ms, now_ms=now_ms)
 
 
-def acting(context: Context, actor: Actor) -> Context:
-    return replace(context, actor=actor)
-
-
 def ann(context: Context) -> Context:
     """An operator of all learners who signed in."""
     add_member(context, ID, "u-ann", "ann", role="operator")
-    return acting(context, signed_in(context, "u-ann"))
+    return replace(context, actor=signed_in(context, "u-ann"))
 
 
 def test_a_member_is_who_issuer_and_subject_say_and_what_the_roles_say(context: Context) -> None:
@@ -223,7 +219,7 @@ def test_what_was_done_to_a_member_is_taken_back_but_for_what_ended_with_it(cont
     add_member(context, ID, "u-bo", "bo", role="operator")
     set_role(context, "bo", "reviewer", learner="support")
     invite_member(context, ID, "jo@example.com", name="jo", role="viewer", learner="sales")
-    made = create_token(acting(context, signed_in(context, "u-bo")), "ci", ("ingest",))
+    made = create_token(replace(context, actor=signed_in(context, "u-bo")), "ci", ("ingest",))
     acts: tuple[tuple[str, Callable[[Context], MemberAnswer]], ...] = (
         ("bo", lambda one: set_role(one, "bo", "viewer")),
         ("bo", lambda one: set_role(one, "bo", None, learner="support")),
@@ -281,7 +277,7 @@ def test_a_role_that_is_taken_away_is_gone_with_the_next_request(context: Contex
     operator = ann(context)
     add_member(context, ID, "u-bo", "bo", role="operator")
     set_role(context, "ann", "viewer")
-    now = acting(context, signed_in(context, "u-ann"))
+    now = replace(context, actor=signed_in(context, "u-ann"))
     with pytest.raises(Denied):
         members(now)
     assert operator.actor.member == now.actor.member
@@ -330,7 +326,7 @@ def test_whoever_gets_what_somebody_may_give_can_do_no_more_than_they(held: list
 @pytest.mark.parametrize("role", PERSON_ROLES)
 def test_only_who_governs_all_learners_gives_anything(context: Context, role: Role) -> None:
     for grants in ((Grant(role=role, learner="default"),), (Grant(role="operate"),)):
-        jo = acting(context, Actor(name="jo", role=None, grants=grants))
+        jo = replace(context, actor=Actor(name="jo", role=None, grants=grants))
         for act in (
             lambda one: add_member(one, ID, "u-1", "kim"),
             lambda one: invite_member(one, ID, "kim@example.com"),

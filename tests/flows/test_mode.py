@@ -18,7 +18,7 @@ from core.records.arm import Arm, skill_key
 from core.records.candidate import file_candidate, skill_candidate, tool_candidate
 from core.records.learner import DEFAULT_SEEDS, OPENCLAW_SEEDS, LearnerSettings
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 
 def test_seeds_that_nobody_chose_follow_the_mode(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_mode_and_seeds_go_along_with_an_export(tmp_path: Path, seeds: list[str]
     change(context, "mode", "openclaw")
     if seeds is not None:
         change(context, "seed_arms", seeds)
-    record(context, run_of("one"))
+    record(context, a_run("one"))
     export_file(context, tmp_path / "runs.jsonl")
     other = context_at(tmp_path / "other.db", learner="copy")
     import_files(other, [tmp_path / "runs.jsonl"])

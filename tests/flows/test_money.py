@@ -21,7 +21,7 @@ from core.records.run import Call, Inventory, Run, Usage
 from core.records.selection import Selection
 from dashboard import sentences
 from dashboard.sentences import Phrase, Sentence
-from tests.flows.world import START_MS, put_empty_database
+from tests.worlds import START_MS, put_empty_database
 
 FULL = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
 ARMS = [Arm(key=f"tool:other:t{number}", token_cost=250) for number in range(30)]

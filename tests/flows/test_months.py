@@ -10,7 +10,7 @@ from core.flows.queries.overview import alarms
 from core.flows.reward import reward
 from core.maths.statistics.overview import Attention
 from core.records.times import DAY_MS
-from tests.flows.months import ARMS, FIRST_DAY, PLANTED, QUIET, Played, at_end_of, looks
+from tests.worlds.months import ARMS, FIRST_DAY, PLANTED, QUIET, Played, at_end_of, looks
 
 USUAL = {"savings_not_proven", "no_baseline_runs"}
 """What a learner without enough baseline runs says on all days."""

@@ -17,8 +17,8 @@ from core.flows.note import note
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.note import Note
-from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
+from tests.worlds import a_run, context_at
 
 A, B = "tool:other:a", "tool:other:b"
 
@@ -26,7 +26,7 @@ A, B = "tool:other:a", "tool:other:b"
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     return context
 
 

@@ -19,8 +19,7 @@ from core.flows.reward import reward
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import context_at, run_of, tools
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import a_run, context_at, lines_file, run_line, tools
 
 A = "tool:other:a"
 
@@ -30,7 +29,7 @@ def run_with(**fields: object) -> Run:
 
 
 WAYS: dict[str, Callable[[Context], object]] = {
-    "A run's uid": lambda context: record(context, run_of("a\0b")),
+    "A run's uid": lambda context: record(context, a_run("a\0b")),
     "session": lambda _: run_with(session="a\0b"),
     "source": lambda _: run_with(source="a\0b"),
     "model": lambda _: run_with(model="a\0b"),
@@ -54,7 +53,7 @@ WAYS: dict[str, Callable[[Context], object]] = {
 @pytest.mark.parametrize("name", WAYS)
 def test_it_is_refused_with_the_name_of_the_field(tmp_path: Path, name: str) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("first"))
+    record(context, a_run("first"))
     before = queries.changes(context), queries.status(context).runs
     with pytest.raises(InvalidInput, match=name.strip()) as refused:
         WAYS[name](context)

@@ -27,8 +27,7 @@ from core.records.observation import RewardOutcome
 from core.records.offer import ArmState, Report, Reported, SelectionOptions
 from core.records.selection import Selection
 from tests.engine import content
-from tests.flows.world import HOUR_MS, START_MS, context_at
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import HOUR_MS, START_MS, context_at, lines_file, run_line
 
 NAMES = "abcdef"
 KEYS = [f"tool:other:{name}" for name in NAMES]

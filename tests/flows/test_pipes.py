@@ -18,10 +18,10 @@ from core.formats import Limits
 from tests.conftest import ROOT
 from tests.engine import address_of
 from tests.flows.test_import_laws import seen
-from tests.flows.world import context_at
 from tests.formats.agents import made_up
 from tests.formats.builders import put
 from tests.formats.test_packed import tarred
+from tests.worlds import context_at
 
 CONTENT = b"".join(made_up("claude-code"))
 

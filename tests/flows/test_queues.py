@@ -35,10 +35,10 @@ from core.records.rubric import LEVELS, Criterion, Level, Rubric
 from core.records.run import Run
 from core.records.view import RunFilter, View
 from tests.engine import named
-from tests.flows.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty
-from tests.flows.training_worlds import executed as imported_executions
-from tests.flows.training_worlds import execution_line, execution_uid, layer_line
-from tests.flows.world import START_MS, run_of
+from tests.worlds import START_MS, a_run
+from tests.worlds.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty
+from tests.worlds.training import executed as imported_executions
+from tests.worlds.training import execution_line, execution_uid, layer_line
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
@@ -81,7 +81,7 @@ def test_low_is_what_got_little_from_whomever(desk: Desk) -> None:
 
 
 def paid(uid: str, reward: float) -> Run:
-    return msgspec.structs.replace(run_of(uid), reward=reward)
+    return msgspec.structs.replace(a_run(uid), reward=reward)
 
 
 def test_raters_disagree_where_outcomes_differ_and_the_most_divided_comes_first(desk: Desk) -> None:
@@ -154,7 +154,7 @@ def test_an_execution_that_came_to_be_a_runs_is_still_the_item_it_was(desk: Desk
 
 
 def test_the_oldest_comes_first_and_what_has_no_time_last(desk: Desk) -> None:
-    record_all(desk.context, [run_of("timeless", at_ms=None), run_of("old", at_ms=START_MS - 1)])
+    record_all(desk.context, [a_run("timeless", at_ms=None), a_run("old", at_ms=START_MS - 1)])
     found = uris(desk.context, QueueAsks())
     assert (found[0], found[1], found[-1]) == ("run:old", "run:r0", "run:timeless")
 
@@ -175,7 +175,7 @@ def test_a_batch_is_judged_as_it_was_counted_and_taken_back_as_one(desk: Desk) -
     asks = QueueAsks(source="filter", about="arm", limit=10_000)
     before = queries.posteriors(desk.context)
     counted = propose_batch(desk.context, asks)
-    record_all(desk.context, [run_of("one more")])
+    record_all(desk.context, [a_run("one more")])
     with pytest.raises(Conflict, match="31 items"):
         judge_batch(desk.context, asks, counted.token, outcome="failure", score=1.0)
     undo_runs = queries.posteriors(desk.context)

@@ -17,7 +17,7 @@ from core.flows.episode import declare
 from core.flows.importing import import_files
 from core.records.import_answer import ImportAnswer
 from core.records.run import Unit
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 WIKI = "verifiers/wiki-search"
 MODELS = {"gpt-4.1": 0.88, "gpt-4.1-mini": 0.78, "gpt-5-mini": 0.92, "qwen/qwen3-4b-instruct-2507": 0.55}

@@ -20,7 +20,7 @@ from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.run import Inventory, Run, Usage
 from tests.engine import kept_in
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 pytestmark = pytest.mark.of_file
 ARMS = tuple(Arm(key=f"tool:other:t{number}") for number in range(4))

@@ -19,8 +19,8 @@ from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings
 from core.store import reads
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.formats.builders import lines
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at
 
 A = "tool:other:a"
 PRIOR = {"tool": {"alpha_micro": 2_000_000, "beta_micro": 7_000_000}}
@@ -30,7 +30,7 @@ PRIOR = {"tool": {"alpha_micro": 2_000_000, "beta_micro": 7_000_000}}
 def context(tmp_path: Path) -> Context:
     """One act of every kind."""
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of(f"r{number}") for number in range(4)])
+    record_all(context, [a_run(f"r{number}") for number in range(4)])
     runs = [
         {"kind": "run", "uid": f"i{number}", "arms": [A, "skill:new:main"], "calls": ["a"]}
         for number in range(3)
@@ -151,9 +151,9 @@ def test_settings_of_an_undone_import_are_shown_as_undone(tmp_path: Path) -> Non
 def test_an_arm_that_was_not_offered_lately_has_no_chance_anywhere(tmp_path: Path) -> None:
     """One question, one answer: the table, the arm's page and every preview say the same of every arm."""
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("old", "abcz", run_class="selected", at_ms=START_MS - HOUR_MS))
+    record(context, a_run("old", "abcz", run_class="selected", at_ms=START_MS - HOUR_MS))
     recent = [
-        run_of(f"r{number}", "abc" if number % 5 else "abcd", run_class="selected") for number in range(25)
+        a_run(f"r{number}", "abc" if number % 5 else "abcd", run_class="selected") for number in range(25)
     ]
     record_all(context, recent)
     change_all(context, {"k": 2, "seed_arms": (), "min_pulls": 0})

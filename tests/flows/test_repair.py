@@ -22,9 +22,9 @@ from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.answers import RepairAnswer
 from core.records.times import iso
-from tests.flows.history import said
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
-from tests.store.worlds import lines_file, part_line, run_line
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds.history import said
+from tests.worlds.lively import part_line
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 BREAK_MS = START_MS + 10 * HOUR_MS
@@ -199,7 +199,7 @@ def test_a_repeat_under_a_key_and_what_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_without_a_time_is_in_no_span(tmp_path: Path) -> None:
     context = context_at(tmp_path / "timeless.db")
-    record(context, run_of("timeless", at_ms=None))
+    record(context, a_run("timeless", at_ms=None))
     with pytest.raises(NotApplicable):
         repair(context, arms=[A], since="1970-01-01")
 

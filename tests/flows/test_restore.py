@@ -17,8 +17,8 @@ from core.flows.restore import RestorePlan, restore
 from core.flows.reward import reward
 from core.records.actor import Actor
 from tests.engine import kept_in
-from tests.flows.world import context_at, run_of
 from tests.store.test_numbers import swapped
+from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file
 A = "tool:other:a"
@@ -30,13 +30,13 @@ def context(tmp_path: Path) -> Context:
     """Two runs and a backup of them; then a run, two rewards, and another learner with a run."""
     context = context_at(tmp_path / "a.db")
     for uid in ("r1", "r2"):
-        record(context, run_of(uid))
+        record(context, a_run(uid))
     maintenance.backup(context, tmp_path / "copy.db")
-    record(context, run_of("r3"))
+    record(context, a_run("r3"))
     reward(context, A, 1.0)
     reward(context, A, 0.5)
     context.of("other").write("settings", lambda _: None, create=True)
-    record(context.of("other"), run_of("r1"))
+    record(context.of("other"), a_run("r1"))
     return context
 
 
@@ -75,7 +75,7 @@ def test_who_has_it_open_goes_on(context: Context, tmp_path: Path) -> None:
         )
     assert queries.status(reader).runs == 2
     assert queries.visibility(reader) != moment
-    record(context, run_of("r4", arms=["d"], calls=["d"]))
+    record(context, a_run("r4", arms=["d"], calls=["d"]))
     assert {one.arm: one.pulls for one in queries.posteriors(reader)} == {
         A: 2,
         "tool:other:b": 2,
@@ -127,7 +127,7 @@ def test_what_is_in_the_log_of_a_backup_is_restored_too(context: Context, tmp_pa
     """Somebody copied the files of a database in use, all of them."""
     for beside in ("", "-wal"):
         (tmp_path / f"copied.db{beside}").write_bytes(Path(f"{kept_in(context.store)}{beside}").read_bytes())
-    record(context, run_of("r4"))
+    record(context, a_run("r4"))
     restore(kept_in(context.store), tmp_path / "copied.db")
     assert queries.status(context).runs == 3
 
@@ -199,7 +199,7 @@ def test_learners_that_go_by_other_numbers_in_the_backup_keep_what_is_theirs(
     swapped(tmp_path / "swapped.db", "default", "other")
     before = {name: queries.status(context.of(name)).runs for name in ("default", "other")}
     restore(kept_in(context.store), tmp_path / "swapped.db")
-    assert record(other, run_of("r9", arms=["y"], calls=["y"])).told == "new"
+    assert record(other, a_run("r9", arms=["y"], calls=["y"])).told == "new"
     reward(context, A, 1.0)
     assert {name: queries.status(context.of(name)).runs for name in before} == before | {"other": 2}
     assert {one.arm: one.pulls for one in queries.posteriors(other)}["tool:other:y"] == 1

@@ -46,9 +46,9 @@ from core.records.rubric import Level, Rubric
 from core.settings import Located
 from core.store.review import hidden_evaluations
 from tests.engine import located
-from tests.flows.reviewers import QUEUE, Desk, desk_at, judge_all, n_done, reviewed_before, thirty
-from tests.flows.world import START_MS, context_at, run_of
 from tests.store.forking import FORKING
+from tests.worlds import START_MS, a_run, context_at
+from tests.worlds.reviewers import QUEUE, Desk, desk_at, judge_all, n_done, reviewed_before, thirty
 
 
 def item_of(given: NextItem) -> ReviewItem:
@@ -457,7 +457,7 @@ def test_queues_travel_and_an_import_undone_is_as_if_never_read(desk: Desk, tmp_
     given = item_of(exclude_item(desk.context, QUEUE, 4, "cut off").next)
     release(desk.context, QUEUE, given.item)  # what is open hides what others made of it
     taken(bob)
-    record_all(desk.context, [run_of("r0", rank=3, calls=("b",), at_ms=START_MS)])  # its run goes on
+    record_all(desk.context, [a_run("r0", rank=3, calls=("b",), at_ms=START_MS)])  # its run goes on
     export_file(desk.context, tmp_path / "all.jsonl")
     there = context_at(tmp_path / "b.db")
     act = import_files(there, [tmp_path / "all.jsonl"]).id

@@ -44,8 +44,8 @@ from core.records.judging import EvaluationAnswer
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
 from core.records.reward import RewardOrder, epoch_words
 from core.records.run import Inventory, Run
-from tests.flows.world import HOUR_MS, START_MS, context_at, memory_folder, run_of
 from tests.formats.builders import lines, put
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at, memory_folder
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
@@ -54,8 +54,8 @@ A, B, C = (f"tool:other:{name}" for name in "abc")
 def context(tmp_path: Path) -> Context:
     """One observed run: a was used, b and c were not; and one that was skipped."""
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("run-1"))
-    record(context, run_of("talk", calls=()))
+    record(context, a_run("run-1"))
+    record(context, a_run("talk", calls=()))
     return context
 
 
@@ -191,7 +191,7 @@ def test_text_that_is_no_unicode_is_refused(context: Context) -> None:
         with pytest.raises(ArmscopeError, match="Unicode"):
             reward(context, A, 1.0, **wrong)
     with pytest.raises(InvalidInput, match="Unicode"):
-        record(context, run_of("\udcff"))
+        record(context, a_run("\udcff"))
     assert everything(context) == before
 
 
@@ -217,7 +217,7 @@ def test_a_run_is_named_by_uid_or_number_and_a_uid_of_digits_goes_first(context:
         assert reward(context, A, 0.5, run=name).run == name
         row = queries.rewards(context)[0]
         assert (row.run, row.run_no) == ("run-1", 1)
-    record(context, run_of("1"))
+    record(context, a_run("1"))
     reward(context, A, 0.5, run="1")
     assert queries.rewards(context)[0].run_no == 3
 
@@ -420,11 +420,11 @@ _LATE = st.lists(
 def test_a_late_reward_names_its_epoch_and_whether_the_belief_moved(steps: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory(dir=memory_folder()) as folder:
         context = context_at(Path(folder) / "a.db")
-        record(context, run_of("run-0"))
+        record(context, a_run("run-0"))
         n_runs = 1
         for kind, given in steps:
             if kind == "run":
-                record(context, run_of(f"run-{n_runs}", calls=("a",) if given else ("b",)))
+                record(context, a_run(f"run-{n_runs}", calls=("a",) if given else ("b",)))
                 n_runs += 1
             elif kind == "reset":
                 reset(context, arms=given)
@@ -451,7 +451,7 @@ def test_evaluations_and_credits_name_the_epochs_of_their_arms(steps: list[str |
             answers: list[EvaluationAnswer | CreditAnswer] = []
             if step == "run":
                 uid = f"run-{len(ended)}"
-                record(context, run_of(uid))
+                record(context, a_run(uid))
                 record_step(context, uid, environment="e", reward=1.0, finished=True, run=uid)
                 ended.append(set())
             elif step == "evaluate":
@@ -493,7 +493,7 @@ def test_an_import_counts_runs_that_ended_before_a_reset(
 
 def test_the_same_run_told_again_after_a_reset_stays_where_it_was(context: Context) -> None:
     reset(context)
-    assert record(context, run_of("run-1")).told == "duplicate"
+    assert record(context, a_run("run-1")).told == "duplicate"
     assert belief(context) == (1, 1, 0)
 
 
@@ -670,10 +670,10 @@ def test_one_types_prior_leaves_the_others_as_they_are(context: Context) -> None
 def test_the_passive_phase_records_and_moves_nothing(context: Context) -> None:
     change(context, "phase", "passive")
     before = belief(context)
-    assert record(context, run_of("quiet")).outcome == "passive"
+    assert record(context, a_run("quiet")).outcome == "passive"
     assert belief(context) == before
     change(context, "phase", "active")
-    assert record(context, run_of("loud")).outcome == "observed"
+    assert record(context, a_run("loud")).outcome == "observed"
 
 
 # Runs
@@ -681,19 +681,19 @@ def test_the_passive_phase_records_and_moves_nothing(context: Context) -> None:
 
 def test_a_run_again_changes_nothing_other_content_is_a_conflict(context: Context) -> None:
     before = everything(context)
-    assert record(context, run_of("run-1")).told == "duplicate"
+    assert record(context, a_run("run-1")).told == "duplicate"
     assert everything(context) == before
     with pytest.raises(Conflict, match="other content"):
-        record(context, run_of("run-1", calls=("b",)))
+        record(context, a_run("run-1", calls=("b",)))
     with pytest.raises(Conflict):
-        record_all(context, [run_of("new"), run_of("run-1", tokens=999)])
+        record_all(context, [a_run("new"), a_run("run-1", tokens=999)])
     assert everything(context) == before
-    assert record(context, run_of("run-1", calls=("b",), rank=1)).told == "updated"
+    assert record(context, a_run("run-1", calls=("b",), rank=1)).told == "updated"
     assert belief(context) == (3, 2, 1)
 
 
 def test_fifty_runs_of_one_batch_are_fifty_pulls(context: Context) -> None:
-    told = record_all(context, [run_of(f"b{number}", at_ms=START_MS + number) for number in range(50)])
+    told = record_all(context, [a_run(f"b{number}", at_ms=START_MS + number) for number in range(50)])
     assert {one.told for one in told} == {"new"}
     assert belief(context) == (4 + 50, 1, 51)
 
@@ -703,10 +703,10 @@ def test_fifty_runs_of_one_batch_are_fifty_pulls(context: Context) -> None:
 )
 def test_runs_without_a_call_are_counted_by_their_reason(context: Context, status: str, outcome: str) -> None:
     before = queries.status(context).skipped[outcome]
-    run = msgspec.structs.replace(run_of("x", calls=()), status=status)
+    run = msgspec.structs.replace(a_run("x", calls=()), status=status)
     assert record(context, run).outcome == outcome
     assert queries.status(context).skipped[outcome] == before + 1
-    failed = msgspec.structs.replace(run_of("y", calls=("a",)), status=status)
+    failed = msgspec.structs.replace(a_run("y", calls=("a",)), status=status)
     assert record(context, failed).outcome == "observed", "a run that failed after a real call is observed"
 
 

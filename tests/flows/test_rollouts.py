@@ -22,10 +22,10 @@ from core.formats.openreward import Rollouts
 from core.records.episode import Episode
 from core.store import rollouts as store
 from core.store.episodes import find_episode
-from tests.flows.events import EVERY, PLAYED, START, UPDATE, Event, message
-from tests.flows.test_episodes import clean, held
-from tests.flows.world import START_MS, context_at
+from tests.flows.test_episodes import held
 from tests.formats.builders import lines, put
+from tests.worlds import START_MS, context_at, is_clean
+from tests.worlds.events import EVERY, PLAYED, START, UPDATE, Event, message
 
 
 def told(events: list[Event]) -> Episode:
@@ -62,7 +62,7 @@ def test_order_repeats_and_batches_change_nothing(
     settle_rollouts(context)
     assert n_kept == len(EVERY)
     assert list(held(context).values()) == [without_digests(told(EVERY))]
-    assert clean(context)
+    assert is_clean(context)
     context.store.close()
 
 
@@ -83,7 +83,7 @@ def test_it_is_the_episode_that_an_import_makes(tmp_path: Path, context: Context
     assert second == first
     assert first is not None
     assert first[0].steps[-1].args_digest is not None
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_what_has_not_started_waits_and_is_listed(context: Context) -> None:
@@ -121,7 +121,7 @@ def test_files_are_held_as_uploads_are(tmp_path_factory: pytest.TempPathFactory,
     assert list(held(context).values()) == [without_digests(told(EVERY))]
     again = import_files(context, [put(folder, lines(parts[0]), "again.jsonl")])
     assert (again.id, list(held(context).values())) == (None, [without_digests(told(EVERY))])
-    assert clean(context)
+    assert is_clean(context)
     context.store.close()
 
 
@@ -132,7 +132,7 @@ def test_two_files_of_one_import_find_one_another(tmp_path: Path, context: Conte
     answer = import_files(context, files)
     assert (answer.episodes, answer.rejected_count) == (1, 0)
     assert list(held(context).values()) == [without_digests(told(EVERY))]
-    assert clean(context)
+    assert is_clean(context)
 
 
 @pytest.mark.parametrize("is_file", [False, True])
@@ -162,7 +162,7 @@ def test_texts_are_kept_where_texts_are_and_erased_with_their_episode(
     assert texts == [(None, None)] * 4
     assert b"Correct!" not in kept_messages(context)
     assert b"once more" not in kept_messages(context)
-    assert clean(context)
+    assert is_clean(context)
 
 
 def kept_messages(context: Context) -> bytes:
@@ -177,7 +177,7 @@ def test_what_goes_on_is_one_episode(context: Context) -> None:
         take_events(context, [event])
         found = held(context)
         totals.append(queries.episode(context, "own/sums/r1").total if found else None)
-        assert clean(context)
+        assert is_clean(context)
     assert totals == [None, None, 0.5, 0.5, 0.75, 0.75, 1.75]
 
 
@@ -237,7 +237,7 @@ def test_hostile_names_are_names(context: Context) -> None:
     assert (answer.kept, answer.refused, len(answer.episodes)) == (2, (), 1)
     (one,) = held(context).values()
     assert one.steps[0].n_chars_out == len(hostile)
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_there_is_an_end_to_what_is_kept(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def test_there_is_an_end_to_what_is_kept(context: Context, monkeypatch: pytest.M
     assert rollouts(context) == []
     assert take_events(context, EVERY).kept == len(EVERY), "it is told as before"
     assert len(held(context)) == 1
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_a_long_rollout_is_told_now_and_then_and_in_the_end(context: Context) -> None:
@@ -271,7 +271,7 @@ def test_a_long_rollout_is_told_now_and_then_and_in_the_end(context: Context) ->
     (one,) = held(context).values()
     assert len(one.steps) == len(whole)
     assert queries.episode(context, "own/sums/r1").total == 60
-    assert clean(context)
+    assert is_clean(context)
 
 
 def test_tasks_are_as_hard_as_their_episodes_say(context: Context) -> None:

@@ -23,8 +23,7 @@ from core.guidance import guidance
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Status
 from core.records.selection import Selection
-from tests.flows.world import START_MS, run_of
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import START_MS, a_run, lines_file, run_line
 
 OFFERED = [
     Arm(key="tool:fs:Read", token_cost=100),
@@ -129,7 +128,7 @@ def test_a_baseline_run_speaks_of_the_random_order(context: Context) -> None:
 def test_the_verdict_names_its_tier(
     context: Context, calls: tuple[str, ...], status: Status, words: str
 ) -> None:
-    record(context, run_of("r", calls=calls, status=status))
+    record(context, a_run("r", calls=calls, status=status))
     assert words in explained.verdict(queries.run(context, "r"))
 
 
@@ -177,7 +176,7 @@ def test_an_empty_prompt_is_explained(context: Context) -> None:
 
 
 def test_what_people_said_is_shown_with_its_ledger_row(context: Context) -> None:
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     reward(context, "tool:other:b", 0.25, run="r", correct=True, reason="it helped")
     reward(context, "tool:other:a", 0.0, run="r")
     undo(context, reward(context, "tool:other:a", 0.75, run="r").id)
@@ -211,8 +210,8 @@ def test_a_prompt_that_differs_from_its_selection_is_named(context: Context) -> 
 
 def test_runs_before_and_after_in_time(context: Context) -> None:
     for number in (3, 1, 2):
-        record(context, run_of(f"r{number}", at_ms=START_MS + number))
-    record(context, run_of("timeless", at_ms=None))
+        record(context, a_run(f"r{number}", at_ms=START_MS + number))
+    record(context, a_run("timeless", at_ms=None))
     beside = {
         name: (queries.run(context, name).older, queries.run(context, name).newer)
         for name in ("r1", "r2", "r3")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -17,12 +16,12 @@ from core.flows.learn import record
 from core.flows.note import note
 from core.flows.queues import add_queue
 from core.flows.undo import undo
-from core.records.actor import Actor, Role
+from core.records.actor import Role
 from core.records.arm import Arm
 from core.records.run import Inventory
 from core.records.search import SEARCH_KINDS, SearchKind
-from tests.flows.world import START_MS, context_at, run_of
 from tests.formats.builders import lines, put
+from tests.worlds import START_MS, a_run, acting, context_at
 
 ARMS = ("tool:web:search_pages", "tool:fs:Read", "file:workspace:docs/Pages/10%_off.md", "tool:web:pages")
 
@@ -35,7 +34,7 @@ def context(tmp_path: Path) -> Context:
     one = context_at(tmp_path / "a.db")
     prompt = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in ARMS))
     for number in range(4):
-        run = run_of(f"demo/chat-300{number}/1", inventory=prompt, at_ms=START_MS + number, model="gpt-4.1")
+        run = a_run(f"demo/chat-300{number}/1", inventory=prompt, at_ms=START_MS + number, model="gpt-4.1")
         named = msgspec.structs.replace(
             run, session=f"chat-300{number}", channel="slack" if number else "Mail"
         )
@@ -128,7 +127,7 @@ def test_what_is_undone_is_not_found(context: Context, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["viewer", "read", "review", "operate"])
 def test_no_note_is_searched_for_who_may_not_read_texts(context: Context, role: Role) -> None:
-    reader = replace(context, actor=Actor(name="v", role=role))
+    reader = acting(context, role)
     answer = queries.search(reader, "mondays")
     assert (answer.hits, "note" in answer.searched) == ((), False)
     assert queries.search(reader, "mondays") == queries.search(reader, "mondays", SEARCH_KINDS)

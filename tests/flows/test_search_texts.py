@@ -26,14 +26,14 @@ from core.store.store import Store
 from core.store.text_index import build_index, clear_index
 from core.store.transaction import Transaction
 from tests.engine import content
-from tests.flows.world import context_at, run_of
 from tests.store.said import listening
+from tests.worlds import a_run, acting, context_at
 
 CANARY = "Kanarienvogel"
 
 
 def told(context: Context, uid: str, prompt: str, reply: str = "It is done.") -> None:
-    record(context, msgspec.structs.replace(run_of(uid), prompt=prompt, texts=(reply,)))
+    record(context, msgspec.structs.replace(a_run(uid), prompt=prompt, texts=(reply,)))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_texts_are_found_by_words_and_beginnings(context: Context) -> None:
 
 def test_calls_and_their_results_are_found(context: Context) -> None:
     call = Message(kind="call", name="grep", text='{"q": "Wiedehopf"}', result="3 lines of Pirol")
-    record(context, msgspec.structs.replace(run_of("r3"), prompt="Look", reply="Done", messages=(call,)))
+    record(context, msgspec.structs.replace(a_run("r3"), prompt="Look", reply="Done", messages=(call,)))
     assert texts(context, "wiedehopf pirol") == ["r3"]
     erase(context, run="r3")
     assert texts(context, "wiedehopf") == []
@@ -75,7 +75,7 @@ def test_calls_and_their_results_are_found(context: Context) -> None:
 
 @pytest.mark.parametrize("role", ["viewer", "read", "review", "operate"])
 def test_who_may_read_no_text_learns_nothing_of_one(context: Context, role: Role) -> None:
-    reader = replace(context, actor=Actor(name="v", role=role))
+    reader = acting(context, role)
     hidden, none = (queries.search(reader, words) for words in (CANARY, "xyzzy"))
     assert msgspec.structs.replace(hidden, words="") == msgspec.structs.replace(none, words="")
     assert "text" not in hidden.searched

@@ -22,8 +22,8 @@ from core.records.run import Call, Inventory, InventoryKind, Run
 from core.records.times import HOUR_MS
 from core.store import reads
 from core.store.reads import session_moments
-from tests.flows.world import START_MS, context_at
 from tests.store.compacting import compact_until
+from tests.worlds import START_MS, context_at
 
 A, B = "tool:other:a", "tool:other:b"
 FIRST_MS = START_MS - START_MS % HOUR_MS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,11 +15,11 @@ from core.flows.context import Context
 from core.flows.learn import record_all
 from core.flows.queues import add_queue
 from core.flows.settings import change
-from core.records.actor import Actor, Grant, Role
+from core.records.actor import Grant, Role
 from core.records.review import QueueAsks
 from core.records.run_page import SessionRow
 from core.records.times import HOUR_MS
-from tests.flows.world import START_MS, context_at, run_of
+from tests.worlds import START_MS, a_run, context_at, granted
 
 SECRET = "words of the user"
 
@@ -35,7 +34,7 @@ def context(tmp_path: Path) -> Iterator[Context]:
         made,
         [
             msgspec.structs.replace(
-                run_of(uid, model=("large", "small")[at % 2], at_ms=START_MS + at * HOUR_MS),
+                a_run(uid, model=("large", "small")[at % 2], at_ms=START_MS + at * HOUR_MS),
                 session=session,
                 prompt=f"{SECRET} {uid}",
             )
@@ -48,7 +47,7 @@ def context(tmp_path: Path) -> Iterator[Context]:
 
 def acting(context: Context, *roles: Role) -> Context:
     grants = tuple(Grant(role=role, learner=None) for role in roles)
-    return replace(context, actor=Actor(name="jo", role=None, grants=grants))
+    return granted(context, *grants)
 
 
 def test_the_latest_sessions_come_first_and_filters_are_those_of_runs(context: Context) -> None:

@@ -12,9 +12,9 @@ from core.flows import queries
 from core.flows.importing import import_files
 from core.flows.undo import undo
 from tests.flows.test_import_laws import Growing, check, seen
-from tests.flows.world import context_at
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session, call, report
+from tests.worlds import context_at
 
 
 def stages(content: bytes) -> tuple[bytes, ...]:

@@ -23,10 +23,10 @@ from core.records.sides import ComparedSides, SideArm
 from core.records.times import HOUR_MS, iso
 from core.records.view import View
 from core.settings import Located
-from tests.flows.history import History
 from tests.flows.sources import recounted
-from tests.flows.world import START_MS, context_at, run_of
 from tests.store.test_every_engine import context_of, lively
+from tests.worlds import START_MS, a_run, context_at
+from tests.worlds.history import History
 
 EVERYTHING = RunSide()
 pytestmark = pytest.mark.own_engines
@@ -104,9 +104,7 @@ def is_among(numbers: set[int], run_no: int, _at_ms: int | None) -> bool:
 def test_sides_are_the_rows_of_a_lively_learner_and_halves_add_up(place: Located, tmp_path: Path) -> None:
     context = context_of(place)
     lively(context, tmp_path)
-    models = [
-        run_of(f"m{n}", model=("large", "small")[n % 2], at_ms=START_MS + n * HOUR_MS) for n in range(8)
-    ]
+    models = [a_run(f"m{n}", model=("large", "small")[n % 2], at_ms=START_MS + n * HOUR_MS) for n in range(8)]
     record_all(context, models)
     reward(context, "tool:other:a", 0.3, run="m1")
     reward(context, "tool:other:a", 0.4, run="m2", correct=True)
@@ -135,7 +133,7 @@ def test_failures_have_an_interval_and_sessions_of_alike_runs_widen_it(tmp_path:
             context,
             [
                 msgspec.structs.replace(
-                    run_of(f"{model}{n}", model=model, status="error" if n % sessions == 0 else "completed"),
+                    a_run(f"{model}{n}", model=model, status="error" if n % sessions == 0 else "completed"),
                     session=f"{model}-{n % sessions}",
                 )
                 for n in range(200)
@@ -159,8 +157,8 @@ def test_failures_have_an_interval_and_sessions_of_alike_runs_widen_it(tmp_path:
 
 def test_arms_come_by_the_difference_of_their_means_up_to_a_limit(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of(f"a{n}", calls=("a", "b"), model="one") for n in range(9)])
-    record_all(context, [run_of(f"b{n}", calls=("b",), model="two") for n in range(9)])
+    record_all(context, [a_run(f"a{n}", calls=("a", "b"), model="one") for n in range(9)])
+    record_all(context, [a_run(f"b{n}", calls=("b",), model="two") for n in range(9)])
     answer = queries.compare_sides(context, RunSide(model="one"), RunSide(model="two"), limit=2)
     assert [one.arm for one in answer.arms] == ["tool:other:a", "tool:other:b"]
     assert answer.n_arms == 3
@@ -173,7 +171,7 @@ def test_a_side_has_the_filters_of_runs_and_refuses_the_same(tmp_path: Path) -> 
     own = set(RunSide.__struct_fields__) - {"run"}
     assert own <= RunQuery.__annotations__.keys()
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of("r")])
+    record_all(context, [a_run("r")])
     with pytest.raises(InvalidInput, match="beside model"):
         side_of(RunSide(run="r", model="large"))
     with pytest.raises(UnknownRun, match="There is no run"):

@@ -12,7 +12,7 @@ from core.flows.context import Context
 from core.flows.learn import record_all
 from core.records.times import DAY_MS
 from core.records.view import View
-from tests.flows.world import START_MS, context_at, run_of
+from tests.worlds import START_MS, a_run, context_at
 
 
 def silent(context: Context, *, after_days: int, view: View = View()) -> list[int]:  # noqa: B008 - frozen
@@ -22,7 +22,7 @@ def silent(context: Context, *, after_days: int, view: View = View()) -> list[in
 
 
 def test_a_silence_longer_than_any_pause_is_named(context: Context) -> None:
-    record_all(context, [run_of(f"r{day}", at_ms=START_MS - day * DAY_MS) for day in range(20)])
+    record_all(context, [a_run(f"r{day}", at_ms=START_MS - day * DAY_MS) for day in range(20)])
     assert silent(context, after_days=6) == []
     assert silent(context, after_days=7) == [7]
     assert silent(context, after_days=245) == [245]
@@ -32,7 +32,7 @@ def test_a_silence_longer_than_any_pause_is_named(context: Context) -> None:
 
 
 def test_an_agent_that_runs_once_a_fortnight_is_not_silent_after_a_week(context: Context) -> None:
-    record_all(context, [run_of(f"r{turn}", at_ms=START_MS - turn * 14 * DAY_MS) for turn in range(4)])
+    record_all(context, [a_run(f"r{turn}", at_ms=START_MS - turn * 14 * DAY_MS) for turn in range(4)])
     assert silent(context, after_days=27) == []
     assert silent(context, after_days=28) == [28]
 
@@ -40,13 +40,13 @@ def test_an_agent_that_runs_once_a_fortnight_is_not_silent_after_a_week(context:
 def test_nobody_waits_for_runs_of_a_demo_or_before_the_first(context: Context, tmp_path: Path) -> None:
     assert silent(context, after_days=900) == []
     demo = replace(context_at(tmp_path / "b.db"), identity=lambda: "demo:7")
-    record_all(demo, [run_of("r0")])
+    record_all(demo, [a_run("r0")])
     assert silent(demo, after_days=900) == []
 
 
 def test_where_nothing_is_chosen_tokens_and_calls_a_run_are_shown(context: Context) -> None:
-    runs = [run_of(f"r{n}", calls="ab"[: 1 + n % 2], tokens=100 + 100 * n, at_ms=START_MS) for n in range(4)]
-    record_all(context, [*runs, run_of("other", calls="abc", tokens=9, model="large")])
+    runs = [a_run(f"r{n}", calls="ab"[: 1 + n % 2], tokens=100 + 100 * n, at_ms=START_MS) for n in range(4)]
+    record_all(context, [*runs, a_run("other", calls="abc", tokens=9, model="large")])
     seen = queries.overview(context)
     told = {figure.name: figure.value for figure in seen.figures}
     assert told["tokens_per_run"] == pytest.approx((100 + 200 + 300 + 400 + 9) / 5)
@@ -55,7 +55,7 @@ def test_where_nothing_is_chosen_tokens_and_calls_a_run_are_shown(context: Conte
     assert "no_baseline_runs" not in {item.kind for item in seen.attention}
     large = queries.overview(context, View(models=("large",)))
     assert {figure.name: figure.value for figure in large.figures}["calls_per_run"] == 3
-    record_all(context, [run_of("chosen", run_class="selected")])
+    record_all(context, [a_run("chosen", run_class="selected")])
     seen = queries.overview(context)
     assert [figure.name for figure in seen.figures][3:] == ["tokens_per_selected_run", "saved_percent"]
     assert ("no_baseline_runs", 6) in {(item.kind, item.count) for item in seen.attention}

@@ -42,8 +42,7 @@ from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
 from core.records.times import iso
 from core.records.view import View
-from tests.flows.world import START_MS, context_at
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import START_MS, context_at, lines_file, run_line
 
 KEYS = ("tool:other:a", "tool:other:b")
 MANY = 10_000

@@ -29,7 +29,7 @@ from core.records.view import View
 from dashboard import sentences
 from dashboard.sentences import Phrase
 from tests.flows.sources import check_sources
-from tests.flows.world import START_MS, context_at, run_of
+from tests.worlds import START_MS, a_run, context_at
 
 A, B = "tool:other:a", "tool:other:b"
 
@@ -60,7 +60,7 @@ def test_accepts_without_a_run_are_no_references(context: Context) -> None:
 
 
 def test_accepts_do_not_hide_that_a_tool_is_never_referenced(context: Context) -> None:
-    record_all(context, [run_of(f"r{number}", arms=("a", "b"), calls=("a",)) for number in range(40)])
+    record_all(context, [a_run(f"r{number}", arms=("a", "b"), calls=("a",)) for number in range(40)])
     for _ in range(40):
         reward(context, B, 1.0)
     found = judged(context, B)
@@ -78,7 +78,7 @@ def test_rejections_do_not_make_an_arm_never_referenced(context: Context) -> Non
 
 def test_failures_of_graders_are_no_runs(context: Context) -> None:
     for number in range(30):
-        record(context, run_of(f"r{number}", arms=("a",)))
+        record(context, a_run(f"r{number}", arms=("a",)))
         evaluate(context, f"r{number}", "failure", score=0.9, rater="mara", arm=A)
     found = judged(context, A)
     assert (found.n_referenced, found.n_observed) == (30, 30)
@@ -88,7 +88,7 @@ def test_failures_of_graders_are_no_runs(context: Context) -> None:
 def test_a_prior_is_no_reference(context: Context) -> None:
     record_all(
         context,
-        [run_of(f"r{at}", arms=("a", "b"), calls=("b", "a") if at < 2 else ("b",)) for at in range(22)],
+        [a_run(f"r{at}", arms=("a", "b"), calls=("b", "a") if at < 2 else ("b",)) for at in range(22)],
     )
     found = judged(context, A)
     assert (found.n_referenced, found.n_observed) == (2, 22)
@@ -126,7 +126,7 @@ def test_every_kind_of_observation_is_of_its_source(context: Context) -> None:
 
 
 def test_the_record_behind_every_door_adds_up(context: Context) -> None:
-    record_all(context, [run_of(f"r{number}") for number in range(5)])
+    record_all(context, [a_run(f"r{number}") for number in range(5)])
     reward(context, A, 1 / 3)
     for one in queries.judged_posteriors(context):
         assert sum(part.alpha_micro for part in one.sources) / 1_000_000 == one.alpha
@@ -152,7 +152,7 @@ def test_the_share_in_every_title_is_that_of_the_rows(tmp_path: Path, seed: int)
             if is_in and rng.random() < rate
         ]
         arms = [name for name, is_in in zip(names, inside, strict=True) if is_in]
-        runs.append(run_of(f"r{number}", arms=arms, calls=calls[: rng.integers(0, 40)]))
+        runs.append(a_run(f"r{number}", arms=arms, calls=calls[: rng.integers(0, 40)]))
     record_all(context, runs)
     by_run = {run.uid: [arm.key for arm in run.inventory.arms] for run in runs if run.calls}
     for _ in range(120):
@@ -186,7 +186,7 @@ def month(context: Context, n_days: int = 30) -> None:
     record_all(
         context,
         [
-            run_of(
+            a_run(
                 f"d{day}-{number}", calls=("a",) if number % 5 < 3 else ("b",), at_ms=START_MS + day * DAY_MS
             )
             for day in range(n_days)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,8 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing.spread import LearnerPattern, SpreadAnswer, import_spread
 from core.flows.learners import learners
-from core.records.actor import Actor
 from tests.engine import address_of
-from tests.flows.world import context_at
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import acting, context_at, lines_file, run_line
 
 PATTERN = "*/{learner}/*.jsonl"
 NAMES = st.text(
@@ -76,11 +73,6 @@ def tree(folder: Path, n_learners: int = 4, n_files: int = 3, n_runs: int = 5) -
         for file in range(n_files):
             lines_file(place / f"{file}.jsonl", *(run_line(f"r{file}.{number}") for number in range(n_runs)))
     return folder
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "spread.db")
 
 
 def state(context: Context) -> dict[str, int | None]:
@@ -142,7 +134,7 @@ def test_what_cannot_be_done_is_said_before_anything_is(context: Context, tmp_pa
     with pytest.raises(InvalidInput, match="workers"):
         import_spread(context, [folder], PATTERN, workers=0)
     with pytest.raises(Denied):
-        import_spread(replace(context, actor=Actor(name="v", role="viewer")), [folder], PATTERN)
+        import_spread(acting(context, "viewer"), [folder], PATTERN)
     assert state(context) == {}
 
 

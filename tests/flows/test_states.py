@@ -28,12 +28,12 @@ from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import RunLine
 from core.records.run import Run
 from core.store.subjects import layer_lines
-from tests.flows.history import described
-from tests.flows.world import IN_PARTS, START_MS, context_at
 from tests.formats.builders import Json, put, reply, tool
 from tests.formats.builders import lines as json_lines
 from tests.formats.test_inspect_log import archive, log, sample
 from tests.formats.test_tau2 import TALK, results, simulation
+from tests.worlds import IN_PARTS, START_MS, context_at
+from tests.worlds.history import described
 
 REWARDS: Final = (0.0, 1.0, 0.5)
 """Rewards of the first, the second and the third state."""

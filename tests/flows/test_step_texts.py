@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,13 @@ from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
 from core.flows.undo import redo, undo
-from core.records.actor import Actor
 from core.records.episode import Episode, Step
 from core.store.episodes import episode_digest
 from core.store.texts import MAX_TEXT_CHARS
 from tests.engine import content, named
 from tests.flows.test_episodes import file_of, held
-from tests.flows.world import context_at, run_of
 from tests.formats.builders import reply, trajectory, user
+from tests.worlds import a_run, acting, context_at
 
 SECRET = "what nobody else may read"
 STEPS = (
@@ -43,7 +41,7 @@ SILENT = WHOLE.without_texts()
 def context(tmp_path: Path) -> Context:
     found = context_at(tmp_path / "a.db")
     change(found, "keep_texts", value=True)
-    record(found, run_of("r"))
+    record(found, a_run("r"))
     return found
 
 
@@ -123,7 +121,7 @@ def test_long_ones_are_cut_as_other_kept_texts_are(context: Context) -> None:
 
 def test_who_may_not_read_texts_is_given_none(tmp_path: Path, context: Context) -> None:
     told(context, WHOLE)
-    viewer = replace(context, actor=Actor(name="v", role="viewer"))
+    viewer = acting(context, "viewer")
     assert texts(viewer) == NOTHING
     for who, name in ((context, "all.jsonl"), (viewer, "without.jsonl")):
         export_file(who, tmp_path / name)

@@ -6,7 +6,6 @@ import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -29,7 +28,7 @@ from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.formats.armscope import write
-from core.records.actor import Actor, Grant, Role
+from core.records.actor import Grant, Role
 from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.ledger_lines import LedgerLine
@@ -39,7 +38,7 @@ from core.records.run import Inventory, Run
 from tests.doors.examples import ARM, RUN, example_world
 from tests.engine import copy_world
 from tests.flows.test_authorisation import FLOWS, TABLE
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, acting, context_at, granted
 
 WORD = "PLANTED"
 SKILL = "skill:review:main"
@@ -73,7 +72,7 @@ def plant(context: Context, folder: Path) -> None:
     """A word wherever people, agents and files can say one."""
     change(context, "keep_texts", True)
     prompt = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key=SKILL)))
-    run = run_of("told", inventory=prompt, calls=["search"])
+    run = a_run("told", inventory=prompt, calls=["search"])
     excerpt = f"as review says {planted('excerpt')}"
     record_all(
         context,
@@ -131,10 +130,6 @@ def context(here: Path) -> Iterator[Context]:
     made = context_at(here / "a.db")
     yield made
     made.store.close()
-
-
-def acting(context: Context, role: Role) -> Context:
-    return replace(context, actor=Actor(name="jo", role=role))
 
 
 def told(answer: object) -> str:
@@ -228,7 +223,7 @@ def test_an_export_without_texts_is_the_same_without_them(context: Context, tmp_
 
 def test_a_token_reads_them_by_name(context: Context) -> None:
     grants = tuple(Grant(role=scope) for scope in ("read", "texts"))
-    token = replace(context, actor=Actor(name="token:x", role=None, grants=grants, token=1))
+    token = granted(context, *grants, name="token:x", token=1)
     assert WORD in exported(token)
     assert planted("excerpt") in told(queries.run(token, "told"))
 
@@ -250,6 +245,6 @@ def test_a_reviewer_reads_words_of_people_and_texts_of_runs_to_judge(context: Co
 def test_a_run_that_is_told_is_kept_whoever_tells_it(context: Context) -> None:
     """Who may not read texts may bring them."""
     here = acting(context, "ingest")
-    run: Run = run_of("brought")
+    run: Run = a_run("brought")
     record(here, msgspec.structs.replace(run, prompt="ask", reply=planted("reply")))
     assert exported(context).count(planted("reply")) == 2

@@ -16,7 +16,7 @@ from core.flows.tokens import create_token, revoke_token, tokens
 from core.flows.undo import redo
 from core.records.times import DAY_MS, HOUR_MS
 from tests.engine import kept_in
-from tests.flows.world import START_MS
+from tests.worlds import START_MS
 
 
 def at(context: Context, now_ms: int) -> Context:

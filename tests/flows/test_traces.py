@@ -22,8 +22,8 @@ from core.records.arm import Arm
 from core.records.offer import Report
 from core.store.traces import LIFETIME_MS, LISTED_MS, MAX_SPANS, MAX_STORED_BYTES, Packed, keep_spans
 from tests.flows.test_holds import Clock, clock
-from tests.flows.world import HOUR_MS, context_at
 from tests.formats.test_otlp import AGENT, TRACE, Json, as_json, called, reply, span
+from tests.worlds import HOUR_MS, context_at
 
 __all__ = ["clock"]
 OTHER = "f" * 32

@@ -23,7 +23,8 @@ from core.flows.training import export_training, training_into
 from core.flows.undo import redo, undo
 from core.records.training import TRAINING_FORMATS, TrainingAnswer, TrainingFormat, TrainingQuery
 from tests.engine import named
-from tests.flows.training_worlds import (
+from tests.worlds import a_run, lines_file
+from tests.worlds.training import (
     blockers_of,
     executed,
     execution_line,
@@ -34,8 +35,6 @@ from tests.flows.training_worlds import (
     order,
     store_unmasked,
 )
-from tests.flows.world import run_of
-from tests.store.worlds import lines_file
 
 Json = dict[str, Any]
 GOOD: Json = {"score": 0.9, "rater": "mara", "rubric": "v1"}
@@ -211,7 +210,7 @@ def test_pairs_are_of_one_instruction_or_of_one_layer(tmp_path: Path) -> None:
 def test_the_nearest_judgement_of_a_rater_counts(tmp_path: Path) -> None:
     """Of a pair, of its execution, of its run; what stands no more counts no more."""
     context = executed(tmp_path, layer_line(1))
-    record(context, run_of("r1"))
+    record(context, a_run("r1"))
     import_files(context, [lines_file(tmp_path / "more.jsonl", {**execution_line(7), "run": "r1"})])
     evaluate(context, "r1", "success", rater="mara", score=0.1)
     evaluate(context, "r1", "success", rater="bob", score=0.2)

@@ -26,14 +26,13 @@ from core.flows.maintenance import backup
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.formats import open_sources
-from core.records.actor import Actor
 from core.records.transcript import MAX_TRANSCRIPT_CHARS
 from core.secrecy import secrets_in
 from tests.engine import content
 from tests.flows.test_masked_texts import SECRETS
-from tests.flows.world import IN_PARTS, context_at, memory_folder, run_of
 from tests.formats.agents import AGENTS, CALLS, made_up
 from tests.formats.builders import Session, lines, put, reply, text, trajectory, use, user
+from tests.worlds import IN_PARTS, a_run, acting, context_at, memory_folder
 
 CANARY = "PLANTED-7f3"
 
@@ -215,9 +214,9 @@ def test_an_export_holds_no_transcript(tmp_path: Path) -> None:
 
 def test_who_may_not_read_texts_gets_none(tmp_path: Path) -> None:
     context = keeping(tmp_path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     import_files(context, [put(tmp_path, of_claude(), "s.jsonl")])
-    viewer = replace(context, actor=Actor(name="v", role="viewer"))
+    viewer = acting(context, "viewer")
     assert (queries.transcript(viewer, "2").messages, queries.transcript(viewer, "2").may_read) == (
         None,
         False,

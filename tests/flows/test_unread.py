@@ -13,8 +13,8 @@ from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import undo
-from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines, put
+from tests.worlds import a_run, context_at
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
@@ -23,7 +23,7 @@ A, B, C = (f"tool:other:{name}" for name in "abc")
 def context(tmp_path: Path) -> Context:
     """One observed run of three arms, of which the first was used."""
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("run-1"))
+    record(context, a_run("run-1"))
     return context
 
 
@@ -50,7 +50,7 @@ def test_rewards_are_read_now_or_by_an_earlier_epoch_or_replaced(context: Contex
 
 def test_a_reward_whose_run_is_gone_is_named(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("kept"))
+    record(context, a_run("kept"))
     told = {"kind": "run", "uid": "gone", "arms": [A, "tool:other:z"], "calls": ["a"]}
     brought = import_files(context, [put(tmp_path, lines([told]))])
     reward(context, A, 1, run="gone")

@@ -17,8 +17,8 @@ from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.undo import undo
 from core.flows.upload import ReceivedFile, import_uploaded
-from tests.flows.world import context_at
 from tests.formats.builders import lines
+from tests.worlds import context_at
 
 ROOM = 10_000_000
 RUN = {"kind": "run", "uid": "r", "arms": ["tool:fs:Read"], "calls": ["Read"]}

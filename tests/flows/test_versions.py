@@ -33,8 +33,8 @@ from core.records.arm_summary import ArmVersions
 from core.records.candidate import tool_candidate
 from core.records.inventory import CarriedItem, InstalledItem, MachineInventory
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, put
+from tests.worlds import context_at
 
 NAMES = ("search", "think", "send")
 START_S = 1_767_225_600
@@ -81,11 +81,6 @@ def recounted(made: Iterable[Any], name: str) -> dict[str, tuple[int, int, int]]
 
 def counted(answer: ArmVersions) -> dict[str, tuple[int, int, int]]:
     return {one.version: (one.runs, one.referenced, one.pulls) for one in answer.versions}
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "learner.db")
 
 
 def all_versions(context: Context) -> list[ArmVersions]:

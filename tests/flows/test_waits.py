@@ -25,10 +25,10 @@ from core.store.store import Store
 from tests.bench import worlds
 from tests.conftest import ROOT
 from tests.engine import named
-from tests.flows.history import line_of, made_of
 from tests.flows.test_in_parts import said_by
-from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.store.child import Living, say
+from tests.worlds import IN_PARTS, a_run, context_at
+from tests.worlds.history import line_of, made_of
 
 ARM = "tool:other:a"
 
@@ -43,7 +43,7 @@ def test_a_reward_is_answered_while_an_import_reads(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_bytes(b"".join(line_of(f"run-{number}", 0) for number in range(2_000)))
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("first"))
+    record(context, a_run("first"))
     is_reading, may_go_on = threading.Event(), threading.Event()
 
     def stand_still(_opened: Opened, _source: Source, _n_bytes: int) -> None:
@@ -68,7 +68,7 @@ def test_a_reward_is_answered_between_the_parts(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_bytes(b"".join(line_of(f"run-{number}", 0) for number in range(40)))
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("first"))
+    record(context, a_run("first"))
     other, n_parts = patient_for(context, 0.1), 0
     with closing(import_in_steps(replace(context, pace=IN_PARTS), open_sources([file]))) as steps:
         for _ in steps:

@@ -16,10 +16,10 @@ from core.flows.importing import ImportAnswer, import_files
 from core.flows.undo import undo
 from core.flows.watch import discover_sessions, has_news, watch
 from tests.flows.test_import_laws import seen
-from tests.flows.world import context_at
 from tests.formats import builders
 from tests.formats.builders import lines
 from tests.formats.test_pi_session import Session, call, report
+from tests.worlds import context_at
 
 Step = Callable[[], object]
 CLAUDE = builders.Session().prompt("go").reply(builders.use("Read", "t1"))

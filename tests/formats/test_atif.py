@@ -20,7 +20,6 @@ from core.formats import recognise
 from core.formats.entries import Remark, Skipped
 from core.records.episode import Episode
 from core.store.check import differences
-from tests.flows.world import context_at
 from tests.formats.agents import AGENTS
 from tests.formats.builders import (
     Json,
@@ -36,6 +35,7 @@ from tests.formats.builders import (
     use,
 )
 from tests.formats.test_bills_of_files import by_usage
+from tests.worlds import context_at
 
 
 def agent(*calls: str, text: str = "", tokens: tuple[int, int, int] | None = None, **fields: object) -> Json:

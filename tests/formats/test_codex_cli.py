@@ -12,8 +12,8 @@ import pytest
 from core.flows.importing import import_files
 from core.formats import Skipped, open_sources, recognise
 from core.records.run import Run
-from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
+from tests.worlds import context_at
 
 
 def uuid7(second: int, rest: int = 0) -> str:

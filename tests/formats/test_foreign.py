@@ -12,8 +12,8 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import recognise
-from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, put
+from tests.worlds import context_at
 
 
 def database(script: str) -> bytes:

@@ -22,7 +22,6 @@ from core.flows import queries
 from core.flows.importing import import_files
 from core.formats import FORMATS
 from core.records.import_answer import ImportAnswer
-from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, reply, tool, user
 from tests.formats.test_atif import agent, trajectory
 from tests.formats.test_codex_cli import uuid7
@@ -33,6 +32,7 @@ from tests.formats.test_otlp import as_json, called
 from tests.formats.test_otlp import reply as span_reply
 from tests.formats.test_swe_agent import acted
 from tests.formats.test_tau2 import results, simulation
+from tests.worlds import context_at
 
 START: Final = datetime(2026, 1, 2, tzinfo=UTC)
 WORD: Final = "REDACTED"

@@ -13,9 +13,9 @@ from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import Limits, open_sources, recognise
 from core.formats.stream import shortened
-from tests.flows.world import context_at
 from tests.formats.agents import AGENTS, CALLS
 from tests.formats.builders import Session, lines, names, put, read, rejected, runs, text, use, user
+from tests.worlds import context_at
 
 LIMITS = Limits(line_bytes=4096)
 LONG = b"x" * 9000

@@ -16,8 +16,8 @@ from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import Limits, Rejected, Remark, Skipped, open_sources, recognise
 from core.records.run import Run
-from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
+from tests.worlds import context_at
 
 START = 1_767_323_045_000
 

@@ -13,9 +13,9 @@ from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import Limits, recognise
 from core.formats.otlp import read_spans, run_of
-from tests.flows.world import context_at
 from tests.formats.builders import lines, names, put, read, rejected, runs
 from tests.formats.test_otlp import TRACE, as_json, called, reply, request, span
+from tests.worlds import context_at
 
 OTHER = "1af7651916cd43dd8448eb211c80319d"
 SPANS = [span(1), reply(2, 1), called(3, 1, "search"), called(4, 1, "read")]

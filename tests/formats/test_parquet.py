@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,11 +20,10 @@ from core.flows.context import Context
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.formats.parquet import columns, columns_of_line, write_parquet
-from core.records.actor import Actor
 from core.records.ledger_lines import ArmLine, LedgerLine
 from core.records.times import instant
 from tests.flows.test_erase import PERSON, SESSION, WORD, planted_world
-from tests.flows.world import context_at
+from tests.worlds import acting, context_at
 
 DEMO_RUNS = 60
 NAMES = {("learner", "texts"): "has_texts", ("run", "arms"): "inventory_arms"}
@@ -85,7 +83,7 @@ def test_rows_are_the_lines_of_the_demo(tmp_path: Path) -> None:
 
 def test_rows_have_what_their_reader_may_read_and_nothing_erased(tmp_path: Path) -> None:
     context = planted_world(tmp_path)
-    viewer = replace(context, actor=Actor(name="jo", role="viewer"))
+    viewer = acting(context, "viewer")
     texts = []
     for number, reader in enumerate((context, viewer)):
         (tmp_path / str(number)).mkdir()

@@ -18,7 +18,6 @@ from core.errors import ArmscopeError, UnreadableSource
 from core.flows.importing import import_files
 from core.formats import FORMATS, Limits, agent_of, recognise
 from core.formats.heads import head_of
-from tests.flows.world import context_at
 from tests.formats.agents import AGENTS
 from tests.formats.builders import Json, Session, lines, names, offered, put, read, reply, runs, use, user
 from tests.formats.builders import trajectory as tau_bench
@@ -38,6 +37,7 @@ from tests.formats.test_swe_agent import WORK
 from tests.formats.test_swe_agent import trajectory as swe_agent
 from tests.formats.test_tau2 import TALK, results, simulation
 from tests.formats.test_verifiers import rollout
+from tests.worlds import context_at
 
 
 def spread(document: object) -> bytes:

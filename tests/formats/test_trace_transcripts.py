@@ -15,10 +15,10 @@ from core.flows.settings import change
 from core.formats import Entry, open_sources
 from core.formats.otlp import read_spans
 from core.records.transcript import Message
-from tests.flows.world import context_at
 from tests.formats.builders import Json, put, runs
 from tests.formats.test_langfuse import export, observation
 from tests.formats.test_otlp import as_json, called, reply, span
+from tests.worlds import context_at
 
 OUTPUT = [
     {

@@ -10,9 +10,9 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows.importing import import_files
 from core.formats import Remark
-from tests.flows.world import context_at
 from tests.formats.agents import AGENTS, CALLS
 from tests.formats.builders import Json, Session, lines, put, read, rejected, reply, runs, text, use, user
+from tests.worlds import context_at
 
 SESSION = AGENTS["claude-code"](0, CALLS[1])
 

@@ -19,8 +19,8 @@ from core.records.episode import Episode, Scale
 from core.records.episode_page import EpisodeFilter
 from core.records.run import Run
 from tests.flows.test_episodes import held
-from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs
+from tests.worlds import context_at
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("search", "read")]

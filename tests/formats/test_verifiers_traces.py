@@ -9,8 +9,8 @@ import pytest
 from core.flows.importing import import_files
 from core.formats import recognise
 from core.records.episode import Episode
-from tests.flows.world import context_at
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs
+from tests.worlds import context_at
 
 
 def node(role: str, content: str, *calls: str, sampled: bool = False, parent: int | None = None) -> Json:

@@ -183,7 +183,7 @@ from core.errors import UnknownAct
 from core.flows import queries
 from core.flows.undo import undo
 from core.store.flags import add_flag
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 
 def test_a_flag_moves_no_number_and_is_taken_back_by_its_id(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from pathlib import Path
 from core.flows.training import export_training
 from core.formats.kairos import TrainingRow
 from core.formats.pairs import pairs_jsonl
-from tests.flows.training_worlds import blockers_of, judged
+from tests.worlds.training import blockers_of, judged
 
 
 def test_a_line_is_a_pair() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from core.columns import ArmColumns, Bools, Floats, Ints, SessionSums
 from core.maths.statistics.effective import Effective, effective
 from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 CORRELATIONS: Final = (0.0, 0.1, 0.3)
 RATES: Final = (0.1, 0.3, 0.5, 0.8)

@@ -9,7 +9,7 @@ from core.maths.posterior import beta
 from core.maths.statistics.confidence import Confidence, confidence, convergence, reference_curve
 from core.maths.statistics.summary import summarise
 from core.records.posterior import BANDS
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 KEYS = [
     "file:workspace:a",

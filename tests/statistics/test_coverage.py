@@ -29,8 +29,8 @@ from core.flows.settings import change
 from core.records.arm import Arm, ArmType
 from core.records.learner import Priors
 from core.records.run import Call, Inventory, Run
-from tests.flows.world import context_at
-from tests.statistics.savings_worlds import (
+from tests.worlds import context_at
+from tests.worlds.savings import (
     WAYS,
     Estimates,
     Measured,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from core.columns import SessionSums
 from core.maths.statistics.effective import effective
-from tests.arms import arms
 from tests.statistics.clustered import CORRELATIONS, RATES, ClusteredWorld, cover, decided, judged, world
+from tests.worlds.columns import arms
 
 
 @pytest.mark.parametrize("correlation", CORRELATIONS)

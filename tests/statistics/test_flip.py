@@ -14,7 +14,7 @@ from core.maths.policy import select
 from core.maths.statistics.flip import NO_RANK, Flips, Recorded, flips, recorded
 from core.records.learner import LearnerSettings
 from core.records.selection import Decision, Selection
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 
 def columns(alphas: list[int], pulls: list[int], costs: list[int]) -> ArmColumns:

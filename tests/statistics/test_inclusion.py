@@ -12,8 +12,8 @@ from core.maths.policy import pack
 from core.maths.posterior.beta import cumulative
 from core.maths.statistics.inclusion import inclusion_chances
 from core.records.learner import LearnerSettings
-from tests.arms import arms
 from tests.statistics.luck import LEAST_PROB, prob_of_luck
+from tests.worlds.columns import arms
 
 KEYS = [f"tool:other:t{place:02d}" for place in range(14)]
 

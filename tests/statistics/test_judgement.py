@@ -13,7 +13,7 @@ from core.maths.statistics.judgement import judge
 from core.maths.statistics.summary import summarise
 from core.records.arm import MICRO
 from core.records.judgement import Judgement, JudgementName
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 ARM = "tool:web:search"
 

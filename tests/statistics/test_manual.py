@@ -10,7 +10,7 @@ from core.maths.statistics.manual import ManualFindings, manual_findings
 from core.records.arm import MICRO
 from core.records.observation import KINDS
 from core.records.times import DAY_MS, MINUTE_MS
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 N_ARMS, N_DAYS, N_RUNS = 16, 28, 1_400
 FEEDBACK = KINDS.index("feedback")

@@ -10,8 +10,8 @@ from core.maths.statistics.overview import AttentionKind, FigureName, KeyFigure,
 from core.maths.statistics.savings import savings
 from core.maths.statistics.summary import summarise
 from core.records.learner import LearnerSettings
-from tests.arms import arms
-from tests.usage import Counted, group, usage_of
+from tests.worlds.columns import arms
+from tests.worlds.usage import Counted, group, usage_of
 
 DAY = 20_000
 HOUR = DAY * 24

@@ -11,7 +11,7 @@ from core.columns import Bools, Floats, Ints
 from core.maths.packing import fill
 from core.maths.statistics.inclusion.simulation import ALWAYS, NEVER, SimulationPlan, _of_group
 from core.records.learner import LearnerSettings
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 worlds = st.lists(st.integers(0, 9), min_size=1, max_size=9)
 

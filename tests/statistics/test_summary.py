@@ -10,7 +10,7 @@ from core.columns import ArmColumns
 from core.maths.posterior import beta
 from core.maths.statistics.summary import Summary, summarise
 from core.records.posterior import BAND_FLOORS
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 COUNTS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=40)
 

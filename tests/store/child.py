@@ -41,10 +41,10 @@ from core.store import compacting
 from core.store.engine.sqlite import Database
 from core.store.store import Store
 from tests.engine import file_database
-from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 from tests.store import judging
 from tests.store.forking import FORKING
 from tests.store.steady import is_over, keep_acting
+from tests.worlds import IN_PARTS, START_MS, a_run, context_at
 
 NOBODY = 65_534
 N_RUNS = 10**6
@@ -160,7 +160,7 @@ def leave(path: str, *uids: str) -> None:
     """Record runs and end unawares, so that the log stays."""
     context = context_at(Path(path))
     for uid in uids:
-        record(context, run_of(uid))
+        record(context, a_run(uid))
     os._exit(0)
 
 
@@ -170,14 +170,14 @@ def first_runs(path: str, uid: str, *learners: str) -> None:
     say("ready")
     sys.stdin.readline()
     for name in learners:
-        say(record(replace(context, learner=name), run_of(uid)).told)
+        say(record(replace(context, learner=name), a_run(uid)).told)
 
 
 def next_run(path: str, learner: str, arm: str, *uids: str) -> None:
     """Record a run with this arm for each line that comes, knowing what the run before it left known."""
     context = context_at(Path(path), learner=learner)
     for uid in uids:
-        say(record(context, run_of(uid, arms=[arm], calls=[arm])).told)
+        say(record(context, a_run(uid, arms=[arm], calls=[arm])).told)
         sys.stdin.readline()
 
 
@@ -231,7 +231,7 @@ def _warm_up() -> None:
     quiet = io.TextIOWrapper(io.BytesIO())
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), suppress(SystemExit):
         context = context_at(Path(folder) / "warm.db")
-        record(context, run_of("r"))
+        record(context, a_run("r"))
         context.store.close()
         main(["--database", f"{folder}/warm.db", "status", "--json"])
 
@@ -279,7 +279,7 @@ def write(path: str, seed: str, n_batches: str, n_runs: str) -> None:
         again = random.sample(told, min(len(told), 2))
         say(f"sending {len(ARMS) * len(batch + again)}")
         record_all(
-            context, [run_of(f"run-{one}", at_ms=START_MS + one % 977 * 60_000) for one in batch + again]
+            context, [a_run(f"run-{one}", at_ms=START_MS + one % 977 * 60_000) for one in batch + again]
         )
         told += batch
         say(f"runs {' '.join(map(str, batch))}")

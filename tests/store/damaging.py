@@ -38,15 +38,15 @@ from core.store.engine import Connection
 from core.store.links import last_link
 from core.store.tables import metadata
 from core.store.transaction import TAKEN, Snapshot
-from tests.flows.events import PLAYED
-from tests.flows.reviewers import QUEUE, reviewed_before
 from tests.flows.test_erase import planted_world
 from tests.flows.test_traces import sent
-from tests.flows.world import IN_PARTS, START_MS, context_at, run_of
 from tests.formats.test_otlp import AGENT
 from tests.store import everything
 from tests.store.marks import MARKS
-from tests.store.worlds import lines_file, run_line, told_context
+from tests.worlds import IN_PARTS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds.events import PLAYED
+from tests.worlds.lively import told_context
+from tests.worlds.reviewers import QUEUE, reviewed_before
 
 Value = Any
 
@@ -102,7 +102,7 @@ def worlds(folder: Path) -> list[Context]:
 def waiting(folder: Path) -> Context:
     """A world of what is not done yet: a part of an import, an offer, an item held, spans, a rollout."""
     made = replace(context_at(folder / "waiting.db"), clock=count(START_MS, 60_000).__next__)
-    record(made, run_of("known"))
+    record(made, a_run("known"))
     offer(made, [Arm(key="tool:other:a"), Arm(key="tool:other:b")])
     take_spans(made, sent(*AGENT[1:]))
     take_events(made, PLAYED)
@@ -132,7 +132,7 @@ def staged(folder: Path) -> tuple[Context, Iterator[object]]:
     """A learner with an import in progress, and the steps that settle it."""
     folder.mkdir()
     context = replace(context_at(folder / "a.db"), clock=count(START_MS, 60_000).__next__)
-    record(context, run_of("known"))
+    record(context, a_run("known"))
     return context, _begun(context, folder)
 
 

@@ -133,13 +133,10 @@ from core.store.traces import keep_spans
 from core.store.transaction import Transaction
 from tests.doors.examples import example_world
 from tests.engine import kept_in
-from tests.flows.events import EVERY, PLAYED
-from tests.flows.reviewers import QUEUE, desk_at, executed, judge_all
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.test_episodes import LONG, SHORT, file_of
 from tests.flows.test_erase import PERSON, SESSION, planted_world
 from tests.flows.test_traces import OTHER, packed, sent
-from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.formats.builders import lines, put
 from tests.formats.test_atif import agent, trajectory
 from tests.formats.test_otlp import AGENT, TRACE, reply, span
@@ -148,7 +145,10 @@ from tests.formats.test_qortex_db import state
 from tests.store.compacting import compact_until
 from tests.store.test_chain import execute
 from tests.store.test_mending import CHANGED, broken_by, write_lines
-from tests.store.worlds import lines_file, run_line, told_context
+from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds.events import EVERY, PLAYED
+from tests.worlds.lively import told_context
+from tests.worlds.reviewers import QUEUE, desk_at, executed, judge_all
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -178,8 +178,8 @@ def ask_everything(folder: Path) -> None:
 
 def do(context: Context, folder: Path) -> None:
     """What those worlds leave out: long and short batches, keys, arms that hide and come back, another learner."""
-    run = run_of("r", at_ms=START_MS + 4 * HOUR_MS, model="small", tokens=300)
-    record_all(context, [run, *(run_of(f"many {number}", model="small") for number in range(70))])
+    run = a_run("r", at_ms=START_MS + 4 * HOUR_MS, model="small", tokens=300)
+    record_all(context, [run, *(a_run(f"many {number}", model="small") for number in range(70))])
     orders = [RewardOrder(arm=A, key=f"key {number}", value=0.5) for number in range(3)]
     assert reward_all(context, orders) == reward_all(context, orders)
     reward(context, A, 0.5, run="r", correct=True)
@@ -204,10 +204,10 @@ def do(context: Context, folder: Path) -> None:
         Spent(model="large", owner="sub-agent", output=7),
         Spent(model="large", tier="fast", region="us", context=200_000, input=3, searches=2, unread=1),
     )
-    record(context, replace_fields(run_of("billed", at_ms=START_MS, model="small"), bill=spent))
+    record(context, replace_fields(a_run("billed", at_ms=START_MS, model="small"), bill=spent))
     defined = Inventory(kind="declared", arms=(Arm(key=A, version="1"), Arm(key=B, version="2")))
     history = History(key=5, marks=b"\x01abcdefgh")
-    record(context, replace_fields(run_of("defined", at_ms=START_MS), inventory=defined, history=history))
+    record(context, replace_fields(a_run("defined", at_ms=START_MS), inventory=defined, history=history))
     undo(context, change(context, "prices", {"small": 3.0, "large": {"input": 5.0, "output": 25.0}}).id)
     assert queries.verify(context).clean
     few = session_moments.MOST_NAMED
@@ -236,7 +236,7 @@ def do(context: Context, folder: Path) -> None:
     nobody = context_at(folder / "second.db")
     create_learner(nobody, "only")
     with pytest.raises(UnknownLearner):
-        record(replace(nobody, is_named=False), run_of("whose"))
+        record(replace(nobody, is_named=False), a_run("whose"))
     nobody.store.close()
 
 
@@ -250,7 +250,7 @@ def compact(folder: Path) -> None:
     )
     told = import_files(context, [file])
     again = reset(context, arms=[A])
-    record(context, replace_fields(run_of("kept", at_ms=START_MS), session="s"))
+    record(context, replace_fields(a_run("kept", at_ms=START_MS), session="s"))
     reward(context, A, 0.5, run="kept")
     with context.reading() as snapshot:
         assert old_runs(snapshot, LAST_MS).n_referenced == 1
@@ -341,9 +341,9 @@ def tell(context: Context, folder: Path) -> None:
     import_files(context, [lines_file(folder / "full.jsonl", in_full)])
     by_name = {**in_full, "arms": [], "named": in_full["arms"], "rank": 1}
     assert import_files(context, [lines_file(folder / "named.jsonl", by_name)]).only_named
-    record(context, run_of("hidden", arms=("told", "a")))
+    record(context, a_run("hidden", arms=("told", "a")))
     undo(context, first.id)
-    record(context, run_of("comes back", arms=("told", "a")))
+    record(context, a_run("comes back", arms=("told", "a")))
     redo(context, first.id)
     tell_episodes(context, folder)
     import_files(context, [qortex(folder, [state()])])
@@ -375,7 +375,7 @@ def keep_texts(folder: Path) -> None:
     """Texts of runs: told at once, in parts, again, longer, undone, and left behind by an import that died."""
     file, longer = folder / "texts.jsonl", folder / "longer.jsonl"
     for path, rank in ((file, 0), (longer, 1)):
-        told = [run_of(f"t{number}", rank=rank, calls=("a",) * (rank + 1)) for number in range(3)]
+        told = [a_run(f"t{number}", rank=rank, calls=("a",) * (rank + 1)) for number in range(3)]
         path.write_bytes(b"".join(write([replace_fields(run, prompt="Why?", reply="So.") for run in told])))
     for pace in (USUAL_PACE, IN_PARTS):
         context = replace(context_at(folder / f"texts {pace.at_once}.db"), pace=pace)
@@ -418,7 +418,7 @@ FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555
 def judge(folder: Path) -> None:
     """Layers of an adapter, executions with texts, a rubric, and what several people judge of them, and again."""
     context = context_at(folder / "judged.db", name="mara")
-    record_all(context, [run_of("judged"), run_of("as a whole", calls=("a", "b"))])
+    record_all(context, [a_run("judged"), a_run("as a whole", calls=("a", "b"))])
     change(context, "keep_texts", True)
     change(context, "evaluation_credit", "equal")
     pair = {"layer": LAYER, "index": 1, "instruction": '{"ask": "x"}', "response": '{"say": "y"}'}
@@ -635,7 +635,7 @@ def tell_episodes(context: Context, folder: Path) -> None:
 def tell_in_parts(folder: Path) -> None:
     """Imports that take their time, while others do whatever what is staged has to heed."""
     context = replace(context_at(folder / "parts.db"), pace=IN_PARTS)
-    record(context, run_of("known", at_ms=START_MS))
+    record(context, a_run("known", at_ms=START_MS))
     undo(context, import_files(context, [lines_file(folder / "undone.jsonl", run_line("undone"))]).id)
     arm: dict[str, object] = {
         "kind": "arm",
@@ -655,8 +655,8 @@ def tell_in_parts(folder: Path) -> None:
         folder / "parts.jsonl", arm, *runs[:5], boundary, *runs[5:], run_line("known", "ab", rank=9)
     )
     between: list[Callable[[], object]] = [
-        lambda: record(context, run_of("new 0", rank=1, calls=("b",))),
-        lambda: record(context, run_of("new 1", arms=("staged", "a"))),
+        lambda: record(context, a_run("new 0", rank=1, calls=("b",))),
+        lambda: record(context, a_run("new 1", arms=("staged", "a"))),
         lambda: reward(context, A, 0.5, run="known"),
         lambda: _use_up_the_room(context),
         lambda: queries.verify(context),
@@ -673,7 +673,7 @@ def tell_in_parts(folder: Path) -> None:
         next(dies)
     new = replace(context.of("made by it"), is_named=True)
     longer = lines_file(folder / "longer.jsonl", *(run_line(f"l{number}", rank=1) for number in range(6)))
-    _in_steps(new, longer, [lambda: record(new, run_of("meanwhile"))])
+    _in_steps(new, longer, [lambda: record(new, a_run("meanwhile"))])
     redo(context, whole)
     third = lines_file(
         folder / "goes on.jsonl", *(run_line(f"new {number}", "ab", rank=12) for number in range(8))
@@ -932,7 +932,7 @@ def rollout(folder: Path) -> None:
 def lose_a_row(folder: Path) -> None:
     """A note that somebody deleted past all flows."""
     context = context_at(folder / "lost.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     note(context, A, "slow")
     lost = "DELETE FROM note WHERE learner_id = 1"
     context.store.database.write(lambda connection: connection.n_changed(lost, [()]))
@@ -958,7 +958,7 @@ def look_after(context: Context, folder: Path) -> None:
     """Check, back up, put back, and bring a database of each older schema up to date; large ones are looked into."""
     assert queries.verify(context).clean
     maintenance.backup(context, folder / "backup.db")
-    record(context, run_of("newer than the backup"))
+    record(context, a_run("newer than the backup"))
     context.store.close()
     restore(kept_in(context.store), folder / "backup.db")
     assert (

@@ -21,9 +21,8 @@ from core.records.judging import EvaluationOrder
 from core.store.store import Store
 from core.store.tables import metadata
 from tests.engine import kept_in
-from tests.flows.events import EVERY, PLAYED
-from tests.flows.world import context_at, run_of
-from tests.store.worlds import lines_file
+from tests.worlds import a_run, context_at, lines_file
+from tests.worlds.events import EVERY, PLAYED
 
 LAYERS: Final = ("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-4ccc-8ddd-eeeeeeeeeeee")
 """The head of an adapter, and another layer of it."""
@@ -85,7 +84,7 @@ def judged_database(folder: Path) -> Path:
     import told one that was credited.
     """
     context = context_at(folder / "judged.db")
-    record_all(context, [run_of("r1"), run_of("r2", calls=("a", "b"))])
+    record_all(context, [a_run("r1"), a_run("r2", calls=("a", "b"))])
     change(context, "evaluation_credit", "equal")
     layers: list[dict[str, object]] = [
         {"kind": "layer", "uid": uid, "adapter": "kairos://adapter/review", "index": place}

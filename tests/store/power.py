@@ -26,9 +26,9 @@ from core.flows.learn import record, record_all
 from core.store.engine import sqlite as engine
 from core.store.store import Store
 from tests.engine import file_database
-from tests.flows.history import History
-from tests.flows.world import START_MS, context_at, memory_folder, run_of
 from tests.store.recording import FileNo, Name, Recorder, Step, Sync, SyncFolder, Told, Truncate, Write
+from tests.worlds import START_MS, a_run, context_at, memory_folder
+from tests.worlds.history import History
 
 SECTOR_BYTES = 512
 _CHANCES = (0.0, 0.1, 0.5, 0.9, 1.0)
@@ -182,7 +182,7 @@ class Lives:
         elif dice < 0.2:
             sizes = self.random.choice((3, 40, 200))
             batch = [
-                run_of(f"batch-{number}-{n}", at_ms=START_MS + n * 7_000_000, tokens=n) for n in range(sizes)
+                a_run(f"batch-{number}-{n}", at_ms=START_MS + n * 7_000_000, tokens=n) for n in range(sizes)
             ]
             record_all(history.context, batch)
         else:
@@ -238,7 +238,7 @@ class Lives:
             self.figures.unclean += 1
             self.figures.unexplained.append(f"{where}: verify found {seen.differences}")
         self.recorder.tell(found)
-        record(context, run_of("goes on"))
+        record(context, a_run("goes on"))
         self.recorder.tell(digest(context))
         context.store.close()
         return before

@@ -31,7 +31,7 @@ from core.flows.reward import reward
 from core.records.actor import Actor
 from core.settings import Server
 from core.store.store import Store
-from tests.flows.world import run_of
+from tests.worlds import a_run
 
 Outcome = Literal["kept", "unsure", "again", "refused", "missed"]
 """What came of an act: it is on disk; nobody knows, and it had no key; nobody knows, and it is sent again under its
@@ -85,7 +85,7 @@ def keep_acting(
         number += 1
         name = f"{seed}-{number}"
         arm = own_arm(name)
-        run = run_of(name, arms=("a", "same", f"own-{name}"), calls=[f"own-{name}"])
+        run = a_run(name, arms=("a", "same", f"own-{name}"), calls=[f"own-{name}"])
         acts: dict[str, Callable[[], object]] = {
             "run": partial(record, context, run),
             "reward": partial(reward, context, arm, 0.5, run=name, key=name),

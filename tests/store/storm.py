@@ -17,8 +17,8 @@ import msgspec
 
 from core.flows import queries
 from core.store.compacted import uid_key
-from tests.flows.world import context_at
 from tests.store.child import ARMS, Living, expected
+from tests.worlds import context_at
 
 ENDLESS = 10**6
 

@@ -14,8 +14,8 @@ from core.flows.export import export_file
 from core.flows.learn import record
 from core.store.files import appearing
 from tests.engine import kept_in
-from tests.flows.world import context_at, run_of
 from tests.store.child import answer
+from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.of_file
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     context.store.close()
     return context
 

@@ -39,9 +39,9 @@ from core.store.store import Store
 from core.store.tables import ACTS
 from tests.engine import Cluster
 from tests.flows.test_erase import planted_world, run
-from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.store.test_schema import SCHEMAS
-from tests.store.worlds import lines_file, run_line, told_context
+from tests.worlds import IN_PARTS, a_run, context_at, is_clean, lines_file, run_line
+from tests.worlds.lively import told_context
 
 pytestmark = pytest.mark.of_file
 A = "tool:other:a"
@@ -60,10 +60,6 @@ def links_of(context: Context) -> list[Link]:
     )
     ((held,),) = rows(context, "SELECT chain_held FROM learner WHERE learner_id = 1")
     return [*(Link(*row) for row in stored), *held_links(held)]
-
-
-def is_clean(context: Context) -> bool:
-    return queries.verify(context).clean
 
 
 def execute(context: Context, *statements: str) -> None:
@@ -105,12 +101,12 @@ def test_every_kind_of_act_is_encoded() -> None:
 
 def test_an_act_makes_one_link_and_a_repeat_none(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record_all(context, [run_of(f"r{number}") for number in range(3)])
+    record_all(context, [a_run(f"r{number}") for number in range(3)])
     reward(context, A, 0.5, run="r1", reason="half", key="k")
     undo(context, note(context, A, "slow").id)
     assert [link.link_no for link in links_of(context)] == [1, 2, 3, 4]
     reward(context, A, 0.5, run="r1", reason="half", key="k")
-    record(context, run_of("r1"))
+    record(context, a_run("r1"))
     assert len(links_of(context)) == 4
 
 
@@ -136,7 +132,7 @@ def test_an_import_in_parts_makes_one_link(tmp_path: Path) -> None:
 
 def test_undoing_and_redoing_an_import_comes_back_to_the_same_facts(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("known"))
+    record(context, a_run("known"))
     told = import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("known"), run_line("other"))])
     for _ in range(2):
         undo(context, told.id)
@@ -183,7 +179,7 @@ def test_an_edit_past_all_flows_is_found(tmp_path: Path, what: str) -> None:
 
 def test_rewards_of_a_batch_have_one_digest_and_each_counts(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     reward_all(context, [RewardOrder(arm=A, value=number / 100, reason=f"{number}") for number in range(70)])
     assert is_clean(context)
     execute(context, "UPDATE observation SET reason = '700' WHERE reason = '7'")
@@ -376,7 +372,7 @@ def head(context: Context) -> str:
 @pytest.fixture
 def acted(tmp_path: Path) -> Context:
     context = context_at(tmp_path / "acted.db")
-    record_all(context, [run_of(f"r{number}") for number in range(3)])
+    record_all(context, [a_run(f"r{number}") for number in range(3)])
     for value in (0.25, 0.5, 0.75):
         reward(context, A, value)
     return context

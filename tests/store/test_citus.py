@@ -41,13 +41,12 @@ from core.store.engine import postgres, words
 from core.store.store import Store
 from tests.engine import COORDINATOR, Cluster, Spread
 from tests.flows.test_erase import written_by
-from tests.flows.world import START_MS, run_of
 from tests.store.said import Said, Statement, numbered
 from tests.store.storm import Companion
 from tests.store.test_distribution import ABOUT_ALL, LOOKS_AFTER
 from tests.store.test_erased_bytes import tables_with
 from tests.store.test_every_engine import context_of, exported, lively
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import START_MS, a_run, lines_file, run_line
 
 WORKER = "ARMSCOPE_TEST_CITUS_WORKER"
 pytestmark = pytest.mark.own_engines
@@ -222,7 +221,7 @@ def test_learners_of_a_server_that_is_away_are_told_and_the_others_shown(server:
     context = context_of(server)
     with closing(context.store):
         for number in range(12):
-            record(context.of(f"learner {number}"), run_of("r"))
+            record(context.of(f"learner {number}"), a_run("r"))
         before = {one.name: one.state for one in learners(context)}
         _kill()
         try:

@@ -38,9 +38,8 @@ from core.store.tables import metadata
 from core.store.texts import execution_uid
 from core.store.transaction import Epochs
 from tests.engine import content, copy_world, named
-from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, run_of
 from tests.store.compacting import compact_until
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, context_at, lines_file, run_line
 
 ARMS = [f"arm-{number}" for number in range(30)]
 CACHES = ("posterior", "arm_hour", "arm_day", "usage_hour", "usage_day")
@@ -62,7 +61,7 @@ def recorded(
         context,
         [
             msgspec.structs.replace(
-                run_of(
+                a_run(
                     uid.format(number),
                     ARMS,
                     dice.sample(ARMS, 3),
@@ -110,7 +109,7 @@ JUDGED = ["run", "execution", "first", "second", "item", "of another"]
 
 
 def spoken(uid: str, **fields: object) -> Run:
-    made = run_of(uid, at_ms=START_MS)
+    made = a_run(uid, at_ms=START_MS)
     return msgspec.structs.replace(
         made, texts=(f"{WORD} answer of {uid}",), prompt=f"{WORD} request of {uid}", **fields
     )
@@ -254,12 +253,12 @@ def test_a_source_in_another_unit_is_refused_as_before(tmp_path: Path) -> None:
 
 def test_a_longer_copy_of_a_compacted_run_is_refused(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    runs = [run_of("r", at_ms=START_MS), run_of("s", at_ms=START_MS)]
+    runs = [a_run("r", at_ms=START_MS), a_run("s", at_ms=START_MS)]
     record_all(context, runs)
     compact_until(context, LAST_MS)
     assert [one.told for one in record_all(context, runs)] == ["duplicate", "duplicate"]
     with pytest.raises(Conflict, match="compaction 1 has deleted it"):
-        record_all(context, [run_of("r", calls=("a", "b"), rank=1)])
+        record_all(context, [a_run("r", calls=("a", "b"), rank=1)])
 
 
 def test_an_import_that_lost_runs_stays(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from core.records.arm import Arm
 from core.records.selection import Selection
 from core.settings import Located
 from core.store.store import Store
-from tests.flows.world import run_of
 from tests.store.crowd import Writer, all_select, all_write
+from tests.worlds import a_run
 
 pytestmark = pytest.mark.own_engines
 ARM = "tool:other:a"
@@ -42,7 +42,7 @@ def test_first_selections_of_a_session_at_once_are_one(place: Located) -> None:
 def test_thirty_processes_are_all_kept_once(place: Located) -> None:
     context = Context(store=Store(place), actor=Actor(name="mara"))
     with closing(context.store):
-        record(context, run_of("r", arms=["a"]))
+        record(context, a_run("r", arms=["a"]))
         writers = [
             Writer(place, "default", ARM, f"writer {number}", N_REWARDS, n_sent=2)
             for number in range(N_WRITERS)

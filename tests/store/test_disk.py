@@ -27,9 +27,8 @@ from core.store.files import refuse_network
 from core.store.store import Store
 from core.store.transaction import Transaction
 from tests.engine import file_database, kept_in
-from tests.flows.world import START_MS, context_at, empty_database, run_of
 from tests.store.child import Living, answer
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import START_MS, a_run, context_at, empty_database, lines_file, run_line
 
 pytestmark = pytest.mark.of_file
 
@@ -56,16 +55,16 @@ def impatient(path: Path) -> Context:
 
 def test_another_process_that_writes_too_long_is_named_and_readers_go_on(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    record(context_at(path), run_of("before"))
+    record(context_at(path), a_run("before"))
     holder = Living("hold", path)
     assert holder.stdout.readline() == "held\n"
     context = impatient(path)
     with pytest.raises(StoreBusy, match=r"0\.2 seconds") as refused:
-        record(context, run_of("during"))
+        record(context, a_run("during"))
     assert "Try again" in refused.value.next_step
     assert queries.status(context).runs == 1
     holder.end()
-    record(context, run_of("after"))
+    record(context, a_run("after"))
     assert queries.status(context).runs == 2
 
 
@@ -81,10 +80,10 @@ def test_a_thread_that_writes_too_long_is_no_reason_to_wait_forever(tmp_path: Pa
     writer.start()
     inside.wait(10)
     with pytest.raises(StoreBusy):
-        record(context, run_of("r"))
+        record(context, a_run("r"))
     done.set()
     writer.join()
-    record(context, run_of("r"))
+    record(context, a_run("r"))
 
 
 def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
@@ -94,7 +93,7 @@ def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
     def work(name: int) -> None:
         try:
             for number in range(10):
-                record(context, run_of(f"{name}-{number}"))
+                record(context, a_run(f"{name}-{number}"))
                 queries.posteriors(context)
         except BaseException as problem:
             problems.append(problem)
@@ -112,22 +111,22 @@ def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
 def test_a_program_that_locks_the_file_itself_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     driver = file_database(context.store)._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.execute("PRAGMA busy_timeout = 50")
     browser = sqlite3.connect(path, isolation_level=None)
     browser.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match="another program"):
-        record(context, run_of("q"))
+        record(context, a_run("q"))
     browser.execute("ROLLBACK")
     browser.close()
-    record(context, run_of("q"))
+    record(context, a_run("q"))
 
 
 def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     before = state(context)
     for problem in (
         FileNotFoundError("gone"),
@@ -138,7 +137,7 @@ def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -
         with pytest.raises(type(problem)):
             _write_and_raise(context, problem)
         assert state(context) == before
-    record(context, run_of("q"))
+    record(context, a_run("q"))
 
 
 def _write_and_raise(context: Context, problem: BaseException) -> None:
@@ -177,7 +176,7 @@ def as_stranger(*command: str | Path) -> tuple[int, dict[str, Any]]:
 def test_a_read_only_file_can_be_read_and_says_why_it_is_not_written(public: Path) -> None:
     path = public / "a.db"
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     context.store.close()
     Path(f"{path}.lock").chmod(0o666)
     path.chmod(0o444)
@@ -193,7 +192,7 @@ def test_a_read_only_file_can_be_read_and_says_why_it_is_not_written(public: Pat
 def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: Path) -> None:
     path = lent(public / "a.db")
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     context.store.close()
     public.chmod(0o555)
     code, problem = as_stranger("--database", path, "reward", "tool:other:a", "1")
@@ -208,7 +207,7 @@ def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(public: P
 def test_in_a_read_only_folder_what_is_in_the_log_is_read_too(public: Path) -> None:
     path = lent(public / "a.db")
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     assert Path(f"{path}-wal").exists()
     public.chmod(0o555)
     code, found = as_stranger("--database", path, "status")
@@ -229,7 +228,7 @@ def test_a_folder_that_may_not_even_be_entered_is_named(public: Path) -> None:
 def test_what_may_not_be_read_is_not_said_to_be_unwritable(public: Path) -> None:
     path = public / "a.db"
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     path.chmod(0)
     code, problem = as_stranger("--database", path, "status")
     assert (code, problem["code"]) == (1, "store_unusable")
@@ -261,7 +260,7 @@ def many(n_runs: int) -> list[dict[str, object]]:
 
 def test_a_full_database_says_so_and_takes_nothing_by_halves(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     reward(context, "tool:other:a", 0.5)
     before = state(context)
     driver = file_database(context.store)._write_engine().raw_connection().driver_connection
@@ -271,7 +270,7 @@ def test_a_full_database_says_so_and_takes_nothing_by_halves(tmp_path: Path) -> 
     file = lines_file(tmp_path / "many.jsonl", *many(2_500))
     attempts: list[Callable[[], object]] = [
         lambda: import_files(context, [file]),
-        lambda: record_all(context, [run_of(f"b{number}") for number in range(2_000)]),
+        lambda: record_all(context, [a_run(f"b{number}") for number in range(2_000)]),
     ]
     for attempt in attempts:
         with pytest.raises(StoreFull, match="nothing of this was written") as refused:
@@ -287,7 +286,7 @@ def test_a_full_database_says_so_and_takes_nothing_by_halves(tmp_path: Path) -> 
 def test_a_disk_that_takes_no_more_says_so_and_work_resumes(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     before = state(context)
     context.store.close()
     file = lines_file(tmp_path / "many.jsonl", *many(3_000))
@@ -325,7 +324,7 @@ def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
 ) -> None:
     """The commit is on disk: telling it as failed would have it sent twice."""
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     monkeypatch.setattr("core.store.engine.sqlite._CHECKPOINT_BYTES", 0)
     reader = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     reader.execute("BEGIN").fetchall()
@@ -333,7 +332,7 @@ def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
     driver = file_database(context.store)._write_engine().raw_connection().driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.set_authorizer(lambda action, what, *_: sqlite3.SQLITE_DENY if what == "wal_checkpoint" else 0)
-    record(context, run_of("q"))
+    record(context, a_run("q"))
     driver.set_authorizer(None)
     reader.execute("ROLLBACK")
     reader.close()
@@ -359,7 +358,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def test_a_backup_and_an_export_are_on_disk_with_their_names(tmp_path: Path, synced: list[Path]) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     folder = tmp_path / "new" / "place"
     maintenance.backup(context, folder / "copy.db")
     assert synced[:2] == [folder.parent, tmp_path], "folders that are made stay"
@@ -424,11 +423,11 @@ def test_a_machine_without_a_list_of_mounts_is_trusted(tmp_path: Path) -> None:
 
 def test_closing_folds_the_log_back_and_opening_again_goes_on(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r", at_ms=START_MS))
+    record(context, a_run("r", at_ms=START_MS))
     context.store.close()
     context.store.close()
     assert not Path(f"{kept_in(context.store)}-wal").exists()
-    record(context, run_of("q"))
+    record(context, a_run("q"))
     assert queries.status(context).runs == 2
 
 

@@ -16,9 +16,9 @@ from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
 from core.records.reward import RewardAnswer
-from tests.flows.world import context_at, run_of
 from tests.store.child import say
 from tests.store.storm import ENDLESS, Storm, compactor, reader, rows, writer
+from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file  # by processes that are told a path
 
@@ -104,7 +104,7 @@ def test_compactions_that_are_killed_many_times(tmp_path: Path, seed: int) -> No
 def test_a_kill_in_the_middle_of_a_large_batch_leaves_all_or_nothing(tmp_path: Path) -> None:
     path = tmp_path / "large.db"
     context = context_at(path)
-    record(context, run_of("first"))
+    record(context, a_run("first"))
     context.store.close()
     for delay in (0.0, 0.05, 0.15):
         victim = writer(path, 5, ENDLESS)
@@ -120,7 +120,7 @@ def test_a_kill_in_the_middle_of_a_large_batch_leaves_all_or_nothing(tmp_path: P
 def test_two_people_who_send_one_form_at_once_are_answered_alike(tmp_path: Path) -> None:
     path = tmp_path / "forms.db"
     people = [context_at(path, name=name) for name in ("mara", "jo")]
-    record(people[0], run_of("r"))
+    record(people[0], a_run("r"))
     for number in count():
         answers: list[RewardAnswer] = []
         barrier = threading.Barrier(2)
@@ -181,13 +181,13 @@ def test_a_backup_under_load_is_a_whole_beginning_of_what_came(tmp_path: Path) -
 
 def test_a_restored_copy_goes_on_by_itself(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     answer = maintenance.backup(context, tmp_path / "copy.db")
-    record(context, run_of("later"))
+    record(context, a_run("later"))
     copy = context_at(Path(answer.file))
     assert queries.status(copy).runs == 1
-    assert record(copy, run_of("r")).told == "duplicate"
-    record(copy, run_of("other"))
+    assert record(copy, a_run("r")).told == "duplicate"
+    record(copy, a_run("other"))
     assert [one.uid for one in queries.runs(copy)] == ["other", "r"]
     assert [one.uid for one in queries.runs(context)] == ["later", "r"]
     assert queries.verify(copy).clean

@@ -17,7 +17,7 @@ from core.flows.settings import change
 from tests.engine import Cluster
 from tests.flows.test_erase import written_by
 from tests.store.test_every_engine import context_of
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import lines_file, run_line
 
 pytestmark = pytest.mark.own_engines
 A = "tool:other:a"

@@ -62,11 +62,11 @@ from core.store.tables import metadata
 from core.store.text_index import NAME
 from core.store.transaction import Transaction
 from tests.engine import COORDINATOR, Cluster, Spread, named
-from tests.flows.world import IN_PARTS, START_MS, run_of
 from tests.store.judging import judged_database
 from tests.store.pooler import needs_pgbouncer, pooling
 from tests.store.postgres import GUARDED
-from tests.store.worlds import lines_file, run_line, told_context
+from tests.worlds import IN_PARTS, START_MS, a_run, lines_file, run_line
+from tests.worlds.lively import told_context
 
 pytestmark = pytest.mark.own_engines
 A, B = "tool:other:a", "tool:other:b"
@@ -116,7 +116,7 @@ def lively(context: Context, folder: Path) -> None:
     file = lines_file(folder / "some.jsonl", *(run_line(f"told {number}") for number in range(7)))
     told = import_files(replace(context, pace=IN_PARTS), [file])
     undo(context, told.id)
-    record_all(context, [run_of(f"run {number}") for number in range(40)])
+    record_all(context, [a_run(f"run {number}") for number in range(40)])
     reward(context, A, 0.5, reason='quote " and \\ and\ttab\nline, {brace}, ä', key="once")
     reward(context, A, 0.5, reason='quote " and \\ and\ttab\nline, {brace}, ä', key="once")
     reset(context, arms=[B], target="prior")
@@ -144,7 +144,7 @@ def test_what_is_written_comes_back_and_is_as_its_facts_say(context: Context, tm
 
 
 def test_work_that_raises_leaves_nothing(context: Context) -> None:
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     before = queries.status(context)
 
     def breaks(connection: Connection) -> None:
@@ -157,11 +157,11 @@ def test_work_that_raises_leaves_nothing(context: Context) -> None:
 
 
 def test_a_reader_sees_one_moment_and_changes_nothing(context: Context) -> None:
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     with context.store.database.reading() as reading:
         asked = "SELECT count(*) FROM run WHERE learner_id = ?"
         before = reading.row(asked, [1])
-        record(context, run_of("later"))
+        record(context, a_run("later"))
         assert reading.row(asked, [1]) == before == (1,)
     with pytest.raises(StoreError), context.store.database.reading() as reading:
         reading.run("UPDATE arm SET label = ?", ["x"])
@@ -170,7 +170,7 @@ def test_a_reader_sees_one_moment_and_changes_nothing(context: Context) -> None:
 
 def test_a_newer_version_s_database_is_refused_by_who_has_it_open(context: Context) -> None:
     """Upgraded meanwhile, it is neither written nor read by what doesn't know its tables."""
-    record(context, run_of("r"))
+    record(context, a_run("r"))
 
     def stamp(version: str) -> None:
         context.store.database.write(
@@ -179,19 +179,19 @@ def test_a_newer_version_s_database_is_refused_by_who_has_it_open(context: Conte
 
     stamp("9999")
     with pytest.raises(SchemaMismatch, match="9999 of a newer"):
-        record(context, run_of("q"))
+        record(context, a_run("q"))
     with pytest.raises(SchemaMismatch, match="9999 of a newer"):
         queries.status(context)
     stamp(HEAD)
     assert queries.status(context).runs == 1
-    assert record(context, run_of("q")).told == "new"
+    assert record(context, a_run("q")).told == "new"
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 127, 128, 129, 2_047, 2_048, 5_000])
 def test_rows_of_any_number_are_kept_and_kept_once(context: Context, n_rows: int) -> None:
     """As whole numbers, floats, texts, bytes and nothing; again they are what the upsert says."""
     texts = ["", "ä\t\n\r\\N", 'a "quoted", {b}', "NULL", "\\"]
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     database = context.store.database
     values = [
         one
@@ -232,7 +232,7 @@ def test_rows_of_any_number_are_kept_and_kept_once(context: Context, n_rows: int
 
 def test_a_write_without_a_key_is_told_to_stand_though_others_wrote_after_it(context: Context) -> None:
     """By what it noted of itself: so it is done once where the answer to its commit was lost."""
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     written: list[Transaction] = []
 
     def rewarded(txn: Transaction) -> None:
@@ -246,20 +246,20 @@ def test_a_write_without_a_key_is_told_to_stand_though_others_wrote_after_it(con
     with pytest.raises(LookupError):
         context.write("reward", lost)
     context.write("reward", rewarded)
-    record(context, run_of("another's"))
+    record(context, a_run("another's"))
     assert [context.store.database.write(one.stands) for one in written] == [False, True]
 
 
 def test_texts_are_sorted_by_their_bytes(context: Context) -> None:
     names = ["b", "_a", "Z", "a-b", "ä", "B", "ab", "a"]
-    record(context, run_of("r", arms=names))
+    record(context, a_run("r", arms=names))
     with context.store.database.reading() as reading:
         found = [key for (key,) in reading.rows("SELECT key FROM arm ORDER BY key")]
     assert found == sorted(f"tool:other:{name}" for name in names)
 
 
 def test_values_that_no_database_takes_are_refused(context: Context) -> None:
-    record(context, run_of("r"))
+    record(context, a_run("r"))
 
     def spoils(connection: Connection, sql: str, value: object) -> None:
         connection.run(sql, [value, A])
@@ -279,7 +279,7 @@ def test_a_learner_is_made_once_by_any_number_of_writers(place: Located) -> None
             mine = context_of(place)
             with closing(mine.store):
                 for number in range(5):
-                    record(mine, run_of(f"{name} {number}"))
+                    record(mine, a_run(f"{name} {number}"))
         except BaseException as problem:
             failed.append(problem)
 
@@ -383,7 +383,7 @@ def test_a_copy_holds_the_same(cluster: Cluster, tmp_path: Path) -> None:
         copy_database(served, served)
     there = context_of(served, learner="another")
     with closing(there.store):
-        record(there, run_of("r"))
+        record(there, a_run("r"))
         assert queries.verify(there).learners == ("another", "default")
         backup = maintenance.backup(there, tmp_path / "backup.db")
     assert backup.size_bytes > 100_000
@@ -443,15 +443,15 @@ def rows_of(place: Path) -> dict[str, list[str]]:
 def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(server: Server, cluster: Cluster) -> None:
     """After a failover that lost an act, the same revision holds other facts: arm numbers are other arms'."""
     mine = context_of(server)
-    record(mine, run_of("first", arms=["a"]))
+    record(mine, a_run("first", arms=["a"]))
     mine.store.close()
     cluster.snapshot(server)
     mine = context_of(server)
-    record(mine, run_of("lost", arms=["x"], calls=["x"]))
+    record(mine, a_run("lost", arms=["x"], calls=["x"]))
     cluster.roll_back(server)
     other = context_of(server)
-    record(other, run_of("another's", arms=["y"], calls=["y"]))
-    record(mine, run_of("mine", arms=["x"], calls=["x"]))
+    record(other, a_run("another's", arms=["y"], calls=["y"]))
+    record(mine, a_run("mine", arms=["x"], calls=["x"]))
     pulls = {one.arm: one.pulls for one in queries.posteriors(other)}
     assert pulls == {"tool:other:a": 1, "tool:other:x": 1, "tool:other:y": 1}
     assert queries.verify(other).clean
@@ -462,10 +462,10 @@ def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(server: Server
 def test_a_connection_that_was_cut_is_made_anew(server: Server, cluster: Cluster) -> None:
     """Between two acts, and in the middle of one, which is done once."""
     context = context_of(server)
-    record(context, run_of("first"))
+    record(context, a_run("first"))
     cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{server.name}'"
     cluster.ask(cut)
-    record(context, run_of("second"))
+    record(context, a_run("second"))
     cluster.ask(cut)
     assert queries.status(context).runs == 2
     calls: list[int] = []
@@ -505,7 +505,7 @@ def test_after_a_statement_that_failed_every_other_goes_on(server: Server) -> No
 def test_many_rows_that_the_server_refuses_are_told_of_with_what_is_asked_next(server: Server) -> None:
     """They went ahead, so it is heard of later: with a question, a change, more rows, the end."""
     context = context_of(server)
-    record(context, run_of("first"))
+    record(context, a_run("first"))
     database, names = context.store.database, ["run_no", "arm_no", "reason", "rank", "token_cost"]
     twice = [one for number in range(300) for one in (10 + number % 299, 0, "", 0, 0)]
     then: list[Callable[[Connection], object]] = [
@@ -529,10 +529,10 @@ def test_many_rows_that_the_server_refuses_are_told_of_with_what_is_asked_next(s
     for more in then:
         with pytest.raises(StoreUnusable, match="duplicate key"):
             database.write(partial(spoil, more=more))
-        record(context, run_of(f"after {then.index(more)}"))
+        record(context, a_run(f"after {then.index(more)}"))
     with pytest.raises(LookupError):
         database.write(partial(spoil, more=break_off))
-    record(context, run_of("last"))
+    record(context, a_run("last"))
     with database.reading() as reading:
         asked = "SELECT count(*), max(declared) FROM arm WHERE declared = 7 HAVING count(*) > 0"
         assert (reading.row(asked), queries.status(context).runs) == (None, 8)
@@ -557,14 +557,14 @@ def test_an_import_that_may_not_be_the_only_one_any_more_is_void(server: Server,
     """What keeps others waiting goes with the connection that holds it."""
     context = context_of(server)
     with context.store.importing():
-        record(context, run_of("before"))
+        record(context, a_run("before"))
         cluster.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
             f" WHERE locktype = 'advisory' AND datname = '{server.name}'"
         )
         with pytest.raises(StoreUnusable, match="was lost"):
-            record(context, run_of("after"))
-    record(context, run_of("later"))
+            record(context, a_run("after"))
+    record(context, a_run("later"))
     assert queries.status(context).runs == 2
     context.store.close()
 
@@ -614,9 +614,9 @@ def _takes_few_round_trips(server: Server, wire: Callable[[Callable[[], object]]
     number = count()
     arms = [f"a{n}" for n in range(30)]
     for _ in range(60):
-        record(context, run_of(f"first {next(number)}", arms=arms))
+        record(context, a_run(f"first {next(number)}", arms=arms))
     asked: dict[str, tuple[Callable[[], object], int]] = {
-        "run": (lambda: record(context, run_of(f"r{next(number)}", arms=arms)), 3),
+        "run": (lambda: record(context, a_run(f"r{next(number)}", arms=arms)), 3),
         "reward": (lambda: reward(context, "tool:other:a1", 0.5), 3),
         "keyed reward": (lambda: reward(context, "tool:other:a1", 0.5, key=f"k{next(number)}"), 4),
         "reward of a run": (lambda: reward(context, "tool:other:a1", 0.5, run="first 1"), 4),
@@ -720,7 +720,7 @@ def recorded(server: Server, cluster: Cluster) -> Context:
     """A context on a database that something is recorded in already, opened while nobody is waited for."""
     comes_back(cluster)
     context = context_of(server)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     cluster.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
     cluster.ask("SELECT pg_reload_conf()")
     time.sleep(0.2)
@@ -833,7 +833,7 @@ def test_what_may_only_be_read_says_so(server: Server, cluster: Cluster) -> None
     context = context_of(server)
     assert queries.status(context).runs == 0
     with pytest.raises(StoreReadOnly, match="standby"):
-        record(context, run_of("r"))
+        record(context, a_run("r"))
     context.store.close()
     cluster.ask(f'ALTER DATABASE "{server.name}" RESET default_transaction_read_only')
 

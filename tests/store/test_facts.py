@@ -17,7 +17,7 @@ from core.records.ledger_lines import FactLine, LedgerLine
 from core.store.facts import EXCHANGED, FACTS, Exchanged
 from core.store.lines import take_line
 from core.store.tables import ACTS, NUMBERED, metadata
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 kinds = pytest.mark.parametrize("fact", EXCHANGED.values(), ids=lambda fact: fact.name)
 

@@ -32,12 +32,12 @@ from core.records.actor import Actor
 from core.settings import Server
 from core.store.engine.postgres import Database
 from core.store.store import Store
-from tests.flows.world import START_MS, run_of
 from tests.store.breakable import Breakable, breakable, on_a_small_disk, on_another_machine
 from tests.store.counting import Count, Writers, count, ledger, writing
 from tests.store.proxy import Fate, Proxy, between
 from tests.store.standby import pair
 from tests.store.steady import Outcome
+from tests.worlds import START_MS, a_run
 
 pytestmark = pytest.mark.own_engines
 
@@ -142,11 +142,11 @@ def test_a_machine_that_is_gone_is_noticed_though_nothing_says_so(tmp_path: Path
         with on_another_machine() as (postgres, server, take_away):
             context = Context(store=Store(server), actor=Actor(name="mara"))
             with closing(context.store):
-                record(context, run_of("before"))
+                record(context, a_run("before"))
                 take_away()
                 began = time.monotonic()
                 with pytest.raises(StoreUnusable, match="can't be reached"):
-                    record(context, run_of("after"))
+                    record(context, a_run("after"))
                 assert time.monotonic() - began < 60, "unasked, a system waits for a quarter of an hour"
             assert postgres.ask("SELECT uid FROM run", "away") == [("before",)]
     except LookupError as problem:
@@ -195,7 +195,7 @@ def impatient(server: Server, proxy: Proxy) -> Iterator[Context]:
     store.database._patience_s = 0.3
     context = Context(store=store, actor=Actor(name="mara"))
     with closing(store):
-        record(context, run_of("r"))
+        record(context, a_run("r"))
         yield context
 
 
@@ -401,14 +401,14 @@ def test_who_is_stopped_by_the_server_is_told_to_try_again(
     postgres.ask(f"ALTER DATABASE {server.name} SET {limit}_timeout = '200ms'")
     context = Context(store=Store(server), actor=Actor(name="mara"))
     with closing(context.store):
-        record(context, run_of("r"))
+        record(context, a_run("r"))
         with psycopg.connect(server.url, options=f"-c {limit}_timeout=0") as other:
             other.execute("SELECT 1 FROM learner FOR UPDATE")
             with pytest.raises(StoreBusy, match=f"{limit} timeout") as refused:
-                record(context, run_of("q"))
+                record(context, a_run("q"))
         assert "Try again" in refused.value.next_step
         assert queries.status(context).runs == 1
-        record(context, run_of("q"))
+        record(context, a_run("q"))
 
 
 @pytest.mark.long

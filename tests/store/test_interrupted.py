@@ -10,8 +10,8 @@ import pytest
 from core.flows import queries
 from core.flows.learn import record
 from tests.engine import kept_in
-from tests.flows.world import context_at, run_of
 from tests.store.child import answer
+from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file  # by processes that are told a path
 
@@ -34,7 +34,7 @@ def test_the_answer_is_true_of_what_is_stored(
     tmp_path: Path, where: str, code: int, said: str | None, is_stored: bool
 ) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     context.store.close()
     given = ("--database", kept_in(context.store), "reward", "tool:other:a", "1", "--json")
     found, out = answer("struck", "SIGINT", where, *given)  # which fails on a traceback

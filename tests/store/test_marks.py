@@ -18,7 +18,6 @@ from core.flows.reward import reward
 from core.store.chain import ENCODING, ENCODINGS
 from core.store.tables import NUMBERED, metadata
 from core.store.text_index import NAME
-from tests.flows.world import context_at, run_of
 from tests.store.damaging import (
     Place,
     change_for_good,
@@ -32,6 +31,7 @@ from tests.store.damaging import (
     worlds,
 )
 from tests.store.marks import MARKS
+from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file
 
@@ -90,7 +90,7 @@ def test_draws_of_another_numpy_are_not_replayed(
 @pytest.mark.parametrize("name", ["r", "1", "#1"])
 def test_a_run_may_be_named_by_its_number(tmp_path: Path, name: str) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     reward(context, "tool:other:a", 0.5, run=name, reason="half")
     assert queries.verify(context).differences == ()
 

@@ -32,8 +32,8 @@ from core.store.chain import Row
 from core.store.episodes import _Telling
 from core.store.watched import Watched
 from core.upkeep import known_damage
-from tests.flows.world import context_at, run_of
 from tests.store.test_chain import execute, head, links_of
+from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file
 KEPT: Final = Path(__file__).parent / "counted_twice.db.gz"
@@ -108,7 +108,7 @@ def broken_by(path: Path, *calls: Episodes) -> tuple[Context, list[Path]]:
     with counting_twice():
         for file in files:
             import_files(context, [file])
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     reward(context, A, 0.5, reason="half")
     note(context, A, "slow")
     return context, files

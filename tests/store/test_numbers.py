@@ -22,10 +22,9 @@ from core.flows.settings import change
 from core.flows.undo import undo
 from core.store.tables import metadata
 from tests.engine import file_database, kept_in
-from tests.flows.world import context_at, run_of
 from tests.store.child import Living
 from tests.store.test_restored import WAYS, Restore, in_place, moved_over, pulls
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import a_run, context_at, lines_file, run_line
 
 pytestmark = pytest.mark.of_file  # of files that are swapped and restored
 
@@ -56,8 +55,8 @@ def two_learners(tmp_path: Path) -> tuple[Context, Context]:
     first, second = (context_at(tmp_path / "a.db", learner=name) for name in ("default", "other"))
     second.write("settings", lambda _: None, create=True)
     first.write("settings", lambda _: None, create=True)
-    record(first, run_of("r1", arms=["x"], calls=["x"]))
-    record(second, run_of("r1", arms=["y"], calls=["y"]))
+    record(first, a_run("r1", arms=["x"], calls=["x"]))
+    record(second, a_run("r1", arms=["y"], calls=["y"]))
     return first, second
 
 
@@ -74,8 +73,8 @@ def test_who_remembers_numbers_that_were_swapped_credits_no_other_learner(
     first, second = two_learners(tmp_path)
     restore_swapped(first, restore)
     assert reward(first, X, 1.0).pulls == 2
-    assert record(second, run_of("r2", arms=["y", "z"], calls=["y"])).told == "new"
-    assert record(first, run_of("r2", arms=["x"], calls=["x"])).told == "new"
+    assert record(second, a_run("r2", arms=["y", "z"], calls=["y"])).told == "new"
+    assert record(first, a_run("r2", arms=["x"], calls=["x"])).told == "new"
     for make in (
         lambda context: context,
         lambda context: context_at(kept_in(context.store), learner=context.learner),
@@ -90,7 +89,7 @@ def test_numbers_that_were_swapped_at_one_moment_are_found_by_name(tmp_path: Pat
     first, second = two_learners(tmp_path)
     swapped(kept_in(first.store), "default", "other")
     assert reward(first, X, 1.0).pulls == 2
-    assert record(second, run_of("r2", arms=["y"], calls=["y"])).told == "new"
+    assert record(second, a_run("r2", arms=["y"], calls=["y"])).told == "new"
     assert (pulls(first), pulls(second)) == ({X: 2}, {Y: 2})
     assert queries.verify(first).clean
 
@@ -134,8 +133,8 @@ def test_every_statement_of_an_act_names_the_learner_by_its_number(tmp_path: Pat
     create_learner(context, "mine")
     told = lines_file(tmp_path / "told.jsonl", run_line("t1"), run_line("t2", "b"))
     acts: list[Callable[[], Any]] = [
-        lambda: record(context, run_of("r1")),
-        lambda: record_all(context, [run_of("r1"), run_of("r2"), run_of("r3", arms=["new"])]),
+        lambda: record(context, a_run("r1")),
+        lambda: record_all(context, [a_run("r1"), a_run("r2"), a_run("r3", arms=["new"])]),
         lambda: reward(context, "tool:other:a", 0.5, key="k", run="r1"),
         lambda: reward(context, "tool:other:a", 0.5, key="k", run="r1"),
         lambda: note(context, "tool:other:a", "slow"),
@@ -161,12 +160,12 @@ def test_a_number_is_forgotten_with_what_else_was_known(tmp_path: Path) -> None:
     """A write that came to nothing, and a connection that is another, leave nothing that the next one trusts."""
     context, _ = two_learners(tmp_path)
     for name in ("default", "other"):
-        record(context.of(name), run_of("r2"))
+        record(context.of(name), a_run("r2"))
     remembered = context.store.database.remembered
     with pytest.raises(ZeroDivisionError):
         context.write("ingest", lambda _: 1 // 0)
     assert "default" not in remembered
-    record(context.of("other"), run_of("r3"))
+    record(context.of("other"), a_run("r3"))
     assert set(remembered) == {"other"}
     shutil.copy(tmp_path / "a.db", tmp_path / "b.db")
     (tmp_path / "b.db").replace(tmp_path / "a.db")

@@ -33,11 +33,10 @@ from core.store.engine import Connection
 from core.store.engine.postgres import Database
 from core.store.store import Store
 from tests.engine import Cluster, Pooled
-from tests.flows.world import IN_PARTS, run_of
 from tests.store import counting
 from tests.store.breakable import breakable
 from tests.store.pooler import Pooler, needs_pgbouncer, pooling
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import IN_PARTS, a_run, lines_file, run_line
 
 pytestmark = [pytest.mark.own_engines, needs_pgbouncer]
 N_THREADS, N_RUNS, N_CONNECTIONS = 6, 40, 3
@@ -97,7 +96,7 @@ def at_once(*works: Callable[[], object]) -> list[BaseException]:
 
 def record_many(context: Context, name: str) -> None:
     for number in range(N_RUNS):
-        record(context, run_of(f"{name}-{number}"))
+        record(context, a_run(f"{name}-{number}"))
 
 
 @pytest.mark.parametrize("server", ["named", "refused"], indirect=True)
@@ -141,7 +140,7 @@ def test_everything_but_an_import_does_with_one_connection(
         pooling(conninfo_to_dict(postgres), n_connections=1, query_wait_timeout="5") as narrow,
         context_at(narrow.to(direct)) as context,
     ):
-        record(context, run_of("r"))
+        record(context, a_run("r"))
         undo(context, reward(context, A, 0.5, key="k").id)
         reset(context, arms=[A])
         erase(context, run="r")
@@ -157,7 +156,7 @@ def test_many_who_open_an_empty_database_take_turns(tmp_path: Path, postgres: st
         server = narrow.to(empty)
         assert at_once(*[lambda: Store(server).close()] * N_THREADS) == []
         with context_at(server) as context:
-            record(context, run_of("r"))
+            record(context, a_run("r"))
             assert queries.verify(context).clean
 
 
@@ -178,13 +177,13 @@ def test_many_who_import_in_parts_take_turns(tmp_path: Path, postgres: str, dire
 
 def test_an_import_whose_lock_is_lost_with_the_pooler_is_void(server: Server, cluster: Cluster) -> None:
     with context_at(server) as context, context.store.importing():
-        record(context, run_of("before"))
+        record(context, a_run("before"))
         cluster.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON oid = database"
             f" WHERE locktype = 'advisory' AND datname = '{server.name}'"
         )
         with pytest.raises(StoreUnusable, match="was lost"):
-            record(context, run_of("after"))
+            record(context, a_run("after"))
 
 
 def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(
@@ -194,13 +193,13 @@ def test_what_was_remembered_of_a_lost_transaction_is_not_trusted(
     with closing(Pooled(postgres, pooler)) as cluster:
         server = cluster.fresh(tmp_path / "failed over.db")
         with context_at(server, "one") as mine:
-            record(mine, run_of("first", arms=["a"]))
+            record(mine, a_run("first", arms=["a"]))
             cluster.snapshot(server)
-            record(mine, run_of("lost", arms=["x"], calls=["x"]))
+            record(mine, a_run("lost", arms=["x"], calls=["x"]))
             cluster.roll_back(server)
             with context_at(server, "one") as other:
-                record(other, run_of("another's", arms=["y"], calls=["y"]))
-                record(mine, run_of("mine", arms=["x"], calls=["x"]))
+                record(other, a_run("another's", arms=["y"], calls=["y"]))
+                record(mine, a_run("mine", arms=["x"], calls=["x"]))
                 pulls = {one.arm: one.pulls for one in queries.posteriors(other)}
                 assert pulls == {A: 1, "tool:other:x": 1, "tool:other:y": 1}
                 assert queries.verify(other).clean

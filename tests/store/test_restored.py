@@ -19,8 +19,8 @@ from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
 from tests.engine import kept_in
-from tests.flows.world import context_at, run_of
 from tests.store.child import answer
+from tests.worlds import a_run, context_at
 
 SCHEMAS = Path(__file__).parent / "schemas"
 X, Y, Z = "tool:other:x", "tool:other:y", "tool:other:z"
@@ -72,13 +72,13 @@ def restore(request: pytest.FixtureRequest) -> Restore:
 def test_who_lived_through_it_credits_no_other_arm(tmp_path: Path, restore: Restore) -> None:
     """After it another arm has the number that this process remembers, at the very revision it remembers."""
     living = context_at(tmp_path / "a.db")
-    record(living, run_of("r1", arms=["z"], calls=["z"]))
+    record(living, a_run("r1", arms=["z"], calls=["z"]))
     maintenance.backup(living, tmp_path / "copy.db")
-    record(living, run_of("r2", arms=["x"], calls=["x"]))
+    record(living, a_run("r2", arms=["x"], calls=["x"]))
     assert pulls(living) == {X: 1, Z: 1}
     restore(tmp_path / "copy.db", kept_in(living.store))
-    record(context_at(kept_in(living.store)), run_of("r3", arms=["y"], calls=["y"]))
-    assert record(living, run_of("r4", arms=["x"], calls=["x"])).told == "new"
+    record(context_at(kept_in(living.store)), a_run("r3", arms=["y"], calls=["y"]))
+    assert record(living, a_run("r4", arms=["x"], calls=["x"])).told == "new"
     for context in (living, context_at(kept_in(living.store))):
         assert pulls(context) == {X: 1, Y: 1, Z: 1}
         assert queries.verify(context).clean
@@ -86,18 +86,18 @@ def test_who_lived_through_it_credits_no_other_arm(tmp_path: Path, restore: Rest
 
 def test_two_learners_that_swapped_their_numbers_keep_their_arms(tmp_path: Path, restore: Restore) -> None:
     first, second = (context_at(tmp_path / "a.db", learner=name) for name in ("default", "other"))
-    record(first, run_of("r1", arms=["z"], calls=["z"]))
+    record(first, a_run("r1", arms=["z"], calls=["z"]))
     maintenance.backup(first, tmp_path / "copy.db")
     second.write("settings", lambda _: None, create=True)
     context_at(tmp_path / "a.db", learner="third").write("settings", lambda _: None, create=True)
-    record(second, run_of("r2", arms=["x"], calls=["x"]))
+    record(second, a_run("r2", arms=["x"], calls=["x"]))
     restore(tmp_path / "copy.db", kept_in(first.store))
     fresh = context_at(tmp_path / "a.db", learner="third")
     for name in ("third", "other"):  # the other way round
         fresh.of(name).write("settings", lambda _: None, create=True)
-    record(fresh, run_of("r3", arms=["y"], calls=["y"]))
-    record(fresh.of("other"), run_of("r3", arms=["y"], calls=["y"]))
-    record(second, run_of("r4", arms=["x"], calls=["x"]))
+    record(fresh, a_run("r3", arms=["y"], calls=["y"]))
+    record(fresh.of("other"), a_run("r3", arms=["y"], calls=["y"]))
+    record(second, a_run("r4", arms=["x"], calls=["x"]))
     reward(first, Z, 1.0)
     assert pulls(second) == {X: 1, Y: 1}
     assert pulls(fresh) == {Y: 1}
@@ -107,12 +107,12 @@ def test_two_learners_that_swapped_their_numbers_keep_their_arms(tmp_path: Path,
 
 def test_a_moment_comes_once_though_its_revision_comes_twice(tmp_path: Path, restore: Restore) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r1"))
+    record(context, a_run("r1"))
     maintenance.backup(context, tmp_path / "copy.db")
-    record(context, run_of("r2"))
+    record(context, a_run("r2"))
     before = queries.visibility(context)
     restore(tmp_path / "copy.db", kept_in(context.store))
-    record(context, run_of("r3"))
+    record(context, a_run("r3"))
     after = queries.visibility(context)
     assert before[0].revision == after[0].revision
     assert before != after
@@ -121,7 +121,7 @@ def test_a_moment_comes_once_though_its_revision_comes_twice(tmp_path: Path, res
 def test_what_is_answered_afterwards_is_there_for_everybody(tmp_path: Path, restore: Restore) -> None:
     path = tmp_path / "a.db"
     living = context_at(path)
-    record(living, run_of("r1", arms=["z"], calls=["z"]))
+    record(living, a_run("r1", arms=["z"], calls=["z"]))
     maintenance.backup(living, tmp_path / "copy.db")
     for number in range(5):
         reward(living, Z, 0.5, key=f"replaced {number}")
@@ -138,10 +138,10 @@ def test_a_log_that_was_removed_takes_nothing_of_what_comes_after(tmp_path: Path
     """The file is the same, but what would go into the log that is open would go into one that nobody sees."""
     path = tmp_path / "a.db"
     living = context_at(path)
-    record(living, run_of("r1", arms=["z"], calls=["z"]))
+    record(living, a_run("r1", arms=["z"], calls=["z"]))
     Path(f"{path}-wal").unlink()
     for uid in ("r2", "r3"):
-        assert record(living, run_of(uid, arms=["x"], calls=["x"])).told == "new"
+        assert record(living, a_run(uid, arms=["x"], calls=["x"])).told == "new"
     for context in (living, context_at(path)):
         assert pulls(context)[X] == 2
         assert queries.verify(context).clean
@@ -149,9 +149,9 @@ def test_a_log_that_was_removed_takes_nothing_of_what_comes_after(tmp_path: Path
 
 def test_who_only_reads_sees_what_was_restored(tmp_path: Path, restore: Restore) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r1", arms=["z"], calls=["z"]))
+    record(context, a_run("r1", arms=["z"], calls=["z"]))
     maintenance.backup(context, tmp_path / "copy.db")
-    record(context, run_of("r2", arms=["x"], calls=["x"]))
+    record(context, a_run("r2", arms=["x"], calls=["x"]))
     reader = context_at(tmp_path / "a.db")
     assert pulls(reader) == {X: 1, Z: 1}
     before = queries.visibility(reader)
@@ -171,14 +171,14 @@ def test_a_log_that_a_killed_process_left_is_not_read_into_another_file(
 ) -> None:
     path = tmp_path / "a.db"
     context = context_at(path)
-    record(context, run_of("r1", arms=["z"], calls=["z"]))
+    record(context, a_run("r1", arms=["z"], calls=["z"]))
     maintenance.backup(context, tmp_path / "copy.db")
     context.store.close()
     assert answer("leave", path, *"abcdef")[0] == 0
     restore(tmp_path / "copy.db", path)
     if reads_first:
         assert pulls(context) == {Z: 1}
-    record(context, run_of("r2", arms=["y"], calls=["y"]))
+    record(context, a_run("r2", arms=["y"], calls=["y"]))
     assert pulls(context) == {Y: 1, Z: 1}
     assert queries.verify(context).clean
     assert [one.name for one in tmp_path.glob("*.replaced-*")] == ["a.db-wal.replaced-1"]
@@ -193,7 +193,7 @@ def test_a_log_that_a_killed_process_left_is_read_into_its_own_file(tmp_path: Pa
     for folder in (tmp_path, tmp_path / "elsewhere"):
         context = context_at(folder / "a.db")
         assert queries.status(context).runs == 3
-        record(context, run_of("r2"))
+        record(context, a_run("r2"))
         assert queries.status(context).runs == 4
         assert list(folder.glob("*.replaced-*")) == []
 
@@ -209,7 +209,7 @@ def beside(path: Path) -> dict[str, int]:
 def attempts(context: Context) -> list[Callable[[], object]]:
     return [
         lambda: reward(context, X, 1.0),
-        lambda: record(context, run_of("r9", arms=["x"])),
+        lambda: record(context, a_run("r9", arms=["x"])),
         lambda: queries.status(context),
         lambda: queries.verify(context),
     ]
@@ -219,7 +219,7 @@ def test_a_database_that_is_moved_away_for_a_while_loses_nothing(tmp_path: Path)
     """What is in its log alone would go with a new file that is made in its place."""
     path = tmp_path / "a.db"
     living, reader = context_at(path), context_at(path)
-    record(living, run_of("r1", arms=["x"], calls=["x"]))
+    record(living, a_run("r1", arms=["x"], calls=["x"]))
     assert queries.status(reader).runs == 1
     path.rename(tmp_path / "b.db")
     left = beside(path)
@@ -236,7 +236,7 @@ def test_a_database_that_is_moved_away_for_a_while_loses_nothing(tmp_path: Path)
         assert (code, json.loads(out)["code"]) == (1, problem)
     assert beside(path) == left
     (tmp_path / "b.db").rename(path)
-    assert record(living, run_of("r2", arms=["x"], calls=["x"])).told == "new"
+    assert record(living, a_run("r2", arms=["x"], calls=["x"])).told == "new"
     for context in (living, reader, context_at(path)):
         assert queries.status(context).runs == 2
         assert queries.verify(context).clean
@@ -298,7 +298,7 @@ def test_what_takes_the_place_of_an_open_database_is_named_and_left_as_it_is(
 ) -> None:
     path = tmp_path / "a.db"
     living = context_at(path)
-    record(living, run_of("r1", arms=["x"], calls=["x"]))
+    record(living, a_run("r1", arms=["x"], calls=["x"]))
     maintenance.backup(living, tmp_path / "copy.db")
     befall(path)
     before = held_by(path)
@@ -309,7 +309,7 @@ def test_what_takes_the_place_of_an_open_database_is_named_and_left_as_it_is(
     if path.is_dir():
         path.rmdir()
     moved_over_with_the_log_left(tmp_path / "copy.db", path)
-    assert record(living, run_of("r2", arms=["x"], calls=["x"])).told == "new"
+    assert record(living, a_run("r2", arms=["x"], calls=["x"])).told == "new"
     assert queries.status(living).runs == 2
     assert queries.verify(living).clean
 
@@ -317,14 +317,14 @@ def test_what_takes_the_place_of_an_open_database_is_named_and_left_as_it_is(
 def test_an_older_database_is_upgraded_under_a_living_process(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     living = context_at(path)
-    record(living, run_of("r1"))
+    record(living, a_run("r1"))
     of_an_older_version(path)
     with pytest.raises(SchemaMismatch, match="older") as refused:
-        record(living, run_of("r2"))
+        record(living, a_run("r2"))
     assert refused.value.next_step == "Run: armscope upgrade"
     code, out = answer("limited", str(10**9), "--database", path, "upgrade", "--json")
     assert (code, json.loads(out)["before"]) == (0, "0020")
     n_runs = queries.status(living).runs
-    assert record(living, run_of("r2")).told == "new"
+    assert record(living, a_run("r2")).told == "new"
     assert queries.status(living).runs == n_runs + 1
     assert queries.verify(living).clean

@@ -22,8 +22,7 @@ from core.records.times import HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.reads import run_pages
 from core.store.reads.run_pages import run_page, runs_counted
-from tests.flows.world import START_MS, context_at
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import START_MS, context_at, lines_file, run_line
 
 KEYS = ("tool:other:a", "tool:other:b", "skill:c:main")
 MODELS = ("large", "mini", None)

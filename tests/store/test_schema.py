@@ -33,10 +33,9 @@ from core.store.store import Store, open_database
 from core.store.tables import metadata
 from core.store.text_index import NAME
 from core.store.views import VIEWS
-from tests.flows.history import described
-from tests.flows.world import context_at, run_of
 from tests.store.child import Living
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import a_run, context_at, lines_file, run_line
+from tests.worlds.history import described
 
 pytestmark = pytest.mark.of_file  # of files that older versions left
 
@@ -130,7 +129,7 @@ def test_an_empty_file_is_as_good_as_none_and_folders_on_the_way_are_made(tmp_pa
     path = tmp_path / "empty.db"
     path.touch()
     context = context_at(path)
-    record(context, run_of("r"))
+    record(context, a_run("r"))
     assert queries.status(context).runs == 1
     context = context_at(tmp_path / "a" / "b" / "c.db")
     assert queries.status(context).runs == 0
@@ -141,7 +140,7 @@ def test_a_link_leads_to_the_one_database_and_its_one_lock(tmp_path: Path) -> No
     link = tmp_path / "elsewhere" / "link.db"
     link.parent.mkdir()
     link.symlink_to(tmp_path / "real.db")
-    record(context_at(link), run_of("r"))
+    record(context_at(link), a_run("r"))
     assert queries.status(real).runs == 1
     assert [path.name for path in link.parent.iterdir()] == ["link.db"]
 
@@ -272,7 +271,7 @@ def _use(context: Context, folder: Path) -> None:
     assert described(context)["tool:other:named"] == (30, "Other")
     undo(context, told.id)
     assert (described(context), queries.posteriors(context)) == (known, beliefs)
-    record(context, run_of("later"))
+    record(context, a_run("later"))
     assert queries.status(context).runs == n_runs + 1
     assert queries.verify(context).clean
 
@@ -441,7 +440,7 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path, content: bytes
 def test_a_truncated_database_is_an_error_with_a_way_out(tmp_path: Path, part: float) -> None:
     context = context_at(tmp_path / "whole.db")
     for number in range(30):
-        record(context, run_of(f"r{number}"))
+        record(context, a_run(f"r{number}"))
     context.store.close()
     content = (tmp_path / "whole.db").read_bytes()
     path = tmp_path / "cut.db"

@@ -22,8 +22,8 @@ from core.records.actor import Actor
 from core.records.status import Standing
 from core.settings import Located, Server
 from core.store.store import Standby, Store
-from tests.flows.world import START_MS, run_of
 from tests.store.standby import Pair, pair
+from tests.worlds import START_MS, a_run
 
 pytestmark = pytest.mark.own_engines
 A = "tool:other:a"
@@ -76,12 +76,12 @@ def until(true: Callable[[], bool]) -> None:
 def test_pages_are_read_from_the_standby(both: Pair, place: Server) -> None:
     there = of_database(both, place)
     with looking(place, there) as other, looking(place, there) as context:
-        record(context, run_of("first"))
+        record(context, a_run("first"))
         both.follow()
         pages = context.for_pages()
         assert queries.frame(pages).n_runs == 1
         with both.held_back():
-            record(other, run_of("second"))
+            record(other, a_run("second"))
             assert queries.frame(pages).n_runs == 1
             assert queries.frame(context).n_runs == 2
         both.follow()
@@ -91,7 +91,7 @@ def test_pages_are_read_from_the_standby(both: Pair, place: Server) -> None:
 def test_who_wrote_sees_it_at_once_and_never_less(both: Pair, place: Server) -> None:
     there = of_database(both, place)
     with looking(place, there) as other, looking(place, there) as context:
-        record(context, run_of("first"))
+        record(context, a_run("first"))
         both.follow()
         pages = context.for_pages()
         with both.held_back():
@@ -115,7 +115,7 @@ def test_a_learner_that_is_new_is_there_for_everybody(both: Pair, place: Server)
 
 def test_a_standby_that_is_away_is_no_loss(place: Server) -> None:
     with looking(place, Server(f"postgresql://mara@/{place.name}?host=/nowhere")) as context:
-        record(context, run_of("first"))
+        record(context, a_run("first"))
         assert queries.frame(context.for_pages()).n_runs == 1
         told = queries.status(context)
         assert told.read_standing is None
@@ -127,7 +127,7 @@ def test_what_was_being_read_of_a_standby_that_stops_is_asked_of_the_primary(
     both: Pair, place: Server
 ) -> None:
     with looking(place, of_database(both, place)) as context:
-        record(context, run_of("first"))
+        record(context, a_run("first"))
         both.follow()
         pages = context.for_pages()
         assert role(pages) == "standby"
@@ -151,7 +151,7 @@ def test_another_database_is_no_standby(both: Pair, place: Server, tmp_path: Pat
 
 def test_a_standby_named_as_the_database_can_be_read(both: Pair, place: Server) -> None:
     with looking(place, of_database(both, place)) as context:
-        record(context, run_of("first"))
+        record(context, a_run("first"))
         both.follow()
     with closing(Store(of_database(both, place), create=False)) as store:
         context = Context(store=store, actor=Actor(name="mara"))
@@ -169,7 +169,7 @@ def test_a_standby_named_as_the_database_can_be_read(both: Pair, place: Server) 
 
 def test_how_far_a_standby_is_behind_is_told(both: Pair, place: Server) -> None:
     with looking(place, of_database(both, place)) as context:
-        record(context, run_of("first"))
+        record(context, a_run("first"))
         both.follow()
         for _ in range(50):  # the server itself writes to its log now and then
             if queries.status(context).read_standing == Standing(role="standby", lag_s=0.0):
@@ -177,7 +177,7 @@ def test_how_far_a_standby_is_behind_is_told(both: Pair, place: Server) -> None:
             time.sleep(0.1)
         assert queries.status(context).read_standing == Standing(role="standby", lag_s=0.0)
         with both.held_back():
-            record(context, run_of("second"))
+            record(context, a_run("second"))
             time.sleep(0.3)
             told = queries.status(context)
             assert told.read_standing is not None

@@ -14,8 +14,8 @@ from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.learn import record
 from tests.engine import content, copy_world, named, running
-from tests.flows.world import context_at, run_of
-from tests.store.worlds import lines_file, lively_context, repair_some, run_line, tell_parts, tell_twice
+from tests.worlds import a_run, context_at, lines_file, run_line
+from tests.worlds.lively import lively_context, repair_some, tell_parts, tell_twice
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def test_a_longer_version_of_the_same_source_replaces_the_shorter_one(tmp_path: 
     """No archive of the shorter one is left: nothing could restore it, and its texts would stay."""
     context = context_at(tmp_path / "grows.db")
     for rank, calls in enumerate(("a", "ab", "abc")):
-        record(context, run_of("live", calls=calls, rank=rank))
+        record(context, a_run("live", calls=calls, rank=rank))
     import_files(context, [lines_file(tmp_path / "one.jsonl", *(run_line("file", rank=n) for n in range(3)))])
     with context.store.database.reading() as connection:
         shorter = connection.rows(

@@ -22,10 +22,9 @@ from core.store.schema import HEAD
 from core.store.views import VIEWS
 from tests.engine import Cluster
 from tests.flows.test_erase import PERSON, SESSION, WORD, planted_world
-from tests.flows.world import IN_PARTS, run_of
 from tests.store.test_every_engine import context_of, lively
 from tests.store.viewed import COLUMNS, check_views, rows_of
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import IN_PARTS, a_run, lines_file, run_line
 
 pytestmark = pytest.mark.own_engines
 DEMO_RUNS = 150
@@ -55,7 +54,7 @@ def test_views_are_the_answers_of_the_flows_after_acts_of_every_kind(place: Loca
 def test_an_import_in_progress_is_in_no_view(place: Located, tmp_path: Path) -> None:
     context = context_of(place, pace=IN_PARTS)
     file = lines_file(tmp_path / "many.jsonl", *(run_line(f"told {number}") for number in range(9)))
-    record_all(context, [run_of("first")])
+    record_all(context, [a_run("first")])
     for _ in import_in_steps(context, open_sources([file])):
         check_views(context)
     assert check_views(context)["v_runs"] == 10
@@ -81,7 +80,7 @@ def test_views_have_no_texts_no_people_and_nothing_that_was_erased(tmp_path: Pat
 
 def test_columns_are_documented_with_their_types(place: Located) -> None:
     context = context_of(place)
-    record_all(context, [run_of("r")])
+    record_all(context, [a_run("r")])
     context.store.close()
     if isinstance(place, Server):
         types = {"bigint": "integer", "integer": "integer", "double precision": "number", "text": "text"}
@@ -129,7 +128,7 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         driver.commit()
     assert maintenance.upgrade(path).after == HEAD
     context = context_of(path)
-    record_all(context, [run_of("r")])
+    record_all(context, [a_run("r")])
     assert check_views(context)["v_runs"] == 1
     context.store.close()
 
@@ -137,7 +136,7 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
 def test_a_role_may_read_the_views_and_no_table(tmp_path: Path, cluster: Cluster) -> None:
     server = cluster.fresh(tmp_path / "served.db")
     context = context_of(server)
-    record_all(context, [run_of("r")])
+    record_all(context, [a_run("r")])
     context.store.close()
     with psycopg.connect(server.url) as driver:
         driver.execute("CREATE ROLE analyst_of_views")

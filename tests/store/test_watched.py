@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary
 
-from core.flows import queries
-from core.flows.context import Context
 from core.flows.importing import import_files
 from core.records.actor import Actor
 from core.store.chain import ENCODING, ENCODINGS, TOGETHER, key_of
@@ -20,7 +18,7 @@ from core.store.links import Subject, sum_of_facts
 from core.store.store import Store
 from core.store.tables import NUMBERED, metadata
 from core.store.transaction import Transaction
-from tests.flows.world import START_MS, context_at
+from tests.worlds import START_MS, context_at, is_clean
 
 Form = Literal["insert", "run", "many", "fill", "put", "set", "set_all", "set_in", "drop", "drop_in"]
 _INSERTS: Final = frozenset({"insert", "run", "many"})
@@ -220,10 +218,6 @@ def episode(uid: str, rewards: list[float]) -> str:
     """Return an episode as a line of a file."""
     steps = [{"number": number, "reward": reward} for number, reward in enumerate(rewards)]
     return json.dumps({"kind": "episode", "uid": uid, "environment": "s", "steps": steps}) + "\n"
-
-
-def is_clean(context: Context) -> bool:
-    return queries.verify(context).clean
 
 
 @given(st.lists(st.lists(_LINES, min_size=1, max_size=2), min_size=1, max_size=2))

@@ -25,7 +25,7 @@ from core.store.reads.run_story import manual_rewards
 from core.store.reads.since import Position
 from core.store.transaction import Snapshot, Transaction
 from core.store.undoing import add_undo
-from tests.store.worlds import lively_context
+from tests.worlds.lively import lively_context
 
 pytestmark = pytest.mark.of_file  # by the steps that SQLite takes
 

@@ -25,9 +25,9 @@ from dashboard.figures.savings_time import savings_time
 from dashboard.figures.strata import strata
 from dashboard.figures.theme import DARK, LIGHT, THEMES, Tokens
 from dashboard.figures.width_pulls import MAX_MARKS, apart, width_pulls
-from tests.arms import arms
 from tests.dashboard.worlds import HOSTILE, keys
-from tests.usage import Counted, usage_of
+from tests.worlds.columns import arms
+from tests.worlds.usage import Counted, usage_of
 
 FORBIDDEN = ("<script", "%{x}", "<b>bold")
 

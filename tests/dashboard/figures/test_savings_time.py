@@ -9,7 +9,7 @@ from core.maths.statistics.savings import Savings, savings
 from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.figures.theme import LIGHT
-from tests.usage import Counted, billed, sessions_of, usage_of
+from tests.worlds.usage import Counted, billed, sessions_of, usage_of
 
 
 def saved(*, selected: int = 6_000, n_days: int = 40) -> Savings:

@@ -9,7 +9,7 @@ from core.maths.statistics.confidence import Confidence, confidence
 from core.maths.statistics.summary import summarise
 from dashboard.figures.theme import LIGHT
 from dashboard.figures.width_pulls import medians, width_pulls
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 
 def known(pulls: list[int]) -> Confidence:

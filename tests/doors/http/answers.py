@@ -21,8 +21,8 @@ from tests.doors.examples import example_world
 from tests.doors.http.asking import Answered, Asking
 from tests.doors.http.conforming import resolved
 from tests.doors.http.conftest import LOCAL, at_desk
-from tests.flows.events import PLAYED
 from tests.formats.test_otlp import as_json, span
+from tests.worlds.events import PLAYED
 
 _SHOWN: Final = 3
 """Records of a list that are one too many."""

@@ -19,7 +19,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.records.actor import Actor
 from tests.doors.http.asking import Asking
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 ROUTES = (*api.ROUTES, *kairos.ROUTES)
 """Those whose errors are in the one shape; of the other doors there are tests of their own."""

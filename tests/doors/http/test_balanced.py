@@ -28,7 +28,7 @@ from core.records.selection import Selection
 from tests.bench.visitor import Visitor
 from tests.doors.http.slow import AT, Running, running
 from tests.engine import Cluster
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 pytestmark = [pytest.mark.long, pytest.mark.own_engines]
 _PATIENCE_S: Final = 30.0
@@ -118,7 +118,7 @@ def balanced(context: Context, *command: str) -> Iterator[tuple[Behind, list[Run
 @pytest.fixture
 def context(cluster: Cluster, tmp_path: Path) -> Iterator[Context]:
     context = context_at(cluster.fresh(tmp_path / "balanced.db"))
-    record(context, run_of("first", arms=["search"], calls=["search"]))
+    record(context, a_run("first", arms=["search"], calls=["search"]))
     yield context
     assert queries.verify(context).clean
     context.store.close()

@@ -21,7 +21,7 @@ from core.records.view import View
 from dashboard.report import gather, rendered, report
 from tests.bench.servers import free_port
 from tests.doors.http.test_served import server
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 ARM: Final = "tool:web:canaryarm"
 TEXTS: Final = (

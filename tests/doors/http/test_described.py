@@ -25,7 +25,7 @@ from tests.doors.http.answers import asked, examples
 from tests.doors.http.asking import Asking
 from tests.doors.http.conforming import check, resolved, validator, validator_of
 from tests.doors.http.conftest import LOCAL, Asked, at_desk
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 NOT_SHOWN = {"get_openapi", "export_training"}
 """The document itself, and rows that a small world does not have."""

@@ -51,7 +51,7 @@ from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import LOCAL, Asked, at_desk
 from tests.doors.http.test_log import observed
 from tests.engine import kept_in
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 SEVEN: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "qortex_learning_selections": ("counter", ("learner", "baseline")),
@@ -170,8 +170,8 @@ def test_the_arms_with_most_pulls_have_labels_and_the_others_are_counted(
     other = context.of("sales")
     create_learner(context, "sales")
     many = Inventory(kind="declared", arms=tuple(Arm(key=f"tool:many:{n:03}") for n in range(600)))
-    record(other, run_of("all", inventory=many, calls=["000"]))
-    record_all(other, [run_of(f"r{n}", inventory=replace_arms(many, n), calls=["000"]) for n in range(5)])
+    record(other, a_run("all", inventory=many, calls=["000"]))
+    record_all(other, [a_run(f"r{n}", inventory=replace_arms(many, n), calls=["000"]) for n in range(5)])
     families = told(asking)
     labelled = [
         (sample.labels["learner"], sample.labels["arm_id"])
@@ -237,7 +237,7 @@ def test_hostile_ids_are_labels_and_nothing_else(context: Context, asking: Askin
     sound = [key for key in keys if "\n" not in key]
     for n, key in enumerate(sound):
         record(
-            context, run_of(f"h{n}", inventory=Inventory(kind="declared", arms=(Arm(key=key),)), calls=["x"])
+            context, a_run(f"h{n}", inventory=Inventory(kind="declared", arms=(Arm(key=key),)), calls=["x"])
         )
     for accept in ("", OPEN):
         samples = told(asking, accept=accept)["qortex_learning_arm_beta"].samples
@@ -393,7 +393,7 @@ class Counters(RuleBasedStateMachine):
     )
     def run(self, calls: list[str], run_class: RunClass) -> None:
         self.n += 1
-        record(self.context, run_of(f"r{self.n}", calls=calls, run_class=run_class))
+        record(self.context, a_run(f"r{self.n}", calls=calls, run_class=run_class))
 
     @rule(value=st.floats(0, 1))
     def reward(self, value: float) -> None:

@@ -14,8 +14,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
 from tests.doors.http.asking import Asking
-from tests.flows.world import run_of
-from tests.store.worlds import run_line
+from tests.worlds import a_run, run_line
 
 AT = "/api/v1/learners/default"
 LINES = b"".join(
@@ -54,7 +53,7 @@ def test_a_refusal_of_the_folder_for_temporary_files_is_named(
     name: str, context: Context, asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record_all(
-        context, [run_of(f"m{number}", arms=[f"{number}-{n}" for n in range(9)]) for number in range(1_500)]
+        context, [a_run(f"m{number}", arms=[f"{number}-{n}" for n in range(9)]) for number in range(1_500)]
     )
     before = queries.revision(context)
     method, path, body, kind = REQUESTS[name]

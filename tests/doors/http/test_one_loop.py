@@ -20,8 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from core import Client, Learner
 from core.flows.context import Context
 from tests.doors.http.test_served import served
-from tests.flows.world import START_MS, context_at
 from tests.test_readme import blocks
+from tests.worlds import START_MS, context_at
 
 LOOP: Final = next(block for block in blocks("python") if "Client(" in block).replace(
     "(TOOLS, k=2)", '(TOOLS, k=2, uid=f"request-{number}")'

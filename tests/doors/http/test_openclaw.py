@@ -22,7 +22,7 @@ from core.flows.settings import change
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Inventory
-from tests.flows.world import START_MS, context_at, run_of
+from tests.worlds import START_MS, a_run, context_at
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -40,7 +40,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
         at_ms = START_MS + place // 2 * DAY_MS + place * HOUR_MS
         learn.record(
             context,
-            run_of(
+            a_run(
                 f"r{place}",
                 inventory=prompt,
                 calls=["Read"],
@@ -50,7 +50,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
             ),
         )
     learn.record(
-        context, run_of("late", inventory=prompt, calls=["Read"], at_ms=START_MS + 4 * DAY_MS, tokens=None)
+        context, a_run("late", inventory=prompt, calls=["Read"], at_ms=START_MS + 4 * DAY_MS, tokens=None)
     )
     yield Service(store=context.store, learner="default", clock=context.clock)
     context.store.close()
@@ -107,7 +107,7 @@ def test_arms_are_told_with_both_scales_of_confidence(service: Service) -> None:
 
 def test_an_arm_nobody_observed_was_never_updated(tmp_path: Path) -> None:
     context = context_at(tmp_path / "b.db")
-    learn.record(context, run_of("r", calls=()))
+    learn.record(context, a_run("r", calls=()))
     found = asked(Service(store=context.store, learner="default"), "/posteriors")
     assert [(one["lastUpdated"], one["tier"], one["confidence"]) for one in found] == [
         ("", "none", "low")

@@ -12,7 +12,7 @@ from core.flows.context import Context
 from core.records.actor import Actor, Grant
 from tests.doors.http.asking import Answered, Asking
 from tests.doors.http.conftest import Asked
-from tests.flows.events import EVERY, PLAYED, START
+from tests.worlds.events import EVERY, PLAYED, START
 
 AT = "/v1/environments/own/sums"
 BOT = Actor(name="token:bot", role=None, grants=(Grant(role="ingest", learner="default"),), token=3)

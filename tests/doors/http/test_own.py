@@ -22,7 +22,7 @@ from tests.doors.examples import ARM, RUN, SESSION
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import Asked
 from tests.engine import kept_in
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 AT = "/api/v1/learners/default"
 ACTS: Mapping[str, str] = {
@@ -125,7 +125,7 @@ def test_environments_are_told_by_name_page_by_page(context: Context, asking: As
 
 @pytest.mark.parametrize("name", LISTS)
 def test_pages_of_a_list_are_the_whole_list(name: str, context: Context, asking: Asking) -> None:
-    made = [run_of(f"r{n}", at_ms=None if n % 3 else 1_790_000_000_000) for n in range(9)]
+    made = [a_run(f"r{n}", at_ms=None if n % 3 else 1_790_000_000_000) for n in range(9)]
     learn.record_all(context, [msgspec.structs.replace(run, session=f"s{n}") for n, run in enumerate(made)])
     whole = asking.get(f"{AT}/{name}?limit=1000").document
     assert whole["next"] is None
@@ -141,9 +141,9 @@ def test_a_misspelt_field_of_a_list_is_refused(name: str, asking: Asking) -> Non
 
 
 def test_a_page_goes_on_where_it_ended_whatever_comes_meanwhile(context: Context, asking: Asking) -> None:
-    learn.record_all(context, [run_of(f"r{n}") for n in range(4)])
+    learn.record_all(context, [a_run(f"r{n}") for n in range(4)])
     first = asking.get(f"{AT}/runs?limit=2").document
-    learn.record(context, run_of("newer", at_ms=1_790_000_000_001))
+    learn.record(context, a_run("newer", at_ms=1_790_000_000_001))
     second = asking.get(f"{AT}/runs?limit=9&cursor={first['next']}").document
     assert [run["uid"] for run in first["items"] + second["items"]] == ["r3", "r2", "r1", "r0", RUN]
 

@@ -12,7 +12,7 @@ from core.doors.http.serving import doors
 from core.doors.service import Service
 from core.errors import InvalidInput
 from core.flows.tokens import create_token
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 FORWARDED = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https", "Host": "localhost"}
 

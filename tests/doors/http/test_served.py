@@ -30,9 +30,9 @@ from core.flows.context import Context
 from tests.bench.servers import free_port, wait_for
 from tests.doors.examples import ARM, example_world
 from tests.engine import kept_in
-from tests.flows.training_worlds import judged
-from tests.flows.world import context_at
 from tests.test_readme import blocks
+from tests.worlds import context_at
+from tests.worlds.training import judged
 
 BELOW = "/tools/armscope"
 PATIENCE_S = 120.0

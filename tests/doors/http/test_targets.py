@@ -15,7 +15,7 @@ from core.errors import InvalidInput
 from core.records.actor import Actor, Grant
 from core.records.arm import Arm
 from tests.doors.examples import ARM
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from core.flows.restore import restore
 from tests.doors.examples import ARM, example_world
 from tests.doors.http.slow import AT, Running, running
 from tests.engine import kept_in
-from tests.flows.world import context_at
+from tests.worlds import context_at
 
 pytestmark = pytest.mark.of_file
 

@@ -15,7 +15,7 @@ from core.columns import UNKNOWN, ArmColumns, ArmHours, ArmSessions, Floats, Int
 from core.maths.statistics.change import WINDOW_DAYS, Shift, gone, shifts, splits, together
 from core.records.arm import MICRO
 from core.records.times import DAY_MS
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 DAY = 20_000
 N_DAYS = 20

@@ -12,7 +12,7 @@ from scipy.special import betaincinv, expit, logit
 from core.columns import ArmColumns, ArmSessions, Ints, RecentDays
 from core.maths.statistics.change import WINDOW_DAYS, Shift, shifts, splits
 from core.records.arm import MICRO
-from tests.arms import arms
+from tests.worlds.columns import arms
 
 FIRST_DAY: Final = 20_000
 

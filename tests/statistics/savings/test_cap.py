@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from core.columns import Floats, Ints, token_bucket
 from core.maths.statistics.savings import Comparison, savings
 from core.maths.statistics.savings.cap import capped, relative_caps
-from tests.statistics.savings_worlds import World
-from tests.statistics.savings_worlds import told as estimates
-from tests.usage import Counted, sessions_of, tossed, usage_of
+from tests.worlds.savings import World
+from tests.worlds.savings import told as estimates
+from tests.worlds.usage import Counted, sessions_of, tossed, usage_of
 
 
 def buckets(tokens: Ints) -> Ints:

@@ -10,7 +10,7 @@ import pytest
 from core.columns import DECLARED_COIN, SessionRuns, UsageColumns
 from core.maths.statistics.savings import Savings, savings
 from core.maths.statistics.savings.runs import balance
-from tests.usage import Counted, sessions_of, usage_of
+from tests.worlds.usage import Counted, sessions_of, usage_of
 
 PROB = 0.2
 

@@ -11,7 +11,7 @@ from core.maths.statistics.savings import MoneySaved, Savings, savings
 from core.maths.statistics.savings.money import as_usage, money_saved
 from core.records.bill import AT_LEAST, ESTIMATED
 from tests.bench.money import CELLS, Null, null, verdicts
-from tests.usage import Counted, billed, group, sessions_of, tossed, usage_of
+from tests.worlds.usage import Counted, billed, group, sessions_of, tossed, usage_of
 
 
 def found(runs: list[Counted], priced: tuple[str, ...] = ("m",)) -> tuple[Savings, MoneySaved]:

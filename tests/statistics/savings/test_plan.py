@@ -14,8 +14,8 @@ from core.maths.statistics.savings import Savings, savings
 from core.maths.statistics.savings.plan import runs_until, token_variation
 from core.maths.statistics.savings.ratio import compare, saved_percent
 from core.maths.statistics.savings.sums import StratumSums
-from tests.statistics.savings_worlds import World, told
-from tests.usage import Counted, group, sessions_of, single_runs, usage_of
+from tests.worlds.savings import World, told
+from tests.worlds.usage import Counted, group, sessions_of, single_runs, usage_of
 
 
 @settings(max_examples=40)

@@ -13,7 +13,7 @@ from core.maths.statistics.savings import Savings, recommended_rate, savings
 from core.maths.statistics.savings.ratio import compare, saved_percent
 from core.maths.statistics.savings.shares import difference, exact_limits, exact_tails, share, wilson
 from core.maths.statistics.savings.sums import StratumSums
-from tests.usage import Counted, group, sessions_of, tossed, usage_of
+from tests.worlds.usage import Counted, group, sessions_of, tossed, usage_of
 
 
 def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:

@@ -14,7 +14,7 @@ from core.maths.statistics.savings import Comparison, savings
 from core.maths.statistics.savings.ratio import Compared, compare
 from core.maths.statistics.savings.sessions import SessionSums, session_sums
 from core.maths.statistics.savings.sums import StratumSums
-from tests.usage import Counted, sessions_of, usage_of
+from tests.worlds.usage import Counted, sessions_of, usage_of
 
 
 def sums_of(cell: Ints, amount: Floats, shape: tuple[int, ...]) -> StratumSums:

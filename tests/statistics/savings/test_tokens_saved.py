@@ -9,7 +9,7 @@ import pytest
 
 from core.columns import UNKNOWN
 from core.maths.statistics.savings import Savings, savings
-from tests.usage import Counted, group, sessions_of, usage_of
+from tests.worlds.usage import Counted, group, sessions_of, usage_of
 
 
 def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:

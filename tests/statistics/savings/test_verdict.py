@@ -14,7 +14,7 @@ from core.maths.statistics.savings.ratio import compare
 from core.maths.statistics.savings.sums import StratumSums
 from core.maths.statistics.savings.verdict import claims, verdict, withheld
 from core.records.estimate import Estimate
-from tests.usage import Counted, sessions_of, tossed, usage_of
+from tests.worlds.usage import Counted, sessions_of, tossed, usage_of
 
 
 def told(runs: list[Counted]) -> Savings:

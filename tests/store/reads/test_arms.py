@@ -13,8 +13,8 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.store import reads
 from core.store.transaction import Snapshot
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
-from tests.store.worlds import lively_context
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at
+from tests.worlds.lively import lively_context
 
 DAY = START_MS // (24 * HOUR_MS)
 
@@ -45,9 +45,9 @@ def test_all_paths_together_are_the_days(lively: Snapshot) -> None:
 def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     for number, at_ms in enumerate((START_MS + 48 * HOUR_MS, None, START_MS, START_MS + HOUR_MS)):
-        record(context, run_of(f"before-{number}", at_ms=at_ms, calls="a"))
+        record(context, a_run(f"before-{number}", at_ms=at_ms, calls="a"))
     reset(context, arms=["tool:other:a"])
-    record(context, run_of("after", at_ms=START_MS, calls="b"))
+    record(context, a_run("after", at_ms=START_MS, calls="b"))
     reward(context, "tool:other:a", 0.25, run="before-0")
     with context.reading() as snapshot:
         path = reads.arm_path(snapshot, "tool:other:a")
@@ -64,7 +64,7 @@ def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path:
 
 def test_an_arm_is_listed_at_times_after_its_reset(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    record(context, run_of("r", arms=("a", "b"), calls="a"))
+    record(context, a_run("r", arms=("a", "b"), calls="a"))
     reset(context, arms=["tool:other:a"])
     with context.reading() as snapshot:
         now = reads.arm_columns(snapshot)

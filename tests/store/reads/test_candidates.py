@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from core.columns import CandidateSets
 from core.flows.context import Context
 from core.flows.importing import import_files
@@ -16,13 +14,8 @@ from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.store import reads
 from core.store.reads.candidates import LATEST_RUNS
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.formats.builders import lines
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return context_at(tmp_path / "a.db")
+from tests.worlds import HOUR_MS, START_MS, a_run
 
 
 def seen(context: Context) -> tuple[dict[str, int], str]:
@@ -54,32 +47,32 @@ def test_arms_left_out_of_a_prompt_were_offered_too(context: Context) -> None:
         run_class="selected",
         ended_at_ms=at(0),
     )
-    record_all(context, [offered, run_of("s", "az", run_class="baseline", at_ms=at(1))])
+    record_all(context, [offered, a_run("s", "az", run_class="baseline", at_ms=at(1))])
     assert seen(context) == ({"az": 2}, "chosen")
 
 
 def test_runs_that_were_chosen_count_before_all_others(context: Context) -> None:
-    record_all(context, [run_of(f"i{number}", "xy", at_ms=at(number)) for number in range(3)])
-    record(context, run_of("p", "x", run_class="passive", at_ms=at(4)))
+    record_all(context, [a_run(f"i{number}", "xy", at_ms=at(number)) for number in range(3)])
+    record(context, a_run("p", "x", run_class="passive", at_ms=at(4)))
     assert seen(context) == ({"xy": 3, "x": 1}, "latest")
-    record(context, run_of("old", "ab", run_class="selected", at_ms=at(-30)))
-    record(context, run_of("older", "abc", run_class="baseline", at_ms=at(-40)))
+    record(context, a_run("old", "ab", run_class="selected", at_ms=at(-30)))
+    record(context, a_run("older", "abc", run_class="baseline", at_ms=at(-40)))
     assert seen(context) == ({"ab": 1, "abc": 1}, "chosen")
 
 
 def test_only_the_latest_in_time_count(context: Context) -> None:
-    runs = [run_of(f"r{number}", "ab" if number else "abc", at_ms=at(-number)) for number in range(40)]
+    runs = [a_run(f"r{number}", "ab" if number else "abc", at_ms=at(-number)) for number in range(40)]
     record_all(context, runs)
     assert seen(context) == ({"ab": LATEST_RUNS - 1, "abc": 1}, "latest")
 
 
 def test_a_run_without_candidates_counts_as_one(context: Context) -> None:
-    record_all(context, [run_of("r", "ab"), run_of("s", "")])
+    record_all(context, [a_run("r", "ab"), a_run("s", "")])
     assert seen(context) == ({"": 1, "ab": 1}, "latest")
 
 
 def test_undone_imports_offer_nothing(context: Context, tmp_path: Path) -> None:
-    record(context, run_of("r", "ab"))
+    record(context, a_run("r", "ab"))
     line = {"kind": "run", "uid": "i", "arms": ["tool:other:a", "tool:other:new"], "calls": ["a"]}
     (tmp_path / "runs.jsonl").write_bytes(lines([line]))
     import_files(context, [tmp_path / "runs.jsonl"])
@@ -99,8 +92,8 @@ def program_sets(context: Context) -> list[tuple[str, int, int, float]]:
 
 def test_each_program_has_a_window_of_its_own(context: Context) -> None:
     """A busy program does not fill the window of a quiet one, and shares of the next runs are as they come."""
-    busy = [run_of(f"b{number}", "ab", at_ms=at(number)) for number in range(90)]
-    quiet = [run_of(f"q{number}", "yz", at_ms=at(-number)) for number in range(10)]
+    busy = [a_run(f"b{number}", "ab", at_ms=at(number)) for number in range(90)]
+    quiet = [a_run(f"q{number}", "yz", at_ms=at(-number)) for number in range(10)]
     record_all(context, [*quiet, *busy])
     assert program_sets(context) == [("ab", LATEST_RUNS, 0, 0.9), ("yz", 10, 1, 0.1)]
 
@@ -108,16 +101,16 @@ def test_each_program_has_a_window_of_its_own(context: Context) -> None:
 def test_an_arm_that_its_own_program_dropped_stays_out(context: Context) -> None:
     """Runs with some arms in common are of one program, whose latest runs alone count."""
     record_all(
-        context, [run_of(f"r{number}", "ac" if number else "ab", at_ms=at(number)) for number in range(30)]
+        context, [a_run(f"r{number}", "ac" if number else "ab", at_ms=at(number)) for number in range(30)]
     )
     assert program_sets(context) == [("ac", LATEST_RUNS, 0, 1.0)]
 
 
 def test_one_run_links_two_programs(context: Context) -> None:
-    runs = [run_of(f"r{number}", "ab" if number % 2 else "yz", at_ms=at(-number)) for number in range(60)]
+    runs = [a_run(f"r{number}", "ab" if number % 2 else "yz", at_ms=at(-number)) for number in range(60)]
     record_all(context, runs)
     assert [(n, program) for _, n, program, _ in program_sets(context)] == [(13, 0), (12, 1)]
-    record(context, run_of("link", "ay", at_ms=at(1)))
+    record(context, a_run("link", "ay", at_ms=at(1)))
     found = program_sets(context)
     assert {program for *_, program, _ in found} == {0}
     assert sum(n for _, n, *_ in found) == LATEST_RUNS

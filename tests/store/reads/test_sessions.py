@@ -17,8 +17,7 @@ from core.records.run import RunClass
 from core.store import reads
 from core.store.reads.sessions import SAMPLED
 from core.store.transaction import Snapshot
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
-from tests.store.worlds import lines_file, run_line
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
 
 N_RUNS = 3_000
 
@@ -30,7 +29,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     classes: tuple[RunClass, ...] = ("baseline", "selected", "imported")
     runs = [
         msgspec.structs.replace(
-            run_of(
+            a_run(
                 f"run-{at}",
                 at_ms=None if at % 100 == 99 else START_MS + at // 10 * HOUR_MS,
                 tokens=None if at % 50 == 0 else 100 + at,

@@ -13,7 +13,7 @@ from core.columns import UNKNOWN, UsageColumns
 from core.flows.learn import record_all
 from core.store import reads
 from core.store.transaction import Snapshot
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at
 
 N_HOURS = 100
 FIRST = START_MS // HOUR_MS
@@ -28,7 +28,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     record_all(
         context,
         [
-            run_of(f"run-{number}", at_ms=at_ms, tokens=100 + number, model=("large", "small")[number % 2])
+            a_run(f"run-{number}", at_ms=at_ms, tokens=100 + number, model=("large", "small")[number % 2])
             for number, at_ms in enumerate([*times, None, None])
         ],
     )

@@ -22,8 +22,8 @@ from core.records.arm import Arm
 from core.records.run import Inventory
 from core.records.transcript import Message
 from core.store.schema import HEAD
-from tests.flows.world import run_of
-from tests.store.worlds import choose_in_sessions, lines_file, lively_context, tell_parts, tell_twice
+from tests.worlds import a_run, lines_file
+from tests.worlds.lively import choose_in_sessions, lively_context, tell_parts, tell_twice
 
 FOLDER = Path(__file__).parent
 
@@ -38,9 +38,7 @@ def make(target: Path) -> None:
         tell_twice(context, folder)
         tell_parts(context, folder)
         cost = Arm(key="tool:other:priced", token_cost=70)
-        record(
-            context, run_of("priced", inventory=Inventory(kind="declared", arms=(cost,)), calls=["priced"])
-        )
+        record(context, a_run("priced", inventory=Inventory(kind="declared", arms=(cost,)), calls=["priced"]))
         named = {"kind": "arm", "key": "tool:other:named", "label": "Named", "token_cost": 30}
         import_files(context, [lines_file(folder / "named.jsonl", named)], format="armscope")
         left = {"kind": "arm", "key": "tool:other:left", "label": "Left", "token_cost": 20}
@@ -55,7 +53,7 @@ def make(target: Path) -> None:
         declare(context, "sums", hi=2)
         change(context, "keep_texts", True)
         words = (Message(kind="user", text="count the rows"), Message(kind="agent", text="there are 3"))
-        record(context, replace(run_of("spoken"), messages=words, prompt="count the rows"))
+        record(context, replace(a_run("spoken"), messages=words, prompt="count the rows"))
         assert queries.verify(context).clean
         maintenance.backup(context, folder / "copy.db")
         context.store.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
 
 from core.flows.context import Context
@@ -19,17 +17,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.times import iso
-from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
-
-
-def lines_file(path: Path, *lines: dict[str, object]) -> Path:
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def run_line(uid: str, calls: Iterable[str] = ("a",), **fields: object) -> dict[str, object]:
-    arms = [f"tool:other:{name}" for name in "abc"]
-    return {"kind": "run", "uid": uid, "arms": arms, "calls": list(calls), "ended_at_ms": START_MS, **fields}
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
 
 
 def lively_context(folder: Path) -> Context:
@@ -49,7 +37,7 @@ def lively_context(folder: Path) -> Context:
     change(context, "priors", {"skill": {"alpha_micro": 2_000_000, "beta_micro": 1_000_000}})
     change(context, "min_pulls", 2)
     reset(context, types=["tool"])
-    record(context, run_of("after", at_ms=START_MS + 3 * HOUR_MS))
+    record(context, a_run("after", at_ms=START_MS + 3 * HOUR_MS))
     undo(context, undo(context, told.id).id)
     undo(context, import_files(context, [lines_file(folder / "third.jsonl", run_line("gone"))]).id)
     undo(context, reset(context, arms=["tool:other:b"]).id)
@@ -145,9 +133,9 @@ def part_line(
 
 def _record(context: Context) -> None:
     for number in range(4):
-        record(context, run_of(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))
-    record(context, run_of("timeless", at_ms=None, tokens=None))
-    record(context, run_of("aborted", calls=(), status="aborted", run_class="baseline"))
+        record(context, a_run(f"run-{number}", calls="ab"[: number % 3], at_ms=START_MS + number * HOUR_MS))
+    record(context, a_run("timeless", at_ms=None, tokens=None))
+    record(context, a_run("aborted", calls=(), status="aborted", run_class="baseline"))
     record(context, chosen_run(context, "chosen"))
 
 

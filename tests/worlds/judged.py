@@ -18,7 +18,7 @@ from core.flows.undo import undo
 from core.maths.evaluate import grade
 from core.records.evaluation import Grade, Thresholds
 from core.records.judging import EvaluationOrder
-from tests.flows.world import context_at, run_of
+from tests.worlds import a_run, context_at
 
 ARM: Final = "tool:other:a"
 LAYERS: Final = tuple(f"{digit * 8}-1111-4222-8333-000000000001" for digit in "ab")
@@ -99,7 +99,7 @@ def judged_world(folder: Path, *, n: int = 120, seed: int = 1) -> World:
     """Some twenty runs, two layers and an execution, judged ``n`` times; every ninth of them is taken back."""
     rng = random.Random(seed)
     context = context_at(folder / "judged.db")
-    record_all(context, [run_of(f"r{number}") for number in range(20)])
+    record_all(context, [a_run(f"r{number}") for number in range(20)])
     world = World(context=context)
     subjects: list[dict[str, str]] = [
         *({"run": f"r{number}"} for number in range(6)),

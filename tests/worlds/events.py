@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.flows.world import START_MS
+from tests.worlds import START_MS
 
 Event = dict[str, Any]
 

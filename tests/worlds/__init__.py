@@ -1,18 +1,24 @@
-"""Small learners for tests: a context on a fresh file with a clock that ticks, and runs made from flags."""
+"""Builders of tests: a context on a fresh file with a clock that ticks, one builder per noun, and plain answers.
+
+Every field has a default. Modules of this folder build whole worlds from these.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from core.flows import queries
 from core.flows.context import USUAL_PACE, Context, ImportPace
-from core.records.actor import Actor, Role
+from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.settings import Located
@@ -25,13 +31,13 @@ HOUR_MS = 3_600_000
 
 
 def memory_folder() -> str | None:
-    """Where files are kept in memory, if the machine has such a place: for tests that wait for no disk."""
+    """Return the folder of files in memory, if the machine has one: tests there wait for no disk."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @cache
 def empty_database() -> bytes:
-    """A new database as a file: hundreds of tests need one, and making the schema takes a tenth of a second."""
+    """Return a new database as a file. Hundreds of tests need one, and to make its schema takes 0.1 s."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "empty.db"
         Store(path).close()
@@ -39,7 +45,7 @@ def empty_database() -> bytes:
 
 
 def put_empty_database(path: Path) -> None:
-    """Have a new database where there is nothing, as armscope makes its own."""
+    """Put a new database where there is no file, as armscope makes its own."""
     if cluster := running():
         cluster.put_empty(path)
         return
@@ -54,14 +60,14 @@ def put_empty_database(path: Path) -> None:
 
 
 IN_PARTS = ImportPace(at_once=1, fewest=2, most=2)
-"""Imports of more than a run are told in parts of two."""
+"""Imports of more than one run come in parts of two."""
 
 _PACE: ContextVar[ImportPace] = ContextVar("_PACE", default=USUAL_PACE)
 
 
 @contextmanager
 def paced(pace: ImportPace) -> Iterator[None]:
-    """Whoever makes a context meanwhile imports at this pace."""
+    """Let contexts that are made meanwhile import at this pace."""
     before = _PACE.set(pace)
     try:
         yield
@@ -72,7 +78,7 @@ def paced(pace: ImportPace) -> Iterator[None]:
 def context_at(
     path: Located, *, learner: str = "default", name: str = "mara", role: Role = "operator"
 ) -> Context:
-    """A context whose clock moves 20 minutes with every act, and whose dice are seeded."""
+    """Return a context whose clock moves 20 minutes with every act, and whose dice are seeded."""
     if isinstance(path, Path):
         put_empty_database(path)
     ticks = count()
@@ -88,12 +94,32 @@ def context_at(
     )
 
 
+def acting(context: Context, role: Role | None = "reviewer", name: str = "jo") -> Context:
+    """Return the context of another person at the same database."""
+    return replace(context, actor=Actor(name=name, role=role))
+
+
+def granted(context: Context, *grants: Grant, name: str = "jo", token: int = 0) -> Context:
+    """Return the context of a person, or a token, with these grants and no role for all learners."""
+    return replace(context, actor=Actor(name=name, role=None, grants=grants, token=token))
+
+
+def beliefs(context: Context) -> dict[str, tuple[float, float]]:
+    """Return alpha and beta of each arm."""
+    return {one.arm: (one.alpha, one.beta) for one in queries.posteriors(context)}
+
+
+def is_clean(context: Context) -> bool:
+    """Return whether every stored sum equals its facts."""
+    return queries.verify(context).clean
+
+
 def tools(*names: str) -> Inventory:
-    """An inventory of tools."""
+    """Return an inventory of tools."""
     return Inventory(kind="declared", arms=tuple(Arm(key=f"tool:other:{name}") for name in names))
 
 
-def run_of(
+def a_run(
     uid: str,
     arms: Sequence[str] = ("a", "b", "c"),
     calls: Iterable[str] = ("a",),
@@ -106,7 +132,7 @@ def run_of(
     model: str | None = None,
     inventory: Inventory | None = None,
 ) -> Run:
-    """A run with tools in the prompt, some of which were called."""
+    """Return a run with tools in the prompt, some of which were called."""
     return Run(
         uid=uid,
         inventory=tools(*arms) if inventory is None else inventory,
@@ -118,3 +144,15 @@ def run_of(
         run_class=run_class,
         model=model,
     )
+
+
+def lines_file(path: Path, *lines: dict[str, object]) -> Path:
+    """Write a file with a JSON document in each line, and return its path."""
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def run_line(uid: str, calls: Iterable[str] = ("a",), **fields: object) -> dict[str, object]:
+    """Return the line of a run, as an import reads it."""
+    arms = [f"tool:other:{name}" for name in "abc"]
+    return {"kind": "run", "uid": uid, "arms": arms, "calls": list(calls), "ended_at_ms": START_MS, **fields}

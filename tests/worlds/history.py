@@ -23,7 +23,7 @@ from core.records.run import Inventory, Run
 from core.store.export_rows import arm_lines
 from tests.flows.model import Model, Reset, Reward, Telling
 from tests.flows.sources import check_sources
-from tests.flows.world import START_MS, context_at, run_of
+from tests.worlds import START_MS, a_run, context_at
 
 ARMS = [f"tool:other:{letter}" for letter in "abcdef"]
 REWARDS = [Fraction(0), Fraction(1), Fraction(1, 2), Fraction(1, 8), Fraction(37, 100)]
@@ -196,7 +196,7 @@ def made_of(uid: str, rank: int) -> Run:
     """The run of that id and length."""
     inventory = Inventory(kind="declared", arms=arms_of(uid, rank))
     calls = names_of(shape_of(uid, rank)[1])
-    return run_of(uid, calls=calls, rank=rank, at_ms=time_of(uid), tokens=None, inventory=inventory)
+    return a_run(uid, calls=calls, rank=rank, at_ms=time_of(uid), tokens=None, inventory=inventory)
 
 
 def sayings_of(uid: str, rank: int) -> list[tuple[str, int | None, str | None]]:

@@ -16,8 +16,7 @@ from core.flows.review import next_item, submit
 from core.flows.settings import change
 from core.records.actor import Actor, Role
 from core.records.run import Run
-from tests.flows.world import START_MS, context_at, run_of
-from tests.store.worlds import lines_file
+from tests.worlds import START_MS, a_run, context_at, lines_file
 
 MINUTE_MS = 60_000
 LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
@@ -59,7 +58,7 @@ def desk_at(path: Path, runs: Sequence[Run] = ()) -> Desk:
 
 
 def thirty() -> list[Run]:
-    return [run_of(f"r{number}", at_ms=START_MS + number * MINUTE_MS) for number in range(30)]
+    return [a_run(f"r{number}", at_ms=START_MS + number * MINUTE_MS) for number in range(30)]
 
 
 def judge_all(context: Context, queue: str = QUEUE, level: int = 3) -> list[int]:

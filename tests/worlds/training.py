@@ -14,8 +14,7 @@ from core.flows.settings import change
 from core.records.evaluation import EvaluationOutcome
 from core.records.judging import EvaluationOrder
 from tests.engine import asked
-from tests.flows.world import START_MS, context_at
-from tests.store.worlds import lines_file
+from tests.worlds import START_MS, context_at, lines_file
 
 ADAPTER: Final = "kairos://adapter/review"
 RATERS: Final = ("mara", "bob", "careless", "", " ")
