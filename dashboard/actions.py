@@ -58,6 +58,8 @@ NEW_LEARNER: Final = "new learner"
 EXCLUSION: Final = "exclusion"
 """Controls of one reward, of a new learner and of excluded arms, where their results are shown."""
 
+UNDO_THEM: Final = "undo them"
+
 
 # What an act has to say
 
@@ -389,9 +391,6 @@ def take_back(act_id: str, *, again: bool = False, at: str = "") -> None:
         return Flash(text="Done again." if again else "Undone. The record stays, its effect is gone.")
 
     tried("Nothing was done again." if again else "Nothing was undone.", act, at=at)
-
-
-UNDO_THEM: Final = "undo them"
 
 
 def take_back_all(acts: Sequence[str]) -> None:

@@ -28,10 +28,10 @@ from dashboard.open_files import DRAWING  # noqa: E402
 from dashboard.pages import FLEET  # noqa: E402
 from dashboard.reading import Reading, begin, context_of, under_own_name, unspoken  # noqa: E402
 from dashboard.widgets import address, navigation, results  # noqa: E402
-from dashboard.widgets.frame import filters, role, window  # noqa: E402
+from dashboard.widgets.frame import filters, window  # noqa: E402
 from dashboard.widgets.frame.search import search_field  # noqa: E402
-from dashboard.widgets.frame.status import show_flashes, status, undo_last  # noqa: E402
-from dashboard.widgets.frame.style import FRAME, picture, style  # noqa: E402
+from dashboard.widgets.frame.status import no_access, role_badge, show_flashes, status, undo_last  # noqa: E402
+from dashboard.widgets.frame.window import FRAME, picture, style  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
 from dashboard.widgets.panel import panel  # noqa: E402
 from dashboard.widgets.words import both_ends, small  # noqa: E402
@@ -49,7 +49,7 @@ def main() -> None:
     except ArmscopeError as problem:
         if isinstance(problem, Denied | Unidentified) and who.people_sign_in():
             st.navigation(navigation.every(), position="hidden")
-            role.no_access()
+            no_access()
         else:
             _cannot_open(problem)
         return
@@ -114,7 +114,7 @@ def _standing(context: Context, frame: Frame, behind: PopoverContainer | None, p
         st.space("stretch")
     undo_last()
     status()
-    role.role_badge(context, frame, behind)
+    role_badge(context, frame, behind)
 
 
 def _footer(context: Context, frame: Frame) -> None:

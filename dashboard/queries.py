@@ -52,8 +52,8 @@ from core.records.sides import ComparedSides
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
-from dashboard.cache import Cache
 from dashboard.reading import (
+    Cache,
     belief_view,
     cached,
     cached_by_visibility,
@@ -70,6 +70,11 @@ _IMPORTS_READ: Final = 100
 _SETTING_CHANGES_READ: Final = 50
 _UNDOS_READ: Final = 1_000
 """Longer ago, the page offers no redo to who may undo their own only; the command line does."""
+
+_TRIED: Final = 10
+_LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
+"""The lack of runs is reported again after this time, although nothing happens."""
+_learner_summaries: Final = Cache(4)
 
 
 # The frame
@@ -104,12 +109,6 @@ def learner_that_opens() -> str | None:
             with suppress(ArmscopeError):
                 return frame_of(context.of(name)).learner
     return None
-
-
-_TRIED: Final = 10
-_LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
-"""The lack of runs is reported again after this time, although nothing happens."""
-_learner_summaries: Final = Cache(4)
 
 
 def fleet() -> Sequence[LearnerSummary]:

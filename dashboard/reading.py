@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import local
-from typing import Concatenate, Final, ParamSpec, cast
+from threading import Lock, local
+from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 import msgspec
 import streamlit as st
@@ -25,10 +26,9 @@ from core.records.member import Session
 from core.records.view import View
 from core.settings import Settings
 from dashboard import who
-from dashboard.cache import Answer, Cache
 from dashboard.figures.theme import Tokens
-from dashboard.widgets.browser import label
 
+Answer = TypeVar("Answer")
 Parameters = ParamSpec("Parameters")
 
 _ANSWERS_BOUND: Final = 128
@@ -47,6 +47,46 @@ _SURE_S: Final = 1.0
 # frozen value, written in one place (`begin`), once in a rerun; and each cached answer has its revision
 # and its view in the key.
 _rerun: Final = local()
+
+
+class Cache:
+    """Answers by key, the least recently used dropped beyond the bound; safe for several sessions at once.
+
+    >>> cache = Cache(bound=1)
+    >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2), cache.get("b", lambda: 3), len(cache)
+    (1, 1, 3, 1)
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._answers: OrderedDict[Hashable, object] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def get(
+        self, key: Hashable, ask: Callable[[], Answer], still: Callable[[], bool] = lambda: True
+    ) -> Answer:
+        """Return the answer under this key; it is computed outside the lock, so a slow query blocks no other.
+
+        A new answer is stored only if ``still`` confirms the key afterwards.
+        """
+        with self._lock:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+                return cast("Answer", self._answers[key])
+        answer = ask()
+        if not still():
+            return answer
+        with self._lock:
+            self._answers[key] = answer
+            self._answers.move_to_end(key)
+            while len(self._answers) > self._bound:
+                self._answers.popitem(last=False)
+        return answer
+
+
 _answers: Final = Cache(_ANSWERS_BOUND)
 _drawings: Final = Cache(_DRAWINGS_BOUND)
 _pictures: Final = Cache(_PICTURES_BOUND)
@@ -94,7 +134,7 @@ def _of_browser(actor: Actor) -> Actor:
     """Return the user of this machine in this browser; each browser holds its own items of review."""
     if get_script_run_ctx(suppress_warning=True) is None:
         return actor
-    return msgspec.structs.replace(actor, browser=label())
+    return msgspec.structs.replace(actor, browser=who.label())
 
 
 def _cached_context(settings: Settings) -> tuple[Context, bool]:

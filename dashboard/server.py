@@ -70,7 +70,7 @@ from dashboard.sentences.sign_in import full, no_page
 from dashboard.sign_in import SignIn
 from dashboard.sign_in_page import sign_in_page
 from dashboard.start_page import start_page
-from dashboard.widgets.browser import BROWSER_COOKIE
+from dashboard.who import BROWSER_COOKIE
 from dashboard.widgets.frame.window import WIDTH_COOKIE
 
 _OPENING_S: Final = 60

@@ -1,4 +1,4 @@
-"""The person of a session: the user of this machine, or the signed-in person of the cookie.
+"""The person of a session: the user of this machine, who signed in, or a browser by its own name.
 
 Streamlit reads the cookie once, when a page connects. Every rerun and every act checks here whether it still holds:
 its age, a sign-out anywhere, the membership, and the roles.
@@ -6,8 +6,11 @@ its age, a sign-out anywhere, the membership, and the roles.
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from dataclasses import replace
 from typing import Final
+from urllib.parse import unquote
 
 import streamlit as st
 
@@ -20,6 +23,12 @@ from dashboard.sentences.sign_in import SignInState
 from dashboard.sign_in import SignIn, auth_file, read_sign_in, session_ms
 
 NOBODY: Final = Actor(name="nobody", role=None)
+
+BROWSER_COOKIE: Final = "armscope-browser"
+NAME_COOKIE: Final = "armscope-name"
+"""Set by ``browser.js`` from the field on the page Review."""
+MAX_NAME: Final = 40
+_SESSION: Final = "armscope browser"
 
 
 def people_sign_in() -> bool:
@@ -60,3 +69,33 @@ def sign_in_state(context: Context, session: Session | None) -> SignInState:
     if session is None:
         return "out"
     return "over" if is_member(context.store, session) else "unknown"
+
+
+def browser() -> str:
+    """Return the browser's identifier; without cookies, the session's."""
+    known = st.context.cookies.get(BROWSER_COOKIE)
+    if isinstance(known, str) and known:
+        return known
+    return str(st.session_state.setdefault(_SESSION, uuid.uuid4().hex))
+
+
+def own_name() -> str:
+    """Return the name that this browser gave itself, or an empty text."""
+    return _cleaned(unquote(st.context.cookies.get(NAME_COOKIE) or ""))
+
+
+def label() -> str:
+    """Return a browser's own name, if any, and an id that no other has; empty without cookies."""
+    known = st.context.cookies.get(BROWSER_COOKIE)
+    if not isinstance(known, str) or not known:
+        return ""
+    digest = hashlib.blake2b(known.encode(), digest_size=3).hexdigest()
+    return f"{own_name()} {digest}".strip()
+
+
+def _cleaned(name: str) -> str:
+    r"""
+    >>> _cleaned(" Kim\x00 "), _cleaned("x" * 50) == "x" * 40
+    ('Kim', True)
+    """
+    return "".join(char for char in name if char.isprintable()).strip()[:MAX_NAME].strip()

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import UnknownRun
 from dashboard import pages, sentences
-from dashboard.figures.dumbbells import dumbbells
+from dashboard.figures.ladder import dumbbells
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets import compare
 from dashboard.widgets.charts import chart

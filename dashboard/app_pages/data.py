@@ -7,7 +7,7 @@ import streamlit as st
 from core.settings import Server
 from dashboard import queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets.data import exports, imports, where
+from dashboard.widgets.data import exports, imports
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence
 
@@ -38,7 +38,7 @@ def page() -> None:
         st.space("small")
         with panel("Where the data are", still="the importer still works"):
             section("Where the data are")
-            where.facts()
+            exports.facts()
     st.space("small")
     with panel("Imports", still="the importer still works"):
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -7,7 +7,6 @@ import streamlit as st
 from dashboard import sentences
 from dashboard.reading import reading
 from dashboard.widgets import environment as widgets
-from dashboard.widgets import progress
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence
@@ -28,7 +27,7 @@ def page() -> None:
     with left, panel("Totals of the episodes"):
         widgets.spread(environment)
     with right, panel("Success over time"):
-        progress.success_over_time(environment)
+        widgets.success_over_time(environment)
     left, right = st.columns(2, gap="large")
     with left, panel("Pattern"):
         widgets.pattern(environment)

@@ -7,7 +7,7 @@ import streamlit as st
 from core.records.episode_page import EpisodeFilter
 from dashboard import pages, queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets import address, progress
+from dashboard.widgets import address, environment
 from dashboard.widgets import episodes as widgets
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
@@ -40,7 +40,7 @@ def page() -> None:
             widgets.environments(environments, planted)
     if one is not None:
         with panel("How it goes on"):
-            progress.success_over_time(queries.environment(one.environment, chosen))
+            environment.success_over_time(queries.environment(one.environment, chosen))
     cursor, direction = widgets.page_start()
     with panel("The episodes", still="the figures above still hold"):
         listed = queries.episode_list(chosen, cursor, direction)

@@ -12,8 +12,8 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.panel import panel
-from dashboard.widgets.review import asking, making, open_item, pairs, queue
-from dashboard.widgets.review.evidence import evidence
+from dashboard.widgets.review import asking, making, open_item, queue
+from dashboard.widgets.review.evidence import evidence, shown_pair, side_by_side
 from dashboard.widgets.review.judgement import judgement, rubric
 from dashboard.widgets.words import both_ends, gray, muted, sentence
 
@@ -84,7 +84,7 @@ def one_by_one(rows: Sequence[QueueRow]) -> None:
 
 
 def two() -> None:
-    shown = pairs.now()
+    shown = shown_pair()
     left = "Which of two answers is better?" if shown else "No pair is left for you."
     sentence((left,), reading().tokens)
     queue.modes()
@@ -94,7 +94,7 @@ def two() -> None:
         )
         return
     with panel("Pair"):
-        pairs.pair(shown)
+        side_by_side(shown)
 
 
 page()

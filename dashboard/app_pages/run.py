@@ -8,7 +8,7 @@ from dashboard import sentences
 from dashboard.reading import reading
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
-from dashboard.widgets.repaired import repaired
+from dashboard.widgets.results import repaired
 from dashboard.widgets.run import judging, story
 from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import muted, section, sentence

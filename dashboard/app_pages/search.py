@@ -6,9 +6,9 @@ import streamlit as st
 
 from dashboard import queries, sentences
 from dashboard.reading import reading
-from dashboard.widgets import search
 from dashboard.widgets.address import SEARCH_WORDS
 from dashboard.widgets.empty import no_arms
+from dashboard.widgets.frame import search
 from dashboard.widgets.frame.search import page_field
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence

@@ -12,8 +12,7 @@ from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
-from dashboard.figures.days import SELECTS, day_axis
-from dashboard.figures.theme import Tokens
+from dashboard.figures.theme import SELECTS, Tokens, day_axis
 
 ROW_PX: Final = 66
 _TOP_PX, _BOTTOM_PX = 24, 42

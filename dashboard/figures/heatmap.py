@@ -38,6 +38,42 @@ _PENS: Final[dict[Mark, tuple[str, float]]] = {
 }
 """Strokes of each mark from the middle of its cell in pixels, and the width of the line."""
 
+ROW_PX: Final = CELL_PX
+_HEAD_ROWS: Final = 1
+"""Rows above the first arm, for the marks of the columns."""
+COMPACT_RUNS: Final = 20
+"""Columns on a phone: fewer, so that a finger finds them."""
+_MIN_COLUMNS: Final = 12
+"""Room for so many runs at least, so that the cells of a few stay cells."""
+_BEFORE: Final = 1.1
+"""Room for the glyphs of the types, in columns."""
+_WIDE_PX: Final = 1_130
+_COMPACT_PX: Final = 376
+_RIGHT_PX: Final = 24
+_BELOW_PX: Final = 62
+"""Room for a time over its day, and the words below them."""
+_REACH_PX: Final = 60
+"""Distance from the middle at which a pointer still selects a cell: the corners of the widest."""
+_TICKS: Final = 5
+_COMPACT_TICKS: Final = 3
+_LEFT_PX: Final = 222
+_CHAR_PX: Final = 7
+"""Names in wide letters need so much each; those of most are narrower."""
+_BESIDE_NAMES_PX: Final = 22
+_COMPACT_LEFT_PX: Final = 122
+_COMPACT_CHARS: Final = 16
+
+STATE_WORDS: Final[Mapping[CellState, str]] = {
+    "absent": "no part in it",
+    "left_out": "left out",
+    "unjudged": "in, not judged",
+    "penalised": "in, not referenced: 0",
+    "rewarded": "in and referenced: 1",
+}
+CLASS_MARKS: Final[Mapping[RunClass, str]] = {"baseline": "B", "passive": "P", "fallback": "F"}
+"""Mark above the column of a run that is neither plainly selected nor imported."""
+UNJUDGED_MARK: Final = "–"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
@@ -94,43 +130,6 @@ def _path(one: Marks, cell_px: float) -> str:
         f'<path d="{"".join(moves)}" stroke="{one.ink}" stroke-width="{width}" '
         'vector-effect="non-scaling-stroke"/>'
     )
-
-
-ROW_PX: Final = CELL_PX
-_HEAD_ROWS: Final = 1
-"""Rows above the first arm, for the marks of the columns."""
-COMPACT_RUNS: Final = 20
-"""Columns on a phone: fewer, so that a finger finds them."""
-_MIN_COLUMNS: Final = 12
-"""Room for so many runs at least, so that the cells of a few stay cells."""
-_BEFORE: Final = 1.1
-"""Room for the glyphs of the types, in columns."""
-_WIDE_PX: Final = 1_130
-_COMPACT_PX: Final = 376
-_RIGHT_PX: Final = 24
-_BELOW_PX: Final = 62
-"""Room for a time over its day, and the words below them."""
-_REACH_PX: Final = 60
-"""Distance from the middle at which a pointer still selects a cell: the corners of the widest."""
-_TICKS: Final = 5
-_COMPACT_TICKS: Final = 3
-_LEFT_PX: Final = 222
-_CHAR_PX: Final = 7
-"""Names in wide letters need so much each; those of most are narrower."""
-_BESIDE_NAMES_PX: Final = 22
-_COMPACT_LEFT_PX: Final = 122
-_COMPACT_CHARS: Final = 16
-
-STATE_WORDS: Final[Mapping[CellState, str]] = {
-    "absent": "no part in it",
-    "left_out": "left out",
-    "unjudged": "in, not judged",
-    "penalised": "in, not referenced: 0",
-    "rewarded": "in and referenced: 1",
-}
-CLASS_MARKS: Final[Mapping[RunClass, str]] = {"baseline": "B", "passive": "P", "fallback": "F"}
-"""Mark above the column of a run that is neither plainly selected nor imported."""
-UNJUDGED_MARK: Final = "–"
 
 
 def column_mark(run_class: str, outcome: Outcome | str) -> str:

@@ -18,8 +18,7 @@ from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
-from dashboard.figures.days import SELECTS, day_axis
-from dashboard.figures.theme import Tokens
+from dashboard.figures.theme import SELECTS, Tokens, day_axis
 from dashboard.wording import Words
 
 MAX_LETTERS: Final = 8

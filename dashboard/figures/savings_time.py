@@ -17,9 +17,8 @@ from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, round_ticks, single
-from dashboard.figures.days import SELECTS, day_axis
 from dashboard.figures.distributions import thousands
-from dashboard.figures.theme import Tokens
+from dashboard.figures.theme import SELECTS, Tokens, day_axis
 
 _MAX_DAYS: Final = 400
 _HEIGHT_PX: Final = 252

@@ -19,6 +19,14 @@ from core.columns import Floats
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace
 
+_DASHES: Final = {"dot": "2,4", "dash": "7,5"}
+_LINE_SPACING: Final = 1.3
+_CAP: Final = 0.35
+"""Half the height of a capital in multiples of the font size: from the middle of a line down to its baseline."""
+_TICK_GAP_PX: Final = 5
+_TITLE_PX: Final = 36
+"""Distance of an axis' title from the axis."""
+
 
 def _keys(names: str) -> frozenset[str]:
     return frozenset(names.split())
@@ -33,18 +41,12 @@ _TRACE_KEYS: Final = {
         "hoverinfo hovertext"
     ),
 }
+
 _LAYOUT_KEYS: Final = _keys(
     "height margin paper_bgcolor plot_bgcolor font showlegend hovermode dragmode hoverlabel xaxis yaxis yaxis2 "
     "shapes annotations barmode bargap template"
     " selectdirection"
 )
-_DASHES: Final = {"dot": "2,4", "dash": "7,5"}
-_LINE_SPACING: Final = 1.3
-_CAP: Final = 0.35
-"""Half the height of a capital in multiples of the font size: from the middle of a line down to its baseline."""
-_TICK_GAP_PX: Final = 5
-_TITLE_PX: Final = 36
-"""Distance of an axis' title from the axis."""
 
 
 def svg(chart: Chart, *, name: str, title: str, width: int) -> str:

@@ -11,7 +11,12 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+import numpy as np
+
+from core.columns import Ints
 from core.records.arm import ArmType
+from core.records.times import DAY_MS
+from dashboard import wording
 from dashboard.wording import Words
 
 ThemeName = Literal["light", "dark"]
@@ -26,6 +31,23 @@ CURVE_PX: Final = 2.2
 TIME_LINE_PX: Final = 2.4
 SHADE: Final = 0.16
 RIBBON: Final = 0.17
+
+CONFIG: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "displayModeBar": False,
+        "displaylogo": False,
+        "scrollZoom": False,
+        "doubleClick": False,
+        "showTips": False,
+    }
+)
+"""Plotly's own switches: nothing to press, nothing that moves."""
+
+_TICKS: Final = 4
+SELECTS: Final[Mapping[str, str]] = {"dragmode": "select", "selectdirection": "h"}
+"""Layout of figures over days, where a horizontal selection sets the span."""
+_LINE_SPACING: Final = 1.3
+"""Height of a line of text in Plotly, in multiples of the font size around it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,17 +203,6 @@ DARK: Final = Tokens(
 
 THEMES: Final[Mapping[ThemeName, Tokens]] = MappingProxyType({"light": LIGHT, "dark": DARK})
 
-CONFIG: Final[Mapping[str, object]] = MappingProxyType(
-    {
-        "displayModeBar": False,
-        "displaylogo": False,
-        "scrollZoom": False,
-        "doubleClick": False,
-        "showTips": False,
-    }
-)
-"""Plotly's own switches: nothing to press, nothing that moves."""
-
 
 def tokens(theme_name: str | None) -> Tokens:
     """Return tokens of the theme the browser reports; light where it reports none.
@@ -291,6 +302,28 @@ def axis(look: Tokens, *, grid: bool = False, title: str | None = None, **more: 
     }
 
 
+def day_axis(look: Tokens, days: Ints) -> dict[str, Any]:
+    """Return an axis from the first day to the last, as days since 1970, in UTC; with room at its ends, or bare.
+
+    >>> days = day_axis(LIGHT, np.array([20_000, 20_001], dtype=np.int64))
+    >>> days["tickvals"], days["ticktext"]
+    ([20000, 20001], ['4 Oct', '5 Oct'])
+    """
+    if not len(days):
+        return axis(look, title="day, UTC")
+    first, last = int(days[0]), int(days[-1])
+    ticks = np.unique(np.linspace(first, last, min(_TICKS, last - first + 1)).astype(np.int64))
+    room = 0.02 * (last - first) + 0.5
+    return axis(
+        look,
+        title="day, UTC",
+        range=[first - room, last + room],
+        tickmode="array",
+        tickvals=[int(tick) for tick in ticks],
+        ticktext=[wording.day(int(tick) * DAY_MS, year_of_ms=last * DAY_MS) for tick in ticks],
+    )
+
+
 def probability_axis(
     look: Tokens, title: str = "probability of being useful", **more: object
 ) -> dict[str, Any]:
@@ -318,10 +351,6 @@ def label(look: Tokens, text: str, **position: object) -> dict[str, Any]:
         "captureevents": False,
         **position,
     }
-
-
-_LINE_SPACING: Final = 1.3
-"""Height of a line of text in Plotly, in multiples of the font size around it."""
 
 
 def column(

@@ -26,6 +26,10 @@ _LONG_CHARS: Final = 24
 """Cells longer than this may break over lines."""
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False})
 
+_PAGE_PX: Final = 848
+_PHONE_PX: Final = 368
+"""Widths that a figure is drawn for; the style sheet shows one of the two."""
+
 
 def _values(look: Tokens) -> str:
     """Return the colours of a theme as CSS variables."""
@@ -37,10 +41,6 @@ def _by_variable(markup: str, before: str = "") -> str:
     markup = re.sub(rf"{before}#f0([0-9a-f]{{4}})\b", lambda one: f"rgb(var(--{int(one[1], 16)}))", markup)
     return re.sub(rf"{before}rgba\(240,0,(\d+),", r"rgba(var(--\1),", markup)
 
-
-_PAGE_PX: Final = 848
-_PHONE_PX: Final = 368
-"""Widths that a figure is drawn for; the style sheet shows one of the two."""
 
 _RULES: Final = f"""
 :root {{ color-scheme: light dark; {_values(LIGHT)} }}
@@ -86,6 +86,7 @@ dt {{ color: {LOOK.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
   td.long {{ min-width: 0; }}
 }}
 """
+
 _STYLE: Final = _by_variable(_RULES)
 
 

@@ -119,6 +119,10 @@ from dashboard.sentences.runs import (
 )
 from dashboard.sentences.savings import (
     amount_limits,
+    comparison_table,
+    counting_note,
+    counting_table,
+    left_out_table,
     limits,
     money_line,
     need_words,
@@ -132,7 +136,6 @@ from dashboard.sentences.savings import (
     source_formula,
     unfinished_words,
 )
-from dashboard.sentences.savings_tables import comparison_table, counting_note, counting_table, left_out_table
 from dashboard.sentences.search import hits_table, search, searched
 from dashboard.sentences.settings import (
     SETTING_GROUPS,

@@ -39,6 +39,15 @@ _SOURCES: Final[dict[Kind, str]] = {
     "carried": "carried belief",
 }
 
+_PARTS: Final[Mapping[Source, str]] = {
+    "prior": "its prior",
+    "detector": "detector, in runs",
+    "person": "people, by hand",
+    "grader": "graders",
+    "credit": "credit of episodes",
+    "carried": "carried beliefs",
+}
+
 
 def arm_facts(one: Judgement, band: Band, path: ArmPath, *, year_of_ms: int | None) -> Markdown:
     """Return mean, interval, pulls, confidence and chance of inclusion on one line."""
@@ -130,16 +139,6 @@ def source_table(one: Judgement) -> dict[str, list[str]]:
         "adds to beta": [_exact(part.beta_micro) for _, _, part in rows],
         "mean": [wording.MISSING if part.mean is None else wording.mean(part.mean) for _, _, part in rows],
     }
-
-
-_PARTS: Final[Mapping[Source, str]] = {
-    "prior": "its prior",
-    "detector": "detector, in runs",
-    "person": "people, by hand",
-    "grader": "graders",
-    "credit": "credit of episodes",
-    "carried": "carried beliefs",
-}
 
 
 def _exact(micro: int) -> str:

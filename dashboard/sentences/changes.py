@@ -19,6 +19,30 @@ _VALUE_CHARS: Final = 40
 _FOLDED_FROM: Final = 3
 """So many acts of one kind, by one person on one day, are one line."""
 
+_SUBJECT_CHARS: Final = 60
+_MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
+    "reward": ("gave", "reward", "rewards"),
+    "repair": ("made", "repair", "repairs"),
+    "reset": ("made", "reset", "resets"),
+    "undo": ("took back or restored", "act", "acts"),
+    "import": ("made", "import", "imports"),
+    "setting": ("changed", "setting", "settings"),
+    "note": ("wrote", "note", "notes"),
+    "evaluation": ("made", "evaluation", "evaluations"),
+    "choice": ("made", "choice", "choices"),
+    "rubric": ("defined", "rubric", "rubrics"),
+    "queue": ("made", "queue", "queues"),
+    "aside": ("set aside", "item of a queue", "items of a queue"),
+    "assign": ("assigned", "batch of items", "batches of items"),
+    "scale": ("declared", "scale", "scales"),
+    "credit": ("credited", "episode", "episodes"),
+    "browser": ("confirmed", "name of a browser", "names of browsers"),
+    "create": ("created", "arm or learner", "arms or learners"),
+    "compact": ("made", "compaction", "compactions"),
+    "erase": ("made", "erasure", "erasures"),
+    "mend": ("mended", "chain", "chains"),
+}
+
 
 def folded(entries: Sequence[AuditEntry]) -> list[tuple[AuditEntry, ...]]:
     """Return entries, newest first, as lines: those of one kind, person and day (UTC) share one line."""
@@ -52,31 +76,6 @@ def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> Wor
     undone = f"; {wording.count(n_undone)} undone" if n_undone else ""
     more = " or more" if or_more else ""
     return f"{verb} **{wording.count(n_acts)}{more} {one if n_acts == 1 else many}**{undone}"
-
-
-_SUBJECT_CHARS: Final = 60
-_MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
-    "reward": ("gave", "reward", "rewards"),
-    "repair": ("made", "repair", "repairs"),
-    "reset": ("made", "reset", "resets"),
-    "undo": ("took back or restored", "act", "acts"),
-    "import": ("made", "import", "imports"),
-    "setting": ("changed", "setting", "settings"),
-    "note": ("wrote", "note", "notes"),
-    "evaluation": ("made", "evaluation", "evaluations"),
-    "choice": ("made", "choice", "choices"),
-    "rubric": ("defined", "rubric", "rubrics"),
-    "queue": ("made", "queue", "queues"),
-    "aside": ("set aside", "item of a queue", "items of a queue"),
-    "assign": ("assigned", "batch of items", "batches of items"),
-    "scale": ("declared", "scale", "scales"),
-    "credit": ("credited", "episode", "episodes"),
-    "browser": ("confirmed", "name of a browser", "names of browsers"),
-    "create": ("created", "arm or learner", "arms or learners"),
-    "compact": ("made", "compaction", "compactions"),
-    "erase": ("made", "erasure", "erasures"),
-    "mend": ("mended", "chain", "chains"),
-}
 
 
 def change(entry: AuditEntry) -> Markdown:

@@ -31,6 +31,11 @@ _BARELY: Final = 2.0
 _FEW_POINTS: Final = 1.0
 """Hidden failures, in points, that never hinder it."""
 
+SOURCE: Final = (
+    "All other intervals are for one look. (I. Waudby-Smith and others, Annals of Statistics 52, 2024, "
+    "doi 10.1214/24-AOS2408)"
+)
+
 
 def saving(overall: Comparison, money: MoneySaved | None) -> Sentence:
     """Return what choosing arms saves, in money where bills are known, or what is missing to name it.
@@ -246,9 +251,3 @@ def method(saved: Comparison) -> Words:
         "baseline rates. Limits are found on logarithms, since token counts are skewed: Welch's for ratios, Zou and "
         "Donner's for differences."
     )
-
-
-SOURCE: Final = (
-    "All other intervals are for one look. (I. Waudby-Smith and others, Annals of Statistics 52, 2024, "
-    "doi 10.1214/24-AOS2408)"
-)

@@ -63,6 +63,15 @@ _OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
     "not_useful": ("is used in few runs", "are used in few runs"),
 }
 
+_GAVE: Final[Mapping[Source, tuple[str, str]]] = {
+    "detector": ("report", " of its agent"),
+    "person": ("reward", " by hand"),
+    "grader": ("evaluation", ""),
+    "credit": ("credit", " of episodes"),
+    "carried": ("carried belief", ""),
+}
+"""Noun and origin of observations beside those of runs."""
+
 
 def judgement(one: Judgement, *, year_of_ms: int | None = None) -> str:
     """Return an arm's judgement and its basis as plain text for a cell."""
@@ -126,16 +135,6 @@ def _part(part: SourceSum) -> Words:
             else "rejection"
         )
     return f"{wording.things(part.n, noun)}{origin}, mean {round(part.mean or 0.0, 2)}"
-
-
-_GAVE: Final[Mapping[Source, tuple[str, str]]] = {
-    "detector": ("report", " of its agent"),
-    "person": ("reward", " by hand"),
-    "grader": ("evaluation", ""),
-    "credit": ("credit", " of episodes"),
-    "carried": ("carried belief", ""),
-}
-"""Noun and origin of observations beside those of runs."""
 
 
 def _too_early(one: Judgement) -> Sentence:

@@ -27,6 +27,45 @@ SHOWN_MOVERS: Final = 8
 _VISIBLE: Final = 0.005
 """Chances that move by less than half a point are drawn, not moved."""
 
+SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "Choosing": (
+        "phase",
+        "baseline_rate",
+        "budget_tokens",
+        "k",
+        "min_pulls",
+        "sticky",
+        "hold_minutes",
+        "seed_arms",
+        "excluded_arms",
+    ),
+    "Recognising": ("mode", "meta_tools"),
+    "Believing": ("priors",),
+    "Judging": (
+        "thresholds",
+        "graders",
+        "evaluation_credit",
+        "weight_by_agreement",
+        "trusted_graders",
+        "keep_texts",
+        "personal_numbers",
+    ),
+    "Money": ("prices",),
+    "Keeping": ("keep_runs_days",),
+}
+
+_EFFECTS: Final[dict[str, Words]] = {
+    "hold_minutes": Words("It applies to running sessions, too."),
+    "keep_runs_days": Words("Only `armscope compact` deletes runs; the setting alone deletes none."),
+}
+"""Effects of settings that are the same at every value."""
+
+_KINDS: Final[dict[PromptKind, str]] = {
+    "held": "held in its session",
+    "redrawn": "drawn for each run",
+    "full": "with every arm",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class SettingWords:
@@ -163,34 +202,6 @@ def allowed(names: Sequence[str]) -> Markdown:
     return Markdown(f"Allowed: {'; '.join(parts)}." if parts else "")
 
 
-SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    "Choosing": (
-        "phase",
-        "baseline_rate",
-        "budget_tokens",
-        "k",
-        "min_pulls",
-        "sticky",
-        "hold_minutes",
-        "seed_arms",
-        "excluded_arms",
-    ),
-    "Recognising": ("mode", "meta_tools"),
-    "Believing": ("priors",),
-    "Judging": (
-        "thresholds",
-        "graders",
-        "evaluation_credit",
-        "weight_by_agreement",
-        "trusted_graders",
-        "keep_texts",
-        "personal_numbers",
-    ),
-    "Money": ("prices",),
-    "Keeping": ("keep_runs_days",),
-}
-
-
 def settings(chosen: LearnerSettings) -> Sentence:
     """Return the settings in force."""
     if chosen.phase == "passive":
@@ -254,13 +265,6 @@ def price_text(prices: ModelPrices) -> str:
     if isinstance(prices, (int, float)):
         return str(prices).removesuffix(".0")
     return json.dumps(dollars(prices) if isinstance(prices, Price) else [dollars(one) for one in prices])
-
-
-_EFFECTS: Final[dict[str, Words]] = {
-    "hold_minutes": Words("It applies to running sessions, too."),
-    "keep_runs_days": Words("Only `armscope compact` deletes runs; the setting alone deletes none."),
-}
-"""Effects of settings that are the same at every value."""
 
 
 def setting_effects(shown: SettingsPreview) -> list[Markdown]:
@@ -332,13 +336,6 @@ def _prompt(shown: SettingsPreview) -> Words:
         f"The next prompt would hold **{arms[1]} of {n_all}** on average instead of {arms[0]}, and "
         f"**{tokens[1]} tokens** of arms instead of {tokens[0]}."
     )
-
-
-_KINDS: Final[dict[PromptKind, str]] = {
-    "held": "held in its session",
-    "redrawn": "drawn for each run",
-    "full": "with every arm",
-}
 
 
 def _cheapest(costs: PromptCosts) -> Words:

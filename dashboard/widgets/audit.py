@@ -21,8 +21,8 @@ from dashboard.administration import Which
 from dashboard.reading import reading
 from dashboard.sentences import audit as sentences
 from dashboard.widgets import address
+from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.paging import paging
-from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import muted, small
 from dashboard.wording import Markdown, Words
@@ -43,6 +43,12 @@ _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
     "installation": sentences.OF_INSTALLATION,
     "refused": get_args(Action),
 }
+
+_WIDTHS: Final = {"when, UTC": 112, "who": 120, "what": 440, "act": 108, "noted": 260, "state": 72}
+_REFUSED_WIDTHS: Final = {"minute, UTC": 140, "who": 260, "refused": 240, "times": 90}
+_PHONE: Final = {"when, UTC": 104, "who": 90, "what": 170}
+_REFUSED_PHONE: Final = {"minute, UTC": 104, "who": 120, "refused": 100}
+_MIME: Final = {"csv": "text/csv", "json": "application/json"}
 
 
 def which() -> Which:
@@ -159,13 +165,6 @@ def _is_day(text: str) -> bool:
         return _FIRST <= date.fromisoformat(text) <= _LAST_DAY
     except ValueError:
         return False
-
-
-_WIDTHS: Final = {"when, UTC": 112, "who": 120, "what": 440, "act": 108, "noted": 260, "state": 72}
-_REFUSED_WIDTHS: Final = {"minute, UTC": 140, "who": 260, "refused": 240, "times": 90}
-_PHONE: Final = {"when, UTC": 104, "who": 90, "what": 170}
-_REFUSED_PHONE: Final = {"minute, UTC": 104, "who": 120, "refused": 100}
-_MIME: Final = {"csv": "text/csv", "json": "application/json"}
 
 
 def page_of(of: Which, chosen: AuditFilter) -> AuditPage | DenialPage:

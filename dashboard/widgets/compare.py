@@ -19,15 +19,23 @@ from core.records.times import DAY_MS
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address
+from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.opening import open_arm, opening_table
 from dashboard.widgets.paging import paging
-from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.tables import arm_name, type_cells, type_column
 from dashboard.widgets.words import as_table, both_ends, section, small_table
 from dashboard.wording import Markdown, Words
 
 By = Literal["models", "channels", "spans", "runs"]
 _BY: Final[tuple[By, ...]] = ("models", "channels", "spans", "runs")
+
+SHIFT_PX: Final = 200
+_PAGE_ARMS: Final = 50
+_MOST_ARMS: Final = 10_000
+"""Arms that pages beyond the first are cut from; they are compared once."""
+_LARGE: Final = 1_000 * MICRO
+"""Amounts from here on have no decimals in a cell."""
+_PHONE: Final = {"type": 48, "arm": 170, "mean A": 70, "mean B": 70}
 
 
 class NamedSides(NamedTuple):
@@ -146,15 +154,6 @@ def _span_name(first: str | None, last: str | None) -> Words:
 
 def _words_of(day: str) -> Words:
     return wording.day(int(datetime.fromisoformat(f"{day}T00:00+00:00").timestamp()) * 1000)
-
-
-SHIFT_PX: Final = 200
-_PAGE_ARMS: Final = 50
-_MOST_ARMS: Final = 10_000
-"""Arms that pages beyond the first are cut from; they are compared once."""
-_LARGE: Final = 1_000 * MICRO
-"""Amounts from here on have no decimals in a cell."""
-_PHONE: Final = {"type": 48, "arm": 170, "mean A": 70, "mean B": 70}
 
 
 def compared(sides: NamedSides) -> ComparedSides:

@@ -13,7 +13,7 @@ from core.maths.statistics.confidence import Confidence
 from core.records.posterior import BANDS
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.words import as_table, both_ends, chipped, section, small, small_table
 from dashboard.wording import Words
 

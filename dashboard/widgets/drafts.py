@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from dashboard.reading import reading
-from dashboard.widgets.browser import browser
+from dashboard.who import browser
 
 Fields = TypeVar("Fields")
 

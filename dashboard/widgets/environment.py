@@ -11,8 +11,9 @@ import streamlit as st
 from core.errors import ArmscopeError, InvalidInput, NotFound
 from core.flows.queries import Compared, EnvironmentStory, GroupKind, ModelComparison
 from core.records.episode import BASES, Finding, Scale
+from core.records.estimate import Missing
 from dashboard import actions, pages, queries, sentences, wording
-from dashboard.figures.rewards import distribution, pairs
+from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import Severity
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import rewards
@@ -23,10 +24,41 @@ from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.navigation import link
 from dashboard.widgets.results import result
 from dashboard.widgets.words import as_table, muted, section, small, small_table
-from dashboard.wording import Words
+from dashboard.wording import Markdown, Words
 
 TRUTH: Final = "planted_here"
 _GROUPS: Final[dict[GroupKind, str]] = {"model": "By model", "split": "By split", "task": "By task"}
+
+# Patterns and findings
+_LINKED: Final = 4
+_NUMBERS: Final = 3
+"""Episodes that a finding leads to at first, and numbers of the steps of each that are written."""
+_SHOWN: Final = 5
+"""Steps of one of them that are drawn below a critical finding."""
+_FEWEST: Final = 10
+_ICONS: Final[dict[Severity, str]] = {
+    "critical": "error",
+    "warning": "warning",
+    "notice": "info",
+    "info": "check_circle",
+}
+
+# Models on the same tasks
+MODELS: Final = "compared"
+BY: Final = "compared_by"
+_MOST: Final = 6
+_BY: Final[tuple[Compared, ...]] = ("reward", "success")
+
+# Scale
+_FIELDS: Final = ("lo", "hi", "threshold", "base", "step_lo", "step_hi")
+_KEY: Final = "scale "
+
+_FEWEST_SEGMENTS: Final = 2
+_NO_TREND: Final[dict[Missing | None, str]] = {
+    "few_for_interval": "too few for a trend",
+    "no_variation": "no trend: all rewards are alike",
+    "tasks_in_order": "each task was attempted in its own span of time, so time and task can't be separated",
+}
 
 
 def requested() -> EnvironmentStory | None:
@@ -131,23 +163,6 @@ def groups(environment: EnvironmentStory) -> None:
         )
 
 
-# Patterns and findings
-
-
-_LINKED: Final = 4
-_NUMBERS: Final = 3
-"""Episodes that a finding leads to at first, and numbers of the steps of each that are written."""
-_SHOWN: Final = 5
-"""Steps of one of them that are drawn below a critical finding."""
-_FEWEST: Final = 10
-_ICONS: Final[dict[Severity, str]] = {
-    "critical": "error",
-    "warning": "warning",
-    "notice": "info",
-    "info": "check_circle",
-}
-
-
 def pattern(story: EnvironmentStory) -> None:
     """Show each pattern in words with its certainty; too few episodes show none."""
     section("Pattern", rewards.pattern_note(story))
@@ -250,15 +265,6 @@ def _links(episodes: Sequence[tuple[str, list[int]]]) -> None:
             link(pages.EPISODE, f"{short(uid, 24)}, {steps} {named}{more}", **parameters)
 
 
-# Models on the same tasks
-
-
-MODELS: Final = "compared"
-BY: Final = "compared_by"
-_MOST: Final = 6
-_BY: Final[tuple[Compared, ...]] = ("reward", "success")
-
-
 def contest(story: EnvironmentStory) -> None:
     """Draw the models to compare, and their differences on the tasks that both attempted."""
     models = story.summary.models
@@ -312,13 +318,6 @@ def _shown(comparison: ModelComparison, head: st.delta_generator.DeltaGenerator)
     for line in rewards.contest(comparison):
         st.markdown(line)
     chart(figure, key="contest")
-
-
-# Scale
-
-
-_FIELDS: Final = ("lo", "hi", "threshold", "base", "step_lo", "step_hi")
-_KEY: Final = "scale "
 
 
 def scale_form(story: EnvironmentStory) -> None:
@@ -440,3 +439,35 @@ def _fields(story: EnvironmentStory) -> dict[str, Any]:
 
 def _key(environment: str, name: str) -> str:
     return f"{_KEY}{name} {environment}"
+
+
+def success_over_time(story: EnvironmentStory) -> None:
+    """Draw success over time, in segments of equal numbers of episodes; or a sentence where there are too few."""
+    here, over_time = reading(), story.progress
+    known = [one for one in over_time.stretches if one.success.value is not None]
+    if len(known) < _FEWEST_SEGMENTS or story.summary.success is None:
+        section("Success over time")
+        timed = story.summary.n - over_time.untimed
+        muted(
+            "Success is shown once a scale is declared."
+            if known and story.summary.success is None
+            else f"A trend needs 20 episodes with a time; there are {wording.count(timed)}."
+        )
+        return
+    figure = pictured_once(
+        ("going on", story.summary.environment, story.summary.n, hash(over_time.stretches)),
+        lambda: progress(story, here.tokens, compact=here.compact),
+    )
+    section("Success over time", _note(story), table=figure.table, key="going on")
+    chart(figure, key="going on")
+
+
+def _note(story: EnvironmentStory) -> Markdown:
+    progress = story.progress
+    way = {"rises": "rewards rise within tasks", "falls": "rewards fall within tasks"}.get(progress.way)
+    if way is None:
+        way = _NO_TREND.get(progress.trend.missing, "no trend can be distinguished from chance")
+    note = f"equal segments, 95% interval; {way}"
+    return Markdown(
+        f"{note}; {wording.count(progress.untimed)} of unknown time left out" if progress.untimed else note
+    )

@@ -20,21 +20,57 @@ from dashboard import actions, pages, queries, sentences, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
 from dashboard.reading import cached_figure, pictured_once, reading
 from dashboard.sentences import rewards
-from dashboard.sentences.texts import how_to_keep
+from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address, run_table
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import opening_table
 from dashboard.widgets.paging import neighbour
-from dashboard.widgets.results import result
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.transcript import conversation
-from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import both_ends, chipped, muted, section, small, small_table
 from dashboard.wording import Markdown, Words
 
 _TRANSCRIPTS: Final = 3
 """Runs of an episode whose transcripts are drawn; the others are a click away."""
+
+# Steps
+ON_A_PAGE: Final = 100
+_TEXT_PX: Final = 260
+_LONG_CHARS: Final = 1_000
+_CELL_CHARS: Final = 200
+_PHONE: Final = {"step": 58, "what": 136, "reward": 78, "so far": 78}
+_WIDTHS: Final = {
+    "step": 70,
+    "what": 210,
+    "answered": 128,
+    "reward": 84,
+    "so far": 84,
+    "state": 226,
+    "asked": 200,
+    "answered with": 200,
+    "at, UTC": 112,
+    "characters in": 104,
+    "characters out": 108,
+}
+_RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "characters out"})
+
+# Credit
+_SHOWN: Final = 12
+_RULE: Final = "credit rule"
+_WORDS: Final[dict[CreditRule, str]] = {
+    "off": "No arm",
+    "equal": "All",
+    "step": "By payment",
+    "referenced": "Referenced",
+}
+_MEANS: Final[dict[CreditRule, str]] = {
+    "off": "no arm is credited",
+    "equal": "all arms in the prompts of its runs share alike",
+    "step": "the tools called in paid steps share, each by the size of its payments",
+    "referenced": "the arms that its runs referenced share alike",
+}
 
 
 def requested() -> EpisodeView | None:
@@ -149,30 +185,6 @@ def runs(episode: EpisodeView) -> None:
         f"{wording.things(len(episode_runs.arms), 'arm')}, the most used first; a click opens one",
     )
     run_table.arms([(one.arm, one.n_in, one.n_used) for one in episode_runs.arms])
-
-
-# Steps
-
-
-ON_A_PAGE: Final = 100
-_TEXT_PX: Final = 260
-_LONG_CHARS: Final = 1_000
-_CELL_CHARS: Final = 200
-_PHONE: Final = {"step": 58, "what": 136, "reward": 78, "so far": 78}
-_WIDTHS: Final = {
-    "step": 70,
-    "what": 210,
-    "answered": 128,
-    "reward": 84,
-    "so far": 84,
-    "state": 226,
-    "asked": 200,
-    "answered with": 200,
-    "at, UTC": 112,
-    "characters in": 104,
-    "characters out": 108,
-}
-_RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "characters out"})
 
 
 def pointed_at(episode: EpisodeView) -> int | None:
@@ -293,25 +305,6 @@ def _cut(text: str | None) -> str:
 
 def _count(number: int | None) -> str:
     return wording.MISSING if number is None else wording.count(number)
-
-
-# Credit
-
-
-_SHOWN: Final = 12
-_RULE: Final = "credit rule"
-_WORDS: Final[dict[CreditRule, str]] = {
-    "off": "No arm",
-    "equal": "All",
-    "step": "By payment",
-    "referenced": "Referenced",
-}
-_MEANS: Final[dict[CreditRule, str]] = {
-    "off": "no arm is credited",
-    "equal": "all arms in the prompts of its runs share alike",
-    "step": "the tools called in paid steps share, each by the size of its payments",
-    "referenced": "the arms that its runs referenced share alike",
-}
 
 
 def credit(episode: EpisodeView) -> None:

@@ -25,9 +25,9 @@ from dashboard.sentences import rewards
 from dashboard.sentences.rewards import OUTCOME_WORDS
 from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
+from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import open_environment, open_episode, opening_table
-from dashboard.widgets.popover import in_use, lazy_popover
 from dashboard.widgets.words import muted
 from dashboard.wording import Markdown, Words
 
@@ -41,6 +41,38 @@ AFTER: Final = "episodes_after"
 _NAMES: Final = (address.EPISODES_OF, SPLIT, TASK, MODEL, OUTCOME)
 _LAST: Final = "episode filter as it was"
 _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
+
+# Tables
+_ENVIRONMENT_WIDTHS: Final = {
+    "state": 96,
+    "environment": 158,
+    "episodes": 74,
+    "success": 72,
+    "95% interval": 96,
+    "average": 76,
+    "95% of average": 124,
+    "reward": 182,
+    "found": 176,
+    "scale": 100,
+    "models": 130,
+    "planted": 230,
+}
+_RIGHT: Final = frozenset({"episodes", "success", "average", "steps", "total"})
+_PHONE_ENVIRONMENT: Final = {"state": 92, "environment": 150, "success": 70, "found": 74}
+_WIDTHS: Final = {
+    "began, UTC": 122,
+    "episode": 214,
+    "environment": 150,
+    "task": 90,
+    "model": 120,
+    "steps": 62,
+    "total": 76,
+    "came to": 156,
+    "split": 80,
+}
+_ALL_WIDTHS: Final = {**_WIDTHS, **_ENVIRONMENT_WIDTHS}
+_PHONE: Final = {"began, UTC": 100, "total": 68, "came to": 92, "running total": 100}
+_LINE_PX: Final = 132
 
 
 def episode_filter(known: Sequence[EnvironmentSummary]) -> EpisodeFilter:
@@ -160,41 +192,6 @@ def _label() -> Markdown:
             words = OUTCOME_WORDS.get(value, value) if key == OUTCOME else value  # type: ignore[call-overload]
             chosen.append(wording.literal(wording.cut_middle(wording.plain(words))))
     return Markdown(wording.listed(chosen) if chosen else "All episodes")
-
-
-# Tables
-
-
-_ENVIRONMENT_WIDTHS: Final = {
-    "state": 96,
-    "environment": 158,
-    "episodes": 74,
-    "success": 72,
-    "95% interval": 96,
-    "average": 76,
-    "95% of average": 124,
-    "reward": 182,
-    "found": 176,
-    "scale": 100,
-    "models": 130,
-    "planted": 230,
-}
-_RIGHT: Final = frozenset({"episodes", "success", "average", "steps", "total"})
-_PHONE_ENVIRONMENT: Final = {"state": 92, "environment": 150, "success": 70, "found": 74}
-_WIDTHS: Final = {
-    "began, UTC": 122,
-    "episode": 214,
-    "environment": 150,
-    "task": 90,
-    "model": 120,
-    "steps": 62,
-    "total": 76,
-    "came to": 156,
-    "split": 80,
-}
-_ALL_WIDTHS: Final = {**_WIDTHS, **_ENVIRONMENT_WIDTHS}
-_PHONE: Final = {"began, UTC": 100, "total": 68, "came to": 92, "running total": 100}
-_LINE_PX: Final = 132
 
 
 def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World]) -> None:

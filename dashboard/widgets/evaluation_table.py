@@ -16,12 +16,11 @@ from core.records.evaluation_page import Evaluation, EvaluationFilter
 from dashboard import actions, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import judging
+from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
-from dashboard.widgets.popover import lazy_popover
-from dashboard.widgets.results import result
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK
-from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import muted, section, small
 from dashboard.wording import Markdown, Words
 

@@ -22,8 +22,7 @@ from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, UN
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.evaluation_table import to_newest
-from dashboard.widgets.picker import one_arm
-from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.widgets.fields import in_use, lazy_popover, one_arm
 from dashboard.widgets.tables import ROW_PX, columns, height
 from dashboard.widgets.words import as_table, both_ends, muted, paragraphs, section, small, small_table
 from dashboard.wording import Markdown, Words
@@ -42,6 +41,36 @@ _NAMES: Final = (RATER, KIND, RUBRIC, OUTCOME, LABEL, BLOCKER, LAYER, RUN, ARM, 
 _LAST: Final = "evaluation filter as it was"
 
 _T = TypeVar("_T", bound=str)
+
+# Raters, blockers and layers
+_HOW: Final = (
+    "**Krippendorff’s alpha** is 1 where all say the same and 0 where they agree no more than by chance. Below 0 "
+    "they contradict each other. It allows for things that only some have judged. A failure’s score counts below 0."
+    "\n\n**The words** go by the 95% bootstrap interval, so that few judgements never sound sure. The agreement is "
+    "reliable if all of the interval is at 0.80 or more, and tentative from 0.67 on. It is low if all of the "
+    "interval is below 0.67. It is possibly by chance if that interval also contains 0, and worse than chance if all "
+    "of it is below 0. Else it is too uncertain to judge, until two have judged more of the same items."
+    "\n\n**A weight** is what the agreement with the others suggests that a judgement should weigh: none where it "
+    "may be chance, unknown (–) where too little is shared to say."
+)
+_LAYER_WIDTHS: Final = {
+    "layer": 130,
+    "quality": 76,
+    "judged": 66,
+    "success": 70,
+    "head": 116,
+    "adapter": 110,
+    "last judged, UTC": 128,
+    "by": 100,
+    "id": 280,
+}
+_LAYER_HELP: Final = {
+    "quality": "The sum of the layer's judgements: successes add to it, failures take from it",
+    "head": "The layer that a judgement of this one is passed on to",
+    "adapter": "The adapter that the layer belongs to",
+    "by": "Who judged it last",
+}
+_LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
 
 
 def evaluation_filter() -> EvaluationFilter:
@@ -120,39 +149,6 @@ def _label() -> Markdown:
         if isinstance(value, str) and value:
             chosen.append(wording.literal(wording.cut_middle(wording.plain(value.replace("_", " ")))))
     return Markdown(wording.listed(chosen) if chosen else "All evaluations")
-
-
-# Raters, blockers and layers
-
-
-_HOW: Final = (
-    "**Krippendorff’s alpha** is 1 where all say the same and 0 where they agree no more than by chance. Below 0 "
-    "they contradict each other. It allows for things that only some have judged. A failure’s score counts below 0."
-    "\n\n**The words** go by the 95% bootstrap interval, so that few judgements never sound sure. The agreement is "
-    "reliable if all of the interval is at 0.80 or more, and tentative from 0.67 on. It is low if all of the "
-    "interval is below 0.67. It is possibly by chance if that interval also contains 0, and worse than chance if all "
-    "of it is below 0. Else it is too uncertain to judge, until two have judged more of the same items."
-    "\n\n**A weight** is what the agreement with the others suggests that a judgement should weigh: none where it "
-    "may be chance, unknown (–) where too little is shared to say."
-)
-_LAYER_WIDTHS: Final = {
-    "layer": 130,
-    "quality": 76,
-    "judged": 66,
-    "success": 70,
-    "head": 116,
-    "adapter": 110,
-    "last judged, UTC": 128,
-    "by": 100,
-    "id": 280,
-}
-_LAYER_HELP: Final = {
-    "quality": "The sum of the layer's judgements: successes add to it, failures take from it",
-    "head": "The layer that a judgement of this one is passed on to",
-    "adapter": "The adapter that the layer belongs to",
-    "by": "Who judged it last",
-}
-_LAYER_PHONE: Final = {"layer": 130, "quality": 76, "judged": 62, "success": 70}
 
 
 def nothing_judged() -> None:

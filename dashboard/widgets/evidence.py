@@ -23,14 +23,15 @@ from dashboard.widgets import address
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import empty, no_arms
 from dashboard.widgets.navigation import link
-from dashboard.widgets.results import refusal, result
-from dashboard.widgets.undo_button import offered_undo
+from dashboard.widgets.results import offered_undo, refusal, result
 from dashboard.widgets.words import section, small, small_table
 from dashboard.wording import Markdown, Words
 
 _HEADS: Final = {"model": "model", "channel": "channel", "format": "format", "source": "source"}
 _MOST_ROWS: Final = 10
 _VERSION_CHARS: Final = 12
+
+_ALL_ARMS: Final = 100
 
 
 def requested() -> tuple[tuple[str, ...], int] | None:
@@ -137,9 +138,6 @@ def examples(change: ChangeEvidence) -> None:
             at = wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)
             st.markdown(f"{at} {used} :gray[{where}]", width="stretch")
             link(pages.RUN, f"Run {wording.count(one.run_no)}", **{address.RUN: str(one.run_no)})
-
-
-_ALL_ARMS: Final = 100
 
 
 def cure(change: ChangeEvidence) -> None:

@@ -17,8 +17,8 @@ from dashboard import pages, wording
 from dashboard.reading import reading
 from dashboard.sentences import fleet as sentences
 from dashboard.widgets import address, navigation
+from dashboard.widgets.fields import matches
 from dashboard.widgets.opening import clicked_row
-from dashboard.widgets.picker import matches
 from dashboard.widgets.tables import ROW_PX, columns
 from dashboard.widgets.words import muted
 
@@ -31,6 +31,12 @@ _LAST: Final = "fleet as it was chosen"
 
 Which = Literal["all", "need"]
 _WHICH: Final[dict[Which, str]] = {"all": "All", "need": "Need attention"}
+
+PAGE: Final = 50
+_KEY: Final = "fleet table"
+_OPENED: Final = "fleet opened"
+_NOW: Final = "fleet opened now"
+_PHONE: Final = {"state": 128, "learner": 120, "alarms": 120}
 
 
 def _by_need(one: LearnerSummary) -> tuple[object, ...]:
@@ -94,13 +100,6 @@ def go(first: int) -> None:
         st.query_params[START] = str(first)
     elif START in st.query_params:
         del st.query_params[START]
-
-
-PAGE: Final = 50
-_KEY: Final = "fleet table"
-_OPENED: Final = "fleet opened"
-_NOW: Final = "fleet opened now"
-_PHONE: Final = {"state": 128, "learner": 120, "alarms": 120}
 
 
 def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:

@@ -1,4 +1,4 @@
-"""Keys of the keyboard, in a dialog that a key opens."""
+"""Keys of the keyboard, in a dialog that a key opens; and keys of elements that the browser's script uses."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ _ROWS: Final = (
     ("Escape", "every page", "close a menu or this list"),
     ("R", "every page", "read and draw again"),
 )
+
+SEND_HERE: Final = "send here"
+"""Key of what holds the button that Ctrl + Enter presses from wherever the focus is; once on a page."""
+JUDGE_BAR: Final = "judge-bar"
+"""Key of the buttons of a judgement that stay in view in a narrow window."""
+JUDGE_EFFECT: Final = "judge-effect"
+"""Key of the button that shows the effect of a chosen level; the browser presses it after a pause."""
 
 
 def keys_button() -> None:

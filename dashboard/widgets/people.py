@@ -45,6 +45,17 @@ _KNOWN_WORDS: Final = {"email": "E-mail, invited", "subject": "Subject"}
 _ROUND: Final = "people form"
 _LAST: Final = "people last"
 
+REMOVED: Final = "people_removed"
+_WIDTHS: Final = {
+    "name": 160,
+    "e-mail or subject": 220,
+    "roles": 260,
+    "state": 170,
+    "since, UTC": 130,
+    "by": 100,
+}
+_PHONE: Final = {"act": ACT_PX, "name": 110, "roles": 170}
+
 
 @dataclass(frozen=True)
 class _Done:
@@ -320,18 +331,6 @@ def _take_back(last: _Done) -> None:
         return Flash(text=f"Taken back: {sentences.done(last.answer.member, answer)}{stay}")
 
     actions.tried("Nothing was taken back.", act, at="people")
-
-
-REMOVED: Final = "people_removed"
-_WIDTHS: Final = {
-    "name": 160,
-    "e-mail or subject": 220,
-    "roles": 260,
-    "state": 170,
-    "since, UTC": 130,
-    "by": 100,
-}
-_PHONE: Final = {"act": ACT_PX, "name": 110, "roles": 170}
 
 
 def table(rows: Sequence[MemberRow]) -> None:

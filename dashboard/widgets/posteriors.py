@@ -37,8 +37,7 @@ from dashboard.reading import cached_figure, reading
 from dashboard.sentences.judgement import KINDS
 from dashboard.widgets import address, opening
 from dashboard.widgets.address import POSTERIORS_ARMS
-from dashboard.widgets.picker import matches, several_arms
-from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.widgets.fields import in_use, lazy_popover, matches, several_arms
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
     CHANCE,
@@ -56,6 +55,28 @@ from dashboard.wording import Markdown, Words
 SORT: Final = "sort"
 METHOD: Final = "interval"
 TRUTH: Final = "truth"
+
+FIND: Final = "find"
+JUDGED_AS: Final = "judged"
+JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
+    "look": Words("Need a look"),
+    "worth": Words("Earn their place"),
+    "not_worth": Words("Do not"),
+    "useful": Words("Used in most runs"),
+    "not_useful": Words("Used in few runs"),
+    "early": Words("Too early"),
+    "open": Words("Undecided"),
+    "always": Words("Always in"),
+    "called": Words("Calls only"),
+}
+_PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "95% interval": 104}
+
+JUDGED: Final = (
+    "The first that applies: poisoned, gave way to a rival, drifting, rising, stale, never referenced, always in, "
+    "too early, or its interval against the usefulness that its tokens are worth"
+)
+
+EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemble each other"
 
 
 def order() -> Order:
@@ -132,30 +153,6 @@ def picture(known: Belief, places: Ints, chosen: Sequence[ArmRow], method: Metho
 
     truth = tuple(row.truth for row in chosen)
     return cached_figure(("densities", places.tobytes(), method, truth, here.tokens.name, here.compact), draw)
-
-
-FIND: Final = "find"
-JUDGED_AS: Final = "judged"
-JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
-    "look": Words("Need a look"),
-    "worth": Words("Earn their place"),
-    "not_worth": Words("Do not"),
-    "useful": Words("Used in most runs"),
-    "not_useful": Words("Used in few runs"),
-    "early": Words("Too early"),
-    "open": Words("Undecided"),
-    "always": Words("Always in"),
-    "called": Words("Calls only"),
-}
-_PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "95% interval": 104}
-
-JUDGED: Final = (
-    "The first that applies: poisoned, gave way to a rival, drifting, rising, stale, never referenced, always in, "
-    "too early, or its interval against the usefulness that its tokens are worth"
-)
-
-
-EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemble each other"
 
 
 def class_links() -> dict[str, Markdown]:

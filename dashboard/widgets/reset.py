@@ -21,8 +21,8 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import Sentence
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
-from dashboard.widgets.picker import several_arms
-from dashboard.widgets.results import refusal
+from dashboard.widgets.fields import several_arms
+from dashboard.widgets.results import history, refusal
 from dashboard.widgets.tables import (
     ACT_PX,
     ALL_AT_ONCE,
@@ -35,7 +35,6 @@ from dashboard.widgets.tables import (
     type_column,
 )
 from dashboard.widgets.tables import columns as columns_shown
-from dashboard.widgets.undo_button import history
 from dashboard.widgets.words import small
 from dashboard.wording import Words
 
@@ -49,6 +48,13 @@ RESET_TYPE: Final = "reset_type"
 TARGET: Final = "target"
 REASON: Final = "reset reason"
 TYPED: Final = "reset typed"
+
+ARM_PX: Final = 280
+_PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
+
+_TABLE: Final = "earlier resets"
+_WIDTHS: Final = {"when, UTC": 112, "scope": 220, "by": 96, "why": 540, "state": 76}
+_PHONE_PAST: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,10 +200,6 @@ def _begin_again() -> None:
     st.session_state[REASON] = None
 
 
-ARM_PX: Final = 280
-_PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
-
-
 def changes(shown: ResetPreview) -> None:
     """Draw every arm that a reset would touch, now and after."""
     settings = reading().frame.settings
@@ -271,11 +273,6 @@ def _chance_words(shown: ResetPreview, at: int, settings: LearnerSettings) -> st
         for chance, error in ((shown.chance_now, shown.error_now), (shown.chance_after, shown.error_after))
     )
     return after if now == after else f"{now} → {after}"
-
-
-_TABLE: Final = "earlier resets"
-_WIDTHS: Final = {"when, UTC": 112, "scope": 220, "by": 96, "why": 540, "state": 76}
-_PHONE_PAST: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
 
 
 def past() -> None:

@@ -1,20 +1,32 @@
-"""Result of an act as a state at its control: what was done with its undo, or in full why it was refused."""
+"""Result of an act at its control, and the undo or redo of an act: one rule for all pages, as in the flows.
+
+A reviewer may undo their own acts, and may redo an act that they themselves undid. A person with the permission
+``undo`` may do both with every act. Reviewers see Redo only for the latest 1,000 changes.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, Protocol
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import actions
+from dashboard import actions, pages, queries, wording
 from dashboard.actions import Result
 from dashboard.pages import Page
 from dashboard.reading import reading
+from dashboard.widgets import address
 from dashboard.widgets.navigation import link
+from dashboard.widgets.tables import act_table
+from dashboard.widgets.words import muted
 from dashboard.wording import Words
 
 _DRAWN: Final = "armscope results drawn"
+
+UndoLabel = Literal["Undo", "Redo"]
+
+_MOST: Final = 3
 
 
 def result(at: str, *, onward: tuple[Page, Words] | None = None) -> None:
@@ -66,3 +78,64 @@ def _draw(last: Result, onward: tuple[Page, Words] | None) -> None:
             )
         if onward is not None and not flash.failed:
             link(*onward)
+
+
+class Act(Protocol):
+    """An act: its id, its actor, and whether it is undone."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def actor(self) -> str: ...
+    @property
+    def undone(self) -> bool: ...
+
+
+def offered_undo(act: Act) -> UndoLabel | None:
+    """Return the button's label for an act; None where this person may neither undo nor redo it."""
+    here = reading()
+    label: UndoLabel = "Redo" if act.undone else "Undo"
+    if here.may("undo"):
+        return label
+    if not here.may("undo_own"):
+        return None
+    deciders = queries.undoers().get(act.id, frozenset()) if act.undone else {act.actor}
+    return label if deciders == {here.context.actor.name} else None
+
+
+def history(
+    acts: Sequence[Act],
+    cells: Mapping[str, Sequence[object]],
+    widths: Mapping[str, int],
+    *,
+    key: str,
+    alt: str,
+    phone: Mapping[str, int],
+) -> None:
+    """Draw a table of acts with Undo or Redo in its last column, and below it the result of a click.
+
+    The column is missing where this person may do nothing about any of them. ``phone`` as `act_table` takes it.
+    """
+
+    def clicked(row: int) -> None:
+        if row < len(acts) and offered_undo(acts[row]) is not None:
+            actions.take_back(acts[row].id, again=acts[row].undone, at=key)
+
+    labels = [offered_undo(act) or "" for act in acts]
+    column = {"act": labels} if any(labels) else {}
+    act_table({**cells, **column}, widths, key=key, alt=alt, phone=phone, on_click=clicked)
+    result(key)
+
+
+def repaired(names: Iterable[str | None]) -> None:
+    """Draw who made each of these repairs, when, and a link to its page; nothing without one."""
+    named = {name for name in names if name is not None}
+    if not named:
+        return
+    year = reading().frame.last_at_ms
+    for one in [one for one in queries.repairs() if one.id in named][:_MOST]:
+        at = wording.minute(one.at_ms, year_of_ms=year)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            name, n = wording.literal(one.id), wording.things(one.n_observations, "observation")
+            muted(f"{name}: {wording.literal(one.actor)} took back {n} on {at} UTC.")
+            link(pages.EVIDENCE, f"See {name}", **address.evidence(one.arms, one.since_ms))

@@ -20,8 +20,7 @@ from core.records.view import RunFilter, View
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM
-from dashboard.widgets.picker import one_arm
-from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.widgets.fields import in_use, lazy_popover, one_arm
 from dashboard.wording import Markdown
 
 PART: Final = "part"

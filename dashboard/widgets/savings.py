@@ -26,6 +26,9 @@ UNIT: Final = "unit"
 Unit = Literal["percent", "tokens", "money"]
 _WORDS: Final[dict[Unit, str]] = {"percent": "%", "tokens": "Tokens", "money": "Money"}
 
+_FINE = "✓ fine"
+_ENOUGH = "✓ enough"
+
 
 def row(saved: Savings) -> None:
     """Draw tokens saved, duration, error rate, baseline runs still needed."""
@@ -110,10 +113,6 @@ def _picture(saved: Savings, unit: Unit) -> Chart:
     if unit == "tokens":
         return tokens_time(saved.tokens, saved.over_time, here.tokens, compact=here.compact)
     return savings_time(saved.over_time, here.tokens, compact=here.compact)
-
-
-_FINE = "✓ fine"
-_ENOUGH = "✓ enough"
 
 
 def what_is_missing(saved: Savings) -> None:

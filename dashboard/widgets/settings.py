@@ -24,9 +24,8 @@ from core.records.run import Phase
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
-from dashboard.widgets.results import result
+from dashboard.widgets.results import history, result
 from dashboard.widgets.tables import ACT_PX
-from dashboard.widgets.undo_button import history
 from dashboard.widgets.words import muted, small, small_table
 from dashboard.wording import Markdown, Words
 
@@ -57,6 +56,54 @@ _PRIOR_PX: Final = 108
 
 Raw = Any
 """Content of a widget."""
+
+# Form
+PART: Final = "part"
+_BASE: Final = "armscope settings seen"
+
+_TOGETHER: Final = frozenset({"seed_arms", "excluded_arms"})
+"""Settings that no arm may be in both of."""
+
+_SMALL: Final = frozenset(
+    {
+        "phase",
+        "baseline_rate",
+        "budget_tokens",
+        "k",
+        "min_pulls",
+        "sticky",
+        "hold_minutes",
+        "graders",
+        "evaluation_credit",
+        "keep_runs_days",
+    }
+)
+
+# Rubrics
+_RUBRICS: Final = "rubrics"
+_RUBRIC_WIDTHS: Final = {
+    "when, UTC": 112,
+    "by": 90,
+    "version": 96,
+    "title": 250,
+    "levels": 370,
+    "criteria": 66,
+    "judged": 66,
+}
+_LINE_CHARS: Final = 54
+_RUBRIC_PHONE: Final = {"act": ACT_PX, "version": 92, "title": 140, "levels": 160}
+
+# History
+_CHANGES: Final = "setting changes"
+_CHANGE_WIDTHS: Final = {
+    "when, UTC": 140,
+    "by": 120,
+    "setting": 150,
+    "before": 250,
+    "after": 250,
+    "state": 100,
+}
+_CHANGE_PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,13 +310,6 @@ FIELDS: Final[dict[str, Field]] = {
 }
 
 
-# Form
-
-
-PART: Final = "part"
-_BASE: Final = "armscope settings seen"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Drafts:
     """``changes`` are the drafts by setting, as JSON has them; ``problems`` why some can't be sent."""
@@ -302,26 +342,6 @@ def fields() -> Drafts:
             with tab:
                 _draw_group({name: notes[name] for name in names})
     return Drafts(base=base, changes=changes, problems=problems)
-
-
-_TOGETHER: Final = frozenset({"seed_arms", "excluded_arms"})
-"""Settings that no arm may be in both of."""
-
-
-_SMALL: Final = frozenset(
-    {
-        "phase",
-        "baseline_rate",
-        "budget_tokens",
-        "k",
-        "min_pulls",
-        "sticky",
-        "hold_minutes",
-        "graders",
-        "evaluation_credit",
-        "keep_runs_days",
-    }
-)
 
 
 def _cells(n_fields: int) -> list[Any]:
@@ -492,23 +512,6 @@ def _put(name: str, raw: Raw) -> None:
         st.session_state[key] = value
 
 
-# Rubrics
-
-
-_RUBRICS: Final = "rubrics"
-_RUBRIC_WIDTHS: Final = {
-    "when, UTC": 112,
-    "by": 90,
-    "version": 96,
-    "title": 250,
-    "levels": 370,
-    "criteria": 66,
-    "judged": 66,
-}
-_LINE_CHARS: Final = 54
-_RUBRIC_PHONE: Final = {"act": ACT_PX, "version": 92, "title": 140, "levels": 160}
-
-
 class _Defined(NamedTuple):
     """The act that a version is; one that is undone is not listed."""
 
@@ -543,21 +546,6 @@ def _levels(one: RubricRow) -> str:
     """Return the levels in a line, cut at its end where a cell has no room."""
     line = "; ".join(f"{at} {level.words}" for at, level in enumerate(one.rubric.levels, 1))
     return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS].rstrip()} …"
-
-
-# History
-
-
-_CHANGES: Final = "setting changes"
-_CHANGE_WIDTHS: Final = {
-    "when, UTC": 140,
-    "by": 120,
-    "setting": 150,
-    "before": 250,
-    "after": 250,
-    "state": 100,
-}
-_CHANGE_PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
 
 def change_table() -> None:

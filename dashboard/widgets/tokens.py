@@ -33,6 +33,28 @@ _CHOSEN: Final = "token to end"
 _SURE: Final = "token sure"
 _CHOICE_CHARS: Final = 40
 
+# Make a token, and the table of all
+LINGERS_S: Final = 1.0
+_NEW: Final = "token made"
+_ROUND: Final = "token form"
+_EVERY: Final = "every"
+_PLACES: Final = (_EVERY, "some")
+_LEARNER_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
+_NAME_CHARS: Final = 40
+
+ENDED: Final = "tokens_ended"
+_WIDTHS: Final = {
+    "token": 80,
+    "name": 160,
+    "scopes": 170,
+    "learners": 170,
+    "ends, UTC": 130,
+    "last used": 100,
+    "by": 100,
+    "state": 130,
+}
+_PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
+
 
 def doing() -> str:
     """Show the choice between making and revoking a token."""
@@ -112,18 +134,6 @@ def _revoke(token: str, name: str) -> None:
         return Flash(text=f"{wording.literal(name)} is revoked, for good.")
 
     actions.tried("Nothing was revoked.", act, at="token")
-
-
-# Make a token, and the table of all
-
-
-LINGERS_S: Final = 1.0
-_NEW: Final = "token made"
-_ROUND: Final = "token form"
-_EVERY: Final = "every"
-_PLACES: Final = (_EVERY, "some")
-_LEARNER_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
-_NAME_CHARS: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,20 +298,6 @@ def _shown_once(created: NewToken) -> None:
 
 def _short(name: str) -> Markdown:
     return wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))
-
-
-ENDED: Final = "tokens_ended"
-_WIDTHS: Final = {
-    "token": 80,
-    "name": 160,
-    "scopes": 170,
-    "learners": 170,
-    "ends, UTC": 130,
-    "last used": 100,
-    "by": 100,
-    "state": 130,
-}
-_PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
 
 
 def token_table(rows: Sequence[TokenRow]) -> None:

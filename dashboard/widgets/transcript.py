@@ -11,8 +11,7 @@ from core import explained
 from core.flows.queries import RunArm, RunStory
 from dashboard import queries, wording
 from dashboard.reading import reading
-from dashboard.sentences import texts
-from dashboard.sentences.transcript import transcript, transcript_note
+from dashboard.sentences.transcript import how_to_keep, transcript, transcript_note
 from dashboard.widgets.words import chipped, muted, section, small
 from dashboard.wording import Markdown, Words
 
@@ -28,7 +27,7 @@ def conversation(story: RunStory, *, title: str = "Conversation") -> None:
     one = queries.transcript(story.facts.uid)
     if one.messages is None:
         section(wording.literal(title))
-        muted(texts.how_to_keep(keeps=here.frame.settings.keep_texts, may_read=one.may_read))
+        muted(how_to_keep(keeps=here.frame.settings.keep_texts, may_read=one.may_read))
         return
     section(wording.literal(title), transcript_note(one.messages))
     left, right = st.columns([8, 4], gap="large")

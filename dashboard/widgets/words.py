@@ -14,7 +14,7 @@ from core.records.status import Compacted
 from dashboard import wording
 from dashboard.figures.theme import LIGHT, Tokens
 from dashboard.sentences import Phrase, Sentence
-from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.fields import lazy_popover
 from dashboard.wording import Markdown, Words
 
 COPIED: Final = "copied"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.cache import Cache
+from dashboard.reading import Cache
 
 
 def test_an_answer_that_was_overtaken_is_given_but_not_kept() -> None:

@@ -23,7 +23,7 @@ from dashboard import wording
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import THEMES, Tokens
 from dashboard.sentences.rewards import certainty_words, contest, critical_finding, environments_table
-from dashboard.sentences.texts import how_to_keep
+from dashboard.sentences.transcript import how_to_keep
 from dashboard.wording import Words
 from tests.dashboard.conftest import Open, check, heads, texts, unfold
 from tests.dashboard.worlds import NOON_MS, keys, world

@@ -26,8 +26,8 @@ from core.records.actor import Actor, Role
 from core.records.review import Draft, QueueAsks
 from core.records.run import Call, Run
 from dashboard import reading
-from dashboard.cache import Cache
 from dashboard.pages import PAGES
+from dashboard.reading import Cache
 from tests.dashboard.conftest import Open, heads, is_said, is_text_only, labels, press, texts
 from tests.dashboard.worlds import EDIT, NOON_MS, READ, context_at, inventory
 from tests.worlds import lines_file

@@ -13,7 +13,7 @@ from core.flows.learn import record
 from core.flows.reward import reward
 from core.flows.undo import undo
 from core.records.run import Call, Run
-from dashboard.widgets.picker import AT_ONCE, options_of
+from dashboard.widgets.fields import AT_ONCE, options_of
 from tests.dashboard.conftest import Open, check, heads, is_said, press, texts
 from tests.dashboard.worlds import EDIT, NOON_MS, READ, REVIEW, inventory, judged_and_talk
 

@@ -16,7 +16,7 @@ from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from core.records.transcript import Message
-from dashboard.sentences.texts import how_to_keep
+from dashboard.sentences.transcript import how_to_keep
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at
 

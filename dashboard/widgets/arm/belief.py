@@ -20,7 +20,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
 from dashboard.widgets.charts import chart, time_chart
-from dashboard.widgets.popover import in_use, lazy_popover
+from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.words import gray, muted, paragraphs, section, small, small_table
 
 THEN: Final = "then"

@@ -17,13 +17,12 @@ from core.records.arm import MICRO
 from core.records.note import MAX_NOTE_CHARS
 from dashboard import actions, pages, queries, wording
 from dashboard.reading import reading
-from dashboard.sentences import texts
+from dashboard.sentences import transcript
 from dashboard.widgets import address
 from dashboard.widgets.empty import empty, no_arms, not_named, quoted
+from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.navigation import link
-from dashboard.widgets.popover import lazy_popover
-from dashboard.widgets.results import result
-from dashboard.widgets.undo_button import offered_undo
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.words import chip, muted, section, small
 from dashboard.wording import Words
 
@@ -179,7 +178,7 @@ def read_notes(arm: str) -> None:
                 when = wording.minute(one.at_ms, year_of_ms=here.frame.last_at_ms)
                 st.markdown(small(f"{when} UTC · {wording.literal(one.actor)}{state}"))
                 if not one.text:
-                    muted(texts.hidden(may_read=here.context.may("read_words")))
+                    muted(transcript.hidden(may_read=here.context.may("read_words")))
                 elif one.undone:
                     muted(wording.literal(one.text))
                 else:

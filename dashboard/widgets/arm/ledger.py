@@ -22,10 +22,8 @@ from dashboard.reading import cached_figure, reading
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
-from dashboard.widgets.repaired import repaired
-from dashboard.widgets.results import result
+from dashboard.widgets.results import offered_undo, repaired, result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK, draw
-from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import as_table, muted, section
 
 LEDGER: Final = "ledger"

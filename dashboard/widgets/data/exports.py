@@ -1,4 +1,4 @@
-"""Export forms of the data page: everything as a zip, and judged answers as a training file, each with a manifest."""
+"""Files that leave: everything as a zip, judged answers as a training file, a backup; and the place of the store."""
 
 from __future__ import annotations
 
@@ -15,16 +15,69 @@ from core.records.limits import MAX_LABEL_CHARS
 from core.records.parameters import ExportFormat
 from core.records.status import left_out_words
 from core.records.training import Pairing, TrainingFormat, TrainingManifest, TrainingQuery
-from dashboard import downloads, queries, wording
+from core.settings import Server
+from dashboard import actions, downloads, queries, wording
 from dashboard.reading import reading, still
 from dashboard.sentences.judging import BLOCKER_WORDS
-from dashboard.widgets.popover import in_use, lazy_popover
-from dashboard.widgets.results import refusal
+from dashboard.widgets.fields import in_use, lazy_popover
+from dashboard.widgets.results import refusal, result
 from dashboard.widgets.words import as_table, small
 from dashboard.wording import Markdown, Words
 
 _Format = TypeVar("_Format", ExportFormat, TrainingFormat)
 _ZIP: Final = ".zip"
+
+# Export
+EXPORT_WORDS: Final[dict[ExportFormat, tuple[Words, str]]] = {
+    "jsonl": (
+        Words("Everything"),
+        "Lines: episodes and credits too, loss-free; imports give the same posteriors again.",
+    ),
+    "json": (Words("OpenClaw"), "JSON in the shape of OpenClaw’s export: the present state."),
+    "parquet": (
+        Words("Data frames"),
+        "The same lines as one table with typed columns, for DuckDB and pandas.",
+    ),
+    "csv": (Words("Spreadsheets"), "Two tables: posteriors and observations, without formulas."),
+}
+_EXPORT_FORMAT: Final = "export"
+
+# Training file
+TRAINING_WORDS: Final[dict[TrainingFormat, tuple[Words, str]]] = {
+    "reward_jsonl": (Words("All judged"), "All judged answers, with their permitted uses."),
+    "sft_jsonl": (Words("Fine-tuning"), "Answers good enough to fine-tune on, by the thresholds in force."),
+    "preference_jsonl": (Words("Pairs"), "A chosen answer beside a rejected one to the same instruction."),
+    "trace_jsonl": (Words("Requests"), "All requests and answers, judged or not."),
+    "reward_csv": (Words("Table"), "All judged answers as a table, without formulas."),
+}
+_LEFT_OUT: Final = {
+    "not_eligible": Words("below the thresholds"),
+    "no_text": Words("without stored text"),
+    "other_shape": Words("with a text that is no JSON object"),
+    "second_opinion": Words("of an answer that another rater's row has"),
+    "secret": Words("with a likely secret"),
+    "not_best": Words("with a better answer in their group"),
+    "no_other": Words("without an answer to compare with"),
+    "same_answer": Words("with equal answers"),
+    "claimed": Words("by raters that no trusted token names"),
+    "hidden": Words("in a blind queue that is open to you"),
+}
+_TRAINING_FORMAT: Final = "training"
+_PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
+_PAIRING_WORDS: Final[dict[Pairing, str]] = {"prompt": "Same instruction", "layer": "Same layer"}
+_PAIRING: Final = "training_pairing"
+_SECRETS: Final = "training_secrets"
+_SPAN: Final = "training_span"
+_RATERS: Final = "training_raters"
+_RUBRICS: Final = "training_rubrics"
+_ADAPTERS: Final = "training_adapters"
+_LAYERS: Final = "training_layers"
+_EXECUTIONS: Final = "training_executions"
+_NARROWED: Final = "Choices under More apply even while it is folded."
+_MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS, _EXECUTIONS)
+
+BACKUP: Final = "backup file"
+_WHERE: Final = ("It is on this machine only.", "A server keeps it.")
 
 
 def chosen_format(
@@ -71,24 +124,6 @@ def save(label: Markdown, path: Path, key: str, type: Literal["primary", "second
         icon=":material/download:",
         key=key,
     )
-
-
-# Export
-
-
-EXPORT_WORDS: Final[dict[ExportFormat, tuple[Words, str]]] = {
-    "jsonl": (
-        Words("Everything"),
-        "Lines: episodes and credits too, loss-free; imports give the same posteriors again.",
-    ),
-    "json": (Words("OpenClaw"), "JSON in the shape of OpenClaw’s export: the present state."),
-    "parquet": (
-        Words("Data frames"),
-        "The same lines as one table with typed columns, for DuckDB and pandas.",
-    ),
-    "csv": (Words("Spreadsheets"), "Two tables: posteriors and observations, without formulas."),
-}
-_EXPORT_FORMAT: Final = "export"
 
 
 def export_form() -> None:
@@ -144,43 +179,6 @@ def _files(manifest: Manifest) -> None:
     }
     as_table(rows, alt="Files of the export with their hashes")
     st.markdown(small("The zip also has the learner, the time, the counts, the settings, and these hashes."))
-
-
-# Training file
-
-
-TRAINING_WORDS: Final[dict[TrainingFormat, tuple[Words, str]]] = {
-    "reward_jsonl": (Words("All judged"), "All judged answers, with their permitted uses."),
-    "sft_jsonl": (Words("Fine-tuning"), "Answers good enough to fine-tune on, by the thresholds in force."),
-    "preference_jsonl": (Words("Pairs"), "A chosen answer beside a rejected one to the same instruction."),
-    "trace_jsonl": (Words("Requests"), "All requests and answers, judged or not."),
-    "reward_csv": (Words("Table"), "All judged answers as a table, without formulas."),
-}
-_LEFT_OUT: Final = {
-    "not_eligible": Words("below the thresholds"),
-    "no_text": Words("without stored text"),
-    "other_shape": Words("with a text that is no JSON object"),
-    "second_opinion": Words("of an answer that another rater's row has"),
-    "secret": Words("with a likely secret"),
-    "not_best": Words("with a better answer in their group"),
-    "no_other": Words("without an answer to compare with"),
-    "same_answer": Words("with equal answers"),
-    "claimed": Words("by raters that no trusted token names"),
-    "hidden": Words("in a blind queue that is open to you"),
-}
-_TRAINING_FORMAT: Final = "training"
-_PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
-_PAIRING_WORDS: Final[dict[Pairing, str]] = {"prompt": "Same instruction", "layer": "Same layer"}
-_PAIRING: Final = "training_pairing"
-_SECRETS: Final = "training_secrets"
-_SPAN: Final = "training_span"
-_RATERS: Final = "training_raters"
-_RUBRICS: Final = "training_rubrics"
-_ADAPTERS: Final = "training_adapters"
-_LAYERS: Final = "training_layers"
-_EXECUTIONS: Final = "training_executions"
-_NARROWED: Final = "Choices under More apply even while it is folded."
-_MORE: Final = (_PAIRING, _SECRETS, _SPAN, _RATERS, _RUBRICS, _ADAPTERS, _LAYERS, _EXECUTIONS)
 
 
 def training_form() -> None:
@@ -314,3 +312,61 @@ def _in_the_way(manifest: TrainingManifest) -> None:
             "preference": [wording.count(manifest.preference_blockers.get(name, 0)) for name in blockers],
         }
         as_table(rows, alt="Evaluations that each blocker keeps out of training")
+
+
+def facts() -> None:
+    """Show path and size; results of the buttons appear at the top of the page."""
+    frame, location = reading().frame, queries.database()
+    st.code(location.file, language=None, wrap_lines=True)
+    st.markdown(
+        small(
+            f"{wording.size(location.size_bytes)}, {wording.things(len(frame.learners), 'learner')}. "
+            f"{_WHERE['://' in location.file]}"
+        )
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.button(
+            "Verify",
+            icon=":material/fact_check:",
+            key="verify",
+            on_click=actions.verify,
+            help="Recomputes every cache from the facts",
+        )
+        if reading().may("settings"):
+            behind = lazy_popover("Back up", icon=":material/save:", key="backup popover", type="secondary")
+            if behind is not None:
+                with behind:
+                    _backup()
+        behind = lazy_popover("Versions", key="versions of data")
+        if behind is not None:
+            behind.markdown(
+                f"**Layout of the tables: {wording.literal(location.schema)}.** A newer armscope may need "
+                "`armscope upgrade`.\n\n"
+                f"**Changes so far: {wording.count(frame.revision)}.** Each write to the learner adds 1."
+            )
+    result("verify")
+    result("backup")
+
+
+def _backup() -> None:
+    """Draw a new file for the copy; the one proposed lies beside the data."""
+    frame = reading().frame
+    location = reading().context.store.location
+    # Of a server's database the name alone, and the folder that this process was started in.
+    path = Path(location.name).absolute() if isinstance(location, Server) else location
+    proposed = path.with_name(f"{path.stem}-r{frame.revision}{path.suffix or '.db'}")
+    file = st.text_input(
+        "New file, on this machine",
+        value=str(proposed),
+        key=f"{BACKUP} {frame.revision}",
+        persist_state="page",
+    )
+    st.markdown(small("The whole database, every learner, as of one moment, while it is in use."))
+    st.button(
+        "Write the backup",
+        type="primary",
+        key="do backup",
+        disabled=not file.strip(),
+        on_click=actions.back_up,
+        args=(file.strip(),),
+    )

@@ -18,12 +18,11 @@ from core.records.run import Phase, Unit
 from dashboard import actions, pages, queries, sentences, uploads, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
+from dashboard.widgets.fields import in_use
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
-from dashboard.widgets.popover import in_use
-from dashboard.widgets.results import result
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import as_table, muted, section, small, small_table
 from dashboard.wording import Words
 
@@ -39,6 +38,24 @@ _TAKING: Final = {
 }
 """The options that say which of several records count, with their descriptions, by the key of their switch."""
 _PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
+
+# History
+_WIDTHS: Final = {
+    "import": 96,
+    "when, UTC": 130,
+    "by": 110,
+    "format": 126,
+    "files": 64,
+    "added": 180,
+    "known": 76,
+    "skipped": 84,
+    "rejected": 84,
+    "state": 90,
+}
+_PHONE: Final = {"act": ACT_PX, "import": 86, "added": 130}
+
+# Report
+_UNDONE: Final = "undone import"
 
 
 def limit_mb() -> int:
@@ -162,24 +179,6 @@ def _done(learner: str, answer: ImportAnswer) -> None:
         st.session_state[IMPORT] = answer.id
 
 
-# History
-
-
-_WIDTHS: Final = {
-    "import": 96,
-    "when, UTC": 130,
-    "by": 110,
-    "format": 126,
-    "files": 64,
-    "added": 180,
-    "known": 76,
-    "skipped": 84,
-    "rejected": 84,
-    "state": 90,
-}
-_PHONE: Final = {"act": ACT_PX, "import": 86, "added": 130}
-
-
 def chosen() -> PastImport | None:
     """Return the import whose report is open; the choice is in the address."""
     done = queries.imports()
@@ -232,12 +231,6 @@ def import_table() -> None:
         on_click=clicked,
         act="report",
     )
-
-
-# Report
-
-
-_UNDONE: Final = "undone import"
 
 
 def report(one: PastImport) -> None:

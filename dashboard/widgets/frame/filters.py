@@ -21,11 +21,13 @@ from core.records.run_query import SPAN_DAYS, SPANS, Span, days_before
 from core.records.view import View
 from dashboard import actions, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
+from dashboard.widgets.fields import in_use, popover
 from dashboard.widgets.frame.window import compact
-from dashboard.widgets.popover import in_use, popover
 from dashboard.wording import Markdown, Words
 
 NEW_LEARNER: Final = "new learner"
+
+_Named = tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]
 
 
 def requested_learner(known: Sequence[str], otherwise: str) -> str:
@@ -82,9 +84,6 @@ def pickers(frame: Frame, default: str, *, now_ms: int, may_create: bool) -> Pic
         behind=one,
         created=created,
     )
-
-
-_Named = tuple[tuple[str, ...], tuple[str, ...], tuple[ArmType, ...]]
 
 
 def _learner(frame: Frame, default: str, *, may_create: bool, open_: bool) -> DeltaGenerator | None:

@@ -27,16 +27,15 @@ from core.records.arm import MICRO
 from core.records.times import instant
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.figures.densities import MAX_CHOSEN
-from dashboard.figures.saving import saved_share
+from dashboard.figures.saving import saved_share, spark
 from dashboard.figures.saving import saving as picture_of
-from dashboard.figures.spark import spark
 from dashboard.figures.theme import Severity
 from dashboard.pages import Page
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
+from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.navigation import how_it_is_computed, link
-from dashboard.widgets.popover import lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.words import both_ends, muted, paragraphs, small
 from dashboard.wording import Markdown

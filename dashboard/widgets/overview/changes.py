@@ -12,11 +12,10 @@ from core.records.times import DAY_MS
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
+from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.navigation import link
-from dashboard.widgets.popover import in_use, lazy_popover
-from dashboard.widgets.results import result
+from dashboard.widgets.results import UndoLabel, offered_undo, result
 from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.undo_button import UndoLabel, offered_undo
 from dashboard.widgets.words import both_ends, small
 from dashboard.wording import Markdown
 

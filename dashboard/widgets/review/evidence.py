@@ -1,4 +1,4 @@
-"""Evidence of an item: instruction and answer, calls and references, and a link to the run."""
+"""Evidence of an item: texts, calls and references, and a link to the run; or two answers side by side."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import streamlit as st
 from core import explained
 from core.errors import UnknownRun
 from core.flows.queries import RunStory
-from core.records.review import ReviewItem
-from dashboard import pages, queries, wording
+from core.records.review import Pair, ReviewItem
+from dashboard import actions, pages, queries, reviews, wording
+from dashboard.actions import Flash
 from dashboard.reading import reading
+from dashboard.reviews import Preferred
 from dashboard.sentences import judging
 from dashboard.sentences import review as sentences
 from dashboard.sentences.review import Part
-from dashboard.sentences.texts import how_to_keep
+from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
+from dashboard.widgets.results import refusal
 from dashboard.widgets.transcript import messages_of
-from dashboard.widgets.words import both_ends, chipped, gray, small
+from dashboard.widgets.words import both_ends, chipped, gray, muted, section, small
 from dashboard.wording import Markdown
 
 _TALL_PX: Final = 350
@@ -30,6 +33,14 @@ _LINE_CHARS: Final = 100
 _LISTED: Final = 12
 _ITSELF: Final = frozenset(("", "activation query", "raw solution"))
 """Parts that are the task or the answer itself; other parts are shown by name."""
+
+_PAIR: Final = "review pair"
+_WHICH: Final[tuple[tuple[str, str, Preferred], ...]] = (
+    ("A is better", "A", "first"),
+    ("B is better", "B", "second"),
+    ("Equal", "E", "equal"),
+)
+_PAIR_PX: Final = 300
 
 
 @st.fragment
@@ -185,3 +196,56 @@ def _used(item: ReviewItem, story: RunStory) -> None:
             st.text(plain_lines(arm.excerpt.strip()))
     if len(arms) > _LISTED:
         st.markdown(gray(f"And {wording.count(len(arms) - _LISTED)} more."))
+
+
+def shown_pair() -> Pair | None:
+    """Return the pair on the page; a new one where none is."""
+    known: Pair | None = st.session_state.get(_PAIR)
+    if known is None:
+        known = st.session_state[_PAIR] = reviews.next_pair()
+    return known
+
+
+def side_by_side(shown: Pair) -> None:
+    """Draw the instruction, both answers, and three buttons."""
+    section("Task", f"{wording.things(shown.n_left, 'pair')} left; their sides are random")
+    with st.container(border=True, gap="xsmall"):
+        if shown.instruction is None:
+            muted(how_to_keep(keeps=reading().frame.settings.keep_texts))
+        else:
+            texts_of(f"pair {shown.first} task", shown.instruction)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        for words, letter, chosen in _WHICH:
+            st.button(
+                words,
+                key=f"prefer {chosen} {shown.first} {shown.second}",
+                shortcut=letter,
+                on_click=_prefer,
+                args=(shown, chosen),
+            )
+        if not reading().compact:
+            st.markdown(gray("U takes the last one back."), width="content")
+    refusal("pairs")
+    for column, name, content in zip(
+        st.columns(2, gap="medium"), "AB", (shown.first_response, shown.second_response), strict=True
+    ):
+        with column:
+            section(wording.literal(name))
+            with st.container(border=True, height=_PAIR_PX, gap="xsmall", key=f"pair {name}"):
+                if content is None:
+                    muted("Not kept.")
+                else:
+                    texts_of(f"pair {shown.first} {shown.second} {name}", content)
+
+
+def _prefer(shown: Pair, chosen: Preferred) -> None:
+    if st.session_state.get(_PAIR) != shown:
+        return
+
+    def act() -> Flash:
+        answer = reviews.prefer(shown, chosen, rubric=None, feedback=None)
+        st.session_state.pop(_PAIR, None)
+        words = {"first": "A preferred.", "second": "B preferred.", "equal": "Equal."}[chosen]
+        return Flash(text=words, act=answer.id)
+
+    actions.tried("Nothing was recorded.", act, at="pairs")

@@ -15,12 +15,12 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import judging
 from dashboard.sentences import review as sentences
+from dashboard.who import MAX_NAME, own_name
 from dashboard.widgets import address
 from dashboard.widgets.address import QUEUES, held
 from dashboard.widgets.address import REVIEW_HOW as HOW
-from dashboard.widgets.browser import MAX_NAME, own_name
 from dashboard.widgets.empty import command, empty
-from dashboard.widgets.popover import lazy_popover
+from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.tables import ACT_PX, act_table
@@ -29,6 +29,31 @@ from dashboard.wording import Markdown, Words
 
 _FIELD: Final = "review queue"
 REQUEUE: Final = "Bring back what I skipped"
+
+How = Literal["one", "pairs", "many", "queues"]
+_HOWS: Final[Mapping[How, str]] = {
+    "one": "One by one",
+    "pairs": "Pairs",
+    "many": "Many at once",
+    "queues": QUEUES,
+}
+
+NAME_HERE: Final = "browser-name"
+"""Key of the field and the button; ``browser.js`` stores the name and reads the page again."""
+
+_RENAMED: Final = "review renamed"
+
+# Last judgements
+SHOWN: Final = 20
+_HERE: Final = "review last"
+_WIDTHS: Final = {"when, UTC": 116, "queue": 110, "about": 300, "judgement": 110}
+_PHONE: Final = {"act": ACT_PX, "judgement": 90, "about": 150}
+
+_BROWSERS: Final = 12
+_HOW: Final = (
+    "People do not sign in here, so a browser gives itself a name. Its judgements count as those of the machine’s "
+    "user until an operator confirms the name. Confirm a name only if you know who uses that browser."
+)
 
 
 def mine(rows: Sequence[QueueRow]) -> list[QueueRow]:
@@ -134,15 +159,6 @@ def say_where(known: open_item.Open) -> None:
     address.say({address.REVIEW_QUEUE: known.queue, address.REVIEW_ITEM: item})
 
 
-How = Literal["one", "pairs", "many", "queues"]
-_HOWS: Final[Mapping[How, str]] = {
-    "one": "One by one",
-    "pairs": "Pairs",
-    "many": "Many at once",
-    "queues": QUEUES,
-}
-
-
 def way() -> How:
     """Return the mode before its field is drawn."""
     named = st.query_params.get(HOW)
@@ -169,13 +185,6 @@ def modes() -> How:
         bind="query-params",
         label_visibility="collapsed",
     )
-
-
-NAME_HERE: Final = "browser-name"
-"""Key of the field and the button; ``browser.js`` stores the name and reads the page again."""
-
-
-_RENAMED: Final = "review renamed"
 
 
 def is_renamed() -> bool:
@@ -214,14 +223,6 @@ def _whose(actor: Actor) -> Markdown:
         f"Your judgements count as those of {wording.literal(actor.name)}{until}. So a later one of the same run "
         "replaces an earlier one of another such browser, and its undo brings that back."
     )
-
-
-# Last judgements
-
-SHOWN: Final = 20
-_HERE: Final = "review last"
-_WIDTHS: Final = {"when, UTC": 116, "queue": 110, "about": 300, "judgement": 110}
-_PHONE: Final = {"act": ACT_PX, "judgement": 90, "about": 150}
 
 
 def last() -> None:
@@ -271,13 +272,6 @@ def _take_back(acts: Sequence[str]) -> None:
         return Flash(text=f"{reviews.take_back(acts)} taken back. What they judged is open again.")
 
     actions.tried("Nothing was taken back.", act, at=_HERE)
-
-
-_BROWSERS: Final = 12
-_HOW: Final = (
-    "People do not sign in here, so a browser gives itself a name. Its judgements count as those of the machine’s "
-    "user until an operator confirms the name. Confirm a name only if you know who uses that browser."
-)
 
 
 def browsers() -> None:

@@ -22,13 +22,11 @@ from dashboard.actions import RewardForm
 from dashboard.figures.before_after import before_after
 from dashboard.reading import reading
 from dashboard.widgets.charts import chart
-from dashboard.widgets.keys import SEND
-from dashboard.widgets.picker import options_of
-from dashboard.widgets.results import result
+from dashboard.widgets.fields import options_of
+from dashboard.widgets.keys import SEND, SEND_HERE
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.filled import Fields
-from dashboard.widgets.sending import SEND_HERE
-from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import both_ends, gray, muted, paragraphs, section, small, small_table
 from dashboard.wording import Markdown, Words
 

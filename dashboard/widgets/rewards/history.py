@@ -13,9 +13,8 @@ from core.records.observation import Observation
 from dashboard import actions, queries, wording
 from dashboard.queries import Batch
 from dashboard.reading import reading
-from dashboard.widgets.results import result
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.tables import ACT_PX, act_table, type_cells
-from dashboard.widgets.undo_button import offered_undo
 
 SHOWN: Final = 20
 _READ: Final = 400

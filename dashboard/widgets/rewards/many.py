@@ -18,10 +18,9 @@ from core.records.batch import MAX_BATCH, BatchLine
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
-from dashboard.widgets.keys import SEND
-from dashboard.widgets.results import result
+from dashboard.widgets.keys import SEND, SEND_HERE
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
-from dashboard.widgets.sending import SEND_HERE
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
     ROW_PX,
@@ -31,7 +30,6 @@ from dashboard.widgets.tables import (
     type_cells,
     type_column,
 )
-from dashboard.widgets.undo_button import offered_undo
 from dashboard.widgets.words import as_table, both_ends, gray, muted, section, small, small_table
 
 HOW: Final = "rewards_as"
@@ -48,6 +46,8 @@ _BAD_IN_FULL: Final = 12
 _EXAMPLE: Final = """arm, value or outcome, run, reason
 tool:web:search, 0.5, request-1, half an answer
 skill:code-review:main, rejected"""
+
+_PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean of the arm": 130}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,9 +300,6 @@ def _mean(line: LineEffect, preview: BatchPreview, n_lines: int, shown: set[str]
     shown.add(line.arm)
     before, after = wording.means(*preview.arms[line.arm].mean)
     return f"{before} → {after}{f', all {n_lines} lines' if n_lines > 1 else ''}"
-
-
-_PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean of the arm": 130}
 
 
 def _config() -> dict[str, Any]:

@@ -22,12 +22,26 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.drafts import Draft, Drafts, here
-from dashboard.widgets.keys import NEXT, SEND
-from dashboard.widgets.results import result
-from dashboard.widgets.sending import SEND_HERE
-from dashboard.widgets.undo_button import offered_undo
+from dashboard.widgets.keys import NEXT, SEND, SEND_HERE
+from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.words import both_ends, chipped, coloured, gray, muted, section, small, small_table
 from dashboard.wording import Markdown, Words
+
+_WORDS: Final[Mapping[RewardOutcome, str]] = {
+    "accepted": "Accepted",
+    "partial": "Partial",
+    "rejected": "Rejected",
+}
+_AT_ONCE: Final = 8
+"""Rows that are drawn at first, more than can be seen without scrolling: each costs every rerun."""
+_MORE: Final = 50
+_SCROLLED_FROM: Final = 7
+_LIST_PX: Final = 440
+_EFFECTS: Final = 12
+_FIND: Final = "find an arm of the run"
+_SUBMITTED: Final = "judgements sent"
+_REFUSED: Final = "judgements refused"
+_JUDGED: Final = "run judgements"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,23 +150,6 @@ def _keep(draft: Draft[Marks], marks: Marks) -> None:
         _DRAFTS.keep(here(), Draft(key=draft.key or uuid.uuid4().hex, fields=marks))
     else:
         drop(draft.key)
-
-
-_WORDS: Final[Mapping[RewardOutcome, str]] = {
-    "accepted": "Accepted",
-    "partial": "Partial",
-    "rejected": "Rejected",
-}
-_AT_ONCE: Final = 8
-"""Rows that are drawn at first, more than can be seen without scrolling: each costs every rerun."""
-_MORE: Final = 50
-_SCROLLED_FROM: Final = 7
-_LIST_PX: Final = 440
-_EFFECTS: Final = 12
-_FIND: Final = "find an arm of the run"
-_SUBMITTED: Final = "judgements sent"
-_REFUSED: Final = "judgements refused"
-_JUDGED: Final = "run judgements"
 
 
 @dataclass(frozen=True, kw_only=True)

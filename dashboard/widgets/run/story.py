@@ -48,6 +48,10 @@ _RULES: Final[Mapping[RunRewardRule, str]] = {
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
 
+# Every arm
+_TALL_PX: Final = 640
+_PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
+
 
 def requested() -> RunStory | None:
     """Return the run that the address names; None after a message that names the next step."""
@@ -222,12 +226,6 @@ def guidance(story: RunStory) -> None:
         return
     section("Prompt text on tools left out", "made again from the record; the text itself is not stored")
     st.code(story.guidance, language=None, wrap_lines=True)
-
-
-# Every arm
-
-_TALL_PX: Final = 640
-_PHONE: Final = {"type": 48, "arm": 152, "prompt": 58, "observed": 70}
 
 
 def decisions(story: RunStory) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from dashboard.figures import theme
-from dashboard.figures.days import SELECTS
-from dashboard.figures.theme import LIGHT
+from dashboard.figures.theme import LIGHT, SELECTS
 from tests.conftest import ROOT
 from tests.dashboard.figures.test_figures import _all
 from tests.dashboard.worlds import keys
 
-APART = {"theme.py", "days.py", "svg.py"}
+APART = {"theme.py", "svg.py"}
 FIGURES = sorted(one for one in (ROOT / "dashboard" / "figures").glob("*.py") if one.name not in APART)
 OVER_DAYS = {"savings_time.py", "evidence.py", "path.py"}
 _AXES = ("xaxis", "yaxis")
