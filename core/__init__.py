@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from core.records.episode import Episode, Finding, Part, Scale, Step
     from core.records.episode_credit import CreditAnswer
     from core.records.episode_page import EpisodeView
+    from core.records.evaluation import EvaluationAnswer
     from core.records.evaluation_page import Evaluation, EvaluationFilter
     from core.records.import_answer import ImportAnswer
     from core.records.inventory import (
@@ -71,12 +72,10 @@ if TYPE_CHECKING:
         StoredInventory,
     )
     from core.records.judgement import JudgedPosterior, Judgement
-    from core.records.judging import EvaluationAnswer
     from core.records.learner import LearnerSettings, LearnerSummary
     from core.records.note import NoteAnswer
-    from core.records.observation import Observation
+    from core.records.observation import Observation, RewardAnswer
     from core.records.posterior import Posterior
-    from core.records.reward import RewardAnswer
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.run_page import RunRow, RunsOfSession, SessionRow
     from core.records.run_query import RunSide

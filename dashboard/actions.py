@@ -39,8 +39,8 @@ from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule, past_effect
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
+from core.records.observation import epoch_words
 from core.records.reset import Target
-from core.records.reward import epoch_words
 from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading

@@ -20,7 +20,7 @@ from core import explained  # noqa: E402
 from core.errors import ArmscopeError, Denied, StoreAway, StoreDamaged, Unidentified  # noqa: E402
 from core.flows.context import Context  # noqa: E402
 from core.flows.queries import Frame  # noqa: E402
-from core.permissions import may  # noqa: E402
+from core.records.actor import may  # noqa: E402
 from core.settings import Server  # noqa: E402
 from dashboard import actions, queries, uploads, who, wording  # noqa: E402
 from dashboard.figures import theme  # noqa: E402

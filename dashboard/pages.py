@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from core.permissions import Action
+from core.records.actor import Action
 from dashboard.widgets import address
 from dashboard.wording import Words
 

@@ -20,8 +20,7 @@ from core.flows import queries
 from core.flows.browsers import actor_of_browser
 from core.flows.context import Context, default_learner, open_context
 from core.flows.names import learner_names
-from core.permissions import Action
-from core.records.actor import Actor
+from core.records.actor import Action, Actor
 from core.records.member import Session
 from core.records.view import View
 from core.settings import Settings

@@ -48,8 +48,7 @@ from core.doors.logs import acting, start_log
 from core.doors.service import Service
 from core.errors import ArmscopeError, Denied
 from core.flows.identity import note_denied
-from core.permissions import Action, may
-from core.records.actor import Actor
+from core.records.actor import Action, Actor, may
 from core.records.member import session_of
 from core.settings import LogFormat, LogLevel, base_path, set_variables
 from dashboard import who

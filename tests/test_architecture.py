@@ -30,7 +30,7 @@ from tests.conftest import ROOT
 STAGES: list[set[str]] = [
     {"core.errors", "core.version", "core.deprecation", "core.imported"},
     {"core.records"},
-    {"core.settings", "core.permissions", "core.columns", "core.files", "core.frames", "core.guide"},
+    {"core.settings", "core.records.actor", "core.columns", "core.files", "core.frames", "core.guide"},
     {"core.issuers", "core.spool", "core.upkeep"},
     {"core.maths", "core.detect", "core.secrecy"},
     {"core.store", "core.formats", "core.guidance"},

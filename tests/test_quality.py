@@ -24,8 +24,8 @@ from core.maths.quality import (
     updates,
     wilson_adjustment,
 )
+from core.records.evaluation import ModelHistory, Quality, Rated, Update
 from core.records.layer import Layer
-from core.records.quality import ModelHistory, Quality, Rated, Update
 
 NAMES = st.sampled_from([None, "", "mara", "judge-1", "judge-2", "7", "10", "constructor", "__proto__"])
 RATED = st.builds(

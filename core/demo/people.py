@@ -24,8 +24,7 @@ from core.demo.world import (
 )
 from core.records.actor import Actor
 from core.records.arm import ArmType, arm_type
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder, EvaluationOutcome
 from core.records.observation import RewardOutcome
 from core.records.reset import Target
 from core.records.review import QueueAsks

@@ -57,7 +57,7 @@ from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.flows.upload import ReceivedFile, import_uploaded
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder
 from core.records.run import Run
 from core.records.selection import Selection
 from core.records.times import HOUR_MS

@@ -33,8 +33,8 @@ from core.demo.people import (
 )
 from core.demo.world import at
 from core.records.actor import Actor
+from core.records.evaluation import EvaluationOrder
 from core.records.evaluation_lines import LayerLine
-from core.records.judging import EvaluationOrder
 from core.records.review import QueueAsks
 from core.records.rubric import LEVELS, Criterion, Level, Rubric
 from core.records.times import MINUTE_MS

@@ -32,8 +32,7 @@ from core.flows.reset import ResetScope, reset
 from core.flows.reward import reward
 from core.formats.openclaw_learning import status_text
 from core.formats.strict import json_body
-from core.permissions import Action, authorise
-from core.records.actor import Actor
+from core.records.actor import Action, Actor, authorise
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.javascript import WHITE_SPACE, number, trimmed
 from core.records.misfits import misfit

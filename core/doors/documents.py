@@ -218,11 +218,6 @@ class VerificationDocument(ProblemItem):
     heads: dict[str, str]
 
 
-def plain(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents have one signature
-    """Return the answer as it is."""
-    return answer
-
-
 def act(context: Context, answer: object) -> object:
     """Return the answer of an act, with its learner."""
     document = msgspec.to_builtins(answer, enc_hook=json_form)
@@ -231,9 +226,9 @@ def act(context: Context, answer: object) -> object:
     return {**document, "learner": document.get("learner", context.learner)}
 
 
-def one(context: Context, answer: object) -> list[object]:
+def one(context: Context, answer: object) -> list[object]:  # noqa: ARG001 - all documents have one signature
     """Return a list of one, for a command that also lists many."""
-    return [plain(context, answer)]
+    return [answer]
 
 
 def runs(context: Context, answer: Sequence[RunRow]) -> list[RunItem]:  # noqa: ARG001

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from core.errors import ArmscopeError
 from core.flows.context import Context
-from core.permissions import OF_INSTALLATION, Action
+from core.records.actor import OF_INSTALLATION, Action
 from core.records.times import iso
 from core.settings import LogFormat, LogLevel
 

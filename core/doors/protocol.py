@@ -62,19 +62,17 @@ from core.records.environment import EnvironmentDesign, EnvironmentSummary, Mode
 from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.episode_page import EpisodeOutcome, EpisodeView
-from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, JudgingOptions
 from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter
 from core.records.import_answer import ImportAnswer
 from core.records.inventory import CarriedAnswer
 from core.records.judgement import JudgedPosterior, Judgement
-from core.records.judging import EvaluationAnswer, JudgingOptions
 from core.records.learner import LearnerSettings
 from core.records.limits import listed, shown
 from core.records.note import NoteAnswer
-from core.records.observation import Observation, RewardOutcome, value_of
+from core.records.observation import Observation, RewardAnswer, RewardOutcome, value_of
 from core.records.parameters import Compared, ExportFormat
 from core.records.reset import Target
-from core.records.reward import RewardAnswer
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond, received
 from core.records.run_page import RunRow, RunsOfSession, SessionRow
 from core.records.run_query import (

@@ -18,8 +18,7 @@ from core.flows.context import Context
 from core.flows.names import arm_ids
 from core.flows.offers import arm_states, finish_session, offer, report, start_session
 from core.flows.reset import reset
-from core.permissions import Action
-from core.records.actor import Actor
+from core.records.actor import Action, Actor
 from core.records.arm import ARM_TYPES, MICRO, Arm, check_key
 from core.records.limits import shown
 from core.records.misfits import misfit

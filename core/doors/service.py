@@ -9,8 +9,7 @@ from typing import Final
 from core.doors.exchange import ENTRY_HERE
 from core.errors import Denied, InvalidInput
 from core.flows.context import Context, fresh_identity, fresh_seed, listed, unlimited, utc_now_ms
-from core.permissions import Action
-from core.records.actor import Actor
+from core.records.actor import Action, Actor
 from core.records.learner import Sticky
 from core.settings import DEFAULT_LEARNER, check_learner
 from core.store import fleet

@@ -26,7 +26,7 @@ from msgspec import UNSET
 from core.doors.signatures import parameters_of, summary_of
 from core.doors.terminal import json_form
 from core.errors import ArmscopeError, InvalidInput
-from core.permissions import Action
+from core.records.actor import Action
 from core.records.misfits import misfit
 from core.records.observation import value_of
 
@@ -59,7 +59,7 @@ class Verb(msgspec.Struct, frozen=True):
     flow: str
     name: str = ""
     example: Mapping[str, object] = {}
-    document: str = "core.doors.documents:plain"
+    document: str = "core.doors.verbs:unchanged"
     whole: bool = False
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Verb(msgspec.Struct, frozen=True):
         if self.action not in ACTIONS:
             raise InvalidInput(
                 f"The action of verb {self.name!r} must be one of {', '.join(ACTIONS)}, got {self.action!r}.",
-                next_step="Choose the action that a caller of the verb needs; core/permissions.py lists them.",
+                next_step="Choose the action that a caller of the verb needs; core/records/actor.py lists them.",
             )
 
     @property
@@ -147,6 +147,11 @@ class Verb(msgspec.Struct, frozen=True):
         if stated is not object:
             return stated
         return _with_learner(self.answer) if self.document.endswith(":act") else self.answer
+
+
+def unchanged(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents have one signature
+    """Return the answer as it is."""
+    return answer
 
 
 _SCORED: Final = frozenset(("reward", "reward_run"))

@@ -14,7 +14,7 @@ from msgspec import Meta
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
-from core.permissions import authorise
+from core.records.actor import authorise
 from core.records.alert import CLEAR_MS, Alarm, AlertRow, AlertsView, Looked, WebhookRow
 from core.records.counts import number_in
 from core.records.limits import whole

@@ -29,9 +29,8 @@ from core.records.batch import (
 )
 from core.records.judged import OBSERVATION, REFERENCED
 from core.records.limits import one_of
-from core.records.observation import reward_of
+from core.records.observation import RewardAnswer, RewardOrder, reward_of
 from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue
-from core.records.reward import RewardAnswer, RewardOrder
 from core.store.reads import RunMatch, included_arms
 from core.store.replies import Reply, replies_of, reply_of, taken
 from core.store.transaction import Facts, Transaction

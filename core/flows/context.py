@@ -20,8 +20,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec.structs import replace as replace_settings
 
 from core.errors import InvalidSetting, UnknownLearner
-from core.permissions import OF_INSTALLATION, Action, authorise, may
-from core.records.actor import Actor
+from core.records.actor import OF_INSTALLATION, Action, Actor, authorise, may
 from core.records.learner import INSTALLATION, Sticky
 from core.settings import (
     DEFAULT_LEARNER,

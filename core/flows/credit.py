@@ -16,7 +16,7 @@ from core.maths.episodes import totals_of, written
 from core.records.episode import Episode, Scale
 from core.records.episode_credit import CREDIT_RULES, CreditAnswer, CreditRule, CreditShare
 from core.records.limits import one_of, shown
-from core.records.reward import counted_in
+from core.records.observation import counted_in
 from core.store.episode_credits import Prompted, RunArm, add_credit, credit_of, prompted
 from core.store.episodes import find_episode
 from core.store.ledger import epochs_of_credit

@@ -8,8 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from core.errors import Denied, InvalidInput, StoreError, Unidentified
-from core.permissions import may_give
-from core.records.actor import Actor, Grant
+from core.records.actor import Actor, Grant, may_give
 from core.records.learner import INSTALLATION
 from core.records.member import Session, check_email
 from core.records.times import HOUR_MS, MINUTE_MS

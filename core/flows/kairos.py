@@ -19,7 +19,7 @@ from core.formats.kairos import ROOT, RewardInput, read_reward, refusal, reward_
 from core.formats.kairos_export import export_output, read_export
 from core.maths.evaluate import known_grade
 from core.records.actor import Actor
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder
 from core.records.training import TrainingFormat, TrainingQuery
 from core.store.transaction import Transaction
 

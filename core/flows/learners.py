@@ -14,7 +14,7 @@ from core.flows.names import readable
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.maths.statistics.overview import silent_days
 from core.maths.statistics.savings import PlainSavings, plain_savings
-from core.permissions import authorise
+from core.records.actor import authorise
 from core.records.alert import ALERT_KINDS, AlertKind
 from core.records.learner import INSTALLATION, LearnerState, LearnerSummary
 from core.records.times import iso

@@ -25,8 +25,7 @@ from core.flows.learners import learners
 from core.flows.queries.verify import damage_in
 from core.flows.steps import ProgressCallback
 from core.formats import open_sources
-from core.permissions import authorise
-from core.records.actor import Actor
+from core.records.actor import Actor, authorise
 from core.records.answers import BackupAnswer, MendedChain
 from core.records.episode import Episode
 from core.records.learner import INSTALLATION, LearnerSummary

@@ -14,8 +14,7 @@ from msgspec import Meta
 from core.errors import Conflict, NotApplicable, NotFound
 from core.flows.context import Context
 from core.flows.identity import check_may_grant
-from core.permissions import may_give
-from core.records.actor import Actor, Grant, PersonRole, Role
+from core.records.actor import Actor, Grant, PersonRole, Role, may_give
 from core.records.learner import INSTALLATION
 from core.records.member import (
     INVITED_MS,

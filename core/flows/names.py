@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from core.errors import StoreError
 from core.flows.context import Context
-from core.permissions import authorise, may
-from core.records.actor import Actor
+from core.records.actor import Actor, authorise, may
 from core.store import fleet, reads
 
 

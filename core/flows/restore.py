@@ -23,8 +23,7 @@ from core.flows.context import Context, utc_now_ms
 from core.flows.maintenance import mend_chains
 from core.flows.queries.verify import problem_of, verify
 from core.flows.steps import ProgressCallback
-from core.permissions import authorise
-from core.records.actor import Actor
+from core.records.actor import Actor, authorise
 from core.records.answers import MendedChain, RestoreAnswer
 from core.records.times import instant
 from core.settings import Located, Server, local_operator

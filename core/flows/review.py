@@ -18,10 +18,9 @@ from core.flows.frozen import check_token, frozen, proposed
 from core.flows.queues import progress_of
 from core.flows.rubrics import levels_of
 from core.flows.undo import undo_in
-from core.permissions import may
+from core.records.actor import may
 from core.records.counts import number_in
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder, EvaluationOutcome
 from core.records.limits import shown, whole
 from core.records.queue_lines import SkippedLine
 from core.records.review import (

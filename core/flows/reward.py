@@ -14,10 +14,9 @@ from core.flows.requests import OR_MAKE_IT, in_rounds, repeated_of, unknown_arm
 from core.records.arm import MICRO, Arm
 from core.records.batch import BatchLine
 from core.records.judged import INCLUDED, OBSERVATION
-from core.records.observation import Amount
+from core.records.observation import Amount, RewardAnswer, RewardOrder, not_in_prompt
 from core.records.parameters import ArmKey, Reason, RequestKey, RewardOutcomeName, RewardValue
-from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
-from core.store.ledger import Entry, add_observations
+from core.store.ledger import Entry, add_observations, listed_rows
 from core.store.reads import (
     ArmRow,
     RunMatch,
@@ -25,7 +24,6 @@ from core.store.reads import (
     find_run,
     find_runs,
     flags_of,
-    listed_rows,
     missing_run,
     newest_about,
 )

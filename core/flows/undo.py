@@ -8,8 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from core.flows.context import Context
-from core.permissions import authorise
-from core.records.actor import Actor
+from core.records.actor import Actor, authorise
 from core.records.answers import UndoAnswer
 from core.store.facts import FACTS
 from core.store.transaction import Detail, Transaction

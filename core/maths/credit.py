@@ -18,9 +18,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from core.records.arm import MICRO
-from core.records.evaluation import GraderKind
+from core.records.evaluation import Crediting, GraderKind, Graders
 from core.records.judged import INCLUDED, REFERENCED
-from core.records.judging import Crediting, Graders
 
 Sharer = TypeVar("Sharer", int, tuple[int, int])
 """An arm by number, or a run and an arm in its prompt."""

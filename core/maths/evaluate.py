@@ -7,7 +7,6 @@ evaluations come in.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from core.columns import Bools, Floats, Ints
+from core.maths.quality import normalized, signed_score
 from core.records.evaluation import (
     LABELS,
     Blocker,
@@ -138,28 +138,18 @@ def grade(
     >>> grade("failure", None, rater=None, model="judge-1", rubric="v2").preference_blockers
     ('score_below_preference_threshold',)
     """
-    normalized = _normalized(outcome, score)
+    score_used = normalized(outcome, score)
     signed = signed_score(outcome, score)
     shared = tuple(_shared_blockers(rater, model, rubric))
     return Grade(
-        normalized_score=normalized,
+        normalized_score=score_used,
         signed_score=signed,
         quality_bonus=signed,
         grader_kind=grader_kind(rater, model),
-        label=_label(outcome, normalized, thresholds),
-        sft_blockers=(*shared, *_sft_blockers(outcome, normalized, thresholds)),
-        preference_blockers=(*shared, *_preference_blockers(normalized, thresholds)),
+        label=_label(outcome, score_used, thresholds),
+        sft_blockers=(*shared, *_sft_blockers(outcome, score_used, thresholds)),
+        preference_blockers=(*shared, *_preference_blockers(score_used, thresholds)),
     )
-
-
-def signed_score(outcome: EvaluationOutcome, score: float | None) -> float:
-    """Return a score, or its default, negated for a failure.
-
-    >>> signed_score("success", None), signed_score("failure", 0.7)
-    (1.0, -0.7)
-    """
-    normalized = _normalized(outcome, score)
-    return normalized if outcome == "success" else -normalized
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
@@ -189,14 +179,6 @@ def grader_kind(rater: str | None, model: str | None) -> GraderKind:
     if model:
         return "model"
     return "human" if rater else "unknown"
-
-
-def _normalized(outcome: EvaluationOutcome, score: float | None) -> float:
-    if score is None:
-        return 1.0 if outcome == "success" else 0.0
-    if not math.isfinite(score) or score <= 0:
-        return 0.0  # a negative zero is a zero, too
-    return min(1.0, float(score))
 
 
 def _label(outcome: EvaluationOutcome, score: float, thresholds: Thresholds) -> Label:

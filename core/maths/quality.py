@@ -18,11 +18,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-from core.maths.evaluate import signed_score
-from core.records.evaluation import EvaluationOutcome
-from core.records.javascript import index_first
-from core.records.layer import Layer
-from core.records.quality import (
+from core.records.evaluation import (
+    EvaluationOutcome,
     ImplementationBonus,
     ModelHistory,
     Quality,
@@ -34,6 +31,8 @@ from core.records.quality import (
     StepQualityWord,
     Update,
 )
+from core.records.javascript import index_first
+from core.records.layer import Layer
 
 UNNAMED_RATER: Final = "reward"
 """Name of an unnamed rater."""
@@ -90,6 +89,25 @@ def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
         usage_context=f"{rated.outcome} reward" if rated.feedback is None else rated.feedback,
         history=history,
     )
+
+
+def signed_score(outcome: EvaluationOutcome, score: float | None) -> float:
+    """Return a score, or its default, negated for a failure.
+
+    >>> signed_score("success", None), signed_score("failure", 0.7)
+    (1.0, -0.7)
+    """
+    from_0 = normalized(outcome, score)
+    return from_0 if outcome == "success" else -from_0
+
+
+def normalized(outcome: EvaluationOutcome, score: float | None) -> float:
+    """Return a score from 0 to 1, or the default of its outcome."""
+    if score is None:
+        return 1.0 if outcome == "success" else 0.0
+    if not math.isfinite(score) or score <= 0:
+        return 0.0  # a negative zero is a zero, too
+    return min(1.0, float(score))
 
 
 def gained(quality: Quality, update: Update) -> Quality:

@@ -9,8 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from core.errors import ArmscopeError, InvalidBatch, InvalidInput, StoreError
-from core.records.observation import MAX_REQUEST_KEY_CHARS, RewardOutcome, check_request_key
-from core.records.reward import RewardAnswer, counted_in, epoch_words
+from core.records.observation import (
+    MAX_REQUEST_KEY_CHARS,
+    RewardAnswer,
+    RewardOutcome,
+    check_request_key,
+    counted_in,
+    epoch_words,
+)
 
 MAX_BATCH: Final = 10_000
 """Rewards in one act."""

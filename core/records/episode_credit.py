@@ -11,7 +11,7 @@ from core.errors import InvalidInput
 from core.records.arm import MICRO, check_key
 from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, number, one_of, shown, storable, text
 from core.records.line_checks import KindLine, check_id, check_storable
-from core.records.reward import CountedIn
+from core.records.observation import CountedIn
 
 CreditRule = Literal["off", "equal", "step", "referenced"]
 """Rule for sharing: no arm; all arms in the prompts of the episode's runs; the tools that rewarded steps called, in

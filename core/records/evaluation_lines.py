@@ -10,10 +10,10 @@ from core.errors import InvalidInput
 from core.records.alike import alike
 from core.records.arm import MICRO, check_key
 from core.records.browser import MAX_BROWSER_CHARS, check_browser_name
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import (
+from core.records.evaluation import (
     MAX_NAME_CHARS,
     EvaluationOrder,
+    EvaluationOutcome,
     Graders,
     check_feedback,
 )

@@ -18,8 +18,8 @@ from core.records.evaluation import (
     EvaluationOutcome,
     GraderKind,
     Label,
+    Subject,
 )
-from core.records.judging import Subject
 from core.records.limits import MAX_LABEL_CHARS, shown, text
 
 EvaluationState = Literal["counts", "superseded", "undone"]

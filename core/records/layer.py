@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from core.errors import InvalidEvaluation, InvalidInput
-from core.records.javascript import trimmed
+from core.records.javascript import WHITE_SPACE
 from core.records.limits import (
     LAST_MS,
     MAX_COUNT,
@@ -132,7 +132,7 @@ def parse_uri(value: str) -> LayerUri | NamedUri:
     core.errors.InvalidEvaluation: A KAIROS URI must name a layer, an adapter or an artifact, got \
 'kairos://layer/7'. Send kairos://layer/{uuid}, or that with ?execution_id={uuid}.
     """
-    raw = trimmed(value)
+    raw = value.strip(WHITE_SPACE)
     layer = _LAYER.fullmatch(raw)
     if layer is not None:
         return LayerUri(uid=layer[1], execution=layer[2], raw=raw)
@@ -151,7 +151,7 @@ def parse_uri(value: str) -> LayerUri | NamedUri:
 
 def _named(kind: str, name: str, raw: str) -> NamedUri | None:
     is_adapter = kind.lower() == "adapter"
-    slug = trimmed(name).lower()
+    slug = name.strip(WHITE_SPACE).lower()
     if _UUID.fullmatch(name) is not None:
         return NamedUri(kind="adapter" if is_adapter else "artifact", id=name, id_kind="uuid", raw=raw)
     if len(slug) > MAX_SLUG_CHARS or _SLUG.fullmatch(slug) is None:

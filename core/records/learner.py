@@ -12,8 +12,7 @@ from core.errors import InvalidSetting
 from core.records.alert import AlertKind
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
 from core.records.bill import MAX_PRICE, PRICE_EXAMPLE, ModelPrices
-from core.records.evaluation import Thresholds
-from core.records.judging import MAX_NAME_CHARS, Crediting, Graders
+from core.records.evaluation import MAX_NAME_CHARS, Crediting, Graders, Thresholds
 from core.records.run import Phase
 from core.records.times import Moment
 

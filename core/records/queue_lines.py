@@ -8,8 +8,8 @@ import msgspec
 
 from core.errors import InvalidInput
 from core.records.arm import MICRO, check_key
+from core.records.evaluation import MAX_NAME_CHARS as MAX_RUBRIC_CHARS
 from core.records.evaluation import EvaluationOutcome
-from core.records.judging import MAX_NAME_CHARS as MAX_RUBRIC_CHARS
 from core.records.limits import MAX_LABEL_CHARS, Count, Millis, text
 from core.records.line_checks import KindLine, check_id, check_storable
 from core.records.review import (

@@ -7,8 +7,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from core.errors import InvalidInput
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import EvaluationAnswer, Subject, check_feedback, check_score
+from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, Subject, check_feedback, check_score
 from core.records.limits import MAX_LABEL_CHARS, number, shown, text, whole
 from core.records.rubric import MOST_LEVELS, Level, Rubric
 from core.records.view import RunFilter, View

@@ -13,7 +13,7 @@ from core.records.actor import Actor
 from core.records.browser import BrowserRow, NamedBrowser, holding_browser
 from core.records.evaluation_lines import BrowserLine
 from core.records.ledger_lines import PlacedLine
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"

@@ -7,11 +7,9 @@ an undo, a redo) happens inside `shifting`. It subtracts the concerned facts as 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
-from itertools import chain
-from operator import add
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -22,8 +20,18 @@ from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, RETRACTED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.compacted import compacted_rollups, newest_compacted
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN, GREATEST
-from core.store.rollup import USAGE_SUMS, Rollup, RunFacts, UsageHour, hour_of, merged, prob_micro
+from core.store.engine.dialect import ACTIVE, BY_ARM, BY_RUN
+from core.store.rollup import (
+    ARM_SUMS,
+    NO_SUMS,
+    SUM_OF_ARM,
+    Rollup,
+    RunFacts,
+    apply,
+    hour_of,
+    merged,
+    prob_micro,
+)
 from core.store.transaction import Facts, Transaction, rebase
 from core.store.version import Choice, named_key
 
@@ -178,21 +186,6 @@ def automatic(flags: int) -> tuple[int, int]:
 
 # Writing
 
-ARM_SUMS: Final = (
-    "inclusions",
-    "pulls",
-    "part_micro",
-    "success_micro",
-    "failure_micro",
-    "n_named",
-    "n_loaded",
-)
-"""Sums of an arm, in the order of `Rollup.arms`."""
-SUM_OF_ARM: Final = ", ".join(f"sum({name})" for name in ARM_SUMS)
-_NOTHING: Final = (0,) * len(ARM_SUMS)
-HOUR_KEY: Final = ("hour", "arm_no", "epoch")
-DAY_KEY: Final = ("arm_no", "epoch", "day")
-
 
 @contextmanager
 def shifting_compacted(txn: Transaction, since: int) -> Iterator[None]:
@@ -243,111 +236,6 @@ def mark_observations(txn: Transaction, run_nos: Collection[int], loose: Collect
         )
 
 
-def apply(txn: Transaction, rollup: Rollup) -> None:
-    """Add a rollup to the caches, in key order; the newest times only grow here.
-
-    In a part of an import the rollup is added to the staged sums.
-    """
-    if txn.segment is not None:
-        stage(txn, rollup)
-        for key, at_ms in rollup.last.items():
-            txn.newest[key] = max(at_ms, txn.newest.get(key, UNKNOWN))
-        return
-    _apply_rollups(txn, "arm", rollup)
-    apply_posteriors(txn, rollup)
-    if rollup.usage:
-        apply_usage(txn, rollup)
-
-
-def stage(facts: Facts, rollup: Rollup) -> None:
-    """Add a rollup, whose epochs are segments of an import, to what is staged."""
-    _apply_rollups(facts, "staged", rollup)
-    _apply_usage(facts, "staged_usage", "hour", rollup.usage)
-
-
-def _apply_rollups(facts: Facts, of: str, rollup: Rollup) -> None:
-    _apply_arms(facts, f"{of}_hour", HOUR_KEY, rollup.arms)
-    _apply_arms(facts, f"{of}_day", DAY_KEY, rollup.arm_days())
-
-
-def _apply_arms(
-    facts: Facts, table: str, key: tuple[str, ...], sums: Mapping[tuple[int, int, int], list[int]]
-) -> None:
-    """Add to one of the rollups of arms; a row that nothing is left of goes."""
-    flat = chain.from_iterable([(*sum_key, *sums[sum_key]) for sum_key in sorted(sums)])
-    upsert = adding(table, key, ARM_SUMS)
-    facts.connection.insert(table, (*key, *ARM_SUMS), facts.learner_id, flat, upsert=upsert)
-    emptied = [(facts.learner_id, *sum_key) for sum_key, amounts in sums.items() if min(amounts) < 0]
-    if emptied:
-        facts.connection.many(_dropping(table, key, ARM_SUMS), emptied)
-
-
-@lru_cache
-def adding(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
-    """Return the ON CONFLICT clause for a row of a rollup."""
-    added = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in sums)
-    return f"ON CONFLICT (learner_id, {', '.join(key)}) DO UPDATE SET {added}"
-
-
-@lru_cache
-def _dropping(table: str, key: tuple[str, ...], sums: tuple[str, ...]) -> str:
-    """Delete a row of a rollup that nothing is left of."""
-    condition = " AND ".join(f"{name} = ?" for name in key)
-    nothing = " AND ".join(f"{name} = 0" for name in sums)
-    return f"DELETE FROM {table} WHERE learner_id = ? AND {condition} AND {nothing}"
-
-
-def apply_posteriors(txn: Transaction, rollup: Rollup) -> None:
-    """Move present epochs; ``seen`` counts all epochs. UPDATE, because an upsert's CHECK reads the difference."""
-    arm_nos = sorted({arm_no for _, arm_no, _ in rollup.arms})
-    epochs = dict(zip(arm_nos, txn.current_epochs(arm_nos), strict=True))
-    moved: dict[int, tuple[int, ...]] = {}
-    for (_, arm_no, epoch), sums in rollup.arms.items():
-        more = seen_increase(sums)
-        amounts = (*sums, more) if epoch == epochs[arm_no] else (*_NOTHING, more)
-        before = moved.get(arm_no)
-        moved[arm_no] = amounts if before is None else tuple(map(add, before, amounts))
-    rows = []
-    for arm_no in arm_nos:
-        last = rollup.last.get((arm_no, epochs[arm_no]), UNKNOWN)
-        rows.append((*moved[arm_no], last, txn.revision, txn.learner_id, arm_no))
-    txn.connection.amend("posterior", _MOVED, ("arm_no",), rows)
-
-
-_MOVED: Final = {
-    **{name: f"{name} + ?" for name in (*ARM_SUMS, "seen")},
-    "last_at_ms": f"{GREATEST}(last_at_ms, ?)",
-    "changed": "?",
-}
-
-
-def seen_increase(sums: Sequence[int]) -> int:
-    """Return the increase of an arm's ``seen`` by its sums: only 0 has a meaning, and none of them falls below."""
-    inclusions, pulls, part, _, _, named, _ = sums
-    return inclusions + pulls + part + named
-
-
-USAGE_KIND: Final = ("class", "model", "channel", "status", "outcome", "prob_micro", "bucket")
-
-
-def apply_usage(facts: Facts, rollup: Rollup) -> None:
-    """Add a rollup to the rollups of usage."""
-    _apply_usage(facts, "usage_hour", "hour", rollup.usage)
-    _apply_usage(facts, "usage_day", "day", rollup.usage_days())
-
-
-def _apply_usage(facts: Facts, table: str, unit: str, usage: Mapping[UsageHour, list[int]]) -> None:
-    if not usage:
-        return
-    flat = chain.from_iterable([(*kind, *usage[kind]) for kind in sorted(usage)])
-    key = (unit, *USAGE_KIND)
-    upsert = adding(table, key, USAGE_SUMS)
-    facts.connection.insert(table, (*key, *USAGE_SUMS), facts.learner_id, flat, upsert=upsert)
-    emptied = [(facts.learner_id, *kind) for kind, sums in usage.items() if sums[0] < 0]
-    if emptied:
-        facts.connection.many(_dropping(table, key, USAGE_SUMS[:1]), emptied)
-
-
 def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """After boundaries moved: give arms their present epoch, its base, and the sums that the days hold of it."""
     txn.forget()
@@ -362,7 +250,7 @@ def restate(txn: Transaction, arm_nos: Sequence[int]) -> None:
         )
     }
     rows = [
-        (epoch, *sums.get((arm_no, epoch), _NOTHING), txn.learner_id, arm_no)
+        (epoch, *sums.get((arm_no, epoch), NO_SUMS), txn.learner_id, arm_no)
         for arm_no, epoch in epochs.items()
     ]
     txn.connection.many(

@@ -9,15 +9,20 @@ The digests are commitments: they are salted with 128 random bits of the learner
 key, so that no earlier sum, here or in a backup, allows a test of a guess of an erased text. Links never change.
 
 Rewards, undos and entries of the log of one revision have one digest together: a batch has thousands of them.
+
+The connection of a write encodes an INSERT from its values. Rows that an UPDATE, DELETE or upsert may touch are read
+before and after. An upsert counts as an INSERT if the row can't exist yet: the write itself took its number, and
+upserts it for the first time. A statement that changes no covered column costs one look-up of its text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
-from hashlib import blake2b, sha256
-from itertools import groupby
+from functools import lru_cache, partial
+from hashlib import blake2b
+from itertools import groupby, repeat
 from operator import itemgetter, methodcaller
 from secrets import token_bytes
 from struct import Struct
@@ -25,12 +30,33 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import Column, Float
 
-from core.records.layer import adapter_uri, layer_uid
-from core.store.tables import metadata
+from core.store.covered import (
+    APART,
+    BY_KEY,
+    ENCODING,
+    FACT_OF_ROW,
+    IMPORT_AT,
+    TOGETHER,
+    Change,
+    Row,
+    change_of,
+    changes_any,
+    columns_of,
+    counter_of,
+    covered_among,
+    differs,
+    encoding_of,
+    floats_of,
+    has_joint_digest,
+    has_kinds,
+    key_of,
+    place_of,
+    selected,
+    without_amounts,
+)
+from core.store.engine import Connection
 
-Row = tuple[Any, ...]
 KEY_BYTES: Final = 16
 HEAD_BYTES: Final = 32
 SUM_BYTES: Final = 64
@@ -39,205 +65,14 @@ _MANY: Final = 32
 """From this number of digests on NumPy adds them faster."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
-DESCRIPTION: Final = "said"
-"""The column of what a source describes."""
-ENCODING: Final = 2
-"""The encoding of new links."""
-_FIRST: Final = {
-    "learner": "name origin created_at_ms sticky digest_key",
-    "arm": "arm_no key type declared prior_alpha_micro prior_beta_micro",
-    "run": "run_no uid import_no revision rank trace digest",
-    "provenance": f"kind no import_no revision rank trace digest {DESCRIPTION}",
-    "observation": (
-        "observation_no uid kind arm_no run_no success_micro failure_micro pulls actor reason at_ms"
-        " import_no revision evaluation_no episode_credit_no"
-    ),
-    "adapter": "adapter_no uri name version",
-    "layer": "layer_no uid",
-    "execution": "execution_no uid adapter_no run_no session at_ms",
-    "training_pair": "execution_no layer_no layer_index digest instruction response",
-    "rubric": "rubric_no uid version content actor at_ms import_no revision",
-    "evaluation": (
-        "evaluation_no uid layer_no execution_no run_no arm_no rater model rubric blank outcome score"
-        " feedback claimed_by mover supersedes actor at_ms import_no revision"
-    ),
-    "credit": "evaluation_no arm_no weight_micro",
-    "judged_in": "evaluation_no browser named person",
-    "browser": "browser_no uid browser named actor at_ms import_no revision",
-    "choice": (
-        "choice_no uid layer_no first_no second_no chosen rater rubric feedback actor at_ms import_no"
-        " revision"
-    ),
-    "review_queue": (
-        "review_queue_no uid name asks n_reviewers blind rubric control_micro due_ms actor at_ms import_no"
-        " revision"
-    ),
-    "review_item": ("review_queue_no item_no layer_no execution_no run_no arm_no why control assigned_to"),
-    "review_aside": "review_aside_no uid queue item_no reason final actor at_ms import_no revision",
-    "environment": "environment_no name",
-    "scale": (
-        "scale_no uid environment_no step_lo step_hi lo hi threshold base gamma actor at_ms import_no"
-        " revision"
-    ),
-    "episode": "episode_no uid format environment_no split task variant model at_ms",
-    "step": (
-        "episode_no step_no kind name reward finished refused at_ms n_chars_in n_chars_out args_digest"
-        " meta_digest note extra"
-    ),
-    "step_text": "episode_no step_no digest asked answered",
-    "episode_part": "episode_no name value kind",
-    "episode_run": "episode_no run_no",
-    "episode_credit": "episode_credit_no uid episode rule reward actor at_ms import_no revision",
-    "erased": "digest at_ms",
-    "note": "note_no uid arm_no text actor at_ms import_no revision",
-    "reply": "kind no key payload answer",
-    "reset": "reset_no uid target scope actor reason n_arms at_ms import_no revision",
-    "reset_arm": "reset_no arm_no",
-    "repair": ("repair_no uid since_ms until_ms actor reason n_arms n_observations at_ms import_no revision"),
-    "retraction": "run_no arm_no observation_no repair_no referenced",
-    "setting": "setting_no name value before actor at_ms revision",
-    "import": "import_no actor summary at_ms revision",
-    "undo": "undo_no kind no actor at_ms revision",
-    "audit": "audit_no actor action act detail at_ms revision",
-    "member": ("member_no issuer subject email name invited_until_ms not_before_ms removed_ms by at_ms"),
-    "member_role": "member_no learner role",
-    "token": ("token_no digest name scopes learners member_no by at_ms expires_ms revoked_ms is_bridge"),
-    "webhook": "webhook_no url learner pages secret_from private by at_ms removed_ms",
-    "bridge_sender": "channel sender member_no by at_ms",
-    "mended": "link_no revision at_ms explained difference",
-    "compaction": "compaction_no revision at_ms until_ms first_ms last_ms n_runs digest sums",
-    "compacted": "uid_high uid_low compaction_no trace",
-    "compacted_import": "import_no compaction_no n_runs",
-}
-ENCODINGS: Final[Mapping[int, Mapping[str, str]]] = {
-    1: _FIRST,
-    2: {**_FIRST, "run_text": "run_no trace messages"},
-}
-"""Columns of each table that a link covers, by encoding. A new column needs a new encoding; an old one never changes.
-A new table changes no link, and a later encoding no digest of a table with the same columns.
-
-A run's digest is that of its content, and a transcript's that of its text. A run with several sources has one fact
-per source.
-"""
-TOGETHER: Final = frozenset(("observation", "undo", "audit"))
-"""Tables whose rows of one revision have one digest, if no import added them."""
-
-
-@cache
-def encoding_of(table: str) -> int:
-    """Return the encoding in which a table got the columns that it has now."""
-    columns = ENCODINGS[ENCODING].get(table)
-    return min(number for number, tables in ENCODINGS.items() if tables.get(table) == columns)
-
-
-@cache
-def columns_of(table: str) -> tuple[str, ...]:
-    """Return the columns of a table that the chain covers; none where it covers none."""
-    return tuple(ENCODINGS[ENCODING].get(table, "").split())
-
-
-@cache
-def key_of(table: str) -> tuple[str, ...]:
-    """Return the columns of a table's key, without the learner's."""
-    names = [column.name for column in metadata.tables[table].primary_key.columns]
-    return tuple(name for name in names if name != "learner_id")
-
-
-@cache
-def default_of(table: str, name: str) -> str | int | None:
-    """Return the value of a column that an INSERT leaves out."""
-    column: Column[Any] = metadata.tables[table].columns[name]
-    if column.server_default is None:
-        return None
-    written = str(getattr(column.server_default, "arg", ""))
-    return written[1:-1] if written.startswith("'") else int(written)
-
-
-@cache
-def _place(table: str, name: str) -> int:
-    return columns_of(table).index(name)
-
-
-# Facts of rows
-
-
-def _replaced(row: Row, table: str, **values: object) -> Row:
-    changed: list[Any] = list(row)
-    for name, value in values.items():
-        changed[_place(table, name)] = value
-    return tuple(changed)
-
-
-def _without_amounts(row: Row) -> Row:
-    """Leave out the amounts of what follows from an evaluation or credit: they are recomputed."""
-    return _replaced(row, "observation", success_micro=0, failure_micro=0, pulls=0, actor="", at_ms=0)
-
-
-def _provenance(row: Row, _: str) -> Row | None:
-    """Leave out sources of runs (facts of table run), those that only name, and the growth of recorded episodes."""
-    kind, import_no, description = row[0], row[2], row[-1]
-    if kind == "run" or (description is None and kind in {"layer", "execution"}):
-        return None
-    if kind == "episode" and import_no == 0:
-        return _replaced(row, "provenance", rank=0, digest=0)
-    return row
-
-
-def _arm(row: Row, _: str) -> Row:
-    """Keep of the origin only whether the arm was made on purpose: imports have the rest."""
-    return _replaced(row, "arm", declared=row[_place("arm", "declared")] & 1)
-
-
-def _learner(row: Row, _: str) -> Row | None:
-    """A learner is a fact once it has its identity."""
-    return row if row[_place("learner", "origin")] else None
-
-
-def _adapter(row: Row, learner: str) -> Row | None:
-    """Leave out the learner as an adapter: it follows from the name."""
-    return None if row[1:] == (adapter_uri(learner), learner, None) else row
-
-
-def _layer(row: Row, learner: str) -> Row | None:
-    """Leave out the layer of the learner as an adapter."""
-    return None if row[1] == layer_uid(adapter_uri(learner)) else row
-
-
-def _transcript(row: Row, _: str) -> Row:
-    """Return a transcript with the digest of its text, which `MESSAGES_DIGEST` has already."""
-    run_no, trace, messages = row
-    return row if type(messages) is bytes else (run_no, trace, sha256(messages.encode()).digest())
-
-
-_FACT_OF_ROW: Final[Mapping[str, Callable[[Row, str], Row | None]]] = {
-    "provenance": _provenance,
-    "arm": _arm,
-    "learner": _learner,
-    "adapter": _adapter,
-    "layer": _layer,
-    "run_text": _transcript,
-}
-
-
-@cache
-def _floats(table: str) -> tuple[int, ...]:
-    columns = metadata.tables[table].columns
-    return tuple(at for at, name in enumerate(columns_of(table)) if isinstance(columns[name].type, Float))
-
-
-@cache
-def _differs(table: str) -> bool:
-    """Return whether facts of a table may differ from its rows."""
-    return table in _FACT_OF_ROW or table == "observation" or bool(_floats(table))
-
 
 def facts_of(table: str, rows: Iterable[Row], learner: str) -> list[Row]:
     """Return rows, in the order of `columns_of`, as the chain encodes them, without those that are no facts."""
-    if floats := _floats(table):
+    if floats := floats_of(table):
         rows = [_with_floats(row, floats) for row in rows]
     if table == "observation":
-        return [_without_amounts(row) if row[-2] or row[-1] else row for row in rows]
-    plain = _FACT_OF_ROW.get(table)
+        return [without_amounts(row) if row[-2] or row[-1] else row for row in rows]
+    plain = FACT_OF_ROW.get(table)
     if plain is None:
         return list(rows)
     return [fact for row in rows if (fact := plain(row, learner)) is not None]
@@ -303,7 +138,7 @@ class JointDigests:
 
     def add(self, table: str, facts: Iterable[Row]) -> None:
         """Add facts to the digests of their revisions."""
-        for revision, listed in groupby(facts, itemgetter(_place(table, "revision"))):
+        for revision, listed in groupby(facts, itemgetter(place_of(table, "revision"))):
             digest = self._begun.get((table, revision))
             if digest is None:
                 digest = self._begun[table, revision] = _begun(self._key, table).copy()
@@ -319,20 +154,12 @@ class JointDigests:
         return total % _MODULUS
 
 
-_IMPORT_AT: Final = ENCODINGS[ENCODING]["observation"].split().index("import_no")
-
-
-def has_joint_digest(table: str, fact: Row) -> bool:
-    """Return whether a fact has its digest together with others of its revision: none of an import has."""
-    return table in TOGETHER and (table != "observation" or fact[_IMPORT_AT] == 0)
-
-
 def split_by_digest(table: str, facts: list[Row]) -> tuple[list[Row], list[Row]]:
     """Return the facts with a digest together, and those with one each."""
     if table != "observation":
         return (facts, []) if table in TOGETHER else ([], facts)
-    together = [fact for fact in facts if fact[_IMPORT_AT] == 0]
-    return together, [] if len(together) == len(facts) else [fact for fact in facts if fact[_IMPORT_AT]]
+    together = [fact for fact in facts if fact[IMPORT_AT] == 0]
+    return together, [] if len(together) == len(facts) else [fact for fact in facts if fact[IMPORT_AT]]
 
 
 # Links
@@ -372,15 +199,6 @@ def head_of(before: bytes | None, link: Link) -> bytes:
     return blake2b(content, digest_size=HEAD_BYTES).digest()
 
 
-def shown_head(link_no: int, head: bytes | None) -> str | None:
-    """Return a head with the number of its link, as people note it.
-
-    >>> shown_head(12, bytes.fromhex("00ff")), shown_head(0, None)
-    ('12:00ff', None)
-    """
-    return None if head is None else f"{link_no}:{head.hex()}"
-
-
 class State(NamedTuple):
     """A learner's chain as its row has it: key, sum, latest head, latest links, sum of what an import has staged."""
 
@@ -398,7 +216,7 @@ STATE: Final = ("chain_key", "chain_sum", "chain_head", "chain_held", "staged_su
 class Chain:
     """The chain of one learner during one write. Where an import stages, facts count once it settles.
 
-    `core.store.watched.Watched` calls `add` and `change` for the statements of a write.
+    `ChainedConnection` calls `add` and `change` for the statements of a write.
     """
 
     def __init__(self, state: State, learner: str, *, is_staging: bool = False) -> None:
@@ -422,7 +240,7 @@ class Chain:
 
     def add(self, table: str, rows: Iterable[Row]) -> None:
         """Add rows that were inserted, in the order of `columns_of`."""
-        facts = facts_of(table, rows, self._learner) if _differs(table) else list(rows)
+        facts = facts_of(table, rows, self._learner) if differs(table) else list(rows)
         together, single = split_by_digest(table, facts) if table in TOGETHER else ([], facts)
         if together:
             self._together.add(table, together)
@@ -488,3 +306,193 @@ class Chain:
         """Return the state to be stored."""
         staged = packed(self.staged) if self.staged else None
         return State(self.key, packed(self.sum), self.head, self._held or None, staged)
+
+
+class ChainedConnection:
+    """Connection whose writing methods add to a chain; all else is the connection's own.
+
+    ``first`` has the next number of each counter when the write began.
+    """
+
+    def __init__(
+        self, connection: Connection, chain: Chain, learner_id: int, learner: str, first: Mapping[str, int]
+    ) -> None:
+        self.plain = connection
+        self._learner_id = learner_id
+        self._chain = chain
+        self._learner = learner
+        self._first = first
+        self._upserts: set[tuple[str, Row]] = set()
+        self._inserts: set[tuple[str, str]] = set()
+        """Tables and counters of inserted rows: a later upsert may change one of them."""
+        self._is_unchained = False
+        # Bound once, because a write calls them often.
+        self.rows, self.row, self.rows_in = connection.rows, connection.row, connection.rows_in
+        self.together, self.amend = connection.together, connection.amend
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the connection's
+        return getattr(self.plain, name)
+
+    @contextmanager
+    def unchained(self) -> Iterator[None]:
+        """Follow no statement: the caller sums all rows before and after."""
+        self._is_unchained = True
+        try:
+            yield
+        finally:
+            self._is_unchained = False
+            self._first = {}  # any row may have been written
+
+    def _change(self, sql: str) -> Change | None:
+        return None if self._is_unchained else change_of(sql)
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        change = self._change(sql)
+        if change is None:
+            self.plain.run(sql, values)
+        else:
+            self._follow(change, [values], lambda: self.plain.run(sql, values))
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        change = self._change(sql)
+        if change is None:
+            self.plain.many(sql, rows)
+        else:
+            listed = list(rows)
+            self._follow(change, listed, lambda: self.plain.many(sql, listed))
+
+    def n_changed(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        change = self._change(sql)
+        if change is None:
+            return self.plain.n_changed(sql, rows)
+        listed, answers = list(rows), []
+        self._follow(change, listed, lambda: answers.append(self.plain.n_changed(sql, listed)))
+        return answers[0]
+
+    def run_in(self, sql: str, head: Sequence[Any], values: Sequence[Any]) -> None:
+        change = self._change(sql)
+        if change is None or not values:
+            self.plain.run_in(sql, head, values)
+            return
+        before = self.plain.rows_in(change.select(), head[change.n_assigned :], values)
+        self.plain.run_in(sql, head, values)
+        self._add_change(change, before)
+
+    def insert(
+        self, table: str, columns: Sequence[str], learner_id: int, values: Iterable[Any], *, upsert: str = ""
+    ) -> None:
+        name = table.strip('"')
+        if self._is_unchained or name in APART or not columns_of(name):
+            self.plain.insert(table, columns, learner_id, values, upsert=upsert)
+            return
+        flat, width = list(values), len(columns)
+        covered = covered_among(name, tuple(columns))
+        if len(flat) == width:
+            rows = [tuple([one if at is None else flat[at] for at, one in covered])]
+        else:
+            n = len(flat) // width
+            rows = [
+                *zip(*(repeat(one, n) if at is None else flat[at::width] for at, one in covered), strict=True)
+            ]
+
+        write = partial(self.plain.insert, table, columns, learner_id, flat, upsert=upsert)
+        if upsert:
+            self._follow_upsert(name, [_key(name, row) for row in rows], rows, upsert, write)
+        else:
+            self._follow_insert(name, rows, write)
+
+    # Changes
+
+    def _follow(self, change: Change, rows: Sequence[Sequence[Any]], write: Callable[[], None]) -> None:
+        if change.kind != "insert":
+            before = self._matching_rows(change, rows)
+            write()
+            self._add_change(change, before)
+            return
+        inserted = [tuple([one if at is None else row[at] for at, one in change.columns]) for row in rows]
+        if change.upsert:
+            keys = [tuple([one if at is None else row[at] for at, one in change.key]) for row in rows]
+            self._follow_upsert(change.table, keys, inserted, change.upsert, write)
+        else:
+            self._follow_insert(change.table, inserted, write)
+
+    def _follow_insert(self, table: str, rows: Sequence[Row], write: Callable[[], None]) -> None:
+        kinds = {row[0] for row in rows} if has_kinds(table) else {None} if rows else ()
+        self._inserts.update((table, counter_of(table, kind)) for kind in kinds)
+        self._chain.add(table, rows)
+        write()
+
+    def _follow_upsert(
+        self,
+        table: str,
+        keys: Sequence[Row],
+        rows: Sequence[Row],
+        upsert: str,
+        write: Callable[[], None],
+    ) -> None:
+        """Follow an upsert: rows under new numbers are inserts, others may exist already."""
+        fresh: dict[Row, Row] = {}
+        known: dict[Row, None] = {}
+        may_change = changes_any(upsert)
+        for key, row in zip(keys, rows, strict=True):
+            if self._is_new(table, key):
+                self._upserts.add((table, key))
+                fresh[key] = row
+            elif key in fresh or may_change or facts_of(table, [row], self._learner):
+                known[key] = None
+                fresh.pop(key, None)  # twice in one statement: what is stored decides
+        before = self._by_keys(table, list(known))
+        write()
+        self._chain.add(table, fresh.values())
+        if known:
+            self._chain.change(table, before, self._by_keys(table, list(known)))
+
+    def _is_new(self, table: str, key: Row) -> bool:
+        at = int(has_kinds(table))
+        counter = counter_of(table, key[0] if at else None)
+        first = self._first.get(counter)
+        if first is None or (table, counter) in self._inserts or (table, key) in self._upserts:
+            return False
+        return bool(key[at] >= first)
+
+    def _matching_rows(self, change: Change, rows: Sequence[Sequence[Any]]) -> list[Row]:
+        """Return the rows that match a statement's condition."""
+        table, n = change.table, change.n_assigned
+        match = BY_KEY.fullmatch(change.condition)
+        named = tuple(re.findall(r" AND (\w+) = ", match[1])) if match else ()
+        if match and len(rows) > 1 and sorted(named) == sorted(key_of(table)):
+            order = [named.index(name) for name in key_of(table)]
+            return self._by_keys(table, [tuple(row[n + 1 + at] for at in order) for row in rows])
+        matched: dict[Row, None] = {}
+        for row in rows:
+            matched.update(dict.fromkeys(self.plain.rows(change.select(), row[n:])))
+        return list(matched)
+
+    def _add_change(self, change: Change, before: Sequence[Row]) -> None:
+        if before:
+            keys = [_key(change.table, row) for row in before]
+            after = [] if change.kind == "delete" else self._by_keys(change.table, keys)
+            self._chain.change(change.table, before, after)
+
+    def _by_keys(self, table: str, keys: Sequence[Row]) -> list[Row]:
+        """Return the existing rows of these keys."""
+        if not keys:
+            return []
+        learner_id, names = self._learner_id, key_of(table)
+        if not names:
+            return self.plain.rows(f"{selected(table)} WHERE learner_id = ?", [learner_id])
+        by_text = len(names) > 1 and isinstance(keys[0][0], str)
+        requested, rows = {*keys}, []
+        for head in sorted({key[:1] for key in keys}) if by_text else [()]:
+            at = len(head)
+            where = " AND ".join(("learner_id = ?", *(f"{name} = ?" for name in names[:at])))
+            values = sorted({key[at] for key in keys if key[:at] == head})
+            rows += self.plain.rows_in(
+                f"{selected(table)} WHERE {where} AND {names[at]} IN ({{}})", [learner_id, *head], values
+            )
+        return [row for row in rows if _key(table, row) in requested]
+
+
+def _key(table: str, row: Row) -> Row:
+    covered = columns_of(table)
+    return tuple([row[covered.index(name)] for name in key_of(table)])

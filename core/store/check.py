@@ -17,7 +17,7 @@ from core.records.run import OFFERED
 from core.records.times import iso
 from core.records.verification import Difference
 from core.store.arms import descriptions
-from core.store.caches import ARM_SUMS, CHUNK, USAGE_KIND, newest_observations, rollup_facts, seen_increase
+from core.store.caches import CHUNK, newest_observations, rollup_facts
 from core.store.compacted import compacted_rollups, unlike_compactions
 from core.store.contradicted import (
     unknown_numbers,
@@ -45,7 +45,17 @@ from core.store.quality import (
     stored_quality,
 )
 from core.store.reads import numbered_runs
-from core.store.rollup import USAGE_SUMS, ArmDay, ArmHour, Rollup, UsageHour, merged
+from core.store.rollup import (
+    ARM_SUMS,
+    USAGE_KIND,
+    USAGE_SUMS,
+    ArmDay,
+    ArmHour,
+    Rollup,
+    UsageHour,
+    merged,
+    seen_increase,
+)
 from core.store.settings import folded_settings, wrong_bills
 from core.store.subjects import SUBJECTS, Kind, described_layers, subject_states
 from core.store.tables import ACTS, EVALUATION_KEY, NUMBERED, metadata

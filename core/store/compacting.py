@@ -23,9 +23,9 @@ from core.columns import UNKNOWN
 from core.records.judged import OBSERVED, REFERENCED
 from core.records.times import HOUR_MS, iso
 from core.store.caches import coin_of, draw_key, rollup_facts
-from core.store.chain import Row
 from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key
-from core.store.engine.words import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN, EXECUTIONS_BY_RUN
+from core.store.covered import Row
+from core.store.engine.dialect import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN, EXECUTIONS_BY_RUN
 from core.store.provenance import tellings_of
 from core.store.staging import spoil
 from core.store.tables import insert_into

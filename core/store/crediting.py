@@ -21,10 +21,10 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED
 from core.records.observation import Amount
 from core.records.verification import Difference
-from core.store.caches import CHUNK, apply, shifting
+from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
-from core.store.rollup import Rollup, hour_of
+from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
+from core.store.rollup import Rollup, apply, hour_of
 from core.store.tables import OBSERVATION_COLUMNS
 from core.store.transaction import Facts, Transaction
 

@@ -23,7 +23,7 @@ from core.records.judged import INCLUDED, OBSERVATION
 from core.records.verification import Difference
 from core.store.caches import CHUNK, automatic
 from core.store.compacted import compacted_observations
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.reads import numbered_runs, taken_back
 from core.store.transaction import Snapshot, base_of
 from core.store.version import Choice

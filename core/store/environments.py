@@ -22,7 +22,7 @@ from core.maths.episodes import EpisodeSums, EpisodeTotals, decimal_text, sums_o
 from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 
 DAY_MS: Final = 86_400_000

@@ -17,11 +17,10 @@ from core.records.episode_credit import CreditLine, CreditRule, CreditShare
 from core.records.judged import INCLUDED, REFERENCED
 from core.records.ledger_lines import PlacedLine
 from core.records.limits import shown
-from core.records.observation import Amount, whole_pulls
-from core.records.reward import not_in_prompt
+from core.records.observation import Amount, not_in_prompt, whole_pulls
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.tables import OBSERVATION_COLUMNS
 from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
 

@@ -35,7 +35,7 @@ from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDi
 from core.records.limits import shown
 from core.records.verification import Difference
 from core.store.caches import CHUNK
-from core.store.engine.words import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
+from core.store.engine.dialect import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
 from core.store.environments import (
     Changes,
     Stored,

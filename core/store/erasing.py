@@ -18,8 +18,8 @@ from core.errors import NotFound, UnknownAct, UnknownExecution
 from core.records.actor import IN_BROWSER
 from core.records.ledger_lines import LEFT_OUT
 from core.store.caches import CHUNK, mark_runs
-from core.store.chain import DESCRIPTION
 from core.store.contradicted import contents
+from core.store.covered import DESCRIPTION
 from core.store.episodes import drop_tasks
 from core.store.erased import REMEMBER, Erased, Remembered, new_key
 from core.store.quality import fold_again

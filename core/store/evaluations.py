@@ -18,18 +18,24 @@ from core.errors import UnreadableSource
 from core.maths.evaluate import grade
 from core.records.alike import alike
 from core.records.browser import NamedBrowser
-from core.records.evaluation import EvaluationOutcome, Grade
+from core.records.evaluation import (
+    EvaluationAnswer,
+    EvaluationOutcome,
+    Grade,
+    Graders,
+    Rated,
+    Subject,
+    evaluation_payload,
+)
 from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
 from core.records.judged import INCLUDED
-from core.records.judging import EvaluationAnswer, Graders, Subject, evaluation_payload
 from core.records.ledger_lines import PlacedLine
-from core.records.quality import Rated
-from core.records.reward import CountedIn, not_in_prompt
+from core.records.observation import CountedIn, not_in_prompt
 from core.records.times import iso
 from core.store.browsers import note_browsers, raters_behind
 from core.store.crediting import credit_again, credit_first
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.quality import Placed, fold_again, gain
 from core.store.reads import outcome_of, run_of_uid
 from core.store.replies import HOLDS, Reply, reply_to
@@ -122,6 +128,16 @@ class Added(msgspec.Struct, frozen=True, gc=False):
     number: int
     supersedes: int
     observations: Sequence[int]
+
+
+def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
+    """Return the active ones of these versions of rubrics."""
+    rows = facts.connection.rows_in(
+        f"SELECT version FROM rubric WHERE learner_id = ? AND {ACTIVE} AND undone = 0 AND version IN ({{}})",
+        [facts.learner_id],
+        sorted(versions),
+    )
+    return {version for (version,) in rows}
 
 
 def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import_no: int = 0) -> list[Added]:

@@ -12,7 +12,7 @@ from core.records.arm import Arm, Prior
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.ledger_lines import ArmLine, PlacedLine, RunLine
 from core.records.run import History, Inventory, Run, Usage
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot
 from core.store.version import (

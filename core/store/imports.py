@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from core.store.compacted import compacted_sources
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 

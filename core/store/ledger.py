@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Final, NamedTuple
@@ -22,17 +22,32 @@ from core.records.ledger_lines import (
     digest_of,
     digest_text,
 )
-from core.records.observation import Amount, Kind, reward_of, whole_pulls
-from core.records.reward import RewardAnswer, RewardOrder, not_in_prompt
-from core.store.caches import apply, automatic, mark_observations, mark_runs, refresh_last, shifting
+from core.records.observation import (
+    Amount,
+    Kind,
+    RewardAnswer,
+    RewardOrder,
+    not_in_prompt,
+    reward_of,
+    whole_pulls,
+)
+from core.store.caches import automatic, mark_observations, mark_runs, refresh_last, shifting
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.provenance import imported_reports
-from core.store.reads import Correction, arm_row, outcome_of, run_of_uid, standing_corrections
+from core.store.reads import (
+    ROWS_BY_KEY,
+    ArmRow,
+    Correction,
+    arm_row,
+    outcome_of,
+    run_of_uid,
+    standing_corrections,
+)
 from core.store.replies import HOLDS, Reply, reply_to
-from core.store.rollup import Rollup, hour_of
+from core.store.rollup import Rollup, apply, hour_of
 from core.store.tables import OBSERVATION_COLUMNS, leaving_out
-from core.store.transaction import Snapshot, Transaction
+from core.store.transaction import Facts, Snapshot, Transaction
 
 _AFTER_EVERY_TEXT: Final = "\U0010ffff"
 
@@ -91,6 +106,12 @@ def add_observations(txn: Transaction, entries: Sequence[Entry], *, import_no: i
     if any(entry.flags & RETRACTED and entry.kind == "correction" for entry in entries):
         refresh_last(txn, {entry.arm_no for entry in entries})  # an earlier one may have been the newest
     return Added(numbers, rollup, epochs)
+
+
+def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, ArmRow]]:
+    """Return numbers and posteriors of those arms that are listed."""
+    rows = facts.connection.rows_in(ROWS_BY_KEY, [facts.learner_id], sorted(keys))
+    return {row[0]: (row[1], ArmRow._make(row[2:])) for row in rows}
 
 
 _OF_CREDITS: Final = "b.episode_credit_no <> 0 AND b.episode_credit_no"

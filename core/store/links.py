@@ -10,30 +10,23 @@ import msgspec
 
 from core.records.verification import Difference
 from core.store.chain import (
-    ENCODING,
-    ENCODINGS,
     STATE,
-    TOGETHER,
     Chain,
     JointDigests,
     Link,
-    Row,
     State,
     added,
     are_whole,
-    columns_of,
     facts_of,
-    has_joint_digest,
     head_of,
     held_links,
-    key_of,
-    shown_head,
     split_by_digest,
     sum_of,
     unpacked,
 )
+from core.store.covered import ENCODING, ENCODINGS, TOGETHER, Row, columns_of, has_joint_digest, key_of
 from core.store.engine import Connection, Database
-from core.store.engine.words import ACTIVE, MESSAGES_DIGEST
+from core.store.engine.dialect import ACTIVE, MESSAGES_DIGEST
 from core.store.tables import beyond, insert_into
 
 ADD_LINK: Final = insert_into("link", "learner_id", *Link._fields)
@@ -128,6 +121,15 @@ class Subject(NamedTuple):
     learner: str
     key: bytes
     revision: int
+
+
+def shown_head(link_no: int, head: bytes | None) -> str | None:
+    """Return a head with the number of its link, as people note it.
+
+    >>> shown_head(12, bytes.fromhex("00ff")), shown_head(0, None)
+    ('12:00ff', None)
+    """
+    return None if head is None else f"{link_no}:{head.hex()}"
 
 
 def _piece(

@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from core.errors import Conflict, InvalidInput, StoreDamaged, StoreUnusable
 from core.records.episode import Episode
 from core.store.caches import CHUNK
-from core.store.chain import STATE, SUM_BYTES, Row, State, added, columns_of, facts_of, packed, sum_of
+from core.store.chain import STATE, SUM_BYTES, State, added, facts_of, packed, sum_of
+from core.store.covered import Row, columns_of
 from core.store.damage import UNREADABLE
 from core.store.engine import Connection
 from core.store.episodes import episode_digest, read_episodes, step_digest

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from core.records.judged import NAMED, OBSERVED
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.replies import rivals
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction

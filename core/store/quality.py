@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.maths.quality import evaluator, histories, step, total, updates
-from core.records.quality import ModelHistory, Quality, Rated, Update
+from core.records.evaluation import ModelHistory, Quality, Rated, Update
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER
+from core.store.engine.dialect import ACTIVE, EVALUATIONS_BY_LAYER, LAYERS_BY_ADAPTER
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 

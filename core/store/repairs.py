@@ -22,7 +22,7 @@ from core.records.repair import Repair
 from core.store.caches import automatic, shifting
 from core.store.compacted import compacted_runs, refuse_compacted_span
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_ARM, RUNS_BY_UID
+from core.store.engine.dialect import ACTIVE, BY_ARM, RUNS_BY_UID
 from core.store.provenance import standings
 from core.store.reads import standing_corrections
 from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction

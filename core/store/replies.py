@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.errors import Conflict
-from core.store.engine.words import REPLIES_BY_KEY
+from core.store.engine.dialect import REPLIES_BY_KEY
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
 

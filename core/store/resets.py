@@ -13,7 +13,7 @@ from core.records.judged import OBSERVED
 from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
 from core.store.caches import restate, shifting, shifting_compacted
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.transaction import Byline, FactHead, Snapshot, Transaction, rebase
 
 

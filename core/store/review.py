@@ -21,7 +21,7 @@ from core.records.actor import IN_BROWSER, Actor
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import DRAFT_MS, HOLD_MINUTES, SKIP_RATERS, Draft, Holder, ItemState, Progress
 from core.store.browsers import RATER
-from core.store.engine.words import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
+from core.store.engine.dialect import ACTIVE, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Item, Queue, items_of, skips_of_queue
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction

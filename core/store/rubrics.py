@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -10,7 +10,7 @@ from core.errors import Conflict
 from core.records.evaluation_lines import RubricLine
 from core.records.ledger_lines import PlacedLine
 from core.records.rubric import Rubric
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 
@@ -34,16 +34,6 @@ def rubric_of(facts: Facts, version: str) -> tuple[int, Rubric] | None:
         [version],
     )
     return None if row is None else (row[0], msgspec.json.decode(row[1], type=Rubric))
-
-
-def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
-    """Return the active ones of these versions."""
-    rows = facts.connection.rows_in(
-        f"SELECT version FROM rubric WHERE learner_id = ? AND {ACTIVE} AND undone = 0 AND version IN ({{}})",
-        [facts.learner_id],
-        sorted(versions),
-    )
-    return {version for (version,) in rows}
 
 
 def rubric_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:

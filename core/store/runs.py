@@ -16,13 +16,13 @@ from core.records.answers import Imported
 from core.records.arm import Arm
 from core.records.judged import Judged
 from core.records.run import History, Inventory, Rollout, Run, digest_of_uid
-from core.store.caches import apply, run_facts
-from core.store.chain import columns_of
+from core.store.caches import run_facts
 from core.store.compacted import compacted_runs
-from core.store.engine.words import RUNS_BY_UID
+from core.store.covered import columns_of
+from core.store.engine.dialect import RUNS_BY_UID
 from core.store.erased import REMEMBER
 from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs, undone_imports
-from core.store.rollup import Rollup, hour_of
+from core.store.rollup import Rollup, apply, hour_of
 from core.store.staging import KnownRun, Part, attribute_superseded, deferred, supersede, waiting_states
 from core.store.texts import (
     StoredTexts,

@@ -23,25 +23,25 @@ from typing import Final, Literal, NamedTuple
 from core.columns import UNKNOWN
 from core.records.actor import Actor
 from core.records.arm import Arm, Prior
-from core.store.caches import (
+from core.store.caches import refresh_last, rollup_facts
+from core.store.chain import sum_of
+from core.store.engine import Connection, Database
+from core.store.engine.dialect import BY_RUN, RUNS_BY_UID
+from core.store.erased import REMEMBER
+from core.store.imports import reopen_import
+from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs, tellings_of
+from core.store.rollup import (
     ARM_SUMS,
     DAY_KEY,
     HOUR_KEY,
     SUM_OF_ARM,
     USAGE_KIND,
+    USAGE_SUMS,
+    Rollup,
     adding,
     apply_posteriors,
-    refresh_last,
-    rollup_facts,
     stage,
 )
-from core.store.chain import sum_of
-from core.store.engine import Connection, Database
-from core.store.engine.words import BY_RUN, RUNS_BY_UID
-from core.store.erased import REMEMBER
-from core.store.imports import reopen_import
-from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs, tellings_of
-from core.store.rollup import USAGE_SUMS, Rollup
 from core.store.texts import forget_texts, note_staged_texts, note_texts, sweep_texts
 from core.store.transaction import (
     BEGUN,

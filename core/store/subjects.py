@@ -17,7 +17,7 @@ from core.errors import UnreadableSource
 from core.records.evaluation_lines import ExecutionLine, LayerLine, PairLine, without_texts
 from core.records.ledger_lines import PlacedLine
 from core.store.compacted import compacted_runs
-from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID, LAYERS_BY_UID
+from core.store.engine.dialect import ACTIVE, EXECUTIONS_BY_UID, LAYERS_BY_UID
 from core.store.erased import reworded
 from core.store.provenance import undone_imports
 from core.store.quality import fold_again, heads_of

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from core.store.engine import Connection, Database
-from core.store.engine.words import NEWEST_WORDS, WORD_LIST, WORDS_BEGIN, WORDS_END
+from core.store.engine.dialect import NEWEST_WORDS, WORD_LIST, WORDS_BEGIN, WORDS_END
 
 TextKind = Literal["run", "episode"]
 NAME: Final = "text_index"

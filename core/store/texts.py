@@ -26,9 +26,9 @@ from core.records.layer import NAMESPACE, adapter_uri, layer_uid
 from core.records.run import Run
 from core.records.transcript import Message
 from core.secrecy import masked, masked_messages, secrets_in
-from core.store.chain import columns_of
+from core.store.covered import columns_of
 from core.store.engine import Connection
-from core.store.engine.words import ACTIVE, EXECUTIONS_BY_UID
+from core.store.engine.dialect import ACTIVE, EXECUTIONS_BY_UID
 from core.store.tables import insert_into
 from core.store.text_index import drop_indexed, index_step_texts, index_texts
 from core.store.transaction import Facts, Transaction

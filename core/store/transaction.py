@@ -19,21 +19,19 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.errors import SchemaMismatch, UnknownLearner
-from core.permissions import may
-from core.records.actor import Actor
+from core.records.actor import Actor, may
 from core.records.arm import Arm, Prior, arm_type
 from core.records.audit import ActionName
 from core.records.learner import LearnerSettings, Sticky
 from core.records.run import Inventory
-from core.store.chain import STATE, Chain, State, shown_head
+from core.store.chain import STATE, Chain, ChainedConnection, State
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
+from core.store.engine.dialect import ACTIVE, ARMS_BY_KEY
 from core.store.engine.waits import LEAST_S, WAITS
-from core.store.engine.words import ACTIVE, ARMS_BY_KEY
 from core.store.erased import Erased
-from core.store.links import ADD_LINK, Subject, sum_of_facts, tellings_from
+from core.store.links import ADD_LINK, Subject, shown_head, sum_of_facts, tellings_from
 from core.store.tables import ACT, LISTED, NUMBERED, insert_into, marking, metadata
-from core.store.watched import Watched
 
 Detail = dict[str, str | int | float | bool | None]
 """Details of an audit entry."""
@@ -427,8 +425,8 @@ class Transaction(Statements):
         self._next: dict[str, int] = dict(zip(NUMBERED, row[first:], strict=True))
         self._first_revision, self._first_next = row[3], dict(self._next)
         self.chain = Chain(State(*row[9:first]), name, is_staging=self._FIRST != Transaction._FIRST)
-        self.watched = Watched(connection, self.chain, self.learner_id, name, self._first_next)
-        self.connection = cast("Connection", self.watched)
+        self.chained = ChainedConnection(connection, self.chain, self.learner_id, name, self._first_next)
+        self.connection = cast("Connection", self.chained)
         if self.created and origin:
             self._name(origin, sticky)
         self.revision: int = row[3]
@@ -578,7 +576,7 @@ class Transaction(Statements):
         def sum_under(key: bytes) -> int:
             return sum_of_facts(self.plain, Subject(self.learner_id, self.name, key, self.revision))
 
-        with self.watched.unwatched():
+        with self.chained.unchained():
             self.chain.rewrite(sum_under, change)
 
     def note_run(self, uid: str) -> None:

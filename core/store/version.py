@@ -22,7 +22,7 @@ from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Ju
 from core.records.model_kinds import unpriced_parts
 from core.records.selection import LaterDraw, Selection
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.tables import insert_into
 from core.store.texts import StoredTexts, drop_texts, read_texts, write_texts
 from core.store.transaction import Facts, Transaction

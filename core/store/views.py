@@ -12,7 +12,7 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED, NAMED, OBSERVATION, OBSERVED, REFERENCED
 from core.records.observation import SOURCE_OF
 from core.store.engine import Connection
-from core.store.engine.words import ACTIVE, BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.tables import LISTED
 
 

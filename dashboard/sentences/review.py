@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from core.flows.queries import EvaluationPreview
 from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Thresholds
+from core.records.observation import epoch_words
 from core.records.review import (
     STATE_WORDS,
     MyJudgement,
@@ -19,7 +20,6 @@ from core.records.review import (
     StoredOrder,
     SubmitAnswer,
 )
-from core.records.reward import epoch_words
 from core.records.rubric import Level
 from core.records.times import instant
 from core.records.view import RunFilter

@@ -11,8 +11,7 @@ from typing import Final, get_args
 
 import streamlit as st
 
-from core.permissions import Action
-from core.records.actor import TOKENS
+from core.records.actor import TOKENS, Action
 from core.records.audit import AuditEntry, AuditFilter, AuditPage, Denial, DenialPage
 from core.records.limits import MAX_LABEL_CHARS
 from core.records.times import DAY_MS

@@ -17,7 +17,7 @@ import streamlit as st
 
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.bill import ModelPrices
-from core.records.judging import Crediting, Graders
+from core.records.evaluation import Crediting, Graders
 from core.records.learner import LearnerSettings, Mode, Sticky
 from core.records.review import RubricRow
 from core.records.run import Phase

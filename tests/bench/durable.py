@@ -12,7 +12,7 @@ import msgspec
 from core.flows.context import Context
 from core.flows.learn import record, record_all
 from core.flows.reward import reward, reward_all
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.records.run import Inventory, Run
 from tests.bench import bare
 from tests.bench.harness import Row, Scale, pairs

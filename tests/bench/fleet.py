@@ -10,12 +10,12 @@ from typing import Final
 from core.flows.context import Context
 from core.flows.learners import learners
 from core.store import fleet
-from core.store.engine import words
+from core.store.engine import dialect
 from tests.bench.harness import Row, Scale, pairs
 from tests.bench.pages import filled
 
 _COPIED: Final = ("arm", "posterior", "run", "usage_hour", "usage_day")
-_SPOKEN: Final = words.speaker(words.SQLITE)
+_SPOKEN: Final = dialect.speaker(dialect.SQLITE)
 _RUNS: Final = 300
 _AT_A_TIME: Final = 500
 _STATEMENTS: Final = (fleet._DAYS, fleet._LAST, fleet._ARMS, fleet._COMPARED, fleet._HEADS)

@@ -22,8 +22,7 @@ from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all
 from core.flows.settings import change
 from core.flows.training import export_training
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder, EvaluationOutcome
 from core.store.texts import instruction_digest
 from tests.bench import bare
 from tests.bench.harness import Pairs, Row, Scale, pairs

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from core.records.quality import Quality
+from core.records.evaluation import Quality
 from tests.conformance import kairos, rules
 from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, exactly
 

@@ -24,9 +24,8 @@ from core.flows.settings import change
 from core.flows.training import export_training
 from core.formats.kairos import RewardInput, read_reward
 from core.maths.quality import layer_quality
-from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation import EvaluationOutcome, Quality
 from core.records.layer import Layer, LayerUri
-from core.records.quality import Quality
 from core.store.quality import quality_of
 from core.store.subjects import subject_no
 from tests.conformance.rewarding import Json, Rewarded, hold

@@ -12,7 +12,7 @@ from core.maths.quality import (
     step_quality,
     wilson_adjustment,
 )
-from core.records.quality import ModelHistory
+from core.records.evaluation import ModelHistory
 from tests.conformance.vectors import Vector, compare, each_of, exactly, load
 
 

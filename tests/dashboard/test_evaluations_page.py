@@ -15,8 +15,8 @@ from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.settings import change
 from core.flows.undo import undo
 from core.records.actor import Actor, Role
+from core.records.evaluation import EvaluationOrder, Subject
 from core.records.evaluation_page import EvaluationFilter
-from core.records.judging import EvaluationOrder, Subject
 from dashboard.figures import spreads as spreads_figure
 from dashboard.figures.agreement import agreement as agreement_figure
 from dashboard.figures.theme import DARK, LIGHT

@@ -17,7 +17,7 @@ from core.flows.undo import undo
 from core.maths.statistics.overview import AttentionKind
 from core.records.actor import Actor
 from core.records.arm import Arm
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.records.run import Call, Inventory, Run, RunClass, Usage
 from dashboard import wording
 from dashboard.pages import PAGES

@@ -20,8 +20,7 @@ from core.flows.members import invite_member, members, remove_member, set_role
 from core.flows.note import note
 from core.flows.queues import add_queue
 from core.flows.reward import reward
-from core.permissions import Action
-from core.records.actor import PersonRole
+from core.records.actor import Action, PersonRole
 from core.records.member import MemberRow
 from core.records.times import HOUR_MS
 from dashboard.pages import PAGES
@@ -257,7 +256,7 @@ ALLOWED: Final[dict[PersonRole, set[Action]]] = {
     "reviewer": {"read", "read_words", "reward", "evaluate", "judge", "undo_own"},
     "operator": set(OFFERS),
 }
-"""Written a second time by hand, so that a change of `core.permissions` is meant."""
+"""Written a second time by hand, so that a change of `core.records.actor` is meant."""
 
 PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
     "rewards": {"reviewer", "operator"},

@@ -18,8 +18,7 @@ from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.reward import reward
-from core.permissions import Action, may
-from core.records.actor import Actor, Grant, Role, Scope
+from core.records.actor import Action, Actor, Grant, Role, Scope, may
 from tests.doors.examples import ARM, LAYER, RUN, SESSION, example_world
 
 ARGUMENTS: dict[str, dict[str, Any]] = {

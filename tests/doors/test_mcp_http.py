@@ -18,8 +18,7 @@ from core.doors.mcp.tools import callable_by
 from core.doors.service import Service
 from core.errors import Denied
 from core.flows import queries
-from core.permissions import authorise
-from core.records.actor import Actor, Grant
+from core.records.actor import Actor, Grant, authorise
 from tests.conformance.qortex_calls import OPERATOR
 from tests.doors.http.test_qortex import service
 

@@ -32,7 +32,7 @@ from core.flows.settings import change, change_all
 from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.learner import Sticky
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Transaction

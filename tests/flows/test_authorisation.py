@@ -54,17 +54,16 @@ from core.flows.watch import watch
 from core.formats.kairos import read_reward
 from core.formats.otlp import RequestSpans as SentSpans
 from core.installed.answer import machine_inventory
-from core.permissions import Action, authorise, may
-from core.records.actor import Actor, Grant, Role
+from core.records.actor import Action, Actor, Grant, Role, authorise, may
 from core.records.alert import Message, SendResult
 from core.records.arm import Arm
 from core.records.batch import BatchLine
+from core.records.evaluation import EvaluationOrder
 from core.records.evaluation_page import EvaluationFilter
-from core.records.judging import EvaluationOrder
 from core.records.limits import LAST_MS
+from core.records.observation import RewardOrder
 from core.records.offer import Report
 from core.records.review import Draft, QueueAsks
-from core.records.reward import RewardOrder
 from core.records.training import TrainingQuery
 from core.records.view import View
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
@@ -101,7 +100,7 @@ TABLE: dict[Action, set[Role]] = {
     "alerts": {"operator"},
     "connect": set(ROLES),
 }
-"""Which roles include an action, written a second time by hand, so that a change of `core.permissions` is meant."""
+"""Which roles include an action, written a second time by hand, so that a change of `core.records.actor` is meant."""
 
 Flow = Callable[[Context, Path], object]
 

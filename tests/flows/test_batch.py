@@ -28,7 +28,7 @@ from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.batch import MAX_BATCH, RUN_REWARD_RULES, BatchLine, RunRewardRule
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.records.run import Call, Inventory, Run
 from tests.flows.test_rewards import A, B, C, context, everything
 from tests.worlds import a_run, acting, context_at

@@ -30,9 +30,7 @@ from core.flows.reset import reset
 from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.maths.quality import total, updates
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import EvaluationOrder
-from core.records.quality import Rated
+from core.records.evaluation import EvaluationOrder, EvaluationOutcome, Rated
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no
 from tests.flows.sources import check_sources

@@ -27,7 +27,7 @@ from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.settings import change
 from core.flows.undo import redo, undo
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no
 from tests.worlds import a_run, beliefs, context_at, is_clean, lines_file

@@ -22,9 +22,8 @@ from core.flows.undo import redo, undo
 from core.maths.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, grade, grade_all
 from core.maths.statistics.agreement import alpha
 from core.records.actor import Role
-from core.records.evaluation import BLOCKERS, GRADER_KINDS, LABELS, Thresholds
+from core.records.evaluation import BLOCKERS, GRADER_KINDS, LABELS, EvaluationOrder, Thresholds
 from core.records.evaluation_page import EvaluationFilter
-from core.records.judging import EvaluationOrder
 from core.records.review import QueueAsks
 from tests.worlds import a_run, acting, context_at
 from tests.worlds.judged import ARM, EXECUTION, LAYERS, Told, World, judged_world

@@ -25,8 +25,7 @@ from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
-from core.records.observation import OUTCOME_REWARDS, RewardOutcome
-from core.records.reward import RewardAnswer, RewardOrder
+from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOrder, RewardOutcome
 from tests.engine import named
 from tests.formats.builders import lines
 from tests.worlds import a_run, context_at, memory_folder

@@ -33,9 +33,8 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.limits import LAST_MS
-from core.records.observation import OUTCOME_REWARDS, RewardOutcome
+from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOutcome
 from core.records.reset import Target
-from core.records.reward import RewardAnswer
 from core.records.times import iso
 from tests.flows.model import Model, Repair, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.sources import check_sources

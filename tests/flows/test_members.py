@@ -35,8 +35,7 @@ from core.flows.members import (
     sign_out_member,
 )
 from core.flows.tokens import create_token, revoke_token, tokens
-from core.permissions import Action, may, may_give
-from core.records.actor import PERSON_ROLES, Actor, Grant, Role
+from core.records.actor import PERSON_ROLES, Action, Actor, Grant, Role, may, may_give
 from core.records.member import INVITED_MS, MemberAnswer, Session, session_of
 
 ID = "https://id.example.com"

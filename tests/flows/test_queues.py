@@ -29,7 +29,7 @@ from core.flows.review import judge_batch, propose_batch, take_back, view_item
 from core.flows.reward import reward
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.flows.undo import redo, undo
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder
 from core.records.review import About, Draft, QueueAsks
 from core.records.rubric import LEVELS, Criterion, Level, Rubric
 from core.records.run import Run

@@ -40,9 +40,9 @@ from core.flows.settings import change
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.episode_credit import CreditAnswer
-from core.records.judging import EvaluationAnswer
+from core.records.evaluation import EvaluationAnswer
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
-from core.records.reward import RewardOrder, epoch_words
+from core.records.observation import RewardOrder, epoch_words
 from core.records.run import Inventory, Run
 from tests.formats.builders import lines, put
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at, memory_folder

@@ -22,7 +22,7 @@ from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.judgement import Judgement
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.records.run import Call, Inventory, Run
 from core.records.times import DAY_MS
 from core.records.view import View

@@ -34,7 +34,7 @@ from core.flows.maintenance import upgrade
 from core.flows.reward import reward_all
 from core.formats import open_sources
 from core.records.actor import Actor
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.records.times import DAY_MS
 from core.settings import Server
 from core.store import compacting

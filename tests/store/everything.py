@@ -99,9 +99,9 @@ from core.records.episode import Scale, ScaleLine, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
 from core.records.evaluation_page import EvaluationFilter
 from core.records.limits import LAST_MS
+from core.records.observation import RewardOrder
 from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks
-from core.records.reward import RewardOrder
 from core.records.rubric import Rubric
 from core.records.run import History, Inventory, Run
 from core.records.run_page import Cursor, Direction, SessionCursor

@@ -17,7 +17,7 @@ from core.flows.learn import record_all
 from core.flows.rollouts import take_events
 from core.flows.settings import change
 from core.flows.undo import undo
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder
 from core.store.store import Store
 from core.store.tables import metadata
 from tests.engine import kept_in

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import pytest
 
-from core.store import watched
+from core.store import chain
 from core.store.engine import port, postgres, sqlite
 from tests.conftest import ROOT
 
 STORE = ROOT / "core" / "store"
-WATCHED = str(watched.__file__)
+CHAINED = str(chain.__file__)
 """The file that stands between a write and its connection."""
-ASKING = sorted(port.Connection.__abstractmethods__ - {"go_on_numbering", "size", "tables"})
+ASKING = sorted(port.Connection.__abstractmethods__ - {"go_on_numbering", "size", "tables", "together"})
 """The ways to say something: what an engine asks in words of its own is none."""
 _READING = ("whole", "column", "column_in")
 ADDING = ("add_row", "append_fact")
@@ -100,7 +100,7 @@ def _noted(said: Said, ask: Callable[..., object], texts: Callable[..., _Text]) 
 
 
 def _passes_on(code: CodeType) -> bool:
-    return code.co_filename == WATCHED or code.co_qualname in _PASSING_ON
+    return code.co_filename == CHAINED or code.co_qualname in _PASSING_ON
 
 
 @cache
@@ -189,7 +189,7 @@ def sources() -> dict[str, ast.Module]:
         str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
         for path in sorted(STORE.rglob("*.py"))
         if not path.is_relative_to(STORE / "engine") and not path.is_relative_to(STORE / "migrations")
-        if str(path) != WATCHED
+        if str(path) != CHAINED
     }
 
 

@@ -31,10 +31,11 @@ from core.flows.restore import copy_database, restore
 from core.flows.reward import reward, reward_all
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.records.times import iso
-from core.store import chain, links
-from core.store.chain import ENCODINGS, Link, head_of, held_links
+from core.store import chain, covered, links
+from core.store.chain import Link, head_of, held_links
+from core.store.covered import ENCODINGS
 from core.store.store import Store
 from core.store.tables import ACTS
 from tests.engine import Cluster
@@ -346,14 +347,14 @@ def test_a_fact_has_another_digest_in_another_table_and_in_another_encoding(
 
     def sums() -> list[int]:
         chain._begun.cache_clear()
-        chain.encoding_of.cache_clear()
+        covered.encoding_of.cache_clear()
         return [chain.sum_of(b"key", table, [(1, "a")]) for table in ("observation", "retraction")]
 
-    before, number = sums(), chain.ENCODING + 1
-    later = {**ENCODINGS[chain.ENCODING], "observation": "observation_no uid"}
+    before, number = sums(), covered.ENCODING + 1
+    later = {**ENCODINGS[covered.ENCODING], "observation": "observation_no uid"}
     with monkeypatch.context() as patched:
-        patched.setattr(chain, "ENCODINGS", {**ENCODINGS, number: later})
-        patched.setattr(chain, "ENCODING", number)
+        patched.setattr(covered, "ENCODINGS", {**ENCODINGS, number: later})
+        patched.setattr(covered, "ENCODING", number)
         after = sums()
     assert sums() == before
     assert after[1] == before[1]

@@ -37,7 +37,7 @@ from core.flows.learn import record
 from core.flows.learners import learners
 from core.records.actor import Actor
 from core.settings import Server
-from core.store.engine import postgres, words
+from core.store.engine import dialect, postgres
 from core.store.store import Store
 from tests.engine import COORDINATOR, Cluster, Spread
 from tests.flows.test_erase import written_by
@@ -204,7 +204,7 @@ _SAMPLES: dict[type | None, object] = {int: 1, float: 0.5, str: "x", bytes: b"x"
 
 def _n_tasks(driver: psycopg.Connection[tuple[object, ...]], one: Statement) -> int:
     """To how many shards at most one part of a statement is sent."""
-    sql = numbered(words.speaker(words.POSTGRESQL)(one.sql))
+    sql = numbered(dialect.speaker(dialect.POSTGRESQL)(one.sql))
     plan = RawCursor(driver).execute(
         f"EXPLAIN (COSTS OFF) {sql}".encode(), [_SAMPLES[kind] for kind in one.kinds]
     )

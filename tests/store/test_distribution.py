@@ -11,7 +11,7 @@ import re
 import pytest
 from sqlalchemy import ForeignKeyConstraint, PrimaryKeyConstraint, Table, UniqueConstraint
 
-from core.store.engine import words
+from core.store.engine import dialect
 from core.store.tables import metadata
 from tests.store.said import Said
 
@@ -125,7 +125,7 @@ def test_every_exception_among_the_keys_is_there() -> None:
 
 @pytest.mark.of_file  # what is said to a file is said to a server, too, and more
 def test_every_statement_is_bound_to_one_learner_but_those_that_are_named(said: Said) -> None:
-    speak = words.speaker(words.POSTGRESQL)
+    speak = dialect.speaker(dialect.POSTGRESQL)
     free = {by: sql for sql, one in said.statements.items() if not bound(speak(sql)) for by in one.by}
     unnamed = {by: sql for by, sql in free.items() if by not in ABOUT_ALL and not by.startswith(LOOKS_AFTER)}
     assert unnamed == {}, "bind it to its learner, or name it with its reason"

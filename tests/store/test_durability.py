@@ -15,7 +15,7 @@ from core.flows import maintenance, queries
 from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
-from core.records.reward import RewardAnswer
+from core.records.observation import RewardAnswer
 from tests.store.child import say
 from tests.store.storm import ENDLESS, Storm, compactor, reader, rows, writer
 from tests.worlds import a_run, context_at

@@ -52,7 +52,7 @@ from core.flows.reward import record_in, reward, reward_all
 from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.batch import BatchLine
-from core.records.reward import RewardOrder
+from core.records.observation import RewardOrder
 from core.settings import Located, Server, Settings, local_operator
 from core.store.engine import Connection
 from core.store.engine.postgres import Database

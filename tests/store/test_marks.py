@@ -15,7 +15,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reward import reward
-from core.store.chain import ENCODING, ENCODINGS
+from core.store.covered import ENCODING, ENCODINGS
 from core.store.tables import NUMBERED, metadata
 from core.store.text_index import NAME
 from tests.store.damaging import (

@@ -28,9 +28,9 @@ from core.flows.restore import restore
 from core.flows.reward import reward
 from core.records.verification import Verification, unprovable_words
 from core.settings import Settings
-from core.store.chain import Row
+from core.store.chain import ChainedConnection
+from core.store.covered import Row
 from core.store.episodes import _Telling
-from core.store.watched import Watched
 from core.upkeep import known_damage
 from tests.store.test_chain import execute, head, links_of
 from tests.worlds import a_run, context_at
@@ -90,11 +90,11 @@ def counting_twice() -> Iterator[None]:
     States had no place in those versions.
     """
 
-    def inserted(self: Watched, table: str, rows: Sequence[Row], write: Callable[[], None]) -> None:
+    def inserted(self: ChainedConnection, table: str, rows: Sequence[Row], write: Callable[[], None]) -> None:
         self._chain.add(table, rows)
         write()
 
-    with patch.object(Watched, "_follow_insert", inserted), patch.object(_Telling, "place", 0):
+    with patch.object(ChainedConnection, "_follow_insert", inserted), patch.object(_Telling, "place", 0):
         yield
 
 

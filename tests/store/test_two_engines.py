@@ -19,7 +19,7 @@ from psycopg.pq import ExecStatus
 from sqlalchemy import BigInteger, Engine, create_engine, inspect
 from sqlalchemy.pool import NullPool
 
-from core.store.engine import words
+from core.store.engine import dialect
 from core.store.tables import metadata
 from core.store.text_index import DEFINITIONS, NAME
 from tests.store.said import Said, Statement, numbered, places_in_the_sources, sources
@@ -62,7 +62,7 @@ def tables(postgres: str) -> Iterator[Engine]:
 
 def prepared(driver: psycopg.Connection[Any], one: Statement) -> str:
     """What PostgreSQL says against a statement; '' where it knows what to do."""
-    sql = numbered(words.speaker(words.POSTGRESQL)(one.sql))
+    sql = numbered(dialect.speaker(dialect.POSTGRESQL)(one.sql))
     answer = driver.pgconn.prepare(b"", sql.encode(), [TYPES[kind] for kind in one.kinds])
     if answer.status == ExecStatus.COMMAND_OK:
         return ""
@@ -154,16 +154,16 @@ def test_the_tables_are_there_with_numbers_as_large_as_ours(tables: Engine) -> N
 
 MARKS = {
     name: mark
-    for name, mark in vars(words).items()
+    for name, mark in vars(dialect).items()
     if isinstance(mark, str) and name.isupper() and name != "ACTIVE"  # plain SQL, the same on every engine
 }
 
 
 def test_every_word_has_its_mark_and_every_engine_says_it(said: Said) -> None:
-    names = {one.name for one in fields(words.Words)}
+    names = {one.name for one in fields(dialect.Words)}
     assert {name.upper(): f"{{{name}}}" for name in names} == MARKS
-    for engine in (words.SQLITE, words.POSTGRESQL):
-        speak = words.speaker(engine)
+    for engine in (dialect.SQLITE, dialect.POSTGRESQL):
+        speak = dialect.speaker(engine)
         assert speak(" ".join(MARKS.values())).split() == [
             part for name in MARKS for part in getattr(engine, name.lower()).split()
         ]
@@ -174,7 +174,9 @@ def test_every_word_has_its_mark_and_every_engine_says_it(said: Said) -> None:
 def test_the_ways_that_sqlite_is_told_are_there() -> None:
     indexes = {index.name for table in metadata.tables.values() for index in table.indexes}
     said = [
-        getattr(words.SQLITE, one.name).split() for one in fields(words.Words) if one.name.startswith("by_")
+        getattr(dialect.SQLITE, one.name).split()
+        for one in fields(dialect.Words)
+        if one.name.startswith("by_")
     ]
     assert said
     assert all(way[:2] == ["INDEXED", "BY"] and way[2] in indexes for way in said)

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary
 
 from core.flows.importing import import_files
 from core.records.actor import Actor
-from core.store.chain import ENCODING, ENCODINGS, TOGETHER, key_of
+from core.store.covered import ENCODING, ENCODINGS, TOGETHER, key_of
 from core.store.links import Subject, sum_of_facts
 from core.store.store import Store
 from core.store.tables import NUMBERED, metadata

@@ -9,7 +9,7 @@ import pytest
 
 from core.flows.context import Context
 from core.flows.evaluate import evaluated
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder
 from core.records.ledger_lines import RewardLine
 from core.records.run_page import Cursor
 from core.records.view import RunFilter, View

@@ -16,8 +16,7 @@ from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all
 from core.flows.undo import undo
 from core.maths.evaluate import grade
-from core.records.evaluation import Grade, Thresholds
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder, Grade, Thresholds
 from tests.worlds import a_run, context_at
 
 ARM: Final = "tool:other:a"

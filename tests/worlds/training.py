@@ -11,8 +11,7 @@ from core.flows.context import Context
 from core.flows.evaluate import evaluate_all
 from core.flows.importing import import_files
 from core.flows.settings import change
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import EvaluationOrder
+from core.records.evaluation import EvaluationOrder, EvaluationOutcome
 from tests.engine import asked
 from tests.worlds import START_MS, context_at, lines_file
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.formats.reward_table import RewardTable
     from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
     from core.records.note import NoteAnswer
-    from core.records.reward import RewardAnswer
+    from core.records.observation import RewardAnswer
 
 
 def plain_number(text: str) -> float:

@@ -16,7 +16,7 @@ from core.records.arm import MICRO
 from core.records.counts import number_of
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.episode_page import EpisodeFilter
-from core.records.reward import epoch_words
+from core.records.observation import epoch_words
 
 if TYPE_CHECKING:
     from core.flows.context import Context

@@ -18,8 +18,8 @@ from core.records.counts import number_of
 from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
 from core.records.evaluation_page import EvaluationFilter, Grader
 from core.records.misfits import misfit
+from core.records.observation import epoch_words
 from core.records.review import STATE_WORDS, About, Order, QueueAsks, Source
-from core.records.reward import epoch_words
 from core.records.rubric import MOST_LEVELS, Rubric
 from core.records.times import iso
 from core.records.view import RunFilter
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from core.flows import queries
     from core.maths.statistics.agreement import Agreement, NoAgreement
     from core.records.browser import BrowserAnswer, BrowserRow
+    from core.records.evaluation import EvaluationAnswer
     from core.records.evaluation_page import Evaluation
-    from core.records.judging import EvaluationAnswer
     from core.records.review import NextItem, QueueAnswer, QueueRow, ReviewItem, RubricAnswer, RubricRow
 
 _WHY: dict[NoAgreement, str] = {

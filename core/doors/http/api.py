@@ -32,8 +32,7 @@ from core.doors.verbs import Input, Verb, verb
 from core.errors import ArmscopeError
 from core.flows.context import Context
 from core.formats.strict import json_body
-from core.permissions import authorise
-from core.records.actor import Actor
+from core.records.actor import Actor, authorise
 from core.settings import base_path
 
 if TYPE_CHECKING:

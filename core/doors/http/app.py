@@ -41,8 +41,7 @@ from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentified
 from core.formats.strict import MAX_BODY_BYTES
-from core.permissions import Action, authorise, may
-from core.records.actor import Actor
+from core.records.actor import Action, Actor, authorise, may
 from core.records.learner import Sticky
 from core.settings import check_learner
 

@@ -35,8 +35,7 @@ from core.errors import StoreError
 from core.flows.context import Context
 from core.flows.names import learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials
-from core.permissions import may
-from core.records.actor import Actor
+from core.records.actor import Actor, may
 from core.records.arm import MICRO
 from core.records.estimate import Estimate
 from core.records.posterior import BANDS

@@ -27,8 +27,7 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.formats.openclaw_shape import Json
 from core.formats.strict import json_body
-from core.permissions import Action
-from core.records.actor import Actor
+from core.records.actor import Action, Actor
 from core.records.limits import shown
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 

@@ -41,16 +41,14 @@ from core.flows.rollouts import rollouts
 from core.flows.traces import traces
 from core.formats.armscope import RunDecoder
 from core.formats.strict import MAX_BODY_BYTES, json_body
-from core.permissions import Action, authorise
-from core.records.actor import Actor
+from core.records.actor import Action, Actor, authorise
 from core.records.answers import ExportAnswer, RecordAnswer
 from core.records.audit import AuditEntry, AuditPage
 from core.records.batch import answers_of, key_of_line
 from core.records.episode_page import EpisodeCursor, EpisodeRow
-from core.records.observation import MAX_REQUEST_KEY_CHARS
+from core.records.observation import MAX_REQUEST_KEY_CHARS, RewardAnswer, RewardOrder
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from core.records.reset import Target
-from core.records.reward import RewardAnswer, RewardOrder
 from core.records.run import Run
 from core.records.run_page import Cursor, SessionCursor
 from core.records.run_query import Dates, RunQuery, SessionQuery, side_words

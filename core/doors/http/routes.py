@@ -10,8 +10,7 @@ from core.doors.http.refusals import refused
 from core.doors.service import Service
 from core.errors import ArmscopeError, NotFound
 from core.flows.context import Context
-from core.permissions import Action
-from core.records.actor import Actor
+from core.records.actor import Action, Actor
 
 Handler = Callable[[Service, Actor, HttpCall], HttpAnswer]
 """Plain function, called in a worker thread: it parses, calls one flow, and formats."""

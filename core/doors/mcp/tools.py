@@ -39,8 +39,7 @@ from core.doors.verbs import verb
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
 from core.flows.kairos import export_call, reward_call
 from core.formats.kairos import refusal
-from core.permissions import Action, may
-from core.records.actor import Actor, Grant, Scope
+from core.records.actor import Action, Actor, Grant, Scope, may
 from core.records.inventory import CarriedAnswer
 from core.records.limits import one_of, shown
 from core.records.times import iso

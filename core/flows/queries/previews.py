@@ -24,18 +24,16 @@ from core.flows.undo import redo_in, undo_in
 from core.maths.posterior.beta import interval
 from core.maths.statistics.inclusion import Chances
 from core.maths.statistics.summary import Summary, summarise
-from core.permissions import Action
+from core.records.actor import Action
 from core.records.arm import MICRO, ArmType
 from core.records.batch import BatchLine, RewardKind
 from core.records.episode_credit import CreditAnswer, CreditRule
-from core.records.evaluation import EvaluationOutcome
+from core.records.evaluation import EvaluationAnswer, EvaluationOutcome
 from core.records.judged import RETRACTED
-from core.records.judging import EvaluationAnswer
 from core.records.learner import LearnerSettings
-from core.records.observation import Amount
+from core.records.observation import Amount, RewardOrder
 from core.records.posterior import BANDS, Band
 from core.records.reset import Target
-from core.records.reward import RewardOrder
 from core.store import reads
 from core.store.caches import automatic
 from core.store.repairs import AutomaticObservation

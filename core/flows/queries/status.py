@@ -20,7 +20,7 @@ from core.maths.statistics import savings as savings_of
 from core.maths.statistics.judgement import alarms, stale_arms
 from core.maths.statistics.overview import Overview
 from core.maths.statistics.summary import Summary
-from core.permissions import authorise
+from core.records.actor import authorise
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import INSTALLATION
 from core.records.status import Baseline, Status

@@ -10,7 +10,7 @@ from msgspec import Meta
 from core.errors import StoreDamaged, StoreUnusable
 from core.flows.context import Context
 from core.flows.steps import ProgressCallback, Steps
-from core.permissions import may
+from core.records.actor import may
 from core.records.learner import INSTALLATION
 from core.records.verification import Difference, Verification
 from core.settings import DEFAULT_LEARNER, Located
@@ -18,7 +18,7 @@ from core.store import reads
 from core.store.check import PASSES, Head, contradictions, differences, installation_differences, without_head
 from core.store.damage import damage, guarded, words_of
 from core.store.draws import Draws, unlike_draws
-from core.store.failures import damaged
+from core.store.file_faults import damaged
 from core.store.mending import unprovable_until
 from core.upkeep import note_damage, note_upkeep
 

@@ -1,7 +1,7 @@
 """Port: the interface between the store and every database engine.
 
-SQL is the same for all engines: one text, with a value for each ``?`` and only the marks of `core.store.engine.words`
-to fill in. Numbers are integers or floats, never booleans. Rows are tuples.
+SQL is the same for all engines: one text, with a value for each ``?``, in which only the marks of
+`core.store.engine.dialect` are filled in. Numbers are integers or floats, never booleans. Rows are tuples.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ class Connection(ABC):
     @overload
     def together(self, *works: Callable[[], T]) -> tuple[T, ...]: ...
 
+    @abstractmethod
     def together(self, *works: Callable[[], Any]) -> tuple[Any, ...]:
         """Return the results of several independent pieces of work.
 
         A remote server gets their queries together, in as many round trips as the longest of them needs. Elsewhere
         they run one after another. If one raises, the others may have run in full, in part or not at all.
         """
-        return tuple([work() for work in works])
 
     @abstractmethod
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:

@@ -56,7 +56,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 from core.errors import StoreError, StoreUnsure, StoreUnusable
 from core.records.status import Standing
 from core.settings import UNREADABLE_ADDRESS, Server
-from core.store.engine import citus, port, words
+from core.store.engine import citus, dialect, port
 from core.store.engine.port import PATIENCE_S, Distribution, Row, T
 from core.store.engine.refused import (
     GOING,
@@ -123,7 +123,7 @@ SELECT pg_catalog.pg_is_in_recovery(),
 _IDENTITY: Final = (
     b"SELECT system_identifier || '/' || pg_catalog.current_database() FROM pg_catalog.pg_control_system()"
 )
-_spoken: Final = words.speaker(words.POSTGRESQL)
+_spoken: Final = dialect.speaker(dialect.POSTGRESQL)
 logging.getLogger("psycopg").addHandler(logging.NullHandler())  # it raises for a lost connection, too
 
 

@@ -23,32 +23,39 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote
 
+import msgspec
 from sqlalchemy import Connection as Transacted
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
-from core.errors import InvalidInput, StoreBusy, StoreUnusable
+from core.errors import ArmscopeError, InvalidInput, StoreBusy, StoreUnusable
 from core.records.times import DAY_MS
-from core.store.engine import port, words
+from core.store.engine import dialect, port
 from core.store.engine.port import Row, T
 from core.store.engine.waits import LEAST_S, WAITS
-from core.store.failures import damaged, from_os, is_damage, missing, translated
-from core.store.files import make_file, make_folder, refuse_network, sync_names
-from core.store.lock import WritersLock
-from core.store.seen import (
+from core.store.file_faults import (
     NOTHING,
     OPENING,
+    Doing,
     FileIdentity,
     Note,
+    as_invalid,
     begin_anew,
+    damaged,
+    from_driver,
+    from_os,
     holds_something,
+    is_damage,
+    is_left_alone,
     leave_note,
     log_is_foreign,
-    look_at,
     lost_acts,
+    missing,
     note_at,
 )
+from core.store.files import make_file, make_folder, refuse_network, sync_names
+from core.store.lock import WritersLock
 
 
 def is_empty(path: Path) -> bool:
@@ -145,7 +152,7 @@ _CACHED_STATEMENTS: Final = 512
 400 of them.
 """
 
-_spoken: Final = words.speaker(words.SQLITE)
+_spoken: Final = dialect.speaker(dialect.SQLITE)
 
 
 class Connection(port.Connection):
@@ -156,6 +163,9 @@ class Connection(port.Connection):
     def __init__(self, driver: sqlite3.Connection, identity: FileIdentity = NOTHING) -> None:
         self._driver = driver
         self.file = identity[:2]
+
+    def together(self, *works: Callable[[], Any]) -> tuple[Any, ...]:
+        return tuple([work() for work in works])
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._driver.execute(_spoken(sql), values).fetchall()
@@ -619,6 +629,38 @@ class Database(port.Database):
             return False
 
 
+def look_at(path: str, log: str) -> FileIdentity:
+    """Return the present identity of the file."""
+    try:
+        file = os.stat(path)  # noqa: PTH116 - at every read and write
+    except FileNotFoundError:
+        return NOTHING
+    try:
+        logged = os.stat(log).st_ino  # noqa: PTH116 - at every read and write
+    except FileNotFoundError:
+        logged = 0
+    return FileIdentity(file.st_dev, file.st_ino, logged, file.st_size, file.st_mtime_ns)
+
+
+@contextmanager
+def translated(
+    path: Path, doing: Doing, *, unless: Callable[[sqlite3.Error], bool] = lambda _: False
+) -> Iterator[None]:
+    """Turn the driver's errors into ours, each with the next step; ``unless`` they are about something else."""
+    try:
+        yield
+    except ArmscopeError:
+        raise
+    except sqlite3.Error as problem:
+        if unless(problem):
+            raise
+        raise from_driver(problem, path, doing) from problem
+    except (UnicodeEncodeError, OverflowError) as problem:
+        raise as_invalid(problem) from problem
+    except (UnicodeDecodeError, msgspec.DecodeError) as problem:
+        raise damaged(path, f"it holds a value that can't be read ({problem})") from problem
+
+
 def copy_file(source: Path, target: Path) -> None:
     """Copy a database file that may lie anywhere, with what its log holds, into one that is there."""
     with translated(source, "read"), closing(_connect(source, read_only=True)) as driver:
@@ -642,26 +684,6 @@ def copy_into(
             copy.execute("PRAGMA journal_mode=DELETE")
     finally:
         copy.close()
-
-
-def is_left_alone(file: str) -> bool:
-    """Return whether a log exists without a process that has it open: its writer ended abnormally.
-
-    The check takes an exclusive lock, which fails while another connection reads or writes. Releasing it folds the
-    log, so only the holder of the writers' lock may call this.
-    """
-    driver = sqlite3.connect(file, isolation_level=None, timeout=0)
-    try:
-        driver.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
-        driver.execute("BEGIN IMMEDIATE")
-        driver.execute("ROLLBACK")
-    except (
-        sqlite3.OperationalError
-    ):  # another process has it open; or it is read-only, which the next write reports
-        return False
-    finally:
-        driver.close()
-    return True
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:

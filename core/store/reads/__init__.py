@@ -1,6 +1,7 @@
 """Reads: rows → records and arrays, one file per subject. No row leaves this package."""
 
 from core.store.reads.arms import (
+    ROWS_BY_KEY,
     ArmRow,
     arm_changes,
     arm_columns,
@@ -15,7 +16,6 @@ from core.store.reads.arms import (
     history_days,
     listed_arm,
     listed_arms,
-    listed_rows,
     near_keys,
     recent_days,
     sessions_of_loads,

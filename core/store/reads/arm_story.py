@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from core.records.judged import INCLUDED, NAMED, OBSERVATION, REFERENCED, RETRACTED
 from core.records.reset import Target
 from core.records.times import DAY_MS, HOUR_MS
-from core.store.engine.words import ACTIVE, BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.transaction import Snapshot, base_of
 
 

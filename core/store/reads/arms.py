@@ -15,10 +15,10 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, ArmDays, ArmHours, Ints, RecentDays, ints
 from core.records.arm import ARM_TYPES, MICRO, ArmType, skill_name
 from core.records.times import DAY_HOURS, HOUR_MS
-from core.store.caches import SUM_OF_ARM
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, ARMS_BY_KEY
+from core.store.engine.dialect import ACTIVE, ARMS_BY_KEY
 from core.store.reads.since import Position
+from core.store.rollup import SUM_OF_ARM
 from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of
 
@@ -239,7 +239,7 @@ _ROW: Final = (
     f" ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND {LISTED} AND "
 )
 _ROWS: Final = f"{_ROW.format('a.arm_no', '')}a.arm_no IN ({{}})"
-_ROWS_BY_KEY: Final = f"{_ROW.format('a.key, a.arm_no', ARMS_BY_KEY)}a.key IN ({{}})"
+ROWS_BY_KEY: Final = f"{_ROW.format('a.key, a.arm_no', ARMS_BY_KEY)}a.key IN ({{}})"
 
 
 def arm_row(facts: Facts, arm_no: int) -> ArmRow | None:
@@ -251,12 +251,6 @@ def arm_rows(facts: Facts, arm_nos: Collection[int]) -> dict[int, ArmRow]:
     """Return the posteriors of listed arms, by number."""
     rows = facts.rows_in(_ROWS, sorted(arm_nos))
     return {row[0]: ArmRow._make(row[1:]) for row in rows}
-
-
-def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, ArmRow]]:
-    """Return numbers and posteriors of those arms that are listed."""
-    rows = facts.connection.rows_in(_ROWS_BY_KEY, [facts.learner_id], sorted(keys))
-    return {row[0]: (row[1], ArmRow._make(row[2:])) for row in rows}
 
 
 def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:

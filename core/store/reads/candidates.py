@@ -32,7 +32,7 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, CandidateSets, Ints
 from core.records.run import RunClass
 from core.records.view import RunFilter
-from core.store.engine.words import TEXTS_JOINED
+from core.store.engine.dialect import TEXTS_JOINED
 from core.store.reads.arms import places_by_number
 from core.store.reads.run_pages import newest_runs
 from core.store.transaction import Snapshot

@@ -14,7 +14,7 @@ from core.records.bill import AT_LEAST
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.view import RunFilter, View
 from core.store.engine import Row
-from core.store.engine.words import TEXTS_JOINED
+from core.store.engine.dialect import TEXTS_JOINED
 from core.store.reads.ledger import KindSum, sums_by_kind
 from core.store.reads.run_pages import matching
 from core.store.transaction import Snapshot

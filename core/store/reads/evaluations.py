@@ -21,7 +21,7 @@ import numpy as np
 from core.columns import EvaluationColumns, Ints, ints
 from core.errors import InvalidEvaluation
 from core.maths.evaluate import grade, grader_kind
-from core.records.evaluation import Blocker
+from core.records.evaluation import Blocker, Subject
 from core.records.evaluation_page import (
     Evaluation,
     EvaluationFilter,
@@ -30,11 +30,10 @@ from core.records.evaluation_page import (
     Grader,
 )
 from core.records.javascript import WHITE_SPACE, trimmed
-from core.records.judging import Subject
 from core.records.layer import BareLayer, JudgedLayer, LayerUri, parse_uri
 from core.store.browsers import RATER, UNCONFIRMED
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.quality import heads_of
 from core.store.reads.arms import arm_number
 from core.store.reads.runs import find_run

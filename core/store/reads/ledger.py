@@ -20,7 +20,7 @@ from core.records.reset import Reset
 from core.records.run_query import EVERY_REWARD, RewardScope
 from core.records.times import HOUR_MS
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_ARM, BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_ARM, BY_RUN
 from core.store.reads.since import Position
 from core.store.tables import leaving_out
 from core.store.transaction import Facts, Snapshot

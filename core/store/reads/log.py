@@ -12,8 +12,8 @@ import msgspec
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.status import Standing
 from core.records.times import DAY_MS
-from core.store.chain import shown_head
 from core.store.engine import Connection, Row
+from core.store.links import shown_head
 from core.store.reads.since import END, Position, mark_of
 from core.store.tables import ACTS
 from core.store.transaction import TEXTS_OF_DETAILS, Detail, Snapshot

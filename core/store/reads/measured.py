@@ -8,7 +8,7 @@ import msgspec
 
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVATION
-from core.store.engine.words import ACTIVE, BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.tables import LISTED
 from core.store.transaction import Snapshot
 from core.store.version import Choice

@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from core.records.evaluation import Subject
 from core.records.judged import INCLUDED, REFERENCED
-from core.records.judging import Subject
 from core.records.review import ItemText, MyJudgement, QueueAsks, RubricRow, Suggestion
 from core.records.rubric import Rubric
 from core.records.run_page import Direction
 from core.records.view import RunFilter, View
 from core.store.browsers import RATER
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
 from core.store.queues import Placed
 from core.store.reads.arms import arm_number
 from core.store.reads.run_pages import run_numbers

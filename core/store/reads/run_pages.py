@@ -22,7 +22,7 @@ from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, 
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_NAME
+from core.store.engine.dialect import ACTIVE, BY_NAME
 from core.store.reads.arms import arm_number
 from core.store.reads.runs import rows_of
 from core.store.reads.since import Position

@@ -17,7 +17,7 @@ from core.records.run_page import Cursor
 from core.records.run_story import RunFacts, RunSource
 from core.records.selection import LEFT_OUT, Selection
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.reads.ledger import taken_back
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot

@@ -14,7 +14,7 @@ from core.records.run_page import RunRow
 from core.records.times import iso
 from core.store.compacted import compacted_runs
 from core.store.engine import Connection, Row
-from core.store.engine.words import ACTIVE, RUNS_BY_UID
+from core.store.engine.dialect import ACTIVE, RUNS_BY_UID
 from core.store.tables import beyond
 from core.store.transaction import Facts, Snapshot
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from core.records.search import lowered
 from core.records.times import DAY_MS
-from core.store.engine.words import ACTIVE, BY_NAME, POSITION
+from core.store.engine.dialect import ACTIVE, BY_NAME, POSITION
 from core.store.reads.runs import named_run
 from core.store.reads.usage import strata
 from core.store.tables import LISTED

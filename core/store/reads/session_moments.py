@@ -19,7 +19,7 @@ from core.records.judgement import ENOUGH_SESSIONS
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.compacted import observed_rows
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.reads.arms import places_by_number
 from core.store.transaction import Snapshot
 from core.store.version import named_key

@@ -30,7 +30,7 @@ from core.records.times import DAY_MS, HOUR_MS
 from core.store.caches import coin_of, draw_key
 from core.store.compacted import decided_runs
 from core.store.engine import Row
-from core.store.engine.words import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
+from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
 from core.store.transaction import Snapshot

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from core.records.evaluation import EvaluationOutcome
 from core.store.browsers import RATER
-from core.store.engine.words import ACTIVE, EXECUTIONS_BY_RUN
+from core.store.engine.dialect import ACTIVE, EXECUTIONS_BY_RUN
 from core.store.tables import leaving_out
 from core.store.transaction import Snapshot
 

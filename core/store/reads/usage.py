@@ -12,7 +12,7 @@ from core.records.arm import MICRO
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import View
 from core.store.compacted import compacted_ends
-from core.store.engine.words import ACTIVE
+from core.store.engine.dialect import ACTIVE
 from core.store.rollup import USAGE_SUMS, joined
 from core.store.transaction import Facts, Snapshot
 

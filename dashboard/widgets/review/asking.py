@@ -10,8 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.errors import ArmscopeError
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import MAX_FEEDBACK_CHARS
+from core.records.evaluation import MAX_FEEDBACK_CHARS, EvaluationOutcome
 from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
 from core.records.view import RunFilter
 from dashboard import actions, reviews, wording

@@ -13,8 +13,7 @@ import streamlit as st
 
 from core.errors import ArmscopeError
 from core.maths.evaluate import grade
-from core.records.evaluation import EvaluationOutcome
-from core.records.judging import MAX_FEEDBACK_CHARS
+from core.records.evaluation import MAX_FEEDBACK_CHARS, EvaluationOutcome
 from core.records.review import MAX_REASON_CHARS, Draft, ReviewItem
 from core.records.times import MINUTE_MS
 from dashboard import reviews, wording

@@ -14,8 +14,7 @@ from core.doors.http.guard import Listener
 from core.doors.http.serving import ROUTES, is_door_path
 from core.flows import queries
 from core.flows.context import Context
-from core.permissions import Action, may
-from core.records.actor import Actor, Grant, Role
+from core.records.actor import Action, Actor, Grant, Role, may
 from dashboard.pages import PAGES
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, RUN

@@ -26,8 +26,7 @@ from core.flows.audit import denials
 from core.flows.context import Context
 from core.flows.tokens import create_token, revoke_token
 from core.formats.strict import MAX_BODY_BYTES
-from core.permissions import Action, may
-from core.records.actor import Actor, Grant, Role
+from core.records.actor import Action, Actor, Grant, Role, may
 from tests.doors.examples import ARM, RUN, SESSION
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import MARA, ROUTES, Asked, at_desk

@@ -16,9 +16,9 @@ from alembic import op
 from sqlalchemy import Connection, text
 
 from core.columns import DECLARED_COIN
-from core.store.caches import USAGE_KIND, run_facts
-from core.store.engine.words import ACTIVE
-from core.store.rollup import USAGE_SUMS, Rollup, UsageHour
+from core.store.caches import run_facts
+from core.store.engine.dialect import ACTIVE
+from core.store.rollup import USAGE_KIND, USAGE_SUMS, Rollup, UsageHour
 
 revision = "0021"
 down_revision = "0020"
