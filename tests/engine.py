@@ -264,7 +264,7 @@ def address_of(path: Path) -> str:
     return place.url if isinstance(place, Server) else str(place)
 
 
-def asked(path: Path, sql: str) -> list[Any]:
+def database_rows(path: Path, sql: str) -> list[Any]:
     """The rows with which a database answers one statement, said past the store."""
     place = located(path)
     if isinstance(place, Server):

@@ -193,7 +193,7 @@ WHERE: Final[dict[str, Callable[[str], str]]] = {
 """Texts of a session that may hold a secret."""
 
 
-def made(form: str, chance: random.Random) -> str:
+def fill_form(form: str, chance: random.Random) -> str:
     """Return a form with its parts drawn."""
 
     def drawn(part: re.Match[str]) -> str:
@@ -322,7 +322,7 @@ _FORMED: Final = (
     "tr -d '$1$2' | awk '{{print $6}}'",
 )
 HARMLESS: Final[tuple[Callable[[random.Random], str], ...]] = (
-    *((lambda chance, form=form: made(form, chance)) for form in _FORMED),
+    *((lambda chance, form=form: fill_form(form, chance)) for form in _FORMED),
     lambda chance: _words(chance, 7, "-"),
     lambda chance: _words(chance, 7, "_"),
     lambda chance: "".join(word.title() for word in _words(chance, 8, " ").split()),

@@ -19,7 +19,17 @@ from hypothesis import strategies as st
 from core import secrecy
 from core.issuers import ISSUERS, Issuer
 from core.secrecy import SECRET_KINDS, SecretKind, masked, secrets_in, secrets_in_all
-from tests.secret_kinds import CHOSEN, COMMANDS, HARMLESS, ISSUED, NAMED, PLACED, WHERE, in_sentence, made
+from tests.secret_kinds import (
+    CHOSEN,
+    COMMANDS,
+    HARMLESS,
+    ISSUED,
+    NAMED,
+    PLACED,
+    WHERE,
+    fill_form,
+    in_sentence,
+)
 
 _LETTERS: Final = string.ascii_letters + string.digits
 _OF_BASE64: Final = _LETTERS + "-_"
@@ -29,37 +39,43 @@ PROSE: Final = (
 )
 
 
-def _drawn(letters: str, least: int, most: int | None = None) -> st.SearchStrategy[str]:
+def _texts_of(letters: str, least: int, most: int | None = None) -> st.SearchStrategy[str]:
     return st.text(letters, min_size=least, max_size=least + 20 if most is None else most)
 
 
-def _said(head: str, letters: str, least: int, most: int | None = None) -> st.SearchStrategy[str]:
-    return _drawn(letters, least, most).map(lambda rest: head + rest)
+def _secrets_with(head: str, letters: str, least: int, most: int | None = None) -> st.SearchStrategy[str]:
+    return _texts_of(letters, least, most).map(lambda rest: head + rest)
 
 
 FORMS: Final[dict[SecretKind, st.SearchStrategy[str]]] = {
     "private_key": st.sampled_from(("RSA ", "EC ", "OPENSSH ", "")).map(
         lambda kind: f"-----BEGIN {kind}PRIVATE KEY-----"
     ),
-    "aws_access_key": st.sampled_from(("AKIA", "ASIA")).flatmap(lambda head: _said(head, _UPPER, 16, 16)),
+    "aws_access_key": st.sampled_from(("AKIA", "ASIA")).flatmap(
+        lambda head: _secrets_with(head, _UPPER, 16, 16)
+    ),
     "api_key": st.sampled_from(("sk-", "sk-proj-", "sk-ant-api03-")).flatmap(
-        lambda head: _said(f"{head}7", _OF_BASE64, 20, 60)
+        lambda head: _secrets_with(f"{head}7", _OF_BASE64, 20, 60)
     ),
-    "github_token": st.sampled_from("pousr").flatmap(lambda kind: _said(f"gh{kind}_", _LETTERS, 36, 36))
-    | _said("github_pat_", _LETTERS + "_", 22, 82),
-    "gitlab_token": _said("glpat-", _OF_BASE64, 20),
-    "slack_token": st.sampled_from("abeoprs").flatmap(lambda kind: _said(f"xox{kind}-", _LETTERS, 15)),
-    "google_api_key": _said("AIza", _OF_BASE64, 35, 35),
-    "hugging_face_token": _said("hf_", _LETTERS, 34),
+    "github_token": st.sampled_from("pousr").flatmap(
+        lambda kind: _secrets_with(f"gh{kind}_", _LETTERS, 36, 36)
+    )
+    | _secrets_with("github_pat_", _LETTERS + "_", 22, 82),
+    "gitlab_token": _secrets_with("glpat-", _OF_BASE64, 20),
+    "slack_token": st.sampled_from("abeoprs").flatmap(
+        lambda kind: _secrets_with(f"xox{kind}-", _LETTERS, 15)
+    ),
+    "google_api_key": _secrets_with("AIza", _OF_BASE64, 35, 35),
+    "hugging_face_token": _secrets_with("hf_", _LETTERS, 34),
     "stripe_key": st.sampled_from(("sk_live_", "rk_live_", "sk_test_")).flatmap(
-        lambda head: _said(head, _LETTERS, 24)
+        lambda head: _secrets_with(head, _LETTERS, 24)
     ),
-    "package_token": _said("npm_", _LETTERS, 36, 36) | _said("pypi-", _OF_BASE64, 50),
+    "package_token": _secrets_with("npm_", _LETTERS, 36, 36) | _secrets_with("pypi-", _OF_BASE64, 50),
     "issued_token": st.sampled_from(
         ["dop_v1_{h64}", "shpat_{h32}", "NRAK-{u27}", "PMAK-{h24}-{h34}", "{h32}-us7"]
-    ).flatmap(lambda form: st.integers(0, 1_000).map(lambda seed: made(form, random.Random(seed)))),
+    ).flatmap(lambda form: st.integers(0, 1_000).map(lambda seed: fill_form(form, random.Random(seed)))),
     "json_web_token": st.tuples(
-        _said("eyJ", _OF_BASE64, 20), _said("eyJ", _OF_BASE64, 20), _drawn(_OF_BASE64, 30)
+        _secrets_with("eyJ", _OF_BASE64, 20), _secrets_with("eyJ", _OF_BASE64, 20), _texts_of(_OF_BASE64, 30)
     ).map(".".join),
     "password": st.tuples(
         st.sampled_from(
@@ -77,10 +93,10 @@ FORMS: Final[dict[SecretKind, st.SearchStrategy[str]]] = {
             )
         ),
         st.sampled_from(("=", ": ", '": "', '\\": \\"', " = '")),
-        _drawn("bcdghjkq", 8, 12),
-        _drawn(string.digits, 1, 9),
+        _texts_of("bcdghjkq", 8, 12),
+        _texts_of(string.digits, 1, 9),
     ).map("".join),
-    "password_in_address": st.tuples(_drawn("abcdfgh", 1, 9), _drawn("bcdghjkq23", 4, 20)).map(
+    "password_in_address": st.tuples(_texts_of("abcdfgh", 1, 9), _texts_of("bcdghjkq23", 4, 20)).map(
         lambda one: f"postgresql://{one[0]}:{one[1]}@db.internal/app"
     ),
     "drawn_by_chance": st.randoms(use_true_random=False).map(
@@ -152,7 +168,7 @@ KEYS: Final = ISSUED | CHOSEN
 @pytest.mark.parametrize("forms", [*KEYS.values(), NAMED, PLACED], ids=[*KEYS, "named", "placed"])
 def test_secrets_of_every_issuer_name_and_place_are_found(forms: tuple[str, ...]) -> None:
     chance = random.Random(7)
-    texts = [in_sentence(made(form, chance), chance) for form in forms for _ in range(20)]
+    texts = [in_sentence(fill_form(form, chance), chance) for form in forms for _ in range(20)]
     missed = [text for text, kinds in zip(texts, secrets_in_all(texts), strict=True) if not kinds]
     assert len(missed) <= 0.03 * len(texts), missed[:3]
 
@@ -160,7 +176,7 @@ def test_secrets_of_every_issuer_name_and_place_are_found(forms: tuple[str, ...]
 @pytest.mark.parametrize("where", WHERE)
 @given(
     form=st.sampled_from(COMMANDS),
-    secret=_drawn(string.ascii_letters, 4, 16).filter(lambda one: not secrecy._is_placeholder(one)),
+    secret=_texts_of(string.ascii_letters, 4, 16).filter(lambda one: not secrecy._is_placeholder(one)),
     is_in_lines=st.booleans(),
 )
 def test_a_value_in_its_place_is_a_secret_of_any_letters(
@@ -180,7 +196,7 @@ def test_a_secret_of_a_message_is_one_in_every_text(forms: tuple[str, ...], wher
 
 def texts_of(forms: Iterable[str], chance: random.Random) -> list[str]:
     """Return texts of each form in a sentence, with values drawn."""
-    return [in_sentence(made(form, chance), chance) for form in forms for _ in range(20)]
+    return [in_sentence(fill_form(form, chance), chance) for form in forms for _ in range(20)]
 
 
 def recall(texts: list[str]) -> float:
@@ -209,7 +225,7 @@ def unknown_issuers(seed: int) -> float:
     names = sorted(ISSUED)
     chance.shuffle(names)
     forms = [form for name in names[: len(names) // 2] for form in ISSUED[name]]
-    samples = [f" {made(form, chance)} " for form in forms for _ in range(3)]
+    samples = [f" {fill_form(form, chance)} " for form in forms for _ in range(3)]
     rows = {row for row in ISSUERS if any(row.form.search(sample) for sample in samples)}
     with without(rows):
         return recall(texts_of(forms, chance))
@@ -221,8 +237,8 @@ def test_most_keys_of_issuers_without_a_row_are_found() -> None:
 
 @given(st.integers(0, 1_000).map(random.Random))
 def test_the_key_of_a_webhook_is_found_by_its_place(chance: random.Random) -> None:
-    host = made("https://{L5}.example.org/", chance)
-    key = made("{a24}7q2", chance)
+    host = fill_form("https://{L5}.example.org/", chance)
+    key = fill_form("{a24}7q2", chance)
     assert secrets_in(f"post to {host}webhooks/{chance.randrange(10**9)}/{key} now") != ()
     assert "password_in_address" not in secrets_in(f"post to {host}pages/{key} now")
 
@@ -262,7 +278,7 @@ def test_personal_numbers_are_reported_on_request(text: str, is_personal: bool) 
     | st.binary(min_size=16, max_size=64).map(bytes.hex)
     | st.binary(min_size=16, max_size=64).map(lambda drawn: drawn.hex().upper())
     | st.sampled_from(("call_", "toolu_", "msg_", "chatcmpl-")).flatmap(
-        lambda head: _said(head, _LETTERS, 24, 40)
+        lambda head: _secrets_with(head, _LETTERS, 24, 40)
     )
     | st.integers(520, 2_000).map(lambda n: base64.b64encode(bytes(k * 37 % 251 for k in range(n))).decode())
     | st.lists(st.sampled_from(PROSE.lower().split()), min_size=4, max_size=9).map("-".join)

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 from core.columns import UNKNOWN, Bools, Floats
 from core.maths.statistics.savings import Savings, savings
 from tests.bench.harness import Row, Scale
-from tests.worlds.savings import Coin, Estimates, Runaways, World, draw, measured, told, truth
+from tests.worlds.savings import Coin, Estimates, Runaways, World, answers_by_ratio, draw, measured, truth
 from tests.worlds.usage import single_runs
 
 SPREADS: Final = (0.3, 0.6, 0.9, 1.4, 1.7)
@@ -220,7 +220,11 @@ def power(scale: Scale, _folder: Path) -> list[Row]:
 
 def _proven(world: World, n_worlds: int) -> float:
     ratio = 1 - _SAVING / 100
-    return float(np.concatenate([one[ratio].proven for one in told(world, n_worlds, ratios=(ratio,))]).mean())
+    return float(
+        np.concatenate(
+            [one[ratio].proven for one in answers_by_ratio(world, n_worlds, ratios=(ratio,))]
+        ).mean()
+    )
 
 
 def coverage(scale: Scale, _folder: Path) -> list[Row]:

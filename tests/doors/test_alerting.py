@@ -29,7 +29,7 @@ from core.records.alert import LEASE_MS, Alarm
 from tests.conftest import ROOT
 from tests.doors.test_webhook import SECRET, failing, receiving, secret, well
 from tests.engine import kept_in
-from tests.flows.test_traces import sent
+from tests.flows.test_traces import spans_of
 from tests.formats.test_otlp import AGENT
 from tests.worlds import START_MS
 from tests.worlds.reviewers import Desk, desk_at
@@ -192,7 +192,7 @@ def test_the_thread_looks_until_it_is_stopped_and_says_once_what_is_wrong(
 
 
 def test_a_trace_without_a_root_becomes_a_run_though_nobody_sends_more(desk: Desk) -> None:
-    take_spans(desk.context, sent(*AGENT[1:]))
+    take_spans(desk.context, spans_of(*AGENT[1:]))
     desk.pass_minutes(61)
     before, settled = queries.status(desk.context).runs, threading.Event()
 

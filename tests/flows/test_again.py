@@ -108,8 +108,7 @@ def n_refused(context: Context) -> int:
     return context.store.n_refused
 
 
-def test_a_work_that_is_called_twice_leaves_one_act(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_work_that_is_called_twice_leaves_one_act(context: Context) -> None:
     record(context, a_run("r"))
     before = queries.status(context).revision
     n_calls = 0
@@ -129,9 +128,8 @@ def test_a_work_that_is_called_twice_leaves_one_act(tmp_path: Path) -> None:
     assert queries.verify(context).clean
 
 
-def test_a_disk_that_takes_no_more_leaves_nothing_to_the_next_try(tmp_path: Path) -> None:
+def test_a_disk_that_takes_no_more_leaves_nothing_to_the_next_try(context: Context) -> None:
     """The run that could not be written made arms and epochs, which its writer must not take for known."""
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("r", arms=["a"]))
     many = a_run("large", arms=[f"arm-{number}" for number in range(3_000)], calls=["arm-7"])
     n_pages = context.write("ingest", lambda txn: txn.connection.rows("PRAGMA page_count"))[0][0]

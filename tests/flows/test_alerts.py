@@ -61,13 +61,12 @@ def came(message: Message, result: str) -> SendResult:
     return SendResult(webhook=message.webhook.id, message=message.uid, result=result, ok=result == "200")
 
 
-def told(messages: list[Message]) -> list[tuple[str, str]]:
+def states_of(messages: list[Message]) -> list[tuple[str, str]]:
     return [(message.state, message.alert.kind) for message in messages if message.alert is not None]
 
 
-def test_what_the_overview_says_is_what_is_told(tmp_path: Path) -> None:
+def test_what_the_overview_says_is_what_is_told(context: Context) -> None:
     """Poison by type, a queue by itself; nothing that the overview doesn't say, and nothing else decides it."""
-    context = context_at(tmp_path / "a.db")
     record_all(context, planted())
     add_queue(context, "W", due_days=0)
     later = replace(context, clock=lambda: START_MS + 40 * DAY_MS)
@@ -93,7 +92,7 @@ def test_a_queue_is_told_of_when_it_is_overdue_and_when_it_is_done(desk: Desk) -
     assert look(desk.context).raised == ("alert-1",)
     assert look(desk.context).raised == ()
     (message,) = taken(desk.context)
-    assert told([message]) == [("raised", "queue_overdue")]
+    assert states_of([message]) == [("raised", "queue_overdue")]
     body = msgspec.json.decode(body_of(message))
     assert body["url"] == "http://127.0.0.1:8501/review?learner=default&queue=queue-1"
     assert (body["type"], body["object"], body["count"]) == ("alert.raised", "queue-1", 30)
@@ -102,7 +101,7 @@ def test_a_queue_is_told_of_when_it_is_overdue_and_when_it_is_done(desk: Desk) -
     assert look(desk.context).cleared == ()
     desk.pass_minutes(60)
     assert look(desk.context).cleared == ("alert-1",)
-    assert told(taken(desk.context)) == [("cleared", "queue_overdue")]
+    assert states_of(taken(desk.context)) == [("cleared", "queue_overdue")]
 
 
 def test_many_refusals_are_told_of_as_the_installations(desk: Desk) -> None:

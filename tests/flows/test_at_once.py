@@ -24,7 +24,7 @@ from core.flows.undo import undo
 from core.records.actor import Actor
 from tests.flows.test_repair import SINCE, B, broken
 from tests.worlds import context_at
-from tests.worlds.history import said
+from tests.worlds.history import beliefs_by_arm
 
 KIM = "kim 3f2a91"
 Act = Callable[[Context], Any]
@@ -64,17 +64,17 @@ def repaired(context: Context) -> Any:  # noqa: ANN401 - as `Act` has it
 
 
 def test_of_two_repairs_one_takes_back_and_the_other_is_refused(people: tuple[Context, Context]) -> None:
-    before = said(people[0])
+    before = beliefs_by_arm(people[0])
     first, second = sorted(at_once(people, [repaired, repaired]), key=lambda one: isinstance(one, Exception))
     assert first.observation_count == 10
     assert isinstance(second, NotApplicable)
     assert "got none that counts" in str(second)
     undo(people[1], first.id)
-    assert said(people[0]) == before
+    assert beliefs_by_arm(people[0]) == before
 
 
 def test_repair_reset_rewards_and_a_confirmation_lose_nothing(people: tuple[Context, Context]) -> None:
-    before = said(people[0])
+    before = beliefs_by_arm(people[0])
     acts: list[Act] = [
         repaired,
         lambda one: reset(one, arms=[B], reason="the detector was wrong"),
@@ -90,7 +90,7 @@ def test_repair_reset_rewards_and_a_confirmation_lose_nothing(people: tuple[Cont
     assert len({one.id for one in answers}) == 5
     for act in {one.id: None for one in answers}:
         undo(people[0], act)
-    assert said(people[1]) == before
+    assert beliefs_by_arm(people[1]) == before
     (row,) = browsers(people[0])
     assert (row.id, row.n_judged) == (None, 1)
 
@@ -98,13 +98,16 @@ def test_repair_reset_rewards_and_a_confirmation_lose_nothing(people: tuple[Cont
 def test_the_second_correction_of_a_run_is_the_one_that_counts_and_the_first_stays(
     people: tuple[Context, Context],
 ) -> None:
-    before = said(people[0])
+    before = beliefs_by_arm(people[0])
     answers = at_once(people, [lambda one: reward(one, B, 1.0, run="r12", correct=True)] * 2)
     assert {one.kind for one in answers} == {"correction"}
-    assert (said(people[0])[B][0], said(people[0])[B][1]) == (before[B][0] + 1, before[B][1] - 1)
+    assert (beliefs_by_arm(people[0])[B][0], beliefs_by_arm(people[0])[B][1]) == (
+        before[B][0] + 1,
+        before[B][1] - 1,
+    )
     for one in answers:
         undo(people[1], one.id)
-    assert said(people[0]) == before
+    assert beliefs_by_arm(people[0]) == before
 
 
 def test_a_reset_that_has_not_seen_the_reward_of_another_is_refused(people: tuple[Context, Context]) -> None:

@@ -171,12 +171,12 @@ READ_OF_ALL: Final = (
 """Queries that need a context alone."""
 
 
-def asked(name: str) -> Flow:
+def query_named(name: str) -> Flow:
     return lambda context, _: getattr(queries, name)(context)
 
 
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
-    **{f"queries.{name}": ("read", asked(name)) for name in READ_OF_ALL},
+    **{f"queries.{name}": ("read", query_named(name)) for name in READ_OF_ALL},
     "queries.months": ("read", lambda context, _: queries.months(context, View(), 0)),
     "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
     "browsers.actor_of_browser": ("read", lambda context, _: browsers.actor_of_browser(context, BROWSER)),

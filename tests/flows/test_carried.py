@@ -15,7 +15,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.undo import redo, undo
-from tests.flows.test_import_laws import seen
+from tests.flows.test_import_laws import known_to
 from tests.formats.builders import put
 from tests.formats.test_openclaw_export import arm, posterior, trace
 from tests.formats.test_qortex_db import database, state
@@ -31,8 +31,7 @@ def export(folder: Path, name: str = "export", **parts: object) -> Path:
     return put(folder, json.dumps(parts).encode(), name)
 
 
-def test_a_qortex_database_is_carried_from_beta_1_1(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_qortex_database_is_carried_from_beta_1_1(context: Context, tmp_path: Path) -> None:
     rows = [state(), state(context="other", alpha=1.5, beta=1.0, pulls=1), state("skill:go:main", pulls=0)]
     answer = import_files(context, [database(tmp_path, rows)])
     assert (answer.format, answer.runs, answer.ledger, answer.rejected_count) == ("qortex-db", 0, 2, 0)
@@ -44,17 +43,15 @@ def test_a_qortex_database_is_carried_from_beta_1_1(tmp_path: Path) -> None:
     assert (found.kind, found.reason) == ("carried", "Carried from a qortex database.")
 
 
-def test_carried_twice_is_once_whatever_the_file_is_called(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_carried_twice_is_once_whatever_the_file_is_called(context: Context, tmp_path: Path) -> None:
     import_files(context, [database(tmp_path, [state()])])
-    before = seen(context)
+    before = known_to(context)
     import_files(context, [database(tmp_path, [state()], name="copy.sqlite")])
     import_files(context, [export(tmp_path, posteriors=[posterior("tool:fs:Read", beta=2.0)])])
-    assert seen(context) == before
+    assert known_to(context) == before
 
 
-def test_a_later_state_is_refused_until_the_earlier_is_undone(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_later_state_is_refused_until_the_earlier_is_undone(context: Context, tmp_path: Path) -> None:
     first = import_files(context, [database(tmp_path, [state()])])
     later = database(tmp_path, [state(alpha=9.5, pulls=9), state("tool:fs:Write")], name="later.db")
     answer = import_files(context, [later])
@@ -71,15 +68,15 @@ def test_undone_it_was_never_imported_its_prior_included(tmp_path: Path) -> None
     context, other = context_at(tmp_path / "a.db"), context_at(tmp_path / "b.db")
     for one in (context, other):
         record(one, a_run("r1"))
-    before = seen(context)
+    before = known_to(context)
     answer = import_files(context, [database(tmp_path, [state(), state("tool:other:a")])])
-    assert seen(context) != before
+    assert known_to(context) != before
     undo(context, answer.id)
-    assert seen(context) == before == seen(other)
+    assert known_to(context) == before == known_to(other)
     for one in (context, other):  # an arm that comes later has its type's prior
         record(one, a_run("r2", arms=("x",), calls=("x",)))
         record(one, a_run("r3", inventory=None, arms=("a",)))
-    assert seen(context) == seen(other)
+    assert known_to(context) == known_to(other)
     redo(context, answer.id)
     assert belief_of(context, "tool:fs:Read") == (3.5, 2.0, 3)
 
@@ -101,8 +98,9 @@ def test_a_database_with_nothing_to_carry_is_an_error(tmp_path: Path) -> None:
         import_files(context_at(tmp_path / "a.db"), [database(tmp_path, [state(alpha=0.5)])])
 
 
-def test_traces_are_learnt_by_their_class_and_posteriors_only_compared(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_traces_are_learnt_by_their_class_and_posteriors_only_compared(
+    context: Context, tmp_path: Path
+) -> None:
     read, skill = arm("tool:fs:read", referenced=True), arm("skill:pdf:main")
     traces = [
         trace(read, skill, id="t1", isBaseline=True),
@@ -136,8 +134,7 @@ def test_traces_are_learnt_by_their_class_and_posteriors_only_compared(tmp_path:
     assert not [one for one in queries.posteriors(context) if one.arm == "memory:m:x"]
 
 
-def test_what_one_file_states_is_not_held_against_another(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_one_file_states_is_not_held_against_another(context: Context, tmp_path: Path) -> None:
     one = export(tmp_path, "one", traces=[trace(arm("tool:fs:read", referenced=True), id="t1")])
     stated = [posterior("tool:fs:read", alpha=4.0, beta=1.0, pulls=1)]
     told = trace(arm("tool:fs:read", referenced=True), id="t2")
@@ -145,8 +142,7 @@ def test_what_one_file_states_is_not_held_against_another(tmp_path: Path) -> Non
     assert import_files(context, [two, one]).differences == ()
 
 
-def test_an_openclaw_export_without_traces_is_carried(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_openclaw_export_without_traces_is_carried(context: Context, tmp_path: Path) -> None:
     metrics = {"learner": "openclaw"}
     answer = import_files(
         context, [export(tmp_path, metrics=metrics, posteriors=[posterior("tool:fs:read")])]

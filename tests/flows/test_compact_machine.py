@@ -21,7 +21,7 @@ from tests.flows.model import Model
 from tests.flows.test_machine import RANKS, UIDS, Machine, Made, Words, tell
 from tests.store.compacting import compact_until
 from tests.worlds import START_MS
-from tests.worlds.history import ARMS, folded, made_of, said, time_of, told_as, told_by
+from tests.worlds.history import ARMS, beliefs_by_arm, folded, made_of, time_of, told_as, told_by
 from tests.worlds.machines import run_machine
 
 HOURS = [START_MS + number * HOUR_MS for number in range(0, 12, 2)]
@@ -61,7 +61,7 @@ class Compacting(Machine):
         believed = [(one.keys, one.alpha.tolist(), one.beta.tolist(), one.pulls.tolist()) for one in past]
         status = queries.status(self.context)
         counts = (status.runs, status.observed, status.tokens, status.first_run, status.last_run)
-        return [said(self.context), believed, counts, queries.posteriors(self.context)]
+        return [beliefs_by_arm(self.context), believed, counts, queries.posteriors(self.context)]
 
     # Runs
 
@@ -155,7 +155,7 @@ class Compacting(Machine):
 
     @invariant()
     def every_posterior_is_what_the_rules_say(self) -> None:
-        assert said(self.context) == folded(self.model)
+        assert beliefs_by_arm(self.context) == folded(self.model)
 
     def _check_copies(self) -> None:
         """Views and an export lack the runs that are compacted."""

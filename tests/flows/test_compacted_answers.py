@@ -121,17 +121,19 @@ def replaced(row: msgspec.Struct) -> object:
     return msgspec.structs.replace(row, mark=None)
 
 
-def asked(context: Context, wanted: Mapping[str, Ask]) -> dict[str, object]:
+def answers_to(context: Context, wanted: Mapping[str, Ask]) -> dict[str, object]:
     return {name: ask(context) for name, ask in wanted.items()}
 
 
 def test_answers_from_sums_are_the_same_and_others_count_what_is_left(context: Context) -> None:
-    same, of_runs = asked(context, SAME), asked(context, OF_RUNS)
+    same, of_runs = answers_to(context, SAME), answers_to(context, OF_RUNS)
     assert queries.status(context).compacted is None
     answer = compact(context, keep_days=10)
     assert (answer.runs, answer.left) == (97, 3)
-    assert {name: one for name, one in asked(context, SAME).items() if repr(one) != repr(same[name])} == {}
-    after = asked(context, OF_RUNS)
+    assert {
+        name: one for name, one in answers_to(context, SAME).items() if repr(one) != repr(same[name])
+    } == {}
+    after = answers_to(context, OF_RUNS)
     assert {name for name in after if after[name] == of_runs[name]} == set()
     assert len(queries.runs(context, limit=1_000)) == N_RUNS - 97
     deleted = queries.status(context).compacted

@@ -51,7 +51,7 @@ def paid(*steps: tuple[str, float | None], uid: str = "e", runs: Sequence[str] =
     )
 
 
-def told(folder: Path, *lines: LedgerLine | Run) -> Context:
+def learner_of(folder: Path, *lines: LedgerLine | Run) -> Context:
     """A learner that has read these lines."""
     context = context_at(folder / "a.db")
     assert import_files(context, [file_of(folder, "told.jsonl", *lines)]).rejected_count == 0
@@ -68,7 +68,7 @@ RUN = a_run("r", calls=("a", "b"))
 
 
 def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.1), ("b", 0.3), ("b", None), ("strange", 0.4)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.1), ("b", 0.3), ("b", None), ("strange", 0.4)))
     before = beliefs(context)
     assert weights(context, "equal") == {("r", A): 333_334, ("r", B): 333_333, ("r", C): 333_333}
     assert weights(context, "referenced") == {("r", A): 500_000, ("r", B): 500_000}
@@ -86,14 +86,14 @@ def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> No
 def test_a_payment_belongs_to_the_runs_that_referenced_the_tool_its_step_called(tmp_path: Path) -> None:
     """It was in both prompts, and called in one; a tool that no run is known to have called is anybody's."""
     runs = (a_run("r", calls=("a",)), a_run("s", calls=("b",)))
-    context = told(tmp_path, *runs, paid(("a", 0.5), ("c", -0.25), runs=("r", "s")))
+    context = learner_of(tmp_path, *runs, paid(("a", 0.5), ("c", -0.25), runs=("r", "s")))
     assert weights(context, "step") == {("r", A): 666_667, ("r", C): 166_667, ("s", C): 166_666}
 
 
 def test_tools_of_one_name_share_and_what_is_no_tool_is_called_by_no_step(tmp_path: Path) -> None:
     arms = ("tool:web:look", "tool:fs:look", "skill:look:main", "section:x:look")
     prompt = Inventory(kind="declared", arms=tuple(Arm(key=key) for key in arms))
-    context = told(tmp_path, a_run("r", inventory=prompt, calls=("look",)), paid(("look", 1.0)))
+    context = learner_of(tmp_path, a_run("r", inventory=prompt, calls=("look",)), paid(("look", 1.0)))
     assert weights(context, "step") == {("r", "tool:web:look"): 500_000, ("r", "tool:fs:look"): 500_000}
 
 
@@ -110,7 +110,7 @@ def test_tools_of_one_name_share_and_what_is_no_tool_is_called_by_no_step(tmp_pa
 def test_where_there_is_nothing_to_credit_that_is_said_and_nothing_is_recorded(
     tmp_path: Path, episode: Episode, rule: CreditRule, why: str
 ) -> None:
-    context = told(tmp_path, RUN, episode)
+    context = learner_of(tmp_path, RUN, episode)
     before = beliefs(context)
     found = credit_episode(context, "e", rule)
     assert (found.id, found.shares) == (None, ())
@@ -120,14 +120,14 @@ def test_where_there_is_nothing_to_credit_that_is_said_and_nothing_is_recorded(
 
 
 def test_a_reward_of_zero_is_credited_and_none_is_not(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.0)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.0)))
     before = beliefs(context)
     assert credit_episode(context, "e", "referenced").reward == 0.0
     assert beliefs(context)[A] == (before[A][0], before[A][1] + 0.5)
 
 
 def test_off_its_scale_it_is_refused_until_one_is_declared(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 1.0), ("a", 0.5)))
+    context = learner_of(tmp_path, RUN, paid(("a", 1.0), ("a", 0.5)))
     with pytest.raises(NotApplicable, match=r"within 0 to 1.*got 1\.5") as refused:
         credit_episode(context, "e", "equal")
     assert "Declare the scale" in str(refused.value.next_step)
@@ -141,7 +141,7 @@ def test_off_its_scale_it_is_refused_until_one_is_declared(tmp_path: Path) -> No
 
 
 def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.5)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
     with pytest.raises(NotFound, match="no episode 'f'"):
         credit_episode(context, "f", "equal")
     with pytest.raises(InvalidInput, match="rule"):
@@ -149,7 +149,7 @@ def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
 
 
 def test_a_second_takes_the_place_of_the_first_in_one_act_and_undo_gives_it_back(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.5)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
     never = beliefs(context)
     credit_episode(context, "e", "equal")
     first = beliefs(context)
@@ -172,7 +172,7 @@ def test_a_second_takes_the_place_of_the_first_in_one_act_and_undo_gives_it_back
 
 
 def test_a_preview_is_what_is_done_and_leaves_nothing(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.5)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
     credit_episode(context, "e", "equal")
     before = beliefs(context), queries.revision(context)
     preview = queries.preview_credit(context, "e", "step")
@@ -185,7 +185,7 @@ def test_a_preview_is_what_is_done_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_episode_that_grows_leaves_its_credit_as_it_was_decided(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.25)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.25)))
     credit_episode(context, "e", "equal")
     before = beliefs(context)
     grown = import_files(context, [file_of(tmp_path, "long.jsonl", paid(("a", 0.25), ("b", 0.5)))])
@@ -202,7 +202,7 @@ def test_an_episode_that_grows_leaves_its_credit_as_it_was_decided(tmp_path: Pat
 
 
 def test_it_joins_the_epoch_of_its_run(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.25)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.25)))
     reset(context)
     before = beliefs(context)
     credit_episode(context, "e", "equal")
@@ -212,8 +212,7 @@ def test_it_joins_the_epoch_of_its_run(tmp_path: Path) -> None:
     assert beliefs(context)[A] == pytest.approx((4 + 0.25 / 3, 1 + 0.75 / 3), abs=1e-6)
 
 
-def test_recorded_as_it_goes_it_can_be_credited(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_recorded_as_it_goes_it_can_be_credited(context: Context) -> None:
     record(context, RUN)
     record_step(context, "e", environment="sums", name="a", reward=0.5, run="r")
     assert weights(context, "step") == {("r", A): MICRO}
@@ -222,7 +221,9 @@ def test_recorded_as_it_goes_it_can_be_credited(tmp_path: Path) -> None:
 
 
 def test_an_export_brings_credits_along_once(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, a_run("s"), paid(("a", 0.25), runs=("r", "s")), paid(("a", 1.0), uid="f"))
+    context = learner_of(
+        tmp_path, RUN, a_run("s"), paid(("a", 0.25), runs=("r", "s")), paid(("a", 1.0), uid="f")
+    )
     credit_episode(context, "e", "equal")
     credit_episode(context, "e", "referenced")
     credit_episode(context, "f", "step")
@@ -265,7 +266,7 @@ LINE = CreditLine(id="x/credit-1", episode="e", rule="equal", reward=0.5, shares
 def test_a_line_that_credits_what_was_not_there_is_refused(
     tmp_path: Path, shares: tuple[CreditShare, ...], what: str
 ) -> None:
-    context = told(tmp_path, RUN, a_run("s"), paid(("a", 0.5)))
+    context = learner_of(tmp_path, RUN, a_run("s"), paid(("a", 0.5)))
     before = beliefs(context)
     line = CreditLine(id="x/credit-1", episode="e", rule="equal", reward=0.5, shares=shares)
     answer = import_files(context, [file_of(tmp_path, "c.jsonl", RUN, line)])
@@ -292,7 +293,7 @@ def test_a_line_that_says_what_cannot_be_is_refused(wrong: dict[str, object], wh
 
 
 def test_who_credited_can_be_a_number_and_the_credit_stays(tmp_path: Path) -> None:
-    context = told(tmp_path, RUN, paid(("a", 0.5)))
+    context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
     credit_episode(context, "e", "equal")
     before = beliefs(context)
     erase(context, rater="mara")

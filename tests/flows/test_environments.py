@@ -78,13 +78,13 @@ def passes(one: Episode, wanted: EpisodeFilter) -> bool:
 def test_what_is_alike_counts_as_each_by_itself(world: Context) -> None:
     """A list of environments reads how many episodes are alike, a page of one each of them."""
     with world.reading() as snapshot:
-        each = sorted(_told(episode_columns(snapshot)))
-        alike = sorted(_told(alike_columns(snapshot, environment_names(snapshot))))
+        each = sorted(_episode_names(episode_columns(snapshot)))
+        alike = sorted(_episode_names(alike_columns(snapshot, environment_names(snapshot))))
     assert each == alike
     assert len(each) == len(PLAYED)
 
 
-def _told(columns: EpisodeColumns) -> Iterator[str]:
+def _episode_names(columns: EpisodeColumns) -> Iterator[str]:
     for place in range(len(columns)):
         names = [
             None if code[place] == UNKNOWN else known[code[place]]

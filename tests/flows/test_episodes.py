@@ -71,22 +71,23 @@ def days(context: Context) -> dict[tuple[int, int, str, str, str], EpisodeSums]:
         return stored_days(snapshot)
 
 
-def told(context: Context, file: Path) -> ImportAnswer:
+def import_cleanly(context: Context, file: Path) -> ImportAnswer:
     answer = import_files(context, [file])
     assert is_clean(context)
     return answer
 
 
-def test_twice_is_once_and_a_longer_telling_takes_the_place_of_a_shorter(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_twice_is_once_and_a_longer_telling_takes_the_place_of_a_shorter(
+    context: Context, tmp_path: Path
+) -> None:
     short, long = file_of(tmp_path, "short.jsonl", SHORT, OTHER), file_of(tmp_path, "long.jsonl", LONG, OTHER)
-    first = told(context, short)
+    first = import_cleanly(context, short)
     assert (first.episodes, first.episode_duplicates, first.episodes_updated) == (2, 0, 0)
-    assert told(context, short).id is None, "the second time nothing is new"
-    second = told(context, long)
+    assert import_cleanly(context, short).id is None, "the second time nothing is new"
+    second = import_cleanly(context, long)
     assert (second.episodes, second.episode_duplicates, second.episodes_updated) == (2, 1, 1)
     assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
-    assert told(context, short).id is None, "what is shorter says nothing new"
+    assert import_cleanly(context, short).id is None, "what is shorter says nothing new"
     undo(context, second.id)
     assert is_clean(context)
     assert held(context) == {"sums/1": SHORT, "sums/2": OTHER}
@@ -120,7 +121,7 @@ def test_whatever_is_told_and_taken_back_leaves_what_the_others_say(context: Con
     for number in range(14):
         one = whole[f"e{rng.randrange(2)}"]
         telling = replace(one, steps=one.steps[: rng.randrange(1, 6)])
-        answer = told(context, file_of(tmp_path, f"{number}.jsonl", telling))
+        answer = import_cleanly(context, file_of(tmp_path, f"{number}.jsonl", telling))
         if answer.id is not None:
             acts[answer.id], standing[answer.id] = telling, True
         flipped = rng.choice(sorted(acts))
@@ -155,7 +156,7 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(context: Context
         steps=tuple(Step(number=n, reward=0.1) for n in range(9)),
     )
     unpaid = replace(OTHER, uid="unpaid", at_ms=START_MS + 3 * DAY_MS)
-    told(context, file_of(tmp_path, "a.jsonl", LONG, tens, unpaid))
+    import_cleanly(context, file_of(tmp_path, "a.jsonl", LONG, tens, unpaid))
     day = START_MS // DAY_MS
     assert days(context) == {
         (1, day, "train", "", "large"): EpisodeSums(
@@ -179,11 +180,11 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(context: Context
 
 
 def test_a_declared_scale_counts_again_and_its_undo_counts_back(context: Context, tmp_path: Path) -> None:
-    told(context, file_of(tmp_path, "a.jsonl", LONG, OTHER))
+    import_cleanly(context, file_of(tmp_path, "a.jsonl", LONG, OTHER))
     before = days(context)
     assert [sums.successes for sums in before.values()].count(1) == 1
     scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(hi=2, threshold=1.1))
-    act = told(context, file_of(tmp_path, "s.jsonl", scale))
+    act = import_cleanly(context, file_of(tmp_path, "s.jsonl", scale))
     assert all(sums.successes == 0 for sums in days(context).values()), "1.1 is not above 1.1"
     undo(context, "scale-1")
     assert is_clean(context)
@@ -198,24 +199,25 @@ def test_an_export_brings_all_of_it_into_another_learner(context: Context, tmp_p
     run = a_run("r", at_ms=START_MS, calls=["a"])
     linked = replace(LONG, runs=("r", "unknown"))
     scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(lo=-1, base="final", gamma=0.5))
-    told(context, file_of(tmp_path, "a.jsonl", run, linked, OTHER, scale))
+    import_cleanly(context, file_of(tmp_path, "a.jsonl", run, linked, OTHER, scale))
     answer = export_file(context, tmp_path / "out.jsonl")
     assert answer.episodes == 2
     other = context_at(tmp_path / "b.db")
-    assert told(other, tmp_path / "out.jsonl").rejected_count == 0
+    assert import_cleanly(other, tmp_path / "out.jsonl").rejected_count == 0
     assert held(other) == held(context)
     assert held(other)["sums/1"].runs == ("r",)
     assert days(other) == days(context)
     assert queries.posteriors(other) == queries.posteriors(context)
-    assert told(context, tmp_path / "out.jsonl").id is None, "its own export is nothing new"
+    assert import_cleanly(context, tmp_path / "out.jsonl").id is None, "its own export is nothing new"
 
 
-def test_a_run_that_comes_later_is_linked_when_the_episode_is_told_again(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_run_that_comes_later_is_linked_when_the_episode_is_told_again(
+    context: Context, tmp_path: Path
+) -> None:
     linked = replace(LONG, runs=("r",))
-    told(context, file_of(tmp_path, "a.jsonl", linked))
+    import_cleanly(context, file_of(tmp_path, "a.jsonl", linked))
     assert held(context)["sums/1"].runs == ()
-    act = told(context, file_of(tmp_path, "b.jsonl", a_run("r", calls=["a"]), linked)).id
+    act = import_cleanly(context, file_of(tmp_path, "b.jsonl", a_run("r", calls=["a"]), linked)).id
     assert held(context)["sums/1"].runs == ("r",)
     undo(context, act)
     assert held(context)["sums/1"].runs == (), "that run stands no more"
@@ -246,7 +248,7 @@ def test_members_of_metadata_are_equal_where_they_were_under_a_key_of_their_own(
     sent.append(sent[0].split()[0])
     steps = tuple(Step(number=at, meta_digest=one) for at, one in enumerate(sent))
     context = context_at(tmp_path / "a.db")
-    told(context, file_of(tmp_path, "e.jsonl", Episode(uid="e", environment="sums", steps=steps)))
+    import_cleanly(context, file_of(tmp_path, "e.jsonl", Episode(uid="e", environment="sums", steps=steps)))
     record_step(context, "f", environment="sums", meta_digest="")
     with context.reading() as snapshot:
         rows = snapshot.connection.rows("SELECT meta_digest FROM step ORDER BY episode_no, step_no")
@@ -265,7 +267,7 @@ def test_equal_arguments_are_told_apart_under_a_key_that_no_export_has(tmp_path:
     found = []
     for name in "ab":
         context = context_at(tmp_path / f"{name}.db")
-        told(context, file_of(tmp_path, "e.jsonl", line))
+        import_cleanly(context, file_of(tmp_path, "e.jsonl", line))
         with context.reading() as snapshot:
             rows = snapshot.connection.rows("SELECT args_digest FROM step ORDER BY step_no")
         first, second, third = (digest for (digest,) in rows)
@@ -332,10 +334,10 @@ def test_a_step_is_not_another_and_leaves_none_out(context: Context, tmp_path: P
         record_step(context, "e", number=3, reward=0.2)
     assert [step.reward for step in held(context)["e"].steps] == [0.1, 0.1]
     known = held(context)["e"]
-    told(context, file_of(tmp_path, "other.jsonl", replace(LONG, uid="e")))
+    import_cleanly(context, file_of(tmp_path, "other.jsonl", replace(LONG, uid="e")))
     assert held(context)["e"] == known, "what goes on otherwise is no later state"
     grown = replace(known, steps=(*known.steps, Step(number=2, reward=0.3)))
-    told(context, file_of(tmp_path, "long.jsonl", grown))
+    import_cleanly(context, file_of(tmp_path, "long.jsonl", grown))
     with pytest.raises(Conflict):
         record_step(context, "e", reward=0.2)
     assert is_clean(context)
@@ -352,7 +354,9 @@ def test_steps_come_from_several_threads_and_none_is_lost(context: Context) -> N
 
 def test_an_environment_is_seen_by_the_scale_in_force(context: Context, tmp_path: Path) -> None:
     assert queries.episodes(context) == ()
-    told(context, file_of(tmp_path, "a.jsonl", LONG, OTHER, replace(OTHER, uid="x", environment="unpaid")))
+    import_cleanly(
+        context, file_of(tmp_path, "a.jsonl", LONG, OTHER, replace(OTHER, uid="x", environment="unpaid"))
+    )
     sums, unpaid = queries.episodes(context)
     assert (sums.environment, sums.n, sums.without_reward, sums.average.value) == ("sums", 2, 1, 1.1)
     assert (sums.n_off_scale, sums.success, sums.declared) == (1, None, False), (
@@ -467,7 +471,7 @@ def test_a_source_that_is_read_again_brings_its_episodes_and_moves_nothing_else(
     import_files(before, [file_of(tmp_path, "runs.jsonl", *runs)])
     believed = queries.posteriors(before)
     assert held(before) == {}
-    again = told(before, source)
+    again = import_cleanly(before, source)
     assert (again.runs, again.duplicates, again.updated) == (3, 3, 0)
     assert (again.episodes, again.episode_duplicates) == (3, 0)
     assert queries.posteriors(before) == believed == queries.posteriors(fresh)
@@ -509,8 +513,8 @@ def test_an_episode_names_those_beside_it_and_a_run_its_episodes(context: Contex
     times = {"late": START_MS + 2, "unknown": None, "early": START_MS, "also unknown": None, "same": START_MS}
     told_all = [replace(OTHER, uid=uid, at_ms=at_ms) for uid, at_ms in times.items()]
     stranger = replace(OTHER, uid="stranger", environment="shell", at_ms=START_MS + 1)
-    told(context, file_of(tmp_path, "a.jsonl", a_run("r"), stranger, *told_all))
-    told(
+    import_cleanly(context, file_of(tmp_path, "a.jsonl", a_run("r"), stranger, *told_all))
+    import_cleanly(
         context, file_of(tmp_path, "b.jsonl", replace(OTHER, uid="linked", runs=("r",), environment="games"))
     )
     order = ["unknown", "also unknown", "early", "same", "late"]

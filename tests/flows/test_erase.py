@@ -57,27 +57,33 @@ FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555
 PROMPT = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key=SKILL)))
 
 
-def said(place: str) -> str:
+def words_at(place: str) -> str:
     return f"{WORD} {place}"
 
 
 def run(uid: str = "request-9", rank: int = 0) -> Run:
     made = a_run(uid, calls=("a",) * (rank + 1), inventory=PROMPT, rank=rank)
-    texts = (f"as review says {said(f'excerpt {rank}')}", said(f"reply {rank}"))
-    history = History(marks=b"\x01" + said("marks").encode() + b"+" * rank)
-    made = msgspec.structs.replace(made, session=SESSION, texts=texts, prompt=said(f"prompt {rank}"))
+    texts = (f"as review says {words_at(f'excerpt {rank}')}", words_at(f"reply {rank}"))
+    history = History(marks=b"\x01" + words_at("marks").encode() + b"+" * rank)
+    made = msgspec.structs.replace(made, session=SESSION, texts=texts, prompt=words_at(f"prompt {rank}"))
     return msgspec.structs.replace(made, history=history)
 
 
 def told_by_a_file() -> list[LedgerLine | Run]:
     asked, answered = (
-        msgspec.json.encode({"said": said(one)}).decode() for one in ("instruction", "response")
+        msgspec.json.encode({"said": words_at(one)}).decode() for one in ("instruction", "response")
     )
     pairs = (PairLine(layer=LAYER, index=1, instruction=asked, response=answered),)
     choice = ChoiceLine(
-        id="c", layer=LAYER, first=FIRST, second=SECOND, chosen="first", rater=PERSON, feedback=said("choice")
+        id="c",
+        layer=LAYER,
+        first=FIRST,
+        second=SECOND,
+        chosen="first",
+        rater=PERSON,
+        feedback=words_at("choice"),
     )
-    item = ItemLine(no=1, run="request-9", why=said("why"), assigned_to=PERSON)
+    item = ItemLine(no=1, run="request-9", why=words_at("why"), assigned_to=PERSON)
     return [
         *(
             ExecutionLine(
@@ -87,7 +93,7 @@ def told_by_a_file() -> list[LedgerLine | Run]:
         ),
         choice,
         QueueLine(id="q", name="Week 12", items=(item,), by=PERSON),
-        SkippedLine(id="s", queue="q", item=1, reason=said("aside"), by=PERSON),
+        SkippedLine(id="s", queue="q", item=1, reason=words_at("aside"), by=PERSON),
     ]
 
 
@@ -96,7 +102,7 @@ def draft(context: Context) -> None:
         txn.connection.run(
             "INSERT INTO review_draft (learner_id, review_queue_no, item_no, actor, fields, until_ms)"
             " VALUES (?, 1, 1, ?, ?, 0)",
-            [txn.learner_id, PERSON, msgspec.json.encode({"feedback": said("draft")}).decode()],
+            [txn.learner_id, PERSON, msgspec.json.encode({"feedback": words_at("draft")}).decode()],
         )
 
     context.write("evaluate", work)
@@ -118,21 +124,28 @@ def planted_world(folder: Path) -> Context:
     change(context, "keep_texts", True)
     person = replace(context, actor=Actor(name=PERSON, role="operator"))
     file = folder / "runs.jsonl"
-    bad = {"kind": "run", "uid": said("rejected"), "arms": ["tool:other:a"], "status": said("rejected")}
+    bad = {
+        "kind": "run",
+        "uid": words_at("rejected"),
+        "arms": ["tool:other:a"],
+        "status": words_at("rejected"),
+    }
     file.write_bytes(b"".join(write([run(), run(rank=1)])) + lines([bad]))
     import_files(person, [file])
     beside = msgspec.structs.replace(run("request-10"), session="another", history=None)
     record_all(person, [msgspec.structs.replace(beside, texts=(), prompt=None)])
     other = replace(person, pace=context.pace)
-    reward(other, ARM, 0.5, run="request-9", correct=True, reason=said("reason"), key="k-reward")
-    evaluate(other, "request-9", "success", score=0.9, arm=ARM, feedback=said("feedback"), key="k-evaluation")
-    evaluate(other, execution_uid("request-9"), "failure", feedback=said("feedback too"), rubric="v1")
-    note(other, ARM, f"see request-9: {said('note')}", key="k-note")
-    undo(other, reset(other, arms=[SKILL], reason=f"after request-9 {said('reset')}").id)
+    reward(other, ARM, 0.5, run="request-9", correct=True, reason=words_at("reason"), key="k-reward")
+    evaluate(
+        other, "request-9", "success", score=0.9, arm=ARM, feedback=words_at("feedback"), key="k-evaluation"
+    )
+    evaluate(other, execution_uid("request-9"), "failure", feedback=words_at("feedback too"), rubric="v1")
+    note(other, ARM, f"see request-9: {words_at('note')}", key="k-note")
+    undo(other, reset(other, arms=[SKILL], reason=f"after request-9 {words_at('reset')}").id)
     planted = folder / "planted.jsonl"
     planted.write_bytes(b"".join(write(told_by_a_file())))
     assert import_files(other, [planted]).rejected == ()
-    evaluate(other, FIRST, "success", score=1.0, feedback=said("of an execution"), rater=PERSON)
+    evaluate(other, FIRST, "success", score=1.0, feedback=words_at("of an execution"), rater=PERSON)
     draft(other)
     return context
 
@@ -279,7 +292,7 @@ def test_a_name_that_is_a_word_of_armscope_leaves_answers_readable(context: Cont
         erase(context, rater=name)
     assert queries.changes(context, 50)
     assert rubrics(context) == ()
-    assert note(context, ARM, f"see request-9: {said('note')}", key="k-note").id == "note-1"
+    assert note(context, ARM, f"see request-9: {words_at('note')}", key="k-note").id == "note-1"
 
 
 def test_a_run_goes_out_of_every_place_and_every_number_stays(context: Context) -> None:
@@ -322,9 +335,9 @@ def test_a_session_and_an_execution_go_likewise(context: Context, way: str) -> N
 def test_an_execution_of_no_run_of_its_own_goes_alone(context: Context) -> None:
     erase(context, execution=FIRST)
     held = bytes_of(context)
-    assert said("of an execution").encode() not in held
-    assert said("choice").encode() not in held
-    assert said("reply 1").encode() in held, "the run's own texts are not the execution's"
+    assert words_at("of an execution").encode() not in held
+    assert words_at("choice").encode() not in held
+    assert words_at("reply 1").encode() in held, "the run's own texts are not the execution's"
 
 
 def test_a_session_keeps_its_runs_together(context: Context) -> None:
@@ -402,10 +415,10 @@ def test_a_person_becomes_a_number_everywhere(context: Context, tmp_path: Path) 
 
 def test_keys_answer_as_the_first_time_without_the_words(context: Context) -> None:
     erase(context, run="request-9")
-    again = note(context, ARM, f"see request-9: {said('note')}", key="k-note")
+    again = note(context, ARM, f"see request-9: {words_at('note')}", key="k-note")
     assert (again.id, again.text) == ("note-1", "")
     assert (
-        reward(context, ARM, 0.5, run="request-9", correct=True, reason=said("reason"), key="k-reward").id
+        reward(context, ARM, 0.5, run="request-9", correct=True, reason=words_at("reason"), key="k-reward").id
         == "reward-1"
     )
     assert WORD.encode() not in bytes_of(context)

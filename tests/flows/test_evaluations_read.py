@@ -13,6 +13,7 @@ import pytest
 
 from core.errors import InvalidInput
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.learn import record_all
 from core.flows.queues import add_queue
@@ -249,8 +250,7 @@ def test_agreement_takes_each_graders_latest_word_on_what_two_can_judge(world: W
     assert (one_grader.outcome.alpha, one_grader.outcome.missing) == (None, "no_pairs")
 
 
-def test_nothing_judged_is_said_as_nothing(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_nothing_judged_is_said_as_nothing(context: Context) -> None:
     assert queries.evaluations(context) == ()
     watch, seen = queries.bias_watch(context), queries.agreement(context)
     assert (watch.n, watch.kinds.shares, watch.by_grader, watch.parting) == (0, None, (), ())
@@ -258,8 +258,7 @@ def test_nothing_judged_is_said_as_nothing(tmp_path: Path) -> None:
     assert queries.layers(context) == queries.LayersView(judged=(), n_judged=0, bare=(), n_bare=0)
 
 
-def test_a_preview_says_what_would_come_and_records_nothing(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_preview_says_what_would_come_and_records_nothing(context: Context) -> None:
     record_all(context, [a_run("r1"), a_run("r2")])
     evaluate(context, "r1", "success", arm=ARM, score=0.5, rater="kim")
     before = queries.revision(context)
@@ -276,8 +275,7 @@ def test_a_preview_says_what_would_come_and_records_nothing(tmp_path: Path) -> N
     assert (whole.n_moved, whole.effects) == (0, ()), "a run as a whole moves no arm by default"
 
 
-def test_the_ledger_names_the_evaluation_and_its_undo_works(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_the_ledger_names_the_evaluation_and_its_undo_works(context: Context) -> None:
     record_all(context, [a_run("r1")])
     given = evaluate(context, "r1", "success", arm=ARM, score=0.7)
     (row,) = queries.rewards(context)
@@ -303,8 +301,7 @@ def test_the_ledger_names_the_evaluation_and_its_undo_works(tmp_path: Path) -> N
     }
 
 
-def test_evaluations_of_a_whole_run_belong_to_the_arms_that_they_credit(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_evaluations_of_a_whole_run_belong_to_the_arms_that_they_credit(context: Context) -> None:
     record_all(context, [a_run("r1")])
     evaluate(context, "r1", "success", rater="before")
     change(context, "evaluation_credit", "referenced")
@@ -365,8 +362,7 @@ def test_the_overview_names_a_planted_careless_rater_and_nobody_among_equals(tmp
     assert "raters_part" not in {one.kind for one in equal.attention}
 
 
-def test_what_is_open_to_me_in_a_blind_queue_hides_what_others_judge_of_it(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "blind.db")
+def test_what_is_open_to_me_in_a_blind_queue_hides_what_others_judge_of_it(context: Context) -> None:
     record_all(context, [a_run("r1"), a_run("r2")])
     change(context, "evaluation_credit", "equal")
     for rater in ("kim", "bob"):

@@ -74,7 +74,7 @@ def expected(context: Context) -> dict[str, object]:
     }
 
 
-def told(one: LearnerSummary) -> dict[str, object]:
+def summary_fields(one: LearnerSummary) -> dict[str, object]:
     return {
         **{name: getattr(one, name) for name in ("runs", "arms", "revision", "phase", "last_run")},
         "saved_percent": one.saved_percent,
@@ -120,7 +120,7 @@ def test_each_is_as_its_own_pages_say(worlds: list[list[tuple]], quiet_days: int
         found = learners(context)
         assert [one.name for one in found] == list(NAMES[: len(worlds)])
         for one in found:
-            assert told(one) == expected(context.of(one.name))
+            assert summary_fields(one) == expected(context.of(one.name))
         context.store.close()
 
 

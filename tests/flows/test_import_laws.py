@@ -58,7 +58,7 @@ class Growing:
 Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]], list[tuple[object, ...]]]
 
 
-def seen(context: Context) -> Seen:
+def known_to(context: Context) -> Seen:
     """Everything the learner says of what it knows.
 
     How often it was written to is not part of that: neither its revision nor the revisions epochs are named by, and
@@ -198,12 +198,12 @@ def _check_growth(growing: Growing, folder: Path, direct: Sequence[Seen]) -> Non
     steps = context_at(folder / f"{growing.name}-steps.db")
     for stage, alone in enumerate(direct):
         _into(growing, steps, folder, stage)
-        assert seen(steps) == alone, f"{growing.name} after stage {stage}"
+        assert known_to(steps) == alone, f"{growing.name} after stage {stage}"
     last = len(direct) - 1
     again = growing.into(steps, folder, last)
     assert (again.duplicates, again.updated) == (again.runs, 0)
     growing.into(steps, folder, len(direct) // 2)
-    assert seen(steps) == direct[last], "a shorter copy takes nothing away"
+    assert known_to(steps) == direct[last], "a shorter copy takes nothing away"
 
 
 def _check_undo(growing: Growing, folder: Path, direct: Sequence[Seen]) -> None:
@@ -211,13 +211,13 @@ def _check_undo(growing: Growing, folder: Path, direct: Sequence[Seen]) -> None:
     last = len(direct) - 1
     short, whole = direct[last // 2], direct[last]
     context = context_at(folder / f"{growing.name}-undo.db")
-    nothing = seen(context)
+    nothing = known_to(context)
     first = _into(growing, context, folder, last // 2)
     second = growing.into(context, folder, last)
     if first is not None and second.id is None:
         assert whole == short, "what changes nothing is no act, and nothing else is none"
         undo(context, first.id)
-        assert seen(context) == nothing
+        assert known_to(context) == nothing
         return
     for act, left in (
         (second.id, short if first else nothing),
@@ -225,14 +225,14 @@ def _check_undo(growing: Growing, folder: Path, direct: Sequence[Seen]) -> None:
     ):
         if act is not None:
             undo(context, act)
-        assert seen(context) == left
+        assert known_to(context) == left
     redo(context, second.id)
-    assert seen(context) == whole, "undoing the first of two leaves what the second says"
+    assert known_to(context) == whole, "undoing the first of two leaves what the second says"
     if first is not None:
         redo(context, first.id)
-        assert seen(context) == whole
+        assert known_to(context) == whole
         undo(context, second.id)
-        assert seen(context) == short
+        assert known_to(context) == short
 
 
 def _into(growing: Growing, context: Context, folder: Path, stage: int) -> ImportAnswer | None:
@@ -246,7 +246,7 @@ def _into(growing: Growing, context: Context, folder: Path, stage: int) -> Impor
 def _only(growing: Growing, folder: Path, stage: int) -> Seen:
     context = context_at(folder / f"{growing.name}-only-{stage}.db")
     _into(growing, context, folder, stage)
-    found = seen(context)
+    found = known_to(context)
     context.store.close()
     return found
 
@@ -310,7 +310,7 @@ def test_counts_and_posteriors_equal_what_was_computed(shared_data: Path, tmp_pa
     name, _, unit = table.replace("sample", "episode").rpartition(".")
     tools = next((shared_data / name).glob("*tools*.json"), None)
     context = context_at(tmp_path / "a.db")
-    nothing = seen(context)
+    nothing = known_to(context)
 
     def imported() -> ImportAnswer:
         return import_files(context, [shared_data / name], unit=cast("Unit", unit), tools_file=tools)
@@ -338,14 +338,14 @@ def test_counts_and_posteriors_equal_what_was_computed(shared_data: Path, tmp_pa
     assert (status.runs, status.observed, status.empty) == (answer.runs, answer.observed, answer.empty)
     assert sum(status.skipped.values()) == answer.skipped
     assert answer.not_offered == 0
-    once, again = seen(context), imported()
+    once, again = known_to(context), imported()
     assert (again.duplicates, again.updated) == (again.runs, 0)
     assert again.id is None, "what changes nothing is no act"
-    assert seen(context) == once
+    assert known_to(context) == once
     undo(context, answer.id)
-    assert seen(context) == nothing
+    assert known_to(context) == nothing
     redo(context, answer.id)
-    assert seen(context) == once
+    assert known_to(context) == once
 
 
 @pytest.mark.parametrize("name", ["tau-bench", "tau2-sft-openai"])
@@ -353,10 +353,10 @@ def test_a_source_that_is_here_in_another_unit_is_refused(
     shared_data: Path, context: Context, name: str
 ) -> None:
     first = import_files(context, [shared_data / name], unit="turn")
-    before = seen(context)
+    before = known_to(context)
     with pytest.raises(UnreadableSource, match=r"by turn.*would count twice"):
         import_files(context, [shared_data / name], unit="episode")
-    assert seen(context) == before
+    assert known_to(context) == before
     undo(context, first.id)
     second = import_files(context, [shared_data / name], unit="episode")
     assert (second.runs, second.rejected_count) == ({"tau-bench": 100, "tau2-sft-openai": 37}[name], 0)
@@ -388,7 +388,7 @@ def test_growth_within_one_import_is_growth(context: Context, tmp_path: Path) ->
     assert (answer.files, answer.runs, answer.duplicates, answer.updated) == (2, 2, 1, 0)
     other = context_at(tmp_path / "b.db")
     import_files(other, [folder / "5"])
-    assert seen(context) == seen(other)
+    assert known_to(context) == known_to(other)
 
 
 def test_the_same_file_named_twice_or_linked_is_read_once(tmp_path: Path) -> None:
@@ -411,12 +411,12 @@ def test_a_passive_import_records_and_moves_nothing(context: Context, tmp_path: 
 
 
 def test_an_import_of_several_formats_is_one_act(shared_data: Path, context: Context) -> None:
-    before = seen(context)
+    before = known_to(context)
     answer = import_files(context, [shared_data / "claude-code", shared_data / "tau2-sft-openai"])
     assert answer.format == "claude-code, openai-chat"
     assert answer.runs == 39 + 37
     undo(context, answer.id)
-    assert seen(context) == before
+    assert known_to(context) == before
 
 
 def test_cost_and_label_are_what_those_who_stand_said_last(context: Context, tmp_path: Path) -> None:
@@ -497,15 +497,15 @@ def test_what_changes_nothing_is_no_act(context: Context, tmp_path: Path) -> Non
     note(context, A, "slow", key="n")
     reset(context, arms=[A])
     export_file(context, tmp_path / "all")
-    here = seen(context), queries.revision(context)
+    here = known_to(context), queries.revision(context)
     assert import_files(context, [tmp_path / "all"]).id is None, "nothing of it is new where it is from"
-    assert (seen(context), queries.revision(context)) == here
+    assert (known_to(context), queries.revision(context)) == here
     there = context_at(tmp_path / "b.db")
     assert import_files(there, [tmp_path / "all"]).id == "import-1"
-    before = seen(there), queries.revision(there), queries.changes(there)
+    before = known_to(there), queries.revision(there), queries.changes(there)
     again = import_files(there, [tmp_path / "all"])
     assert (again.id, again.runs, again.duplicates, again.ledger_duplicates) == (None, 2, 2, 3)
-    assert (seen(there), queries.revision(there), queries.changes(there)) == before
+    assert (known_to(there), queries.revision(there), queries.changes(there)) == before
     with pytest.raises(UnknownAct, match="no act to undo"):
         undo(there, again.id)
     news: list[dict[str, object]] = [
@@ -600,8 +600,9 @@ def test_what_a_person_chose_here_is_not_overruled_by_a_file(context: Context, t
         ),
     ],
 )
-def test_a_file_that_holds_nothing_usable_changes_nothing(tmp_path: Path, content: bytes) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_file_that_holds_nothing_usable_changes_nothing(
+    context: Context, tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / "bad").write_bytes(content)
     before = queries.status(context)
     with pytest.raises(UnreadableSource) as refused:
@@ -690,7 +691,7 @@ def test_what_stands_is_what_the_longest_standing_import_says(
     random = Random(seed)
     n_stages = len(growing.stages)
     direct = [_only(growing, tmp_path, stage) for stage in range(n_stages)]
-    nothing = seen(context_at(tmp_path / "nothing.db"))
+    nothing = known_to(context_at(tmp_path / "nothing.db"))
     context = context_at(tmp_path / "walk.db")
     told: dict[str, int] = {}
     standing: set[str] = set()
@@ -709,4 +710,4 @@ def test_what_stands_is_what_the_longest_standing_import_says(
                 redo(context, act)
             standing ^= {act}
         longest = max((told[act] for act in standing), default=None)
-        assert seen(context) == (nothing if longest is None else direct[longest])
+        assert known_to(context) == (nothing if longest is None else direct[longest])

@@ -46,7 +46,7 @@ def recorded(context: Context, uid: str) -> Selection:
     return found
 
 
-def told(context: Context, file: Path) -> dict[str, dict[str, Any]]:
+def exported_runs(context: Context, file: Path) -> dict[str, dict[str, Any]]:
     """The lines of a learner's runs, by uid, from an export."""
     export_file(context, file)
     lines = [json.loads(line) for line in file.read_bytes().splitlines()]
@@ -106,7 +106,7 @@ def test_with_it_the_settings_heeded_are_known_again(context: Context) -> None:
 
 
 def test_an_export_takes_it_along(context: Context, tmp_path: Path) -> None:
-    lines = told(context, tmp_path / "first.jsonl")
+    lines = exported_runs(context, tmp_path / "first.jsonl")
     assert {
         uid: (line["selection"]["k"], line["selection"]["min_pulls"])
         for uid, line in lines.items()
@@ -129,7 +129,7 @@ def test_lines_without_it_read_and_are_told_without_it(context: Context, tmp_pat
     other = context_at(tmp_path / "b.db")
     assert import_files(other, [tmp_path / "old.jsonl"]).rejected_count == 0
     assert recorded(other, "limited").k is msgspec.UNSET
-    again = told(other, tmp_path / "again.jsonl")
+    again = exported_runs(other, tmp_path / "again.jsonl")
     assert [NAMES & (line.get("selection") or {}).keys() for line in again.values()] == [set()] * 7
     assert import_files(other, [tmp_path / "old.jsonl"]).id is None
     assert queries.posteriors(other) == queries.posteriors(context)
@@ -146,7 +146,7 @@ def test_runs_of_an_older_armscope_have_none_and_stay_as_they_are(tmp_path: Path
         msgspec.UNSET,
         msgspec.UNSET,
     )
-    lines = told(context, tmp_path / "old.jsonl")
+    lines = exported_runs(context, tmp_path / "old.jsonl")
     assert not any(NAMES & line["selection"].keys() for line in lines.values() if line.get("selection"))
     assert import_files(context, [tmp_path / "old.jsonl"]).id is None
     record(context, run_with(select(context, OFFERED, k=3), "new"))

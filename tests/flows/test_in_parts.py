@@ -153,7 +153,7 @@ class Twins:
         """An import, and what is done between its parts."""
         with closing(import_in_steps(self.parts, open_sources([file], unit=unit))) as steps:
             answer = self._go_through(steps, iter(between))
-        assert _told(answer) == _told(import_files(self.once, [file], unit=unit))
+        assert _without_numbers(answer) == _without_numbers(import_files(self.once, [file], unit=unit))
         self.check()
 
     def _go_through(self, steps: ImportSteps, between: Iterator[Callable[[Context], object]]) -> ImportAnswer:
@@ -177,12 +177,12 @@ class Twins:
 
 def _answered(context: Context, act: Callable[[Context], object]) -> object:
     try:
-        return _told(act(context))
+        return _without_numbers(act(context))
     except ArmscopeError as problem:
-        return type(problem), _told(problem.problem)
+        return type(problem), _without_numbers(problem.problem)
 
 
-def _told(answer: object) -> str:
+def _without_numbers(answer: object) -> str:
     """An answer, without the numbers that runs and revisions have in one of the twins."""
     return re.sub(r"\b(run |epoch\":)[0-9,]+", r"\1", msgspec.json.encode(answer).decode())
 

@@ -13,7 +13,7 @@ import pytest
 from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats import sessions
-from tests.flows.test_import_laws import Seen, seen
+from tests.flows.test_import_laws import Seen, known_to
 from tests.formats.agents import AGENTS, NAMED, made_up
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session as PiSession
@@ -48,7 +48,7 @@ class Joined:
         context = context_at(self.folder / f"{self._n_contexts}.db")
         for file in files:
             import_files(context, [file])
-        found = seen(context)
+        found = known_to(context)
         context.store.close()
         return found
 
@@ -62,16 +62,16 @@ class Joined:
         context = context_at(self.folder / f"{self._n_contexts}.db")
         for part in self.parts[:half]:
             import_files(context, [part])
-        before = seen(context)
+        before = known_to(context)
         answer = import_files(context, [joined])
         assert answer.updated == 0, "nothing grows by standing beside others"
-        assert seen(context) == self.whole, "after some of its parts"
+        assert known_to(context) == self.whole, "after some of its parts"
         again = import_files(context, list(self.parts))
         assert (again.id, again.updated) == (None, 0)
         undo(context, answer.id)
-        assert seen(context) == before
+        assert known_to(context) == before
         redo(context, answer.id)
-        assert seen(context) == self.whole
+        assert known_to(context) == self.whole
         context.store.close()
 
 
@@ -138,7 +138,7 @@ def test_a_joined_file_takes_nothing_from_sessions_with_their_reports(tmp_path: 
     assert import_files(after, [joined]).id is None
     import_files(before, [joined])
     import_files(before, [folder])
-    assert seen(after) == seen(before) == seen(apart)
+    assert known_to(after) == known_to(before) == known_to(apart)
 
 
 def test_a_report_beside_several_sessions_is_of_none_of_them(tmp_path: Path) -> None:
@@ -151,5 +151,5 @@ def test_a_report_beside_several_sessions_is_of_none_of_them(tmp_path: Path) -> 
     contexts = [context_at(tmp_path / f"{place}.db") for place in range(2)]
     import_files(contexts[0], [alone])
     answer = import_files(contexts[1], [with_report])
-    assert seen(contexts[0]) == seen(contexts[1])
+    assert known_to(contexts[0]) == known_to(contexts[1])
     assert "several sessions" in answer.ignored[0].reason

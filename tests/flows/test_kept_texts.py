@@ -38,7 +38,7 @@ def keeping(folder: Path, pace: ImportPace = USUAL_PACE, name: str = "a.db") -> 
     return replace(context, pace=pace)
 
 
-def asked(uid: str, prompt: str | None = None, reply: str | None = None, *, rank: int = 0) -> Run:
+def run_with_texts(uid: str, prompt: str | None = None, reply: str | None = None, *, rank: int = 0) -> Run:
     run = a_run(uid, calls=("a",) * (rank + 1), rank=rank)
     return msgspec.structs.replace(run, prompt=prompt, reply=reply)
 
@@ -73,7 +73,7 @@ def texts(context: Context, uid: str) -> StoredTexts | None:
     return None
 
 
-def said(context: Context, uid: str) -> str | None:
+def response_of(context: Context, uid: str) -> str | None:
     found = texts(context, uid)
     if found is None or found.response is None:
         return None
@@ -91,18 +91,17 @@ def bytes_of(context: Context) -> bytes:
 
 def test_a_recorded_run_is_an_execution_of_its_own(tmp_path: Path) -> None:
     context = keeping(tmp_path)
-    record(context, asked("r", "Why?", "Because."))
+    record(context, run_with_texts("r", "Why?", "Because."))
     assert texts(context, "r") == pair_of("Why?", "Because.")
     assert evaluate(context, execution_uid("r"), "success").uri == f"execution:{execution_uid('r')}"
     assert is_sound(context)
 
 
-def test_off_nothing_of_it_touches_the_disk(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
-    record(context, asked("r", "PLANTED prompt", "PLANTED reply"))
+def test_off_nothing_of_it_touches_the_disk(context: Context, tmp_path: Path) -> None:
+    record(context, run_with_texts("r", "PLANTED prompt", "PLANTED reply"))
     import_files(context, [file_of(tmp_path, "f.jsonl", ("s", "PLANTED too", 0))])
     other = keeping(tmp_path, name="b.db")
-    record(other, asked("t", "PLANTED prompt", "PLANTED reply"))
+    record(other, run_with_texts("t", "PLANTED prompt", "PLANTED reply"))
     export_file(other, tmp_path / "b.jsonl")
     change(other, "keep_texts", False)
     import_files(context, [tmp_path / "b.jsonl"])
@@ -134,11 +133,11 @@ def test_a_run_that_grows_has_its_newest_texts_and_the_older_after_an_undo(
     import_files(context, [file_of(tmp_path, "short", ("r", "short", 0))])
     grown = import_files(context, [file_of(tmp_path, "long", ("r", "long", 1))])
     assert grown.updated == 1
-    assert said(context, "r") == "long"
+    assert response_of(context, "r") == "long"
     undo(context, grown.id)
-    assert said(context, "r") == "short"
+    assert response_of(context, "r") == "short"
     redo(context, grown.id)
-    assert said(context, "r") == "long"
+    assert response_of(context, "r") == "long"
     assert is_sound(context)
 
 
@@ -146,13 +145,13 @@ def test_a_run_that_grows_has_its_newest_texts_and_the_older_after_an_undo(
 def test_an_import_that_is_undone_hides_its_texts(tmp_path: Path, pace: ImportPace) -> None:
     context = keeping(tmp_path, pace)
     told = import_files(context, [file_of(tmp_path, "f", ("r", "hidden", 0))])
-    assert {uid: said(context, uid) for uid in ("r", "o3")} == {"r": "hidden", "o3": "said o3"}
+    assert {uid: response_of(context, uid) for uid in ("r", "o3")} == {"r": "hidden", "o3": "said o3"}
     undo(context, told.id)
-    assert said(context, "r") is None
+    assert response_of(context, "r") is None
     export_file(context, tmp_path / "undone.jsonl")
     assert b"hidden" not in (tmp_path / "undone.jsonl").read_bytes()
     redo(context, told.id)
-    assert said(context, "r") == "hidden"
+    assert response_of(context, "r") == "hidden"
     assert is_sound(context)
 
 
@@ -163,10 +162,10 @@ def test_told_again_what_was_not_kept_can_be(tmp_path: Path, pace: ImportPace) -
     import_files(context, [file])
     change(context, "keep_texts", True)
     again = import_files(context, [file])
-    assert (again.updated, said(context, "r")) == (0, "late")
+    assert (again.updated, response_of(context, "r")) == (0, "late")
     assert import_files(context, [file]).id is None, "a third time there is nothing new"
     undo(context, again.id)
-    assert said(context, "r") is None, "as if it had never been read again"
+    assert response_of(context, "r") is None, "as if it had never been read again"
     assert is_sound(context)
 
 
@@ -176,13 +175,13 @@ def test_an_import_that_comes_to_nothing_leaves_no_texts(tmp_path: Path) -> None
     with open_sources([file]) as opened:
         steps = import_in_steps(context, opened)
         next(steps)
-        record(context, asked("o1", "mine", "mine"))  # told by others meanwhile
-        assert said(context, "r") is None
-        assert said(context, "o1") == "mine"
+        record(context, run_with_texts("o1", "mine", "mine"))  # told by others meanwhile
+        assert response_of(context, "r") is None
+        assert response_of(context, "o1") == "mine"
         steps.close()
     assert is_sound(context)
     import_files(context, [file_of(tmp_path, "g", ("s", "another", 0))])
-    assert (said(context, "r"), said(context, "s")) == (None, "another")
+    assert (response_of(context, "r"), response_of(context, "s")) == (None, "another")
     with context.store.reading(context.learner) as snapshot:
         assert run_of_uid(snapshot, "r") is None
     assert is_sound(context)
@@ -205,7 +204,7 @@ def test_a_learner_that_an_import_was_making_goes_with_it(tmp_path: Path) -> Non
 @PACES
 def test_exports_carry_texts_to_who_keeps_them(tmp_path: Path, pace: ImportPace) -> None:
     context = keeping(tmp_path)
-    record(context, asked("r", "Why?", "Because."))
+    record(context, run_with_texts("r", "Why?", "Because."))
     import_files(context, [file_of(tmp_path, "f", ("s", "said", 0))])
     export_file(context, tmp_path / "all.jsonl")
     other = replace(context_at(tmp_path / "b.db"), pace=pace)
@@ -215,15 +214,15 @@ def test_exports_carry_texts_to_who_keeps_them(tmp_path: Path, pace: ImportPace)
     export_file(other, tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes().count(b"Because.") == 1
     assert import_files(other, [tmp_path / "all.jsonl"]).id is None
-    record(other, asked("r", "Why?", "Because, in the end.", rank=1))
+    record(other, run_with_texts("r", "Why?", "Because, in the end.", rank=1))
     again = import_files(other, [tmp_path / "all.jsonl"])
-    assert (again.rejected, said(other, "r")) == ((), "Because, in the end.")
+    assert (again.rejected, response_of(other, "r")) == ((), "Because, in the end.")
     assert is_sound(other)
 
 
 def test_a_text_beyond_the_limit_is_cut_with_a_mark(tmp_path: Path) -> None:
     context = keeping(tmp_path)
-    record(context, asked("r", "x" * (MAX_TEXT_CHARS + 1), "y" * MAX_TEXT_CHARS))
+    record(context, run_with_texts("r", "x" * (MAX_TEXT_CHARS + 1), "y" * MAX_TEXT_CHARS))
     found = texts(context, "r")
     assert found is not None
     assert "more characters …]" in (found.instruction or "")
@@ -232,8 +231,8 @@ def test_a_text_beyond_the_limit_is_cut_with_a_mark(tmp_path: Path) -> None:
 
 def test_a_prompt_is_no_part_of_what_tells_a_run_from_another(tmp_path: Path) -> None:
     context = keeping(tmp_path)
-    record(context, asked("r", "Why?", "Because."))
-    assert record(context, asked("r", "Why, then?", "So.")).told == "duplicate"
+    record(context, run_with_texts("r", "Why?", "Because."))
+    assert record(context, run_with_texts("r", "Why, then?", "So.")).told == "duplicate"
     with context.store.reading(context.learner) as snapshot:
         assert read_texts(snapshot, 1) == pair_of("Why?", "Because.")
 

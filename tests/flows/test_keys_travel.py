@@ -53,7 +53,7 @@ def zipped(context: Context, path: Path) -> Path:
     return path
 
 
-def told(context: Context, *records: object) -> ImportAnswer:
+def import_by_hand(context: Context, *records: object) -> ImportAnswer:
     """Lines by hand, imported; their file has the name of the next revision."""
     path = named(context.store).with_name(f"told-{queries.revision(context).revision}.jsonl")
     path.write_bytes(lines([{"armscope": 1, "kind": "learner", "name": "x"}, *records]))
@@ -79,7 +79,9 @@ def test_a_request_sent_again_to_a_restored_learner_counts_once(
     reward(context, C, 0.5)  # so that numbers there differ from those here
     undo(
         context,
-        told(context, {"kind": "reward", "id": "x", "arm": A, "observation": "feedback", "reward": 0.0}).id,
+        import_by_hand(
+            context, {"kind": "reward", "id": "x", "arm": A, "observation": "feedback", "reward": 0.0}
+        ).id,
     )
     orders = [
         RewardOrder(arm=A, value=0.1234567, reason="half an answer", key=LONG),
@@ -228,9 +230,9 @@ def test_an_import_that_stands_again_leaves_out_what_was_asked_for_meanwhile(tmp
 def test_a_key_that_two_imports_used_for_different_things_stands_once(tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
     line = {"kind": "reward", "observation": "feedback", "reward": 0.5, "key": "k"}
-    first = told(context, line | {"id": "x1", "arm": A})
+    first = import_by_hand(context, line | {"id": "x1", "arm": A})
     undo(context, first.id)
-    second = told(context, line | {"id": "x2", "arm": B})
+    second = import_by_hand(context, line | {"id": "x2", "arm": B})
 
     def counted() -> list[str]:
         return [arm for arm, _, _, pulls in numbers(context) if pulls]
@@ -277,14 +279,14 @@ def test_exports_without_keys_are_read_as_before_and_learn_them_later(
 
 def test_a_key_by_hand_stands_for_the_request_that_says_the_same(context: Context) -> None:
     line = {"kind": "reward", "id": "x1", "arm": A, "observation": "feedback", "reward": 0.5, "key": "k"}
-    assert told(context, line | {"context": {"reason": "meh"}}).ledger == 1
+    assert import_by_hand(context, line | {"context": {"reason": "meh"}}).ledger == 1
     before = numbers(context)
     answer = reward(context, A, 0.5, reason="meh", key="k")
     assert (answer.id, answer.reward) == ("reward-1", 0.5)
     assert (answer.alpha, answer.beta, answer.pulls) == before[0][1:]
     with pytest.raises(Conflict):
         reward(context, A, 0.5, key="k")
-    assert told(context, line | {"id": "x2", "context": {"reason": "meh"}}).rejected_count == 0
+    assert import_by_hand(context, line | {"id": "x2", "context": {"reason": "meh"}}).rejected_count == 0
     assert numbers(context) == before
 
 
@@ -303,7 +305,7 @@ def test_a_key_by_hand_stands_for_the_request_that_says_the_same(context: Contex
 def test_a_key_that_cannot_be_is_refused_with_its_line(context: Context, field: dict[str, object]) -> None:
     good = {"kind": "reward", "id": "x1", "arm": A, "observation": "feedback", "reward": 0.5}
     before = numbers(context)
-    act = told(context, good | field, good | {"id": "x2", "arm": B})
+    act = import_by_hand(context, good | field, good | {"id": "x2", "arm": B})
     assert act.rejected_count == 1
     assert numbers(context)[0] == before[0]
 
@@ -363,7 +365,7 @@ def test_a_reward_that_came_undone_keeps_its_key_and_is_no_rejected_line(tmp_pat
     context = context_at(tmp_path / "a.db")
     line = {"kind": "reward", "id": "1", "arm": "tool:other:new", "observation": "feedback", "reward": 0.0}
     for n_known in (0, 1):
-        answer = told(context, {**line, "key": "k", "undone": True})
+        answer = import_by_hand(context, {**line, "key": "k", "undone": True})
         assert (answer.ledger, answer.ledger_duplicates, answer.rejected) == (1, n_known, ())
     redo(context, "reward-1")
     again = reward(context, "tool:other:new", 0.0, key="k")

@@ -42,11 +42,11 @@ from tests.store.viewed import check_views
 from tests.worlds import START_MS, context_at, lines_file
 from tests.worlds.history import (
     ARMS,
+    beliefs_by_arm,
     described,
     folded,
     line_of,
     made_of,
-    said,
     sayings_of,
     time_of,
     told_as,
@@ -395,7 +395,7 @@ class Machine(LearnerMachine):
 
     @invariant()
     def every_posterior_is_what_the_rules_say(self) -> None:
-        assert said(self.context) == folded(self.model)
+        assert beliefs_by_arm(self.context) == folded(self.model)
         check_sources(self.context)
 
     @invariant()
@@ -422,7 +422,7 @@ class Machine(LearnerMachine):
         other = context_at(self.place / "other.db")
         import_files(other, [self.place / "export"])
         told, here = described(other), described(self.context)
-        believed, here_believed = said(other), said(self.context)
+        believed, here_believed = beliefs_by_arm(other), beliefs_by_arm(self.context)
         verification = queries.verify(other)
         other.store.close()
         assert told == here

@@ -20,17 +20,17 @@ from core.records.episode import Episode, Step
 from core.records.transcript import Message
 from core.secrecy import masked, secrets_in
 from core.store.texts import storable_json
-from tests.engine import asked, content, named
+from tests.engine import content, database_rows, named
 from tests.flows.test_episodes import file_of
-from tests.secret_kinds import CHOSEN, COMMANDS, ISSUED, NAMED, PLACED, in_sentence, made
-from tests.worlds import a_run, context_at, lines_file
+from tests.secret_kinds import CHOSEN, COMMANDS, ISSUED, NAMED, PLACED, fill_form, in_sentence
+from tests.worlds import a_run, lines_file
 from tests.worlds.training import execution_line, layer_line
 
 FORMS: Final = [form for forms in [*ISSUED.values(), *CHOSEN.values(), NAMED, PLACED] for form in forms]
 _CHANCE: Final = random.Random(11)
 SECRETS: Final = [
-    *(made(form, _CHANCE) for form in FORMS),
-    *(form.format(made("{L4}{U2}{L3}", _CHANCE)) for form in COMMANDS),
+    *(fill_form(form, _CHANCE) for form in FORMS),
+    *(form.format(fill_form("{L4}{U2}{L3}", _CHANCE)) for form in COMMANDS),
 ]
 TEXTS: Final = [in_sentence(secret, _CHANCE) for secret in SECRETS]
 
@@ -90,8 +90,7 @@ def by_executions(context: Context) -> None:
 
 
 @pytest.mark.parametrize("keep", [by_runs, by_transcripts, by_steps, by_events, by_executions])
-def test_no_secret_reaches_the_database(tmp_path: Path, keep: Callable[[Context], None]) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_no_secret_reaches_the_database(context: Context, keep: Callable[[Context], None]) -> None:
     change(context, "keep_texts", value=True)
     keep(context)
     held = content(context.store).decode(errors="replace")
@@ -101,14 +100,13 @@ def test_no_secret_reaches_the_database(tmp_path: Path, keep: Callable[[Context]
     context.store.close()
 
 
-def test_the_same_description_comes_again_whatever_was_stored(tmp_path: Path) -> None:
+def test_the_same_description_comes_again_whatever_was_stored(context: Context, tmp_path: Path) -> None:
     """With the secrets that an earlier version stored, and where texts are not stored any more."""
-    context = context_at(tmp_path / "a.db")
     change(context, "keep_texts", value=True)
     by_executions(context)
     line = execution_line(0, ask=TEXTS[0], say=TEXTS[0])
     (pair,) = line["pairs"]
-    asked(
+    database_rows(
         tmp_path / "a.db",
         f"UPDATE training_pair SET response = '{pair['response']}' WHERE execution_no = 1",
     )

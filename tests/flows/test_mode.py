@@ -8,6 +8,7 @@ import pytest
 
 from core.errors import InvalidSetting
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
@@ -21,8 +22,7 @@ from core.records.run import Call, Inventory, Run
 from tests.worlds import a_run, context_at
 
 
-def test_seeds_that_nobody_chose_follow_the_mode(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "runs.db")
+def test_seeds_that_nobody_chose_follow_the_mode(context: Context) -> None:
     answer = change(context, "mode", "openclaw")
     assert answer.id is not None
     assert queries.frame(context).settings == LearnerSettings(mode="openclaw", seed_arms=OPENCLAW_SEEDS)
@@ -31,16 +31,14 @@ def test_seeds_that_nobody_chose_follow_the_mode(tmp_path: Path) -> None:
     assert queries.frame(context).settings == LearnerSettings(seed_arms=DEFAULT_SEEDS)
 
 
-def test_seeds_that_somebody_chose_stay(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "runs.db")
+def test_seeds_that_somebody_chose_stay(context: Context) -> None:
     change(context, "seed_arms", ["tool:fs:Read"])
     change(context, "mode", "openclaw")
     assert queries.frame(context).settings.seed_arms == ("tool:fs:Read",)
 
 
-def test_an_excluded_arm_stays_out_where_it_becomes_a_seed(tmp_path: Path) -> None:
+def test_an_excluded_arm_stays_out_where_it_becomes_a_seed(context: Context) -> None:
     """A change to both is refused. An undo or a mode may bring both together."""
-    context = context_at(tmp_path / "a.db")
     late = OPENCLAW_SEEDS[-1]
     with pytest.raises(InvalidSetting, match="excluded_arms must name no arm of seed_arms, got") as raised:
         change(context, "excluded_arms", ["tool:x:a", DEFAULT_SEEDS[0]])
@@ -68,8 +66,9 @@ def test_an_excluded_arm_stays_out_where_it_becomes_a_seed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("seeds", [None, list(DEFAULT_SEEDS), ["tool:web:WebFetch"]])
-def test_mode_and_seeds_go_along_with_an_export(tmp_path: Path, seeds: list[str] | None) -> None:
-    context = context_at(tmp_path / "runs.db")
+def test_mode_and_seeds_go_along_with_an_export(
+    context: Context, tmp_path: Path, seeds: list[str] | None
+) -> None:
     change(context, "mode", "openclaw")
     if seeds is not None:
         change(context, "seed_arms", seeds)
@@ -80,8 +79,7 @@ def test_mode_and_seeds_go_along_with_an_export(tmp_path: Path, seeds: list[str]
     assert queries.frame(other).settings == queries.frame(context).settings
 
 
-def test_openclaws_seeds_are_selected_from_its_candidates(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "runs.db")
+def test_openclaws_seeds_are_selected_from_its_candidates(context: Context) -> None:
     change(context, "mode", "openclaw")
     change(context, "baseline_rate", 0.0)
     offered = [
@@ -97,14 +95,12 @@ def test_openclaws_seeds_are_selected_from_its_candidates(tmp_path: Path) -> Non
     assert chosen.tokens == offered[0].token_cost
 
 
-def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "runs.db")
+def test_an_unknown_mode_is_refused(context: Context) -> None:
     with pytest.raises(InvalidSetting):
         change(context, "mode", "guess")
 
 
-def test_a_run_is_judged_by_the_mode_in_force(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "runs.db")
+def test_a_run_is_judged_by_the_mode_in_force(context: Context) -> None:
     inventory = Inventory(kind="declared", arms=(Arm(key=skill_key("go")),))
 
     def told(uid: str) -> Run:

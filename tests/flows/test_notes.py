@@ -30,7 +30,7 @@ def context(tmp_path: Path) -> Context:
     return context
 
 
-def said(context: Context, arm: str = A) -> list[tuple[str, str, bool]]:
+def note_rows(context: Context, arm: str = A) -> list[tuple[str, str, bool]]:
     assert queries.verify(context).clean
     return [(one.text, one.actor, one.undone) for one in queries.notes(context, arm)]
 
@@ -41,8 +41,8 @@ def test_a_note_is_kept_and_moves_no_number(context: Context) -> None:
     assert (first.id, first.arm, first.text) == ("note-1", A, "slow on Mondays")
     note(context, A, "fixed")
     note(context, B, "another arm's")
-    assert said(context) == [("fixed", "mara", False), ("slow on Mondays", "mara", False)]
-    assert said(context, "tool:other:c") == said(context, "tool:other:nobody") == []
+    assert note_rows(context) == [("fixed", "mara", False), ("slow on Mondays", "mara", False)]
+    assert note_rows(context, "tool:other:c") == note_rows(context, "tool:other:nobody") == []
     assert queries.posteriors(context) == before
     newest = queries.changes(context, 1)[0]
     assert (newest.action, newest.act, newest.detail["arm"]) == ("note", "note-3", B)
@@ -51,17 +51,17 @@ def test_a_note_is_kept_and_moves_no_number(context: Context) -> None:
 def test_undone_notes_stay_and_can_be_redone(context: Context) -> None:
     made = note(context, A, "wrong")
     taken = undo(context, made.id)
-    assert (taken.kind, said(context)) == ("note", [("wrong", "mara", True)])
+    assert (taken.kind, note_rows(context)) == ("note", [("wrong", "mara", True)])
     assert undo(context, made.id) == taken, "a repeat answers as the first time"
     redo(context, made.id)
-    assert said(context) == [("wrong", "mara", False)]
+    assert note_rows(context) == [("wrong", "mara", False)]
     assert [one.undone for one in queries.changes(context, 99) if one.action == "note"] == [False]
 
 
 def test_the_same_key_writes_once(context: Context) -> None:
     first = note(context, A, "once", key="k")
     assert note(context, A, " once ", key="k") == first
-    assert len(said(context)) == 1
+    assert len(note_rows(context)) == 1
     with pytest.raises(Conflict):
         note(context, A, "twice", key="k")
     with pytest.raises(Conflict, match=r"belongs to note-1\."):
@@ -75,10 +75,10 @@ def test_the_same_key_writes_once(context: Context) -> None:
 def test_a_note_says_something_and_not_too_much(context: Context, text: str) -> None:
     with pytest.raises(InvalidInput, match=r"1 to 2,000 characters"):
         note(context, A, text)
-    assert said(context) == []
+    assert note_rows(context) == []
 
 
-def told(context: Context) -> list[Note]:
+def notes_without_ids(context: Context) -> list[Note]:
     return sorted((msgspec.structs.replace(one, id="") for one in queries.notes(context, A)), key=repr)
 
 
@@ -90,7 +90,7 @@ def test_notes_travel_whole(context: Context, tmp_path: Path) -> None:
     other = context_at(tmp_path / "other.db", name="kim")
     for _ in range(2):
         import_files(other, [tmp_path / "out.jsonl"])
-        assert told(other) == told(context)
+        assert notes_without_ids(other) == notes_without_ids(context)
         assert queries.verify(other).clean
     again = import_files(context, [tmp_path / "out.jsonl"])
     assert (again.rejected_count, len(queries.notes(context, A))) == (0, 2), "its own notes are known"
@@ -99,7 +99,7 @@ def test_notes_travel_whole(context: Context, tmp_path: Path) -> None:
     export_file(other, tmp_path / "back.jsonl")
     third = context_at(tmp_path / "third.db")
     import_files(third, [tmp_path / "back.jsonl"])
-    assert told(third) == told(other)
+    assert notes_without_ids(third) == notes_without_ids(other)
 
 
 def test_a_note_stands_while_one_of_its_imports_does(tmp_path: Path) -> None:
@@ -111,13 +111,13 @@ def test_a_note_stands_while_one_of_its_imports_does(tmp_path: Path) -> None:
     (tmp_path / "two").write_bytes(lines([head, line, {**line, "id": "n2", "text": "more"}]))
     for file in ("one", "two"):
         import_files(context, [tmp_path / file])
-    assert {text for text, _, _ in said(context)} == {"seen", "more"}
+    assert {text for text, _, _ in note_rows(context)} == {"seen", "more"}
     undo(context, "import-1")
-    assert {text for text, _, _ in said(context)} == {"seen", "more"}
+    assert {text for text, _, _ in note_rows(context)} == {"seen", "more"}
     undo(context, "import-2")
-    assert said(context) == []
+    assert note_rows(context) == []
     redo(context, "import-1")
-    assert {text for text, _, _ in said(context)} == {"seen"}
+    assert {text for text, _, _ in note_rows(context)} == {"seen"}
 
 
 @pytest.mark.parametrize(
@@ -129,4 +129,4 @@ def test_a_line_that_is_no_note_is_rejected_and_the_rest_is_read(tmp_path: Path,
     line = {"kind": "note", "id": "n1", "arm": A, "text": "seen"}
     (tmp_path / "file").write_bytes(lines([run, {**line, **bad}, line]))
     assert import_files(context, [tmp_path / "file"]).rejected_count == 1
-    assert said(context) == [("seen", "mara", False)]
+    assert note_rows(context) == [("seen", "mara", False)]

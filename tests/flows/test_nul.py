@@ -19,7 +19,7 @@ from core.flows.reward import reward
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
-from tests.worlds import a_run, context_at, lines_file, run_line, tools
+from tests.worlds import a_run, lines_file, run_line, tools
 
 A = "tool:other:a"
 
@@ -51,8 +51,7 @@ WAYS: dict[str, Callable[[Context], object]] = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_it_is_refused_with_the_name_of_the_field(tmp_path: Path, name: str) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_it_is_refused_with_the_name_of_the_field(context: Context, name: str) -> None:
     record(context, a_run("first"))
     before = queries.changes(context), queries.status(context).runs
     with pytest.raises(InvalidInput, match=name.strip()) as refused:
@@ -86,8 +85,9 @@ LINES: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: str(line)[:70])
-def test_a_line_with_it_is_rejected_and_the_others_are_read(tmp_path: Path, line: dict[str, object]) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_line_with_it_is_rejected_and_the_others_are_read(
+    context: Context, tmp_path: Path, line: dict[str, object]
+) -> None:
     told = import_files(
         context, [lines_file(tmp_path / "some.jsonl", run_line("sound"), line)], format="armscope"
     )
@@ -101,8 +101,7 @@ def test_a_line_with_it_is_rejected_and_the_others_are_read(tmp_path: Path, line
                 assert not [value for value in row if isinstance(value, str) and "\0" in value]
 
 
-def test_what_an_agent_wrote_around_a_place_is_kept_without_it(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_an_agent_wrote_around_a_place_is_kept_without_it(context: Context) -> None:
     arms = (Arm(key="skill:review:main"), Arm(key="memory:fact:m", content="the build takes nine minutes"))
     said = ("now\0 review it\0", "\0 so the build takes nine minutes \0 there")
     record(

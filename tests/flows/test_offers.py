@@ -50,7 +50,7 @@ def offered(context: Context, k: int = 3, session: str | None = None) -> Selecti
     return chosen
 
 
-def told(context: Context, arm: str, value: float | None = None, **said: Any) -> Reported:  # noqa: ANN401
+def reported(context: Context, arm: str, value: float | None = None, **said: Any) -> Reported:  # noqa: ANN401
     answer = report(context, Report(arm=arm, value=value, **said))
     assert queries.verify(context).clean
     return answer
@@ -64,7 +64,7 @@ def state(context: Context, arm: str) -> ArmState:
 def test_what_is_told_of_an_offer_is_one_run(context: Context) -> None:
     chosen = offered(context)
     first, second, third = chosen.included
-    assert told(context, first, 1.0).run == told(context, second, 0.0).run
+    assert reported(context, first, 1.0).run == reported(context, second, 0.0).run
     assert queries.status(context).runs == 1
     story = queries.run(context, "1")
     rewards = {arm.arm: arm.reward for arm in story.arms}
@@ -73,7 +73,7 @@ def test_what_is_told_of_an_offer_is_one_run(context: Context) -> None:
         "selected",
         sorted(chosen.excluded),
     )
-    half = told(context, third, 0.5)
+    half = reported(context, third, 0.5)
     assert (half.id, half.run, half.pulls) == ("reward-1", story.facts.uid, 1)
     (row,) = queries.rewards(context)
     assert (row.kind, row.run, row.reward, row.counts) == ("reported", story.facts.uid, 0.5, True)
@@ -83,7 +83,7 @@ def test_what_is_told_of_an_offer_is_one_run(context: Context) -> None:
 
 def test_what_a_run_was_observed_to_be_can_be_corrected(context: Context) -> None:
     first, second, _ = offered(context).included
-    run = told(context, first, 1.0).run
+    run = reported(context, first, 1.0).run
     before = state(context, first)
     given = reward(context, first, 0.0, run=run, correct=True)
     assert state(context, first).total_reward == 0
@@ -95,8 +95,8 @@ def test_what_a_run_was_observed_to_be_can_be_corrected(context: Context) -> Non
 
 
 def test_a_reported_row_is_taken_back_and_given_again(context: Context) -> None:
-    before = told(context, KEYS[0], 0.25)
-    given = told(context, KEYS[0], 0.75, reason="half of it")
+    before = reported(context, KEYS[0], 0.25)
+    given = reported(context, KEYS[0], 0.75, reason="half of it")
     undo(context, given.id)
     assert (state(context, KEYS[0]).alpha, state(context, KEYS[0]).pulls) == (before.alpha, 1)
     redo(context, given.id)
@@ -121,17 +121,17 @@ def test_a_number_wins_and_absent_is_not_zero(
         if is_offered:
             offered(context, k=0)
         before = state(context, KEYS[0]).total_reward if is_offered else 0
-        told(context, KEYS[0], value, outcome=outcome)
+        reported(context, KEYS[0], value, outcome=outcome)
         assert state(context, KEYS[0]).total_reward - before == counts
 
 
 def test_each_observation_belongs_to_the_latest_offer_that_waits_for_it(context: Context) -> None:
     offered(context, k=0)
     offered(context, k=0)
-    runs = [told(context, KEYS[0], 1.0).run for _ in range(3)]
+    runs = [reported(context, KEYS[0], 1.0).run for _ in range(3)]
     assert runs[0] != runs[1] is not None
     assert runs[2] is None
-    assert told(context, KEYS[1], 0.0).run == runs[0], "the latest"
+    assert reported(context, KEYS[1], 0.0).run == runs[0], "the latest"
     status = queries.status(context)
     assert (status.offers, status.offers_unobserved, status.runs) == (2, 0, 2)
 
@@ -139,11 +139,11 @@ def test_each_observation_belongs_to_the_latest_offer_that_waits_for_it(context:
 def test_a_session_is_told_of_its_own_offers_only(context: Context) -> None:
     offered(context, k=0, session="one")
     offered(context, k=0, session="other")
-    run = told(context, KEYS[0], 1.0, session="one").run
+    run = reported(context, KEYS[0], 1.0, session="one").run
     assert run is not None
     assert queries.run(context, run).facts.session == "one"
-    assert told(context, KEYS[0], 1.0, session="a third").run is None
-    assert told(context, KEYS[0], 1.0).run not in {None, run}
+    assert reported(context, KEYS[0], 1.0, session="a third").run is None
+    assert reported(context, KEYS[0], 1.0).run not in {None, run}
 
 
 def test_an_offer_waits_for_an_hour(tmp_path: Path) -> None:
@@ -171,28 +171,28 @@ def test_what_nobody_tells_of_counts_against_no_arm(context: Context) -> None:
 def test_arms_on_offer_are_known_and_those_left_out_learn_nothing(context: Context) -> None:
     left_out = offered(context).excluded[0]
     assert reward(context, left_out, 1.0).pulls == 1
-    answer = told(context, left_out, 1.0)
+    answer = reported(context, left_out, 1.0)
     assert (answer.run, answer.pulls) == (None, 2)
 
 
 def test_what_a_person_says_afterwards_stands_for_itself(context: Context) -> None:
     offered(context, k=0)
-    assert told(context, KEYS[0], 1.0, is_lagged=True).run is None
+    assert reported(context, KEYS[0], 1.0, is_lagged=True).run is None
     assert queries.status(context).offers_unobserved == 1
 
 
 def test_a_passive_learner_records_and_learns_nothing_of_its_offers(context: Context) -> None:
     change(context, "phase", "passive")
     offered(context)
-    told(context, KEYS[0], 1.0)
-    answer = told(context, KEYS[1], 0.0)
+    reported(context, KEYS[0], 1.0)
+    answer = reported(context, KEYS[1], 0.0)
     assert answer.run is not None
     assert answer.pulls == 0
     assert queries.status(context).skipped["passive"] == 1
 
 
 def test_seeds_boost_and_limits_hold_for_one_call(context: Context) -> None:
-    told(context, KEYS[0], 1.0)
+    reported(context, KEYS[0], 1.0)
     asked = SelectionOptions(k=2, seed_arms=(KEYS[0], KEYS[5]), seed_boost=5.0, min_pulls=0)
     first = offer(context, ARMS, asked).selection
     assert first is not None
@@ -245,11 +245,11 @@ def test_an_id_that_is_none_is_refused_and_makes_nothing(context: Context) -> No
 def test_an_export_tells_runs_that_are_not_told_wholly_and_goes_on_with_them(tmp_path: Path) -> None:
     context, other = ticking(tmp_path / "a.db"), context_at(tmp_path / "b.db")
     first, second, third = offered(context).included
-    told(context, first, 1.0)
+    reported(context, first, 1.0)
     (before,) = exported(context, other, tmp_path)
-    told(context, second, 0.0)
-    told(context, third, 0.5)
-    told(context, KEYS[0], 0.25)
+    reported(context, second, 0.0)
+    reported(context, third, 0.5)
+    reported(context, KEYS[0], 0.25)
     (act,) = exported(context, other, tmp_path)
     undo(other, act)
     assert len(arm_states(other).arms) == 1
@@ -273,11 +273,11 @@ def exported(context: Context, other: Context, folder: Path) -> Sequence[str]:
 
 def test_a_run_that_an_import_tells_too_takes_no_more(context: Context, tmp_path: Path) -> None:
     first, second, _ = offered(context).included
-    told(context, first, 1.0)
+    reported(context, first, 1.0)
     export_file(context, tmp_path / "e.jsonl")
     news = lines_file(tmp_path / "news.jsonl", run_line("another"))
     act = import_files(context, [tmp_path / "e.jsonl", news], format="armscope")
-    answer = told(context, second, 0.0)
+    answer = reported(context, second, 0.0)
     assert (answer.id, answer.pulls) == ("reward-1", 1)
     undo(context, act.id)
     assert queries.verify(context).clean
@@ -299,11 +299,11 @@ def test_unobserved_arms_are_of_an_offers_prompt(
 
 def test_a_reset_and_what_comes_after(context: Context) -> None:
     offered(context, k=0)
-    told(context, KEYS[0], 1.0)
+    reported(context, KEYS[0], 1.0)
     done = reset(context, arms=[KEYS[0]])
     assert (state(context, KEYS[0]).alpha, state(context, KEYS[0]).pulls) == (1.0, 0)
     offered(context, k=0)
-    assert told(context, KEYS[0], 1.0).alpha == 2.0
+    assert reported(context, KEYS[0], 1.0).alpha == 2.0
     undo(context, done.id)
     assert state(context, KEYS[0]).pulls == 2
     assert queries.verify(context).clean
@@ -312,14 +312,14 @@ def test_a_reset_and_what_comes_after(context: Context) -> None:
 def test_what_is_told_after_a_reset_counts_after_it(context: Context) -> None:
     """As with qortex: whoever reports is answered with one pull more, whatever was selected when."""
     offered(context, k=0)
-    run = told(context, KEYS[0], 1.0).run
+    run = reported(context, KEYS[0], 1.0).run
     done = reset(context)
-    assert (told(context, KEYS[1], 1.0).run, state(context, KEYS[1]).pulls) == (None, 1)
+    assert (reported(context, KEYS[1], 1.0).run, state(context, KEYS[1]).pulls) == (None, 1)
     undo(context, done.id)
-    assert told(context, KEYS[2], 1.0).run == run, "the run goes on where no boundary is drawn"
+    assert reported(context, KEYS[2], 1.0).run == run, "the run goes on where no boundary is drawn"
     offered(context, k=0)
     reset(context)
-    after = told(context, KEYS[1], 1.0)
+    after = reported(context, KEYS[1], 1.0)
     assert (after.run is None, after.pulls) == (False, 1), "nothing was told of this one before"
 
 
@@ -345,7 +345,7 @@ def test_a_session_that_is_erased_is_erased_where_it_was_offered(context: Contex
 def test_a_transcript_of_what_was_observed_through_a_door_is_not_told_twice(
     context: Context, tmp_path: Path
 ) -> None:
-    told(context, offered(context, session="chat 1").included[0], 1.0, session="chat 1")
+    reported(context, offered(context, session="chat 1").included[0], 1.0, session="chat 1")
     before = arm_states(context), queries.revision(context)
     lines = [run_line("a", session=session, calls=["a"]) for session in ("chat 2", "chat 1")]
     files = [lines_file(tmp_path / f"{number}.jsonl", line) for number, line in enumerate(lines)]

@@ -33,7 +33,9 @@ from tests.worlds.lively import THIRDS, part_line
 ARM = "tool:other:a"
 
 
-def told(context: Context, folder: Path, weights: Sequence[int], arm: str = ARM, name: str = "part") -> None:
+def import_weights(
+    context: Context, folder: Path, weights: Sequence[int], arm: str = ARM, name: str = "part"
+) -> None:
     """Let an import tell observations of these weights."""
     lines = [part_line(f"{name} {place}", arm, weight) for place, weight in enumerate(weights)]
     import_files(context, [lines_file(folder / f"{name}.jsonl", *lines)])
@@ -44,11 +46,10 @@ def of(context: Context, arm: str = ARM) -> Posterior:
     return found
 
 
-def test_three_thirds_are_one_pull(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_three_thirds_are_one_pull(context: Context, tmp_path: Path) -> None:
     for number, weight in enumerate(THIRDS):
         assert of(context).pulls == 0 if number else queries.posteriors(context) == []
-        told(context, tmp_path, [weight], name=f"third {number}")
+        import_weights(context, tmp_path, [weight], name=f"third {number}")
     found = of(context)
     assert (found.pulls, found.pulls_exact, found.confidence) == (1, None, "low")
     assert (found.alpha, found.beta) == (3.75, 1.25), "as one observation of .75"
@@ -60,7 +61,7 @@ def test_three_thirds_are_one_pull(tmp_path: Path) -> None:
 def test_pulls_are_the_whole_part_of_all_weights(weights: list[int]) -> None:
     with TemporaryDirectory(dir=memory_folder()) as place:
         context = context_at(Path(place) / "a.db")
-        told(context, Path(place), weights)
+        import_weights(context, Path(place), weights)
         found, whole = of(context), sum(weights) // MICRO
         assert found.pulls == whole
         assert found.pulls_exact == (sum(weights) / MICRO if sum(weights) % MICRO else None)
@@ -74,9 +75,8 @@ def test_pulls_are_the_whole_part_of_all_weights(weights: list[int]) -> None:
         context.store.close()
 
 
-def test_a_part_alone_lists_its_arm_and_is_its_newest_observation(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
-    told(context, tmp_path, [1])
+def test_a_part_alone_lists_its_arm_and_is_its_newest_observation(context: Context, tmp_path: Path) -> None:
+    import_weights(context, tmp_path, [1])
     newer = part_line("newer", ARM, 2, at_ms=START_MS + HOUR_MS)
     act = import_files(context, [lines_file(tmp_path / "newer.jsonl", newer)])
     found = of(context)
@@ -86,17 +86,15 @@ def test_a_part_alone_lists_its_arm_and_is_its_newest_observation(tmp_path: Path
     assert of(replace(context)).inclusions == 0
 
 
-def test_a_minimum_of_pulls_is_reached_by_whole_ones(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_minimum_of_pulls_is_reached_by_whole_ones(context: Context, tmp_path: Path) -> None:
     change(context, "baseline_rate", 0.0)
-    told(context, tmp_path, [*THIRDS] * 4 + [999_999], name="nearly")
+    import_weights(context, tmp_path, [*THIRDS] * 4 + [999_999], name="nearly")
     assert [one.reason for one in select(context).decisions] == ["under_explored"]
-    told(context, tmp_path, [1], name="rest")
+    import_weights(context, tmp_path, [1], name="rest")
     assert [one.reason for one in select(context).decisions] == ["draw"]
 
 
-def test_a_correction_adds_no_part_whatever_its_weight(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_correction_adds_no_part_whatever_its_weight(context: Context, tmp_path: Path) -> None:
     light = part_line("light", ARM, 400_000, run="r", observation="correction")
     import_files(context, [lines_file(tmp_path / "run.jsonl", run_line("r"), light)])
     found = of(context)
@@ -106,16 +104,14 @@ def test_a_correction_adds_no_part_whatever_its_weight(tmp_path: Path) -> None:
     assert queries.verify(context).clean
 
 
-def test_an_answer_counts_whole_pulls(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
-    told(context, tmp_path, [700_000, 700_000])
+def test_an_answer_counts_whole_pulls(context: Context, tmp_path: Path) -> None:
+    import_weights(context, tmp_path, [700_000, 700_000])
     assert reward(context, ARM, 1.0).pulls == 2
     preview = queries.preview_reward(context, ARM, 1.0)
     assert (preview.before.pulls, preview.after.pulls) == (2, 3)
 
 
-def test_an_arms_past_and_its_days_count_them_too(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_arms_past_and_its_days_count_them_too(context: Context, tmp_path: Path) -> None:
     days = [part_line(f"day {day}", ARM, 400_000, at_ms=START_MS + 24 * HOUR_MS * day) for day in range(5)]
     import_files(context, [lines_file(tmp_path / "days.jsonl", *days)])
     path = queries.arm_path(context, ARM).path
@@ -125,9 +121,8 @@ def test_an_arms_past_and_its_days_count_them_too(tmp_path: Path) -> None:
     assert [one.last_updated is None for one in then] == [False]
 
 
-def test_other_programs_are_told_whole_pulls_and_each_weight(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
-    told(context, tmp_path, [700_000, 700_000])
+def test_other_programs_are_told_whole_pulls_and_each_weight(context: Context, tmp_path: Path) -> None:
+    import_weights(context, tmp_path, [700_000, 700_000])
     export_file(context, tmp_path / "export.json", format="json")
     found = json.loads((tmp_path / "export.json").read_text())
     assert (found["metrics"]["total_pulls"], found["metrics"]["accuracy"]) == (1, 0.75)
@@ -136,8 +131,7 @@ def test_other_programs_are_told_whole_pulls_and_each_weight(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("in_parts", [False, True])
-def test_an_export_keeps_the_weights(tmp_path: Path, in_parts: bool) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_export_keeps_the_weights(context: Context, tmp_path: Path, in_parts: bool) -> None:
     runs = [run_line(f"run {number}") for number in range(7)]
     parts = [
         part_line("of none", ARM, 333_334),

@@ -17,7 +17,7 @@ from core.flows.importing import import_files
 from core.formats import Limits
 from tests.conftest import ROOT
 from tests.engine import address_of
-from tests.flows.test_import_laws import seen
+from tests.flows.test_import_laws import known_to
 from tests.formats.agents import made_up
 from tests.formats.builders import put
 from tests.formats.test_packed import tarred
@@ -51,7 +51,7 @@ def test_standard_input_is_read(tmp_path: Path, name: str, content: bytes) -> No
     wanted = context_at(tmp_path / "b.db")
     import_files(wanted, [put(tmp_path, CONTENT)])
     found = context_at(tmp_path / "a.db")
-    assert seen(found) == seen(wanted)
+    assert known_to(found) == known_to(wanted)
     if content is CONTENT:
         broken = armscope(tmp_path, "import", name, content=b"\n".join([CONTENT, b"{broken"]) + b"\n")
         assert b"standard input, line" in broken.stdout

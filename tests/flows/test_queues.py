@@ -51,7 +51,7 @@ def uris(context: Context, asks: QueueAsks) -> list[str]:
     return found
 
 
-def asked(context: Context, asks: QueueAsks) -> int:
+def n_proposed(context: Context, asks: QueueAsks) -> int:
     return propose_queue(context, asks).n
 
 
@@ -62,7 +62,7 @@ def test_unjudged_is_what_no_person_has_judged_whatever_models_say(desk: Desk) -
     evaluate(desk.of("kim"), "r0", "success")
     evaluate(desk.of("kim"), "r1", "success", model="judge-1")
     taken_back = evaluate(desk.of("kim"), "r2", "success")
-    assert asked(desk.context, QueueAsks()) == 28
+    assert n_proposed(desk.context, QueueAsks()) == 28
     undo(desk.context, taken_back.id)
     assert uris(desk.context, QueueAsks(limit=2)) == ["run:r1", "run:r2"]
 
@@ -94,10 +94,10 @@ def test_raters_disagree_where_outcomes_differ_and_the_most_divided_comes_first(
 
 def test_a_filter_chooses_among_the_runs_and_by_arm_that_arm_referenced_or_not(desk: Desk) -> None:
     view = View(since_ms=START_MS, until_ms=START_MS + 60 * MINUTE_MS)
-    assert asked(desk.context, QueueAsks(source="filter", view=view)) == 30
-    assert asked(desk.context, QueueAsks(source="filter", wanted=RunFilter(classes=("baseline",)))) == 0
+    assert n_proposed(desk.context, QueueAsks(source="filter", view=view)) == 30
+    assert n_proposed(desk.context, QueueAsks(source="filter", wanted=RunFilter(classes=("baseline",)))) == 0
     every = QueueAsks(source="filter", about="arm", limit=10_000)
-    assert asked(desk.context, every) == 30, "each run called one of its three"
+    assert n_proposed(desk.context, every) == 30, "each run called one of its three"
     of_b = QueueAsks(source="filter", about="arm", wanted=RunFilter(arm=B), limit=2)
     assert uris(desk.context, of_b) == [f"run:r0#{B}", f"run:r1#{B}"]
 
@@ -105,7 +105,7 @@ def test_a_filter_chooses_among_the_runs_and_by_arm_that_arm_referenced_or_not(d
 def test_runs_picked_by_hand_come_by_uid_or_number_once_each(desk: Desk) -> None:
     assert uris(desk.context, QueueAsks(source="runs", runs=("r9", "3", "r9"))) == ["run:r2", "run:r9"]
     with pytest.raises(LookupError, match="'nobody'"):
-        asked(desk.context, QueueAsks(source="runs", runs=("nobody",)))
+        n_proposed(desk.context, QueueAsks(source="runs", runs=("nobody",)))
 
 
 def test_executions_and_their_layers_are_judged_as_such(desk: Desk, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_executions_and_their_layers_are_judged_as_such(desk: Desk, tmp_path: Pa
     (text,) = view_item(desk.context, "W", 1).texts
     assert (text.layer, text.instruction, text.response) == (LAYER, '{"ask": "x"}', '{"say": "y"}')
     assert judge_all(desk.of("ann"), view_item(desk.context, "W", 1).queue) == [1, 2]
-    assert asked(desk.context, QueueAsks(source="filter", about="layer")) == 2
+    assert n_proposed(desk.context, QueueAsks(source="filter", about="layer")) == 2
     with pytest.raises(InvalidInput, match="none of the source unjudged"):
         add_queue(desk.context, "V", layers)
 

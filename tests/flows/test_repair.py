@@ -23,7 +23,7 @@ from core.flows.undo import redo, undo
 from core.records.answers import RepairAnswer
 from core.records.times import iso
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
-from tests.worlds.history import said
+from tests.worlds.history import beliefs_by_arm
 from tests.worlds.lively import part_line
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
@@ -47,7 +47,7 @@ def broken(folder: Path) -> Context:
 
 
 def counts(context: Context, arm: str = B) -> tuple[float, float, int, int]:
-    believed = said(context)[arm]
+    believed = beliefs_by_arm(context)[arm]
     return believed[0], believed[1], believed[2], believed[4]
 
 
@@ -57,20 +57,20 @@ def mended(context: Context, **fields: str) -> RepairAnswer:
 
 def test_only_the_arms_and_the_span_are_taken_back_and_an_undo_returns_them(tmp_path: Path) -> None:
     context = broken(tmp_path)
-    before = said(context)
+    before = beliefs_by_arm(context)
     assert counts(context) == (13, 11, 20, 20)
     preview = queries.preview_repair(context, [B], SINCE)
-    assert said(context) == before, "a preview writes nothing"
+    assert beliefs_by_arm(context) == before, "a preview writes nothing"
     answer = mended(context, reason="a new version of the detector")
     assert (answer.observation_count, answer.referenced, answer.arm_ids) == (10, 0, (B,))
     assert counts(context) == (13, 1, 10, 20), "the prompts were as they were"
-    assert {arm: said(context)[arm] for arm in (A, C)} == {arm: before[arm] for arm in (A, C)}
+    assert {arm: beliefs_by_arm(context)[arm] for arm in (A, C)} == {arm: before[arm] for arm in (A, C)}
     (one,) = preview.arms
     assert (one.n, one.n_earlier, one.after.alpha, one.after.beta, one.after.pulls) == (10, 0, 13, 1, 10)
     (listed,) = queries.repairs(context)
     assert (listed.n_observations, listed.n_changed, listed.arms, listed.undone) == (10, 0, (B,), False)
     undo(context, answer.id)
-    assert said(context) == before
+    assert beliefs_by_arm(context) == before
     redo(context, answer.id)
     assert counts(context) == (13, 1, 10, 20)
     assert queries.verify(context).clean
@@ -137,7 +137,7 @@ def test_the_order_of_acts_changes_nothing(tmp_path: Path) -> None:
         for index in order:
             acts[index]()
         assert queries.verify(context).clean
-        results.append(said(context))
+        results.append(beliefs_by_arm(context))
         context.store.close()
     assert all(one == results[0] for one in results)
     assert results[0][B][:3] == (13.5, 1.5, 11)
@@ -168,7 +168,7 @@ def test_an_export_carries_repairs_and_other_shapes_leave_out_what_they_took(tmp
     other = context_at(tmp_path / "other.db")
     answer = import_files(other, [tmp_path / "lines.jsonl"])
     assert answer.ledger_by == {"repair": 1}
-    assert said(other) == said(context)
+    assert beliefs_by_arm(other) == beliefs_by_arm(context)
     (here,), (there,) = queries.repairs(context), queries.repairs(other)
     assert (here.n_observations, here.arms, here.reason) == (there.n_observations, there.arms, there.reason)
     assert import_files(other, [tmp_path / "lines.jsonl"]).id is None, "known"
@@ -197,8 +197,7 @@ def test_a_repeat_under_a_key_and_what_is_refused(tmp_path: Path) -> None:
     assert queries.revision(context) == before
 
 
-def test_a_run_without_a_time_is_in_no_span(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "timeless.db")
+def test_a_run_without_a_time_is_in_no_span(context: Context) -> None:
     record(context, a_run("timeless", at_ms=None))
     with pytest.raises(NotApplicable):
         repair(context, arms=[A], since="1970-01-01")

@@ -129,13 +129,15 @@ def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(context: C
         lambda: RewardLine(id="1", arm=A, observation="feedback", reward=1, key=""),
         lambda: NoteLine(id="1", arm=A, text="slow", key=""),
     ]
-    assert {said(verb) for verb in reasons} == {"A reason must have at most 2,000 characters, got 2,001."}
-    assert {said(verb) for verb in keys} == {"An idempotency key must have 1 to 200 characters, got 0."}
-    assert "got 201" in said(lambda: reward(context, A, 1.0, key="x" * 201))
+    assert {refusal_of(verb) for verb in reasons} == {
+        "A reason must have at most 2,000 characters, got 2,001."
+    }
+    assert {refusal_of(verb) for verb in keys} == {"An idempotency key must have 1 to 200 characters, got 0."}
+    assert "got 201" in refusal_of(lambda: reward(context, A, 1.0, key="x" * 201))
     assert reward(context, A, 1.0, reason="x" * 2_000, key="x" * 200).id == "reward-1"
 
 
-def said(verb: Callable[[], object]) -> str:
+def refusal_of(verb: Callable[[], object]) -> str:
     """The problem a verb is refused with."""
     with pytest.raises(InvalidInput) as refused:
         verb()

@@ -28,7 +28,7 @@ from tests.worlds import START_MS, context_at, is_clean
 from tests.worlds.events import EVERY, PLAYED, START, UPDATE, Event, message
 
 
-def told(events: list[Event]) -> Episode:
+def episode_of(events: list[Event]) -> Episode:
     """What the events come to at once."""
     found = Rollouts()
     for event in events:
@@ -61,7 +61,7 @@ def test_order_repeats_and_batches_change_nothing(
         assert (rollouts(context) == []) == (context_has_started(context))
     settle_rollouts(context)
     assert n_kept == len(EVERY)
-    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
     assert is_clean(context)
     context.store.close()
 
@@ -97,7 +97,7 @@ def test_what_has_not_started_waits_and_is_listed(context: Context) -> None:
     answer = take_events(context, [START])
     assert (answer.waiting, answer.episodes, answer.repeated) == ((), ("own/sums/r1",), 1)
     assert rollouts(context) == []
-    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
 
 
 @given(data=st.data())
@@ -118,9 +118,9 @@ def test_files_are_held_as_uploads_are(tmp_path_factory: pytest.TempPathFactory,
     else:
         import_files(context, [put(folder, lines([START]), "start.jsonl")])
     assert rollouts(context) == []
-    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
     again = import_files(context, [put(folder, lines(parts[0]), "again.jsonl")])
-    assert (again.id, list(held(context).values())) == (None, [without_digests(told(EVERY))])
+    assert (again.id, list(held(context).values())) == (None, [without_digests(episode_of(EVERY))])
     assert is_clean(context)
     context.store.close()
 
@@ -131,7 +131,7 @@ def test_two_files_of_one_import_find_one_another(tmp_path: Path, context: Conte
     ]
     answer = import_files(context, files)
     assert (answer.episodes, answer.rejected_count) == (1, 0)
-    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
     assert is_clean(context)
 
 
@@ -200,7 +200,7 @@ def test_what_contradicts_or_is_none_is_named_and_keeps_nothing_else_back(contex
     assert [one.place for one in answer.refused] == list(range(len(EVERY), len(EVERY) + len(wrong)))
     assert (answer.kept, answer.unknown) == (len(EVERY), 1)
     assert "conflict" in answer.refused[0].error
-    assert list(held(context).values()) == [without_digests(told(EVERY))]
+    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
     before = queries.revision(context).revision
     with pytest.raises(InvalidInput, match="OpenReward"):
         take_events(context, wrong[3:])

@@ -45,27 +45,27 @@ def context(tmp_path: Path) -> Context:
     return one
 
 
-def found(context: Context, words: str, *kinds: SearchKind, limit: int = 10) -> list[tuple[str, str]]:
+def hits_of(context: Context, words: str, *kinds: SearchKind, limit: int = 10) -> list[tuple[str, str]]:
     return [(one.kind, one.id) for one in queries.search(context, words, kinds, limit).hits]
 
 
 def test_names_are_found_by_any_part_in_any_case(context: Context) -> None:
-    assert found(context, "CHAT-3002") == [("run", "demo/chat-3002/1"), ("session", "chat-3002")]
-    assert found(context, "pages", "arm") == [("arm", key) for key in (ARMS[3], ARMS[2], ARMS[0])]
-    assert found(context, "docs/pages") == [("arm", ARMS[2])]
-    assert found(context, "airline") == [("episode", "sums/1")]
-    assert found(context, "wiki", "environment", "episode") == [
+    assert hits_of(context, "CHAT-3002") == [("run", "demo/chat-3002/1"), ("session", "chat-3002")]
+    assert hits_of(context, "pages", "arm") == [("arm", key) for key in (ARMS[3], ARMS[2], ARMS[0])]
+    assert hits_of(context, "docs/pages") == [("arm", ARMS[2])]
+    assert hits_of(context, "airline") == [("episode", "sums/1")]
+    assert hits_of(context, "wiki", "environment", "episode") == [
         ("episode", "sums/1"),
         ("environment", "wiki-Search"),
     ]
-    assert found(context, "refunds") == found(context, "queue-1") == [("queue", "queue-1")]
-    assert found(context, "mondays") == [("note", "note-1")]
+    assert hits_of(context, "refunds") == hits_of(context, "queue-1") == [("queue", "queue-1")]
+    assert hits_of(context, "mondays") == [("note", "note-1")]
 
 
 def test_every_word_must_occur(context: Context) -> None:
-    assert found(context, "slack gpt-4.1 3003", "run") == [("run", "demo/chat-3003/1")]
-    assert found(context, "mail 300", "run") == [("run", "demo/chat-3000/1")]
-    assert found(context, "mail o3") == found(context, "  ") == found(context, "\0") == []
+    assert hits_of(context, "slack gpt-4.1 3003", "run") == [("run", "demo/chat-3003/1")]
+    assert hits_of(context, "mail 300", "run") == [("run", "demo/chat-3000/1")]
+    assert hits_of(context, "mail o3") == hits_of(context, "  ") == hits_of(context, "\0") == []
 
 
 def test_the_newest_comes_first_and_more_is_named(context: Context) -> None:
@@ -73,7 +73,7 @@ def test_the_newest_comes_first_and_more_is_named(context: Context) -> None:
     ids = [one.id for one in answer.hits]
     assert ids == ["demo/chat-3003/1", "demo/chat-3002/1", "chat-3003", "chat-3002"]
     assert answer.more == ("run", "session")
-    assert found(context, "#2", "run") == [("run", "demo/chat-3001/1")]
+    assert hits_of(context, "#2", "run") == [("run", "demo/chat-3001/1")]
     (one,) = queries.search(context, "chat-3001", ["session"]).hits
     assert (one.about, one.at_ms, one.link) == (
         "1 run",
@@ -109,7 +109,7 @@ HOSTILE = (
 @pytest.mark.parametrize("words", HOSTILE, ids=range(len(HOSTILE)))
 def test_every_character_is_literal(context: Context, words: str) -> None:
     literal = {"%": {"arm", "note"}, "_": {"arm", "note"}, "'": {"note"}}
-    assert {kind for kind, _ in found(context, words)} == literal.get(words, set())
+    assert {kind for kind, _ in hits_of(context, words)} == literal.get(words, set())
 
 
 def test_what_is_undone_is_not_found(context: Context, tmp_path: Path) -> None:
@@ -117,12 +117,12 @@ def test_what_is_undone_is_not_found(context: Context, tmp_path: Path) -> None:
         [{"kind": "run", "uid": "imported", "arms": ["tool:x:only"], "session": "s-77", "calls": ["o"]}]
     )
     act = import_files(context, [put(tmp_path, text)]).id
-    assert found(context, "imported") == [("run", "imported")]
-    assert found(context, "s-77") == [("run", "imported"), ("session", "s-77")]
+    assert hits_of(context, "imported") == [("run", "imported")]
+    assert hits_of(context, "s-77") == [("run", "imported"), ("session", "s-77")]
     undo(context, str(act))
-    assert found(context, "imported") == found(context, "s-77") == found(context, "only") == []
+    assert hits_of(context, "imported") == hits_of(context, "s-77") == hits_of(context, "only") == []
     undo(context, "note-1")
-    assert found(context, "mondays") == []
+    assert hits_of(context, "mondays") == []
 
 
 @pytest.mark.parametrize("role", ["viewer", "read", "review", "operate"])
@@ -135,6 +135,6 @@ def test_no_note_is_searched_for_who_may_not_read_texts(context: Context, role: 
 
 def test_a_kind_or_number_that_is_none_is_refused(context: Context) -> None:
     with pytest.raises(InvalidInput, match="kinds must be of arm, run"):
-        found(context, "x", "tool")  # type: ignore[arg-type]
+        hits_of(context, "x", "tool")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="limit must be"):
-        found(context, "x", limit=0)
+        hits_of(context, "x", limit=0)

@@ -32,7 +32,7 @@ from tests.worlds import a_run, acting, context_at
 CANARY = "Kanarienvogel"
 
 
-def told(context: Context, uid: str, prompt: str, reply: str = "It is done.") -> None:
+def record_texts(context: Context, uid: str, prompt: str, reply: str = "It is done.") -> None:
     record(context, msgspec.structs.replace(a_run(uid), prompt=prompt, texts=(reply,)))
 
 
@@ -40,8 +40,8 @@ def told(context: Context, uid: str, prompt: str, reply: str = "It is done.") ->
 def context(tmp_path: Path) -> Context:
     one = context_at(tmp_path / "a.db")
     change(one, "keep_texts", True)
-    told(one, "r1", f'Find "{CANARY}" in\nweb:search_pages, Straße 12', "Rückgabe: 100%")
-    told(one, "r2", "Another question about pages")
+    record_texts(one, "r1", f'Find "{CANARY}" in\nweb:search_pages, Straße 12', "Rückgabe: 100%")
+    record_texts(one, "r2", "Another question about pages")
     record_step(
         one, "e/1", environment="sums", task="t", name="look", reward=1, asked=f"see {CANARY}s", answered="4"
     )
@@ -103,7 +103,7 @@ def test_a_reviewer_finds_texts_of_own_items_alone(context: Context) -> None:
 def test_neither_answer_nor_statements_show_a_text_of_another_run(context: Context, with_items: bool) -> None:
     """A word of a hidden text costs the same reads as a word of none, and none of the index."""
     for number in range(60):
-        told(context, f"h{number}", f"A secret {CANARY}")
+        record_texts(context, f"h{number}", f"A secret {CANARY}")
     if with_items:
         add_queue(context, "W", QueueAsks(source="runs", runs=("r2",)))
     kim = reviewer(context)

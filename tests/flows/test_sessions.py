@@ -11,7 +11,7 @@ import pytest
 from core.flows import queries
 from core.flows.importing import import_files
 from core.flows.undo import undo
-from tests.flows.test_import_laws import Growing, check, seen
+from tests.flows.test_import_laws import Growing, check, known_to
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session, call, report
 from tests.worlds import context_at
@@ -50,13 +50,13 @@ def test_a_session_grows_with_its_report(tmp_path: Path) -> None:
             put(folder, told, "s.openclaw.txt")
         alone = context_at(tmp_path / f"{number}.db")
         import_files(alone, [folder])
-        direct.append(seen(alone))
+        direct.append(known_to(alone))
         acts.append(import_files(steps, [folder]).id)
-        assert seen(steps) == direct[-1]
+        assert known_to(steps) == direct[-1]
     import_files(steps, [tmp_path / "0"])
-    assert seen(steps) == direct[2]
+    assert known_to(steps) == direct[2]
     undo(steps, acts[2])
-    assert seen(steps) == direct[1]
+    assert known_to(steps) == direct[1]
 
 
 @pytest.mark.parametrize("name", ["pi-session", "openclaw-session"])

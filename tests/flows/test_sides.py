@@ -125,8 +125,7 @@ def test_sides_are_the_rows_of_any_history(tmp_path: Path, seed: int) -> None:
             check_world(history.context)
 
 
-def test_failures_have_an_interval_and_sessions_of_alike_runs_widen_it(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_failures_have_an_interval_and_sessions_of_alike_runs_widen_it(context: Context) -> None:
 
     def runs(model: str, sessions: int) -> None:
         record_all(
@@ -155,8 +154,7 @@ def test_failures_have_an_interval_and_sessions_of_alike_runs_widen_it(tmp_path:
     assert (nobody.b.n_runs, nobody.failures.value) == (0, None)
 
 
-def test_arms_come_by_the_difference_of_their_means_up_to_a_limit(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_arms_come_by_the_difference_of_their_means_up_to_a_limit(context: Context) -> None:
     record_all(context, [a_run(f"a{n}", calls=("a", "b"), model="one") for n in range(9)])
     record_all(context, [a_run(f"b{n}", calls=("b",), model="two") for n in range(9)])
     answer = queries.compare_sides(context, RunSide(model="one"), RunSide(model="two"), limit=2)

@@ -296,8 +296,7 @@ def test_loads_of_rewards_evaluations_and_changes_add_up_too(acts: list[tuple[st
         context.store.close()
 
 
-def test_an_undone_import_takes_its_episodes_out_of_a_copy(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_undone_import_takes_its_episodes_out_of_a_copy(context: Context, tmp_path: Path) -> None:
     record_step(context, "sums/1", environment="sums", reward=0.5, number=0)
     line: dict[str, object] = {
         "kind": "episode",
@@ -404,8 +403,9 @@ def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int, bool]])
         context.store.close()
 
 
-def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_leave(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_leave(
+    context: Context, tmp_path: Path
+) -> None:
     record(context, run_of("r0", rank=0, model="large"))
     line: dict[str, object] = {"kind": "arm", "key": "skill:pdf:main"}
     imported = import_files(context, [lines_file(tmp_path / "arms.jsonl", line)])
@@ -437,8 +437,7 @@ def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_
     context.store.close()
 
 
-def test_a_change_that_leaves_all_sums_lists_its_arms_too(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_change_that_leaves_all_sums_lists_its_arms_too(context: Context, tmp_path: Path) -> None:
     imported: list[str | None] = []
 
     def import_run(**fields: object) -> None:

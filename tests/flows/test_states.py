@@ -297,8 +297,9 @@ def _rollout(task: int, reward: object, **fields: object) -> Json:
     return {"example_id": task, "prompt": prompt, "completion": completion, "reward": reward} | fields
 
 
-def test_equal_lines_of_two_models_are_two_and_one_file_twice_is_one(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_equal_lines_of_two_models_are_two_and_one_file_twice_is_one(
+    context: Context, tmp_path: Path
+) -> None:
     lines_of = [_rollout(1, 1.0), _rollout(1, 1.0), _rollout(2, 0.0)]
     files = [
         _rollouts(tmp_path, f"{env}-{model}", *lines_of, env_id=env, model=model, avg_reward=float("nan"))
@@ -313,7 +314,7 @@ def test_equal_lines_of_two_models_are_two_and_one_file_twice_is_one(tmp_path: P
     assert _import(context, *files).id is None
 
 
-def _made(task: int, tool: str, text: str, *, failed: bool, empty: bool) -> Json:
+def _played_rollout(task: int, tool: str, text: str, *, failed: bool, empty: bool) -> Json:
     """A rollout that called a tool, or one that failed, perhaps before its first answer."""
     call = {"id": "1", "type": "function", "function": {"name": tool, "arguments": "{}"}}
     completion = [] if failed and empty else [{"role": "assistant", "content": text, "tool_calls": [call]}]
@@ -342,7 +343,7 @@ def _resumed(draw: st.DrawFn, name: str) -> list[list[Json]]:
         now = [one and fails for one, fails in zip(again, draw(flags), strict=True)]
         failed = [one if redone else was for one, redone, was in zip(now, again, failed, strict=True)]
         made = [
-            _made(
+            _played_rollout(
                 task,
                 "bad" if failed[n] else "good",
                 f"{name}{n}.{version[n]}",
@@ -475,8 +476,7 @@ def test_a_value_that_is_none_leaves_one_record_unpaid_and_the_others_paid(
         assert sorted(map(str, _rewards(context))) == ["1.0", "None"], name
 
 
-def test_an_invalidated_sample_pays_nothing_and_is_broken_by_name(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_invalidated_sample_pays_nothing_and_is_broken_by_name(context: Context, tmp_path: Path) -> None:
     mark = {"author": "a", "reason": "contaminated", "timestamp": "2026-01-01T00:00:00Z"}
     _import(context, put(tmp_path, log(sample("a"), sample("b")), "before"))
     answer = _import(context, put(tmp_path, log(sample("a", invalidation=mark), sample("b")), "after"))

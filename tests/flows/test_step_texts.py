@@ -45,7 +45,7 @@ def context(tmp_path: Path) -> Context:
     return found
 
 
-def told(context: Context, *lines: Episode, replace: bool = False) -> str | None:
+def import_episodes(context: Context, *lines: Episode, replace: bool = False) -> str | None:
     path = named(context.store)
     file = file_of(path.parent, f"{queries.revision(context).revision}.jsonl", *lines)
     answer = import_files(context, [file], replace=replace)
@@ -69,30 +69,30 @@ NOTHING = [(None, None)] * 3
 def test_they_are_kept_where_the_setting_says_so_and_left_out_elsewhere(
     tmp_path: Path, context: Context
 ) -> None:
-    told(context, WHOLE)
+    import_episodes(context, WHOLE)
     assert texts(context) == SAID
     other = context_at(tmp_path / "b.db")
-    told(other, WHOLE)
+    import_episodes(other, WHOLE)
     assert texts(other) == NOTHING
     assert not in_file(other)
     change(other, "keep_texts", value=True)
-    assert told(other, WHOLE) is not None, "what is imported again brings them"
-    assert told(other, WHOLE) is None, "and once is enough"
+    assert import_episodes(other, WHOLE) is not None, "what is imported again brings them"
+    assert import_episodes(other, WHOLE) is None, "and once is enough"
     assert texts(other) == SAID
 
 
 def test_they_make_no_other_episode(context: Context) -> None:
     assert episode_digest(WHOLE) == episode_digest(SILENT)
-    told(context, SILENT)
-    told(context, WHOLE)
+    import_episodes(context, SILENT)
+    import_episodes(context, WHOLE)
     assert texts(context) == SAID
-    assert told(context, SILENT) is None
+    assert import_episodes(context, SILENT) is None
     assert texts(context) == SAID
 
 
 def test_a_longer_telling_shares_them_with_the_shorter_and_undone_leaves_them(context: Context) -> None:
-    told(context, SHORT)
-    longer = told(context, WHOLE)
+    import_episodes(context, SHORT)
+    longer = import_episodes(context, WHOLE)
     assert texts(context) == SAID
     undo(context, longer)
     assert texts(context) == SAID[:2]
@@ -101,17 +101,17 @@ def test_a_longer_telling_shares_them_with_the_shorter_and_undone_leaves_them(co
 
 
 def test_a_step_that_says_something_else_has_no_share_in_them(context: Context) -> None:
-    told(context, SHORT)
+    import_episodes(context, SHORT)
     other = with_fields(WHOLE, steps=(Step(number=0, name="peek", reward=0.5), *STEPS[1:]))
-    told(context, other)
+    import_episodes(context, other)
     assert texts(context) == SAID[:2], "the first one stays"
-    told(context, other, replace=True)
+    import_episodes(context, other, replace=True)
     assert texts(context) == [(None, None), *SAID[1:]]
 
 
 def test_long_ones_are_cut_as_other_kept_texts_are(context: Context) -> None:
     step = Step(number=0, asked="x" * (MAX_TEXT_CHARS + 1), answered="y" * MAX_TEXT_CHARS)
-    told(context, Episode(uid="long", environment="sums", steps=(step,)))
+    import_episodes(context, Episode(uid="long", environment="sums", steps=(step,)))
     ((asked, answered),) = texts(context, "long")
     assert asked is not None
     assert len(asked) <= MAX_TEXT_CHARS
@@ -120,7 +120,7 @@ def test_long_ones_are_cut_as_other_kept_texts_are(context: Context) -> None:
 
 
 def test_who_may_not_read_texts_is_given_none(tmp_path: Path, context: Context) -> None:
-    told(context, WHOLE)
+    import_episodes(context, WHOLE)
     viewer = acting(context, "viewer")
     assert texts(viewer) == NOTHING
     for who, name in ((context, "all.jsonl"), (viewer, "without.jsonl")):
@@ -130,15 +130,15 @@ def test_who_may_not_read_texts_is_given_none(tmp_path: Path, context: Context) 
     change(other, "keep_texts", value=True)
     assert import_files(other, [tmp_path / "all.jsonl"]).rejected_count == 0
     assert texts(other) == SAID
-    assert told(context, WHOLE) is None
+    assert import_episodes(context, WHOLE) is None
 
 
 @pytest.mark.parametrize("of", [{"run": "r"}, {"episode": "sums/1"}])
 def test_erased_they_are_gone_from_the_file_and_no_import_brings_them_back(
     context: Context, of: dict[str, str]
 ) -> None:
-    told(context, SHORT)
-    longer = told(context, WHOLE)
+    import_episodes(context, SHORT)
+    longer = import_episodes(context, WHOLE)
     undo(context, longer)
     assert in_file(context)
     found = erase(context, **of)
@@ -146,7 +146,7 @@ def test_erased_they_are_gone_from_the_file_and_no_import_brings_them_back(
     assert not in_file(context)
     redo(context, longer)
     assert texts(context) == NOTHING
-    told(context, WHOLE)
+    import_episodes(context, WHOLE)
     assert texts(context) == NOTHING
     assert not in_file(context)
     assert queries.episode(context, "sums/1").total == 0.75, "numbers stay"

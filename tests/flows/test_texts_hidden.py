@@ -132,7 +132,7 @@ def context(here: Path) -> Iterator[Context]:
     made.store.close()
 
 
-def told(answer: object) -> str:
+def answer_text(answer: object) -> str:
     return repr(answer)
 
 
@@ -172,7 +172,7 @@ def test_no_flow_tells_it(context: Context, here: Path, name: str, role: Role) -
     flow = FLOWS[name][1]
     before = set(here.iterdir())
     with suppress(Denied):
-        assert WORD not in told(flow(acting(context, role), here))
+        assert WORD not in answer_text(flow(acting(context, role), here))
     written = sorted(set(here.iterdir()) - before)
     assert WORD not in unpacked(file for file in written if file.suffix != ".lock")
 
@@ -184,10 +184,10 @@ def test_no_query_tells_it_of_what_it_was_planted_about(context: Context, role: 
     of_skill = (queries.arm_ledger(here, SKILL), queries.arm_runs(here, SKILL))
     of_runs = (queries.run(here, "told"), queries.run(here, RUN), queries.runs_view(here))
     of_acts = (queries.changes(here, 100), queries.resets(here), queries.rewards(here), queries.imports(here))
-    assert WORD not in told((of_arm, of_skill, of_runs, of_acts))
+    assert WORD not in answer_text((of_arm, of_skill, of_runs, of_acts))
     assert [one.text for one in queries.notes(here, ARM)] == [""]
-    assert WORD in told(queries.run(context, "told"))
-    assert WORD in told(queries.changes(context, 100))
+    assert WORD in answer_text(queries.run(context, "told"))
+    assert WORD in answer_text(queries.changes(context, 100))
 
 
 @pytest.mark.parametrize("role", READERS)
@@ -225,18 +225,18 @@ def test_a_token_reads_them_by_name(context: Context) -> None:
     grants = tuple(Grant(role=scope) for scope in ("read", "texts"))
     token = granted(context, *grants, name="token:x", token=1)
     assert WORD in exported(token)
-    assert planted("excerpt") in told(queries.run(token, "told"))
+    assert planted("excerpt") in answer_text(queries.run(token, "told"))
 
 
 def test_a_reviewer_reads_words_of_people_and_texts_of_runs_to_judge(context: Context) -> None:
     here = acting(context, "reviewer")
     assert WORD not in exported(here)
     assert [one.text for one in queries.notes(here, ARM)] == [planted("note")]
-    assert planted("excerpt") not in told(queries.run(here, "told"))
+    assert planted("excerpt") not in answer_text(queries.run(here, "told"))
     assert queries.transcript(here, "told").messages is None
     queue = add_queue(context, "more", QueueAsks(source="runs", runs=("told",)))
-    assert planted("excerpt") in told(queries.run(here, "told"))
-    assert planted("prompt") in told(queries.transcript(here, "told"))
+    assert planted("excerpt") in answer_text(queries.run(here, "told"))
+    assert planted("prompt") in answer_text(queries.transcript(here, "told"))
     assert queries.transcript(acting(context, "viewer"), "told").messages is None
     undo(context, queue.id)
     assert queries.transcript(here, "told").messages is None

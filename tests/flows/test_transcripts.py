@@ -134,8 +134,7 @@ def test_a_run_under_way_brings_what_its_messages_say(tmp_path: Path) -> None:
     assert queries.transcript(learner._context, "left").messages is None
 
 
-def test_off_no_byte_is_kept(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_off_no_byte_is_kept(context: Context, tmp_path: Path) -> None:
     import_files(context, [put(tmp_path, of_claude(), "s.jsonl")])
     assert queries.transcript(context, "1").messages is None
     assert CANARY.encode() not in content(context.store)

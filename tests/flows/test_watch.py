@@ -15,7 +15,7 @@ from core.flows.context import Context
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.undo import undo
 from core.flows.watch import discover_sessions, has_news, watch
-from tests.flows.test_import_laws import seen
+from tests.flows.test_import_laws import known_to
 from tests.formats import builders
 from tests.formats.builders import lines
 from tests.formats.test_pi_session import Session, call, report
@@ -45,7 +45,7 @@ def pausing(steps: Iterable[Step]) -> Callable[[], None]:
     return pause
 
 
-def told(found: Iterator[ImportAnswer | UnreadableSource]) -> list[ImportAnswer | UnreadableSource]:
+def answers_of(found: Iterator[ImportAnswer | UnreadableSource]) -> list[ImportAnswer | UnreadableSource]:
     answers = []
     with contextlib.suppress(Stopped):
         for answer in found:
@@ -98,7 +98,7 @@ def test_an_empty_home_has_none(tmp_path: Path) -> None:
 
 def test_what_grows_is_imported_as_one_act(folder: Path, tmp_path: Path) -> None:
     context, direct = context_at(tmp_path / "a.db"), context_at(tmp_path / "b.db")
-    before = seen(context)
+    before = known_to(context)
     whole = PI.bytes()
     steps: list[Step] = [
         lambda: builders.put(folder, PI.bytes(3), "s.jsonl"),
@@ -107,7 +107,7 @@ def test_what_grows_is_imported_as_one_act(folder: Path, tmp_path: Path) -> None
         lambda: builders.put(folder, whole, "s.jsonl"),
         lambda: builders.put(folder, CLAUDE.bytes(), "other.jsonl"),
     ]
-    answers = told(watch(context, [folder], pausing(steps)))
+    answers = answers_of(watch(context, [folder], pausing(steps)))
     assert all(isinstance(answer, ImportAnswer) for answer in answers)
     found = [answer for answer in answers if isinstance(answer, ImportAnswer)]
     assert {answer.id for answer in found} == {"import-1"}
@@ -118,15 +118,15 @@ def test_what_grows_is_imported_as_one_act(folder: Path, tmp_path: Path) -> None
         (1, 0, 0),
     ]
     import_files(direct, [folder])
-    assert seen(context) == seen(direct)
+    assert known_to(context) == known_to(direct)
     undo(context, "import-1")
-    assert seen(context) == before
+    assert known_to(context) == before
 
 
 def test_a_report_that_comes_later_is_joined(context: Context, tmp_path: Path) -> None:
     path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
     steps: list[Step] = [lambda: builders.put(tmp_path, report(), "s.openclaw.txt")]
-    first, second = told(watch(context, [path.parent], pausing(steps)))
+    first, second = answers_of(watch(context, [path.parent], pausing(steps)))
     assert isinstance(first, ImportAnswer)
     assert isinstance(second, ImportAnswer)
     assert (first.updated, second.updated, second.id) == (0, 2, first.id)
@@ -139,7 +139,7 @@ def test_what_was_undone_in_the_meantime_stays_undone(context: Context, folder: 
         lambda: undo(context, "import-1"),
         lambda: builders.put(folder, CLAUDE.bytes(), "other.jsonl"),
     ]
-    answers = told(watch(context, [folder], pausing(steps)))
+    answers = answers_of(watch(context, [folder], pausing(steps)))
     assert [answer.id for answer in answers if isinstance(answer, ImportAnswer)] == ["import-1", "import-2"]
     assert queries.status(context).runs == 1
     assert queries.verify(context).clean
@@ -152,14 +152,14 @@ def test_foreign_and_broken_files_hold_nothing_back(context: Context, folder: Pa
     builders.put(folder, PI.bytes(), "s.jsonl")
     numbers = count()
     steps: list[Step] = [lambda: builders.put(folder, b"n" * next(numbers), "notes.txt"), nothing]
-    answers = told(watch(context, [folder], pausing(steps)))
+    answers = answers_of(watch(context, [folder], pausing(steps)))
     assert queries.status(context).runs == 2
     assert len(answers) == 1
 
 
 def test_nothing_new_is_no_news(context: Context, tmp_path: Path) -> None:
     path = builders.put(tmp_path, PI.bytes(), "s.jsonl")
-    news, none = told(watch(context, [path], pausing([lambda: path.write_bytes(PI.bytes() + b"\n")])))
+    news, none = answers_of(watch(context, [path], pausing([lambda: path.write_bytes(PI.bytes() + b"\n")])))
     assert isinstance(news, ImportAnswer)
     assert isinstance(none, ImportAnswer)
     assert (has_news(news), has_news(none)) == (True, False)
@@ -171,7 +171,7 @@ def test_repeated_ledger_lines_are_no_news(context: Context, tmp_path: Path) -> 
         lambda: path.write_bytes(lines([RUN, NOTE]) + b"\n"),
         lambda: path.write_bytes(lines([RUN, NOTE, {**NOTE, "id": "n2"}])),
     ]
-    answers = told(watch(context, [path], pausing(steps)))
+    answers = answers_of(watch(context, [path], pausing(steps)))
     found = [answer for answer in answers if isinstance(answer, ImportAnswer)]
     assert [(one.ledger, one.ledger_duplicates) for one in found] == [(1, 0), (1, 1), (2, 1)]
     assert [has_news(one) for one in found] == [True, False, True]
@@ -183,7 +183,7 @@ def test_a_watch_is_remembered_by_all_it_told_and_as_one_change(context: Context
         lambda: builders.put(folder, PI.bytes(), "s.jsonl"),
         lambda: path.write_bytes(lines([RUN, NOTE]) + b"{\n\n"),
     ]
-    answers = told(watch(context, [folder], pausing(steps)))
+    answers = answers_of(watch(context, [folder], pausing(steps)))
     parts = [answer for answer in answers if isinstance(answer, ImportAnswer)]
     assert [(part.runs, part.duplicates, part.id) for part in parts] == [
         (1, 0, "import-1"),

@@ -275,7 +275,7 @@ def forests(draw: st.DrawFn) -> list[tuple[tuple[str, tuple[str, ...], int], ...
     return made
 
 
-def _drawn(stories: Sequence[Sequence[tuple[str, tuple[str, ...], int]]], ids: str) -> list[Drawn]:
+def _sessions_of(stories: Sequence[Sequence[tuple[str, tuple[str, ...], int]]], ids: str) -> list[Drawn]:
     """Sessions of these turns; under shared ids a turn's time follows from all turns up to it."""
     known: dict[object, int] = {}
     sessions = []
@@ -339,7 +339,7 @@ def _facts(
 @settings(max_examples=8)
 @given(data=st.data())
 def test_each_beginning_of_a_session_counts_once(format: str, ids: str, data: st.DataObject) -> None:
-    sessions = _drawn(data.draw(forests()), ids)
+    sessions = _sessions_of(data.draw(forests()), ids)
     expected = _expected(sessions, has_tokens=format not in WITHOUT_TOKENS)
     files = [lines(SESSIONS[format](one)) for one in data.draw(st.permutations(sessions))]
     if data.draw(st.booleans()):
@@ -358,10 +358,10 @@ def test_each_beginning_of_a_session_counts_once(format: str, ids: str, data: st
 def test_a_session_that_grows_by_lines_stays_one(
     format: str, story: tuple[tuple[str, tuple[str, ...], int], ...], data: st.DataObject
 ) -> None:
-    (one,) = _drawn([story], "unique")
+    (one,) = _sessions_of([story], "unique")
     made = SESSIONS[format](one)
     at = data.draw(st.integers(min(3, _n_lines(made)), _n_lines(made)))
-    fork = SESSIONS[format](_drawn([(*story, ("more", ("grep",), 0))], "unique")[0])
+    fork = SESSIONS[format](_sessions_of([(*story, ("more", ("grep",), 0))], "unique")[0])
     files = data.draw(st.permutations([lines(_cut(made, at)), lines(made), lines(fork)]))
     with TemporaryDirectory() as folder:
         totals, _ = _imported(Path(folder), [[one] for one in files])
@@ -376,7 +376,7 @@ def test_a_fork_that_was_cut_inside_a_turn_takes_nothing_away(
 ) -> None:
     """The session that is the longer one has the shorter copy of the turn."""
     more = [(word, ("grep",) * data.draw(st.integers(0, 3)), 0) for word in ("more", "yet more")]
-    one, fork = _drawn([story, (*story, *more)], "unique")
+    one, fork = _sessions_of([story, (*story, *more)], "unique")
     made, whole = SESSIONS[format](one), SESSIONS[format](fork)
     at = data.draw(st.integers(2, _n_lines(made)))
     cut = _cut(whole, at, since=_n_lines(made))
@@ -390,7 +390,7 @@ def test_a_fork_that_was_cut_inside_a_turn_takes_nothing_away(
 
 @pytest.mark.parametrize("format", SESSIONS)
 def test_turns_that_differ_in_one_call_are_two(tmp_path: Path, format: str) -> None:
-    sessions = _drawn([[("go", (name,), 0)] for name in ("read", "bash")], "unique")
+    sessions = _sessions_of([[("go", (name,), 0)] for name in ("read", "bash")], "unique")
     totals, _ = _imported(tmp_path, [[lines(SESSIONS[format](one)) for one in sessions]])
     assert totals[:2] == (2, 2)
 

@@ -152,7 +152,7 @@ def test_what_lists_no_tools_takes_supplied_ones_or_its_calls(tmp_path: Path) ->
 # --- what was called --------------------------------------------------------------------------------------
 
 
-def asked(*calls: Json) -> Json:
+def assistant_calls(*calls: Json) -> Json:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
@@ -187,8 +187,10 @@ CALLS: dict[str, list[Json]] = {
     "messages": [
         reply(sent={"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [PART]}])})
     ],
-    "a chat": [reply(output={"choices": [{"message": asked(FUNCTION)}]})],
-    "a message": [reply(output=asked({"name": "search", "args": {"q": 1}, "id": "c1", "type": "tool_call"}))],
+    "a chat": [reply(output={"choices": [{"message": assistant_calls(FUNCTION)}]})],
+    "a message": [
+        reply(output=assistant_calls({"name": "search", "args": {"q": 1}, "id": "c1", "type": "tool_call"}))
+    ],
     "what a framework doesn't know": [
         reply(output={"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [FUNCTION]}})
     ],
@@ -243,17 +245,21 @@ def test_phases_and_repeated_ids_of_a_call_are_one_call(tmp_path: Path) -> None:
 
 
 def test_what_replies_around_each_other_ask_for_is_asked_once(tmp_path: Path) -> None:
-    nameless = asked({"name": "search", "args": {}}, {"name": "search", "args": {}})
+    nameless = assistant_calls({"name": "search", "args": {}}, {"name": "search", "args": {}})
     outer, inner = reply("g1", output=nameless), reply("g2", "g1", output=nameless)
     assert names(read_one(tmp_path, outer, inner)) == ["search", "search"]
     assert names(
-        read_one(tmp_path, reply("g1", output=asked(FUNCTION)), reply("g2", output=asked(FUNCTION)))
+        read_one(
+            tmp_path,
+            reply("g1", output=assistant_calls(FUNCTION)),
+            reply("g2", output=assistant_calls(FUNCTION)),
+        )
     ) == ["search"]
 
 
 def test_history_and_schemas_of_answers_are_no_calls(tmp_path: Path) -> None:
     history: dict[str, Any] = {
-        "input": {"messages": [asked(FUNCTION)]},
+        "input": {"messages": [assistant_calls(FUNCTION)]},
         "output": [{"role": "user", "content": [FUNCTION]}],
     }
     assert names(read_one(tmp_path, observation("g1", "GENERATION", **history))) == []

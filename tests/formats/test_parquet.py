@@ -137,8 +137,9 @@ def test_rows_are_written_in_groups_as_they_come(tmp_path: Path) -> None:
     assert pq.ParquetFile(tmp_path / "long.parquet").metadata.num_row_groups == 2
 
 
-def test_without_pyarrow_no_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_without_pyarrow_no_file_is_left(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InvalidInput, match="needs the package pyarrow"):
         export_file(context, tmp_path / "a.parquet", "parquet")

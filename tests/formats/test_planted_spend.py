@@ -437,7 +437,7 @@ def in_one_tier(drawn: tuple[Spend, list[Spend]]) -> list[Spend]:
     return [head, *(one._replace(fast=head.fast) if one.kind == "compaction" else one for one in rest)]
 
 
-def wanted(planted: Planted) -> Counter[Key]:
+def planted_counts(planted: Planted) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     for place, spends in enumerate(planted):
         for one in spends:
@@ -449,7 +449,7 @@ def wanted(planted: Planted) -> Counter[Key]:
     return +counts
 
 
-def found(read_runs: Iterable[Run]) -> Counter[Key]:
+def billed_counts(read_runs: Iterable[Run]) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     for place, run in enumerate(read_runs):
         assert run.usage is not None
@@ -474,7 +474,7 @@ def read_of(write: Write, planted: Planted) -> list[Run]:
 @given(data=st.data())
 def test_each_planted_spend_is_in_the_bill_once(write: Write, data: st.DataObject) -> None:
     planted = data.draw(st.lists(spends_of(FORMATS[write], unknown=False), min_size=1, max_size=3))
-    assert found(read_of(write, planted)) == wanted(planted)
+    assert billed_counts(read_of(write, planted)) == planted_counts(planted)
 
 
 @pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)

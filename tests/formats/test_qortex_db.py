@@ -161,7 +161,7 @@ def test_units_are_refused(tmp_path: Path) -> None:
 # --- hostile ----------------------------------------------------------------------------------------------
 
 
-def made(folder: Path, *statements: str) -> Path:
+def hostile_database(folder: Path, *statements: str) -> Path:
     path = folder / "hostile.db"
     with closing(sqlite3.connect(path)) as found:
         for statement in statements:
@@ -190,11 +190,15 @@ COLUMNS = (
 )
 def test_a_schema_that_would_run_something_is_refused(tmp_path: Path, statement: str) -> None:
     with pytest.raises(UnreadableSource):
-        read(made(tmp_path, statement, "CREATE TABLE filler (a)", "INSERT INTO filler VALUES ('arm_states')"))
+        read(
+            hostile_database(
+                tmp_path, statement, "CREATE TABLE filler (a)", "INSERT INTO filler VALUES ('arm_states')"
+            )
+        )
 
 
 def test_a_trigger_is_never_run(tmp_path: Path) -> None:
-    path = made(
+    path = hostile_database(
         tmp_path, TABLE, "CREATE TRIGGER t AFTER INSERT ON arm_states BEGIN DELETE FROM arm_states; END"
     )
     assert read(path) == []
@@ -202,7 +206,7 @@ def test_a_trigger_is_never_run(tmp_path: Path) -> None:
 
 def test_a_database_without_the_table_is_foreign(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSource, match="none of them"):
-        read(made(tmp_path, "CREATE TABLE other (a)"))
+        read(hostile_database(tmp_path, "CREATE TABLE other (a)"))
 
 
 @pytest.mark.parametrize("n_flips", [1, 8, 64])

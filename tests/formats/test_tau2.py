@@ -28,17 +28,17 @@ def call(name: str, role: str = "assistant") -> Json:
     }
 
 
-def said(role: str, words: str) -> Json:
+def a_message(role: str, words: str) -> Json:
     return {"role": role, "content": words, "usage": None, "timestamp": "2025-08-01T10:00:09"}
 
 
 TALK = [
     GREETING,
-    said("user", "book it"),
+    a_message("user", "book it"),
     call("book"),
     call("toggle_wifi", "user"),
-    said("assistant", "done"),
-    said("user", "###STOP###"),
+    a_message("assistant", "done"),
+    a_message("user", "###STOP###"),
 ]
 
 
@@ -163,7 +163,7 @@ def test_declared_tools_beat_supplied_ones_unless_the_agent_has_more(tmp_path: P
 
 
 def test_without_any_list_the_file_s_calls_are_the_inventory(tmp_path: Path) -> None:
-    other = simulation([said("user", "x"), call("cancel")], id="s2")
+    other = simulation([a_message("user", "x"), call("cancel")], id="s2")
     short, long = (runs(read(put(tmp_path, results(*some)))) for some in ([other], [other, simulation(TALK)]))
     assert offered(short[0]) == ["cancel"]
     assert [offered(run) for run in long] == [["book", "cancel"]] * 2
@@ -255,7 +255,7 @@ def test_a_folder_is_the_document_that_it_replaces_whichever_file_is_named(
 ) -> None:
     some = [
         simulation(TALK, task_id=1, trial=0),
-        simulation([said("user", "x"), call("cancel")], id="s2", task_id=2),
+        simulation([a_message("user", "x"), call("cancel")], id="s2", task_id=2),
     ]
     folder = folder_of(tmp_path / "run", *some)
     whole = opened_of(put(tmp_path, results(*some)), unit=unit)

@@ -12,6 +12,7 @@ import pytest
 
 from core.errors import UnreadableSource
 from core.flows import queries
+from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.formats import Remark, open_sources, recognise
@@ -246,8 +247,7 @@ def test_each_rollout_is_counted_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{"error": ERROR}, {"is_completed": False}, {"error": "Timeout: 30 s"}])
-def test_a_broken_rollout_is_no_honest_nothing(tmp_path: Path, more: Json) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_broken_rollout_is_no_honest_nothing(context: Context, tmp_path: Path, more: Json) -> None:
     import_files(context, [results(tmp_path, [rollout(1, 1.0), rollout(2, 0.0, **more)])])
     (one,) = queries.episodes(context)
     assert (one.n, one.without_reward, one.broken, one.average.value) == (2, 0, 1, 1.0)
@@ -255,8 +255,7 @@ def test_a_broken_rollout_is_no_honest_nothing(tmp_path: Path, more: Json) -> No
     assert one.success.rate == 1.0
 
 
-def test_a_broken_rollout_survives_the_export(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_broken_rollout_survives_the_export(context: Context, tmp_path: Path) -> None:
     import_files(context, [results(tmp_path, [rollout(1, 1.0), rollout(2, 0.0, error=ERROR)])])
     export_file(context, tmp_path / "whole.jsonl")
 

@@ -16,7 +16,7 @@ from core.flows.context import Context, open_context
 from core.flows.queues import add_queue, progress
 from core.records.review import QueueAsks
 from core.settings import Settings
-from tests.engine import asked
+from tests.engine import database_rows
 from tests.journeys.axe import findings
 from tests.journeys.conftest import Come
 from tests.journeys.server import Served, serving
@@ -102,7 +102,7 @@ def test_two_people_judge_all_items_by_keyboard(
     expect(feedback).to_have_value("1 half 2")
 
     # Its hold runs out while somebody types: it is said, and goes on.
-    asked(kims.database, "UPDATE review_hold SET until_ms = 1 WHERE actor LIKE 'kim%'")
+    database_rows(kims.database, "UPDATE review_hold SET until_ms = 1 WHERE actor LIKE 'kim%'")
     feedback.press("End")
     feedback.press_sequentially(" 3")
     submit(kim)
@@ -127,7 +127,7 @@ def test_two_people_judge_all_items_by_keyboard(
 
 
 def drafts(served: Served) -> str:
-    return str(asked(served.database, "SELECT fields FROM review_draft"))
+    return str(database_rows(served.database, "SELECT fields FROM review_draft"))
 
 
 def test_the_last_one_is_taken_back_and_comes_again(come: Come, reviewers: tuple[Served, Served]) -> None:

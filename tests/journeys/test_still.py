@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.engine import asked
+from tests.engine import database_rows
 from tests.journeys.conftest import Come
 from tests.journeys.everywhere import ADDRESSES
 from tests.journeys.server import Served
@@ -96,4 +96,4 @@ def standing(visit: Visit) -> dict[str, object]:
 
 
 def rename(server: Served, table: str, to: str) -> None:
-    asked(server.database, f"ALTER TABLE {table} RENAME TO {to}")
+    database_rows(server.database, f"ALTER TABLE {table} RENAME TO {to}")

@@ -21,13 +21,13 @@ KEYS = [
 ]
 
 
-def found(successes: list[float], failures: list[float], min_pulls: int = 5) -> Confidence:
+def confidence_of(successes: list[float], failures: list[float], min_pulls: int = 5) -> Confidence:
     columns = arms(KEYS[: len(successes)], successes=successes, failures=failures)
     return confidence(columns, summarise(columns), min_pulls=min_pulls)
 
 
 def test_arms_are_counted_by_band_and_type_and_widths_part_from_the_typical() -> None:
-    known = found([0, 2, 4, 10, 50, 25], [0, 2, 1, 10, 0, 25])
+    known = confidence_of([0, 2, 4, 10, 50, 25], [0, 2, 1, 10, 0, 25])
     assert known.counts == (1, 1, 1, 1, 2)
     assert [(row.type, row.counts, row.n_arms) for row in known.by_type] == [
         ("tool", (0, 0, 0, 1, 2), 3),
@@ -45,13 +45,13 @@ def test_arms_are_counted_by_band_and_type_and_widths_part_from_the_typical() ->
 
 
 def test_no_arms_is_an_answer_and_no_pulls_leave_nobody_under_explored() -> None:
-    known = found([], [])
+    known = confidence_of([], [])
     assert known.counts == (0, 0, 0, 0, 0)
     assert known.median_width == (None,) * 5
     assert known.by_type == ()
     assert known.convergence.shares == (None,) * 5
     assert known.convergence.overall_median_width is None
-    assert found([0, 1], [0, 1], min_pulls=0).under_explored.tolist() == []
+    assert confidence_of([0, 1], [0, 1], min_pulls=0).under_explored.tolist() == []
 
 
 @pytest.mark.parametrize("mean", [0.5, 0.9])
@@ -61,7 +61,7 @@ def test_reference_curve_holds_its_mean_and_narrows(mean: float) -> None:
     lower, upper = beta.interval(mean * 42.0, (1 - mean) * 42.0)
     assert (curve.lower[40], curve.upper[40]) == (lower, upper)
     assert (np.diff(curve.width[2:]) < 0).all()
-    assert [one.mean for one in found([1], [1]).curves] == [0.5, 0.9]
+    assert [one.mean for one in confidence_of([1], [1]).curves] == [0.5, 0.9]
 
 
 @settings(max_examples=60)

@@ -18,7 +18,7 @@ HOUR = DAY * 24
 MS_A_DAY = 86_400_000
 
 
-def seen(
+def overview_of(
     runs: list[Counted],
     columns: ArmColumns | None = None,
     settings: LearnerSettings | None = None,
@@ -57,7 +57,7 @@ def many(counts: list[tuple[int, int]], last_at_ms: list[int] | None = None) -> 
 
 
 def test_an_empty_learner_needs_no_look() -> None:
-    page = seen([])
+    page = overview_of([])
     assert (page.n_runs, page.n_arms, page.n_pulls, page.data_end_ms) == (0, 0, 0, None)
     assert page.tokens_per_selected_run is None
     assert (page.top, page.bottom, page.attention) == ((), (), ())
@@ -78,7 +78,7 @@ def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
         pulls_micro=np.array([9_000_000, 4_333_333]),
         arms_in_use=np.array([3, 2]),
     )
-    page = seen(runs, pulls=counts)
+    page = overview_of(runs, pulls=counts)
     assert page.n_runs == 3
     assert page.series.day.tolist() == [DAY, DAY + 1, DAY + 2]
     assert page.series.runs.tolist() == [1, 0, 1]
@@ -92,15 +92,15 @@ def test_days_without_runs_are_zero_and_unknown_is_not() -> None:
     assert page.series.arms_in_use is not None
     assert page.series.arms_in_use.tolist() == [0, 0, 2]
     assert figure(page, "arms_in_use").last_week == 2
-    assert seen(runs).series.pulls_micro is None
+    assert overview_of(runs).series.pulls_micro is None
 
 
 def test_weeks_are_compared_only_when_there_are_two() -> None:
-    page = seen(daily(14))
+    page = overview_of(daily(14))
     assert (figure(page, "runs").last_week, figure(page, "runs").week_before) == (7, 7)
     tokens = figure(page, "tokens_per_selected_run")
     assert (tokens.last_week, tokens.week_before, tokens.change) == (1_010, 1_003, 7)
-    short = figure(seen(daily(13)), "runs")
+    short = figure(overview_of(daily(13)), "runs")
     assert (short.last_week, short.week_before, short.change) == (7, None, None)
     assert figure(page, "pulls").last_week is None
 
@@ -108,22 +108,22 @@ def test_weeks_are_compared_only_when_there_are_two() -> None:
 def test_savings_of_a_week_come_from_that_week_alone() -> None:
     runs = daily(7) + [Counted(run_class="baseline", hour=HOUR + 24 * day, tokens=4_000) for day in range(14)]
     runs += [Counted(hour=HOUR + 24 * day, tokens=2_000) for day in range(7, 14)]
-    saved = figure(seen(runs), "saved_percent")
+    saved = figure(overview_of(runs), "saved_percent")
     assert saved.last_week == pytest.approx(50)
     assert saved.week_before == pytest.approx(100 * (1 - 1_003 / 4_000))
 
 
 def test_best_and_worst_arms_share_none_and_sections_are_not_ranked() -> None:
-    page = seen([], many([(good, 30 - good) for good in range(0, 31, 2)]))
+    page = overview_of([], many([(good, 30 - good) for good in range(0, 31, 2)]))
     assert page.ranked_min_pulls == 20
     assert [arm.rank for arm in page.top] == [1, 2, 3, 4, 5]
     assert [arm.rank for arm in page.bottom] == [16, 15, 14, 13, 12]
-    few = seen([], many([(25, 0), (0, 25), (13, 12), (1, 1)]))
+    few = overview_of([], many([(25, 0), (0, 25), (13, 12), (1, 1)]))
     assert [arm.key for arm in few.top] == ["tool:other:t00", "tool:other:t02"]
     assert [arm.key for arm in few.bottom] == ["tool:other:t01"]
     assert (few.n_rankable, few.bottom[0].token_cost, few.bottom[0].band) == (3, None, "high")
     columns = arms(["section:system:Safety", "tool:fs:Read"], successes=[30, 10], failures=[0, 20])
-    page = seen([], columns)
+    page = overview_of([], columns)
     assert [arm.key for arm in (*page.top, *page.bottom)] == ["tool:fs:Read"]
 
 
@@ -131,7 +131,7 @@ def test_best_and_worst_arms_share_none_and_sections_are_not_ranked() -> None:
     ("counts", "floor"), [([(30, 0), (4, 4), (3, 3)], 5), ([(30, 0), (1, 0)], 1), ([(30, 0)], 1), ([], 1)]
 )
 def test_few_pulls_lower_what_is_asked_of_an_arm(counts: list[tuple[int, int]], floor: int) -> None:
-    page = seen([], many(counts))
+    page = overview_of([], many(counts))
     assert page.ranked_min_pulls == floor
     assert len(page.top) + len(page.bottom) == page.n_rankable <= len(counts)
 
@@ -141,10 +141,10 @@ def test_arms_still_included_but_long_unobserved_are_stale() -> None:
     columns = many(
         [(30, 0)] * 4, last_at_ms=[end - 15 * MS_A_DAY, end - 16 * MS_A_DAY, end - 13 * MS_A_DAY, UNKNOWN]
     )
-    page = seen([Counted(hour=HOUR, run_class="imported")], columns)
+    page = overview_of([Counted(hour=HOUR, run_class="imported")], columns)
     stale = next(item for item in page.attention if item.kind == "stale_arms")
     assert (stale.severity, stale.arms) == ("warning", ("tool:other:t01", "tool:other:t00"))
-    left_out = seen([Counted(hour=HOUR, run_class="imported")], columns, recent=[3, 0, 3, 3])
+    left_out = overview_of([Counted(hour=HOUR, run_class="imported")], columns, recent=[3, 0, 3, 3])
     assert next(item for item in left_out.attention if item.kind == "stale_arms").arms == ("tool:other:t00",)
     assert page.data_end_ms == end
 
@@ -153,7 +153,7 @@ def test_everything_that_needs_a_look_is_listed_worst_first() -> None:
     runs = group("baseline", list(range(500, 540))) + group("selected", list(range(900, 1_300)))
     runs = [Counted(run_class=run.run_class, tokens=run.tokens, prob=0.5) for run in runs]
     runs += [Counted(tokens=None)] * 3
-    page = seen(runs, many([(0, 1), (0, 0), (9, 9)]))
+    page = overview_of(runs, many([(0, 1), (0, 0), (9, 9)]))
     assert kinds(page) == [
         ("costs_more", "critical", 440),
         ("baseline_share_off", "warning", 440),
@@ -167,14 +167,14 @@ def test_everything_that_needs_a_look_is_listed_worst_first() -> None:
 def test_savings_are_called_unproven_only_while_something_is_selected() -> None:
     proven = group("baseline", list(range(900, 940)), prob=0.5)
     proven += group("selected", list(range(300, 340)), prob=0.5)
-    assert kinds(seen(proven)) == []
-    assert kinds(seen(proven[:20] + proven[40:])) == [("savings_not_proven", "notice", 60)]
-    assert kinds(seen(group("selected", [5, 6]))) == [("no_baseline_runs", "notice", 2)]
-    assert kinds(seen(group("imported", [5, 6]))) == [], "nobody tosses a coin for them"
-    passive = seen(group("passive", [5, 6, 7]), settings=LearnerSettings(phase="passive"))
+    assert kinds(overview_of(proven)) == []
+    assert kinds(overview_of(proven[:20] + proven[40:])) == [("savings_not_proven", "notice", 60)]
+    assert kinds(overview_of(group("selected", [5, 6]))) == [("no_baseline_runs", "notice", 2)]
+    assert kinds(overview_of(group("imported", [5, 6]))) == [], "nobody tosses a coin for them"
+    passive = overview_of(group("passive", [5, 6, 7]), settings=LearnerSettings(phase="passive"))
     assert kinds(passive) == [("passive", "info", 3)]
 
 
 def test_mostly_unknown_usage_is_a_warning() -> None:
     runs = [*[Counted(run_class="selected", tokens=None)] * 3, Counted(run_class="selected")]
-    assert ("unknown_usage", "warning", 3) in kinds(seen(runs))
+    assert ("unknown_usage", "warning", 3) in kinds(overview_of(runs))

@@ -39,7 +39,7 @@ from core.store.links import last_link
 from core.store.tables import metadata
 from core.store.transaction import TAKEN, Snapshot
 from tests.flows.test_erase import planted_world
-from tests.flows.test_traces import sent
+from tests.flows.test_traces import spans_of
 from tests.formats.test_otlp import AGENT
 from tests.store import everything
 from tests.store.marks import MARKS
@@ -104,7 +104,7 @@ def waiting(folder: Path) -> Context:
     made = replace(context_at(folder / "waiting.db"), clock=count(START_MS, 60_000).__next__)
     record(made, a_run("known"))
     offer(made, [Arm(key="tool:other:a"), Arm(key="tool:other:b")])
-    take_spans(made, sent(*AGENT[1:]))
+    take_spans(made, spans_of(*AGENT[1:]))
     take_events(made, PLAYED)
     add_member(made, "https://id.example.com", "u-1", "ann", role="operator", learner="default")
     add_sender(made, "ann", "slack", "U017")
@@ -166,7 +166,7 @@ def rows_of(context: Context, table: Table) -> list[dict[str, Value]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def drawn(contexts: Sequence[Context], dice: Random) -> tuple[Context, Place]:
+def draw_value(contexts: Sequence[Context], dice: Random) -> tuple[Context, Place]:
     """Draw a value: of a world, a table, a row and a column."""
     while True:
         context, table = dice.choice(contexts), dice.choice(metadata.sorted_tables)

@@ -136,7 +136,7 @@ from tests.engine import kept_in
 from tests.flows.test_authorisation import FLOWS
 from tests.flows.test_episodes import LONG, SHORT, file_of
 from tests.flows.test_erase import PERSON, SESSION, planted_world
-from tests.flows.test_traces import OTHER, packed, sent
+from tests.flows.test_traces import OTHER, packed, spans_of
 from tests.formats.builders import lines, put
 from tests.formats.test_atif import agent, trajectory
 from tests.formats.test_otlp import AGENT, TRACE, reply, span
@@ -895,8 +895,10 @@ def alert(folder: Path) -> None:
 def trace(folder: Path) -> None:
     """A trace that comes in parts, one without a root, one that can't be read; too little room; erased, forgotten."""
     made = replace(context_at(folder / "traces.db"), clock=count(START_MS, 2 * HOUR_MS).__next__)
-    take_spans(made, sent(*AGENT[1:]))
-    take_spans(made, sent(AGENT[0], reply(2, 1, trace=OTHER), reply(2, 1, trace="e" * 32, session__id="s-9")))
+    take_spans(made, spans_of(*AGENT[1:]))
+    take_spans(
+        made, spans_of(AGENT[0], reply(2, 1, trace=OTHER), reply(2, 1, trace="e" * 32, session__id="s-9"))
+    )
     settle_all_traces(made)
     traces(made)
     made.write("ingest", lambda txn: keep_spans(txn, packed(span(3, 1, trace=OTHER)), at_most_bytes=1_000))

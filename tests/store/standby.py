@@ -79,10 +79,10 @@ class Pair:
         assert self.ask_standby("SELECT pg_promote(true, 600)") == [(True,)]
 
     def ask_primary(self, sql: str) -> list[tuple[Any, ...]]:
-        return _asked(self.primary_address, sql)
+        return _rows_of(self.primary_address, sql)
 
     def ask_standby(self, sql: str) -> list[tuple[Any, ...]]:
-        return _asked(self.standby_address, sql)
+        return _rows_of(self.standby_address, sql)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def pair(*, synchronous: bool) -> Iterator[Pair]:
         yield both
 
 
-def _asked(address: str, sql: str) -> list[tuple[Any, ...]]:
+def _rows_of(address: str, sql: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(address, autocommit=True) as driver:
         asked = driver.execute(sql)
         return asked.fetchall() if asked.description else []

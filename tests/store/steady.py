@@ -96,7 +96,7 @@ def keep_acting(
         if number % 5 == 0:
             acts["reset"] = partial(reset, context, arms=[arm], reason=name)
         for kind, act in acts.items():
-            while (said := _told(act, kind, context.learner if kind == "same" else name)).outcome in {
+            while (said := _outcome_of(act, kind, context.learner if kind == "same" else name)).outcome in {
                 "again",
                 "refused",
             }:
@@ -106,7 +106,7 @@ def keep_acting(
             tell(said)
 
 
-def _told(act: Callable[[], object], kind: str, name: str) -> Said:
+def _outcome_of(act: Callable[[], object], kind: str, name: str) -> Said:
     outcome: Outcome = "kept"
     code = ""
     try:

@@ -100,8 +100,7 @@ def test_every_kind_of_act_is_encoded() -> None:
     assert not any({"standing", "undone"} & {*columns.split()} for columns in newest.values())
 
 
-def test_an_act_makes_one_link_and_a_repeat_none(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_act_makes_one_link_and_a_repeat_none(context: Context) -> None:
     record_all(context, [a_run(f"r{number}") for number in range(3)])
     reward(context, A, 0.5, run="r1", reason="half", key="k")
     undo(context, note(context, A, "slow").id)
@@ -131,8 +130,7 @@ def test_an_import_in_parts_makes_one_link(tmp_path: Path) -> None:
         assert is_clean(context)
 
 
-def test_undoing_and_redoing_an_import_comes_back_to_the_same_facts(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_undoing_and_redoing_an_import_comes_back_to_the_same_facts(context: Context, tmp_path: Path) -> None:
     record(context, a_run("known"))
     told = import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("known"), run_line("other"))])
     for _ in range(2):
@@ -178,8 +176,7 @@ def test_an_edit_past_all_flows_is_found(tmp_path: Path, what: str) -> None:
     assert "link" in {difference.table for _, difference in found} or "chain_head" in str(found)
 
 
-def test_rewards_of_a_batch_have_one_digest_and_each_counts(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_rewards_of_a_batch_have_one_digest_and_each_counts(context: Context) -> None:
     record(context, a_run("r"))
     reward_all(context, [RewardOrder(arm=A, value=number / 100, reason=f"{number}") for number in range(70)])
     assert is_clean(context)

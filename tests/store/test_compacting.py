@@ -80,8 +80,7 @@ def recorded(
 # What is left
 
 
-def test_no_cache_changes_and_verify_proves_them(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_no_cache_changes_and_verify_proves_them(context: Context) -> None:
     recorded(context, 300)
     before = rows_of(context, *CACHES)
     assert compact_until(context, START_MS + 50 * HOUR_MS) == 200
@@ -90,8 +89,7 @@ def test_no_cache_changes_and_verify_proves_them(tmp_path: Path) -> None:
     assert (queries.status(context).runs, len(rows_of(context, "run")["run"])) == (300, 100)
 
 
-def test_only_runs_that_nothing_else_is_about_are_deleted(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_only_runs_that_nothing_else_is_about_are_deleted(context: Context) -> None:
     recorded(context, 10)
     given_reward = reward(context, "tool:other:arm-1", 0.5, run="run-3")
     undo(context, given_reward.id)
@@ -168,8 +166,7 @@ def test_texts_go_with_their_runs_and_feedback_keeps_them(tmp_path: Path) -> Non
     assert queries.verify(context).clean
 
 
-def test_an_import_that_brought_only_texts_lost_the_run_too(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_import_that_brought_only_texts_lost_the_run_too(context: Context, tmp_path: Path) -> None:
     file = tmp_path / "said.jsonl"
     file.write_bytes(b"".join(write([spoken("r")])))
     imports = [import_files(context, [file])]
@@ -200,10 +197,9 @@ def bytes_of_rows(context: Context, tables: set[str]) -> int:
 @pytest.mark.parametrize(("by_hour", "has_sessions"), [(1, False), (20, False), (20, True)])
 @pytest.mark.parametrize("uid", ["run-{}", "pi/turn/an-identity-of-a-session/{}"])
 def test_at_most_15_percent_of_the_bytes_are_left(
-    tmp_path: Path, by_hour: int, has_sessions: bool, uid: str
+    context: Context, by_hour: int, has_sessions: bool, uid: str
 ) -> None:
     """Of a compacted run; the caches of all runs stay as they are."""
-    context = context_at(tmp_path / "a.db")
     recorded(context, 3_000, by_hour=by_hour, uid=uid, has_sessions=has_sessions)
     left = {"compaction", "compacted", "compacted_import"}
     of_runs = {name for name, table in metadata.tables.items() if "run_no" in table.columns} | {"provenance"}
@@ -251,8 +247,7 @@ def test_a_source_in_another_unit_is_refused_as_before(tmp_path: Path) -> None:
         assert (refused.rejected_count, refused.runs) == (1, 1)
 
 
-def test_a_longer_copy_of_a_compacted_run_is_refused(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_longer_copy_of_a_compacted_run_is_refused(context: Context) -> None:
     runs = [a_run("r", at_ms=START_MS), a_run("s", at_ms=START_MS)]
     record_all(context, runs)
     compact_until(context, LAST_MS)
@@ -261,8 +256,7 @@ def test_a_longer_copy_of_a_compacted_run_is_refused(tmp_path: Path) -> None:
         record_all(context, [a_run("r", calls=("a", "b"), rank=1)])
 
 
-def test_an_import_that_lost_runs_stays(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_import_that_lost_runs_stays(context: Context, tmp_path: Path) -> None:
     first = import_files(context, [lines_file(tmp_path / "1.jsonl", run_line("r1"), run_line("r2"))])
     second = import_files(context, [lines_file(tmp_path / "2.jsonl", run_line("r2"), run_line("r3"))])
     undo(context, second.id)
@@ -278,8 +272,7 @@ def test_an_import_that_lost_runs_stays(tmp_path: Path) -> None:
 # What proves it
 
 
-def test_a_backup_proves_which_runs_were_compacted(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_backup_proves_which_runs_were_compacted(context: Context) -> None:
     recorded(context, 20)
     with context.store.reading(context.learner) as snapshot:
         facts = snapshot.connection.rows(
@@ -305,8 +298,7 @@ def test_a_backup_proves_which_runs_were_compacted(tmp_path: Path) -> None:
         "UPDATE compacted_import SET n_runs = 1",
     ],
 )
-def test_every_change_of_what_is_left_is_found(tmp_path: Path, sql: str) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_every_change_of_what_is_left_is_found(context: Context, tmp_path: Path, sql: str) -> None:
     import_files(context, [lines_file(tmp_path / "1.jsonl", run_line("r1"), run_line("r2"))])
     compact_until(context, LAST_MS)
     context.store.close()

@@ -86,8 +86,7 @@ def test_a_thread_that_writes_too_long_is_no_reason_to_wait_forever(tmp_path: Pa
     record(context, a_run("r"))
 
 
-def test_threads_of_one_process_take_turns(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_threads_of_one_process_take_turns(context: Context) -> None:
     problems: list[BaseException] = []
 
     def work(name: int) -> None:
@@ -124,8 +123,7 @@ def test_a_program_that_locks_the_file_itself_is_named(tmp_path: Path) -> None:
     record(context, a_run("q"))
 
 
-def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_what_fails_inside_a_transaction_is_not_told_as_a_lock(context: Context) -> None:
     record(context, a_run("r"))
     before = state(context)
     for problem in (
@@ -258,8 +256,7 @@ def many(n_runs: int) -> list[dict[str, object]]:
     return [run_line(f"run-{number}", session="x" * 200) for number in range(n_runs)]
 
 
-def test_a_full_database_says_so_and_takes_nothing_by_halves(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_full_database_says_so_and_takes_nothing_by_halves(context: Context, tmp_path: Path) -> None:
     record(context, a_run("r"))
     reward(context, "tool:other:a", 0.5)
     before = state(context)
@@ -320,10 +317,9 @@ def test_no_room_for_a_database_a_backup_or_an_export_leaves_none_behind(tmp_pat
 
 
 def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit is on disk: telling it as failed would have it sent twice."""
-    context = context_at(tmp_path / "a.db")
     record(context, a_run("r"))
     monkeypatch.setattr("core.store.engine.sqlite._CHECKPOINT_BYTES", 0)
     reader = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
@@ -356,8 +352,9 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-def test_a_backup_and_an_export_are_on_disk_with_their_names(tmp_path: Path, synced: list[Path]) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_backup_and_an_export_are_on_disk_with_their_names(
+    context: Context, tmp_path: Path, synced: list[Path]
+) -> None:
     record(context, a_run("r"))
     folder = tmp_path / "new" / "place"
     maintenance.backup(context, folder / "copy.db")
@@ -421,8 +418,7 @@ def test_a_machine_without_a_list_of_mounts_is_trusted(tmp_path: Path) -> None:
 # Closing
 
 
-def test_closing_folds_the_log_back_and_opening_again_goes_on(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_closing_folds_the_log_back_and_opening_again_goes_on(context: Context) -> None:
     record(context, a_run("r", at_ms=START_MS))
     context.store.close()
     context.store.close()

@@ -179,8 +179,7 @@ def test_a_backup_under_load_is_a_whole_beginning_of_what_came(tmp_path: Path) -
     busy.check()
 
 
-def test_a_restored_copy_goes_on_by_itself(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_restored_copy_goes_on_by_itself(context: Context, tmp_path: Path) -> None:
     record(context, a_run("r"))
     answer = maintenance.backup(context, tmp_path / "copy.db")
     record(context, a_run("later"))

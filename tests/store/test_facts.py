@@ -22,7 +22,7 @@ from tests.worlds import context_at
 kinds = pytest.mark.parametrize("fact", EXCHANGED.values(), ids=lambda fact: fact.name)
 
 
-def told(folder: Path, *line: LedgerLine) -> Path:
+def file_with(folder: Path, *line: LedgerLine) -> Path:
     file = folder / "told.jsonl"
     file.write_bytes(b"".join(write(line)))
     return file
@@ -50,25 +50,25 @@ def test_the_table_is_the_schemas() -> None:
 
 
 @kinds
-def test_a_line_comes_in_once_and_goes_out_as_it_was(tmp_path: Path, fact: Exchanged) -> None:
-    context = context_at(tmp_path / "a.db")
-    file = told(tmp_path, fact.line)
+def test_a_line_comes_in_once_and_goes_out_as_it_was(
+    context: Context, tmp_path: Path, fact: Exchanged
+) -> None:
+    file = file_with(tmp_path, fact.line)
     first = import_files(context, [file])
     (line,) = held(context, fact)
     assert line.id == fact.line.id
     again = import_files(context, [file])
     assert (first.id is None, again.id) == (False, None), "the second time nothing is new"
     other = context_at(tmp_path / "b.db")
-    import_files(other, [told(tmp_path, line)])
+    import_files(other, [file_with(tmp_path, line)])
     assert held(other, fact) == held(context, fact) == [line]
     assert queries.verify(context).clean
     assert queries.verify(other).clean
 
 
 @kinds
-def test_it_is_taken_back_and_stands_again(tmp_path: Path, fact: Exchanged) -> None:
-    context = context_at(tmp_path / "a.db")
-    act = import_files(context, [told(tmp_path, fact.line)]).id
+def test_it_is_taken_back_and_stands_again(context: Context, tmp_path: Path, fact: Exchanged) -> None:
+    act = import_files(context, [file_with(tmp_path, fact.line)]).id
     before = queries.posteriors(context)
     one = f"{fact.name}-1"
     taken = undo(context, one)
@@ -86,9 +86,8 @@ def test_it_is_taken_back_and_stands_again(tmp_path: Path, fact: Exchanged) -> N
 
 
 @kinds
-def test_of_two_imports_that_say_it_one_is_enough(tmp_path: Path, fact: Exchanged) -> None:
-    context = context_at(tmp_path / "a.db")
-    acts = [import_files(context, [told(tmp_path, fact.line)]).id]
+def test_of_two_imports_that_say_it_one_is_enough(context: Context, tmp_path: Path, fact: Exchanged) -> None:
+    acts = [import_files(context, [file_with(tmp_path, fact.line)]).id]
     context.write("ingest", lambda txn: take_line(txn, fact.line, txn.number("import")))
     assert queries.verify(context).clean
     undo(context, acts[0])
@@ -97,9 +96,10 @@ def test_of_two_imports_that_say_it_one_is_enough(tmp_path: Path, fact: Exchange
 
 
 @kinds
-def test_one_that_came_undone_is_undone_here_and_can_be_redone(tmp_path: Path, fact: Exchanged) -> None:
-    context = context_at(tmp_path / "a.db")
-    import_files(context, [told(tmp_path, msgspec.structs.replace(fact.line, undone=True))])
+def test_one_that_came_undone_is_undone_here_and_can_be_redone(
+    context: Context, tmp_path: Path, fact: Exchanged
+) -> None:
+    import_files(context, [file_with(tmp_path, msgspec.structs.replace(fact.line, undone=True))])
     assert [line.undone for line in held(context, fact)] == [True]
     redo(context, f"{fact.name}-1")
     assert [line.undone for line in held(context, fact)] == [False]
@@ -107,9 +107,8 @@ def test_one_that_came_undone_is_undone_here_and_can_be_redone(tmp_path: Path, f
 
 
 @kinds
-def test_a_mark_that_nobody_set_is_found(tmp_path: Path, fact: Exchanged) -> None:
-    context = context_at(tmp_path / "a.db")
-    import_files(context, [told(tmp_path, fact.line)])
+def test_a_mark_that_nobody_set_is_found(context: Context, tmp_path: Path, fact: Exchanged) -> None:
+    import_files(context, [file_with(tmp_path, fact.line)])
     for column in ("undone", "standing"):
         flip = f"UPDATE {fact.table} SET {column} = 1 - {column}"
         context.store.database.write(lambda connection, sql=flip: connection.run(sql))  # type: ignore[misc]

@@ -23,7 +23,7 @@ from tests.store.damaging import (
     change_for_good,
     changed_and_checked,
     contradicted,
-    drawn,
+    draw_value,
     outcomes,
     rows_of,
     staged,
@@ -31,7 +31,7 @@ from tests.store.damaging import (
     worlds,
 )
 from tests.store.marks import MARKS
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run
 
 pytestmark = pytest.mark.of_file
 
@@ -88,8 +88,7 @@ def test_draws_of_another_numpy_are_not_replayed(
 
 
 @pytest.mark.parametrize("name", ["r", "1", "#1"])
-def test_a_run_may_be_named_by_its_number(tmp_path: Path, name: str) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_run_may_be_named_by_its_number(context: Context, name: str) -> None:
     record(context, a_run("r"))
     reward(context, "tool:other:a", 0.5, run=name, reason="half")
     assert queries.verify(context).differences == ()
@@ -151,7 +150,7 @@ LOST = {
 def test_each_drawn_change_is_found_or_is_of_no_settled_act(contexts: list[Context], n: int) -> None:
     dice, missed, n_found = Random(37), [], 0
     for _ in range(n):
-        context, place = drawn(contexts, dice)
+        context, place = draw_value(contexts, dice)
         result = tried(context, place, dice)
         n_found += result.is_found is True
         if result.is_found is False and result.excuse is None:

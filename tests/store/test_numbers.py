@@ -114,8 +114,7 @@ def test_another_process_that_remembers_them_credits_no_other_learner(
         assert queries.verify(context).clean
 
 
-def test_two_processes_that_make_the_same_learner_make_one(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_two_processes_that_make_the_same_learner_make_one(context: Context) -> None:
     names = [f"learner {number}" for number in range(20)]
     makers = [Living("first_runs", kept_in(context.store), uid, *names) for uid in ("r1", "r2")]
     for maker in makers:

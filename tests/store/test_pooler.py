@@ -107,7 +107,7 @@ def test_six_threads_record_through_a_pool_of_three(server: Server) -> None:
         assert queries.verify(context).clean
 
 
-def seen(database: Database) -> tuple[list[str], list[str], int]:
+def session_state(database: Database) -> tuple[list[str], list[str], int]:
     """The settings that a writer and a reader have, and how many statements are prepared in a reader's session."""
 
     def settings(connection: Connection) -> list[str]:
@@ -126,10 +126,10 @@ def test_settings_are_those_of_a_direct_connection_which_alone_prepares(
     cluster.ask(f'ALTER DATABASE "{direct.name}" SET synchronous_commit = off')
     cluster.ask(f'ALTER DATABASE "{direct.name}" SET "TimeZone" = \'Asia/Tokyo\'')
     with closing(Database(direct)) as alone, closing(Database(server)) as pooled:
-        written, read, n_prepared = seen(alone)
+        written, read, n_prepared = session_state(alone)
         assert written == read == ["1min", "off", "UTC", "on"]
         assert n_prepared > 0
-        assert seen(pooled) == (written, read, 0)
+        assert session_state(pooled) == (written, read, 0)
 
 
 def test_everything_but_an_import_does_with_one_connection(

@@ -105,8 +105,9 @@ def test_two_learners_that_swapped_their_numbers_keep_their_arms(tmp_path: Path,
     assert queries.verify(fresh).clean
 
 
-def test_a_moment_comes_once_though_its_revision_comes_twice(tmp_path: Path, restore: Restore) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_moment_comes_once_though_its_revision_comes_twice(
+    context: Context, tmp_path: Path, restore: Restore
+) -> None:
     record(context, a_run("r1"))
     maintenance.backup(context, tmp_path / "copy.db")
     record(context, a_run("r2"))
@@ -147,8 +148,7 @@ def test_a_log_that_was_removed_takes_nothing_of_what_comes_after(tmp_path: Path
         assert queries.verify(context).clean
 
 
-def test_who_only_reads_sees_what_was_restored(tmp_path: Path, restore: Restore) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_who_only_reads_sees_what_was_restored(context: Context, tmp_path: Path, restore: Restore) -> None:
     record(context, a_run("r1", arms=["z"], calls=["z"]))
     maintenance.backup(context, tmp_path / "copy.db")
     record(context, a_run("r2", arms=["x"], calls=["x"]))

@@ -229,9 +229,10 @@ def test_every_learner_is_checked(lively: Path, tmp_path: Path) -> None:
     assert [name for name, _ in found.differences] == ["default"]
 
 
-def test_a_longer_version_of_the_same_source_replaces_the_shorter_one(tmp_path: Path) -> None:
+def test_a_longer_version_of_the_same_source_replaces_the_shorter_one(
+    context: Context, tmp_path: Path
+) -> None:
     """No archive of the shorter one is left: nothing could restore it, and its texts would stay."""
-    context = context_at(tmp_path / "grows.db")
     for rank, calls in enumerate(("a", "ab", "abc")):
         record(context, a_run("live", calls=calls, rank=rank))
     import_files(context, [lines_file(tmp_path / "one.jsonl", *(run_line("file", rank=n) for n in range(3)))])

@@ -144,7 +144,7 @@ class History:
             self._mark(act, undone=False)
 
     def check(self) -> None:
-        assert said(self.context) == folded(self.model)
+        assert beliefs_by_arm(self.context) == folded(self.model)
         check_sources(self.context)
         check_sources(self.context, START_MS + self.random.randrange(40) * 1_000_000)
         assert described(self.context) == self.model.descriptions()
@@ -214,7 +214,7 @@ Believed = dict[str, tuple[float, float, int, float, int]]
 """Of each arm: alpha, beta, whole pulls, the exact sum of them, and inclusions."""
 
 
-def said(context: Context) -> Believed:
+def beliefs_by_arm(context: Context) -> Believed:
     """What a learner believes."""
     return {
         one.arm: (

@@ -251,7 +251,7 @@ def _truth(endless: World) -> dict[Way, float]:
     return dict(zip(WAYS, (-100 * math.expm1(mean) for mean in means), strict=True))
 
 
-def told(
+def answers_by_ratio(
     world: World, n_worlds: int, *, seed: int = 1, ratios: tuple[float, ...]
 ) -> Iterator[dict[float, Told]]:
     """What is said of so many worlds, some at a time, for each ratio."""
@@ -292,7 +292,7 @@ class Measured:
 def measured(world: World, n_worlds: int) -> Measured:
     """What the estimates are worth in a kind of world."""
     true = truth(world)
-    parts = list(told(world, n_worlds, ratios=(world.ratio, 1.0)))
+    parts = list(answers_by_ratio(world, n_worlds, ratios=(world.ratio, 1.0)))
     given, held = {}, {}
     for way in WAYS:
         limits = [one[world.ratio].limits(way) for one in parts]

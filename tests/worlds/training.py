@@ -12,7 +12,7 @@ from core.flows.evaluate import evaluate_all
 from core.flows.importing import import_files
 from core.flows.settings import change
 from core.records.evaluation import EvaluationOrder, EvaluationOutcome
-from tests.engine import asked
+from tests.engine import database_rows
 from tests.worlds import START_MS, context_at, lines_file
 
 ADAPTER: Final = "kairos://adapter/review"
@@ -59,7 +59,7 @@ def execution_line(
 def store_unmasked(path: Path, number: int, say: str) -> None:
     """Store an answer with its secrets, as earlier versions did."""
     response = json.dumps({"trace": say})
-    asked(
+    database_rows(
         path,
         f"UPDATE training_pair SET response = '{response}' WHERE execution_no ="
         f" (SELECT execution_no FROM execution WHERE uid = '{execution_uid(number)}')",

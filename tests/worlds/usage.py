@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from core.columns import UNKNOWN, SessionRuns, UsageColumns, coded, log_micro, token_bucket
+from core.maths.statistics.savings import Savings, savings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,3 +121,14 @@ def group(run_class: str, tokens: Sequence[int], **rest: object) -> list[Counted
 
 def _ints(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(values, dtype=np.int64)
+
+
+def savings_of(runs: list[Counted], *, rate: float = 0.1, n_arms: int = 30) -> Savings:
+    """Return the savings of these runs, in sessions or alone."""
+    return savings(usage_of(runs), sessions_of(runs), baseline_rate=rate, n_arms=n_arms)
+
+
+def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:
+    """Return drawn amounts of tokens."""
+    drawn = np.random.default_rng(seed).lognormal(math.log(mean), spread, n)
+    return [max(1, round(one)) for one in drawn.tolist()]

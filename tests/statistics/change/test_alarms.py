@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binom
 
 from core.maths.statistics.change import FALSE_ALARM
-from tests.statistics.change.worlds import Plan, looks, made
+from tests.statistics.change.worlds import Plan, looks, world_of
 
 SEED: Final = 20_261_120
 
@@ -90,7 +90,7 @@ class Falsely:
 def falsely(plan: Plan, *, n_worlds: int, step: int = 1, first: int = 15) -> Falsely:
     """Looks at worlds without a change."""
     rng = np.random.default_rng(SEED)
-    worlds = [[bool(found) for _, found in looks(made(plan, rng), first, step)] for _ in range(n_worlds)]
+    worlds = [[bool(found) for _, found in looks(world_of(plan, rng), first, step)] for _ in range(n_worlds)]
     return Falsely(tuple(float(np.mean(named)) for named in worlds), sum(map(len, worlds)))
 
 
@@ -103,13 +103,13 @@ class Found:
     share_others: float
 
 
-def found(plan: Plan, *, n_worlds: int) -> Found:
+def alarms_of(plan: Plan, *, n_worlds: int) -> Found:
     """Looks at worlds in which the first arm changes, day by day until it is named."""
     rng = np.random.default_rng(SEED)
     days: list[int] = []
     n_looks = n_others = 0
     for _ in range(n_worlds):
-        for n_days, shifts in looks(made(plan, rng), plan.changes_on + 1):
+        for n_days, shifts in looks(world_of(plan, rng), plan.changes_on + 1):
             names = [shift.arm for shift in shifts]
             n_looks, n_others = n_looks + 1, n_others + any(not name.endswith(":t00000") for name in names)
             if any(name.endswith(":t00000") for name in names):
@@ -125,7 +125,7 @@ def test_hardly_a_look_names_an_arm_that_did_not_change(alike: float) -> None:
 
 
 def test_a_change_is_found_within_the_month() -> None:
-    fell, rose = found(STEP, n_worlds=12), found(CHANGES[".5 to .9"], n_worlds=12)
+    fell, rose = alarms_of(STEP, n_worlds=12), alarms_of(CHANGES[".5 to .9"], n_worlds=12)
     assert (fell.share, rose.share) == (1, 1)
     assert fell.days <= 10
     assert rose.days <= 7
@@ -138,7 +138,7 @@ def test_the_table_of_alarms(capsys: pytest.CaptureFixture[str]) -> None:
     table = {name: falsely(plan, n_worlds=60) for name, plan in nulls.items()}
     table |= {name: falsely(plan, n_worlds=360, step=6) for name, plan in OTHERS.items()}
     shocks = {name: falsely(plan, n_worlds=60) for name, plan in SHOCKS.items()}
-    power = {name: found(plan, n_worlds=100) for name, plan in CHANGES.items()}
+    power = {name: alarms_of(plan, n_worlds=100) for name, plan in CHANGES.items()}
     lines = [f"{'nothing changes':45} {'looks':>6} {'falsely':>8} {'error':>7} {'in any of a world':>18}"]
     lines += [
         f"{name:45} {one.n_looks:6} {one.share:8.4f} {one.error:7.4f} {one.share_of_worlds:18.3f}"

@@ -63,7 +63,7 @@ class World:
         )
 
 
-def made(plan: Plan, rng: np.random.Generator) -> World:
+def world_of(plan: Plan, rng: np.random.Generator) -> World:
     """A world of this plan."""
     n_seen = rng.poisson(plan.per_day, (plan.n_arms, plan.n_days))
     arm = np.repeat(np.arange(plan.n_arms), n_seen.sum(axis=1))
@@ -90,7 +90,7 @@ def made(plan: Plan, rng: np.random.Generator) -> World:
     return World(plan=plan, arm=arm, day=day, session=session, used=used)
 
 
-def seen(world: World) -> tuple[Shift, ...]:
+def shifts_of(world: World) -> tuple[Shift, ...]:
     """What is found in a world at its end."""
     columns = columns_of(world)
     return shifts(columns, splits(columns, days_of(world)), sessions_of(world))
@@ -142,4 +142,4 @@ def _summed(arm: Ints, part: Ints, used: Ints) -> tuple[Ints, Ints, Ints, Ints]:
 def looks(world: World, first: int, step: int = 1) -> Iterator[tuple[int, tuple[Shift, ...]]]:
     """What is found at the end of each day from the first on."""
     for n_days in range(first, world.plan.n_days + 1, step):
-        yield n_days, seen(world.until(n_days))
+        yield n_days, shifts_of(world.until(n_days))

@@ -21,7 +21,7 @@ def columns(world: World, n: int, seed: int) -> Paid:
     if n < MANY:
         return columns_of(episodes(world, n, seed), world.scale)
     pool = _pool(world, 10 * n)
-    return drawn(pool, np.random.default_rng([seed, n]).choice(pool.n, n, replace=False))
+    return chosen_episodes(pool, np.random.default_rng([seed, n]).choice(pool.n, n, replace=False))
 
 
 @lru_cache(maxsize=1)
@@ -29,7 +29,7 @@ def _pool(world: World, n: int) -> Paid:
     return columns_of(episodes(world, n, 0), world.scale)
 
 
-def drawn(paid: Paid, places: Ints) -> Paid:
+def chosen_episodes(paid: Paid, places: Ints) -> Paid:
     """Some of the episodes, one after the other."""
     n_steps = np.diff(paid.starts)[places]
     starts = np.concatenate(([0], np.cumsum(n_steps)))

@@ -256,7 +256,9 @@ class Found:
         return sum(bool(one - self.there) for one in self.kinds)
 
 
-def found(find: Callable[[Planted, int, int], set[FindingKind]], n: int, seeds: range) -> Iterator[Found]:
+def findings_of(
+    find: Callable[[Planted, int, int], set[FindingKind]], n: int, seeds: range
+) -> Iterator[Found]:
     """Findings of each environment in worlds of so many episodes."""
     for planted in (*FAULTS, *GOOD):
         yield Found(planted=planted, kinds=tuple(find(planted, n, seed) for seed in seeds))

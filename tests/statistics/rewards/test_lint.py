@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from core.maths.statistics.rewards.lint import lint
 from core.records.episode import Episode, Finding, FindingKind, Step
 from core.records.times import iso
-from tests.statistics.rewards.planted import FAULTS, GOOD, ROOM, Planted, commands, ended, found
+from tests.statistics.rewards.planted import FAULTS, GOOD, ROOM, Planted, commands, ended, findings_of
 
 SEEDS = range(40, 48)
 
@@ -27,7 +27,7 @@ def finding(name: str, n: int = 100, seed: int = 40) -> Finding:
 @pytest.mark.parametrize("n", [100, 300])
 def test_every_planted_fault_is_found_and_nothing_in_good_environments(n: int) -> None:
     seeds = SEEDS if n == 100 else SEEDS[:2]
-    results = list(found(kinds, n, seeds))
+    results = list(findings_of(kinds, n, seeds))
     missed = {one.planted.name: one.n_found for one in results if one.n_found < len(seeds) - 1}
     assert {name: n for name, n in missed.items() if name in {one.name for one in FAULTS}} == {}
     assert {one.planted.name: one.n_false for one in results if one.n_false} == {}

@@ -11,7 +11,7 @@ from core.columns import Floats, Ints, token_bucket
 from core.maths.statistics.savings import Comparison, savings
 from core.maths.statistics.savings.cap import capped, relative_caps
 from tests.worlds.savings import World
-from tests.worlds.savings import told as estimates
+from tests.worlds.savings import answers_by_ratio as estimates
 from tests.worlds.usage import Counted, sessions_of, tossed, usage_of
 
 

@@ -28,7 +28,7 @@ def world(
     ]
 
 
-def found(runs: list[Counted], *, declared: bool = False) -> Savings:
+def savings_of(runs: list[Counted], *, declared: bool = False) -> Savings:
     usage, sessions = usage_of(runs), sessions_of(runs)
     if declared:
         usage = UsageColumns(**{**usage.__dict__, "prob_micro": usage.prob_micro + DECLARED_COIN})
@@ -45,32 +45,32 @@ def test_before_and_after_is_no_coin(ramp: float) -> None:
     """All baseline runs came first, selecting saves nothing, and the load moves."""
     before = np.arange(1_000) < 300
     for seed in range(25):
-        overall = found(world(seed, before, ratio=1.0, prob=None, ramp=ramp)).overall
+        overall = savings_of(world(seed, before, ratio=1.0, prob=None, ramp=ramp)).overall
         assert overall.verdict == "not_proven"
         assert overall.reason in {"no_coin", "interval_holds_zero"}
 
 
 def test_the_same_runs_prove_it_only_with_a_coin_of_ours() -> None:
     runs = world(1, coin(1))
-    assert found(runs).overall.verdict == "proven"
-    declared = found(runs, declared=True).overall
+    assert savings_of(runs).overall.verdict == "proven"
+    declared = savings_of(runs, declared=True).overall
     assert (declared.verdict, declared.reason) == ("not_proven", "declared_coin")
-    assert declared.capped_percent == found(runs).overall.capped_percent
-    without = found([replace(run, prob=None) for run in runs]).overall
+    assert declared.capped_percent == savings_of(runs).overall.capped_percent
+    without = savings_of([replace(run, prob=None) for run in runs]).overall
     assert (without.verdict, without.reason) == ("not_proven", "no_coin")
 
 
 def test_a_stored_probability_that_decided_nothing_is_noticed() -> None:
     """Who records all baseline runs first did not draw them, whatever probability stands in the rows."""
-    saved = found(world(1, np.arange(1_000) < 1_000 * PROB, ratio=1.0, ramp=-0.3))
+    saved = savings_of(world(1, np.arange(1_000) < 1_000 * PROB, ratio=1.0, ramp=-0.3))
     assert saved.balance.by == "time"
     assert saved.overall.reason == "unbalanced"
 
 
 def test_runs_of_a_file_do_not_take_the_proof_of_ours_away() -> None:
     ours, files = world(1, coin(1)), world(2, coin(2), prob=None)
-    assert found([*ours, *files]).overall.verdict == "proven"
-    few = found([*ours[:60], *files]).overall
+    assert savings_of([*ours, *files]).overall.verdict == "proven"
+    few = savings_of([*ours[:60], *files]).overall
     assert few.verdict == "not_proven"
 
 

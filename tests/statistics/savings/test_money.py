@@ -14,7 +14,7 @@ from tests.bench.money import CELLS, Null, null, verdicts
 from tests.worlds.usage import Counted, billed, group, sessions_of, tossed, usage_of
 
 
-def found(runs: list[Counted], priced: tuple[str, ...] = ("m",)) -> tuple[Savings, MoneySaved]:
+def money_of(runs: list[Counted], priced: tuple[str, ...] = ("m",)) -> tuple[Savings, MoneySaved]:
     saved = savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=30, priced=priced)
     assert saved.money is not None
     return saved, saved.money
@@ -32,7 +32,7 @@ def both(selected: float = 0.7, seed: int = 1) -> list[Counted]:
 
 
 def test_at_one_price_for_every_token_money_goes_as_tokens_do() -> None:
-    saved, money = found(billed(both(), 4.0))
+    saved, money = money_of(billed(both(), 4.0))
     for ours, theirs in (
         (money.mean_percent, saved.overall.saved_percent),
         (money.typical_percent, saved.overall.typical_percent),
@@ -52,7 +52,7 @@ def test_tokens_that_are_saved_can_cost_more_money() -> None:
         replace(run, bill_pico=(run.tokens or 0) * (300_000 if run.run_class == "baseline" else 3_750_000))
         for run in both()
     ]
-    saved, money = found(runs)
+    saved, money = money_of(runs)
     assert (saved.overall.verdict, money.verdict) == ("proven", "costs_more")
     assert money.shown.value is not None
     assert money.shown.value < -500
@@ -63,7 +63,7 @@ def test_estimated_bills_prove_no_saving_and_still_warn() -> None:
     for selected, verdict in ((0.6, "not_proven"), (1.6, "costs_more")):
         runs = billed(both(selected), 4.0)
         runs[7] = replace(runs[7], bill_marks=ESTIMATED)
-        _, money = found(runs)
+        _, money = money_of(runs)
         assert (money.verdict, money.is_estimated) == (verdict, True)
         assert money.shown.lower is not None
     assert money.reason == "interval_below_zero"
@@ -73,12 +73,12 @@ def test_runs_without_an_exact_bill_are_counted_and_take_no_part() -> None:
     runs = billed(both(), 4.0)
     runs[:10] = [replace(run, bill_pico=None) for run in runs[:10]]
     runs[10:15] = [replace(run, bill_marks=AT_LEAST) for run in runs[10:15]]
-    saved, money = found(runs)
+    saved, money = money_of(runs)
     assert money.n_unbilled == 15
     assert sum(money.n_compared) == sum(saved.overall.n_compared) - 15
-    _, nothing = found([replace(run, bill_pico=None) for run in runs])
+    _, nothing = money_of([replace(run, bill_pico=None) for run in runs])
     assert (nothing.shown.value, nothing.verdict, nothing.n_unbilled) == (None, "no_figure", len(runs))
-    _, other = found(runs, ("another",))
+    _, other = money_of(runs, ("another",))
     assert other.unpriced == ("m",)
     assert savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=30).money is None
 

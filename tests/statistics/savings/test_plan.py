@@ -14,7 +14,7 @@ from core.maths.statistics.savings import Savings, savings
 from core.maths.statistics.savings.plan import runs_until, token_variation
 from core.maths.statistics.savings.ratio import compare, saved_percent
 from core.maths.statistics.savings.sums import StratumSums
-from tests.worlds.savings import World, told
+from tests.worlds.savings import World, answers_by_ratio
 from tests.worlds.usage import Counted, group, sessions_of, single_runs, usage_of
 
 
@@ -69,7 +69,7 @@ def test_as_many_runs_as_a_proof_is_said_to_take_prove_it_in_most_worlds() -> No
     totals = [500 + one.n_runs for one in needs if one is not None and one.n_runs is not None]
     assert len(totals) >= 14
     world = World(n_runs=round(np.median(totals)), rate=0.2, spread=0.9)
-    proven = np.concatenate([one[0.75].proven for one in told(world, 200, ratios=(0.75,))])
+    proven = np.concatenate([one[0.75].proven for one in answers_by_ratio(world, 200, ratios=(0.75,))])
     assert 0.5 <= proven.mean() <= 0.97
 
 

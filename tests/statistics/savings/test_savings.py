@@ -9,20 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.columns import UNKNOWN
-from core.maths.statistics.savings import Savings, recommended_rate, savings
+from core.maths.statistics.savings import recommended_rate, savings
 from core.maths.statistics.savings.ratio import compare, saved_percent
 from core.maths.statistics.savings.shares import difference, exact_limits, exact_tails, share, wilson
 from core.maths.statistics.savings.sums import StratumSums
-from tests.worlds.usage import Counted, group, sessions_of, tossed, usage_of
-
-
-def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:
-    drawn = np.random.default_rng(seed).lognormal(math.log(mean), spread, n)
-    return [max(1, round(one)) for one in drawn.tolist()]
-
-
-def found(runs: list[Counted], *, rate: float = 0.1, n_arms: int = 30) -> Savings:
-    return savings(usage_of(runs), sessions_of(runs), baseline_rate=rate, n_arms=n_arms)
+from tests.worlds.usage import Counted, amounts, group, savings_of, tossed, usage_of
 
 
 def log_limits(drawn: list[int]) -> tuple[float, float]:
@@ -33,7 +24,7 @@ def log_limits(drawn: list[int]) -> tuple[float, float]:
 
 def test_one_stratum_is_the_plain_formula_and_welch() -> None:
     baseline, selected = amounts(1, 60, 9_000), amounts(2, 400, 6_000)
-    overall = found(tossed(group("baseline", baseline) + group("selected", selected))).overall
+    overall = savings_of(tossed(group("baseline", baseline) + group("selected", selected))).overall
     plain = (np.mean(baseline) - np.mean(selected)) / np.mean(baseline) * 100
     assert overall.saved_percent.value == pytest.approx(plain, rel=1e-12)
     assert overall.plain_percent == pytest.approx(plain, rel=1e-12)
@@ -53,7 +44,7 @@ def test_one_stratum_is_the_plain_formula_and_welch() -> None:
 def test_interval_of_the_ratio_is_welch_on_its_logarithm() -> None:
     """With never more degrees of freedom than a group has runs, less one."""
     baseline, selected = amounts(3, 25, 900), amounts(4, 80, 700)
-    estimate = found(group("baseline", baseline) + group("selected", selected)).overall.saved_percent
+    estimate = savings_of(group("baseline", baseline) + group("selected", selected)).overall.saved_percent
     relative = [np.var(one, ddof=1) / len(one) / np.mean(one) ** 2 for one in (baseline, selected)]
     df = sum(relative) ** 2 / sum(
         part**2 / (len(one) - 1) for part, one in zip(relative, (baseline, selected), strict=True)
@@ -72,7 +63,7 @@ def test_strata_undo_an_unlucky_mix_of_models() -> None:
         *group("selected", amounts(3, 100, 700, 0.1), model="small"),
         *group("selected", amounts(4, 900, 7_000, 0.1), model="large"),
     ]
-    result = found(runs)
+    result = savings_of(runs)
     assert result.overall.plain_percent is not None
     assert result.overall.plain_percent < 0
     assert result.overall.saved_percent.value == pytest.approx(30, abs=3)
@@ -87,10 +78,10 @@ def test_a_stratum_without_a_pair_is_left_out_and_counted() -> None:
         *group("selected", amounts(2, 40, 500)),
         *group("selected", amounts(3, 7, 50_000), model="other"),
     ]
-    result = found(runs)
+    result = savings_of(runs)
     assert result.overall.n_uncompared == result.left_out.uncompared == 7
     assert result.overall.saved_percent.value == pytest.approx(50, abs=12)
-    assert found(
+    assert savings_of(
         group("baseline", [5, 6, 7], model="a") + group("selected", [5, 6, 7], model="b")
     ).overall.saved_percent.missing == ("no_common_stratum")
 
@@ -114,7 +105,7 @@ def test_what_may_be_claimed_depends_on_the_runs(
     runs = group("baseline", amounts(1, n_baseline, 9_000, 0.1)) + group(
         "selected", amounts(2, n_selected, 3_000, 0.1)
     )
-    overall = found(tossed(runs)).overall
+    overall = savings_of(tossed(runs)).overall
     assert overall.saved_percent.missing == missing
     assert (overall.verdict, overall.reason) == (verdict, reason)
     assert (overall.saved_percent.value is None) == (verdict == "no_figure")
@@ -122,14 +113,16 @@ def test_what_may_be_claimed_depends_on_the_runs(
 
 
 def test_a_loss_and_a_draw_are_named() -> None:
-    worse = found(tossed(group("baseline", amounts(1, 50, 500)) + group("selected", amounts(2, 50, 900))))
+    worse = savings_of(
+        tossed(group("baseline", amounts(1, 50, 500)) + group("selected", amounts(2, 50, 900)))
+    )
     assert (worse.overall.verdict, worse.overall.reason) == ("costs_more", "interval_below_zero")
-    same = found(group("baseline", amounts(1, 50, 500)) + group("selected", amounts(2, 50, 500)))
+    same = savings_of(group("baseline", amounts(1, 50, 500)) + group("selected", amounts(2, 50, 500)))
     assert (same.overall.verdict, same.overall.reason) == ("not_proven", "interval_holds_zero")
 
 
 def test_amounts_that_never_vary_have_no_interval() -> None:
-    overall = found(group("baseline", [123_457] * 40) + group("selected", [100_003] * 40)).overall
+    overall = savings_of(group("baseline", [123_457] * 40) + group("selected", [100_003] * 40)).overall
     assert overall.saved_percent.value == pytest.approx(100 * (1 - 100_003 / 123_457))
     assert (overall.saved_percent.lower, overall.saved_percent.missing) == (None, "no_variation")
     assert (overall.verdict, overall.reason) == ("no_interval", "cannot")
@@ -138,7 +131,7 @@ def test_amounts_that_never_vary_have_no_interval() -> None:
 def test_a_duration_of_zero_is_a_value_and_has_no_ratio() -> None:
     runs = [Counted(run_class="baseline", duration_ms=0) for _ in range(12)]
     runs += [Counted(duration_ms=5 + place) for place in range(12)]
-    overall = found(runs).overall
+    overall = savings_of(runs).overall
     assert overall.baseline.mean_duration_ms == 0.0
     assert overall.duration_saved_percent.missing == "zero_mean"
     assert overall.duration_saved_ms.value == pytest.approx(-10.5)
@@ -155,7 +148,7 @@ def test_what_is_left_out_is_counted() -> None:
         *[Counted(run_class="baseline", status="aborted")] * 5,
         *[Counted(tokens=None)] * 6,
     ]
-    result = found(runs)
+    result = savings_of(runs)
     left = result.left_out
     assert (left.passive, left.imported, left.fallback) == (1, 2, 3)
     assert (left.not_completed, left.unknown_usage, left.uncompared) == (9, 6, 0)
@@ -182,18 +175,18 @@ def test_observed_share_is_held_against_the_stored_probabilities() -> None:
     fair = [
         Counted(run_class="baseline" if place % 10 == 0 else "selected", prob=0.1) for place in range(500)
     ]
-    good = found(fair).share
+    good = savings_of(fair).share
     assert (good.n_runs, good.n_baseline, good.off) == (500, 50, False)
     assert good.n_expected == pytest.approx(50)
     short = [Counted(run_class="baseline" if place < 10 else "selected", prob=0.1) for place in range(500)]
-    assert found(short).share.off
+    assert savings_of(short).share.off
     assert good.prob_as_far == pytest.approx(1.0)
     theirs = stats.binomtest(10, 500, 0.1)
-    assert found(short).share.prob_as_far == pytest.approx(2 * stats.binom.cdf(10, 500, 0.1), rel=1e-9)
+    assert savings_of(short).share.prob_as_far == pytest.approx(2 * stats.binom.cdf(10, 500, 0.1), rel=1e-9)
     assert theirs.pvalue < 0.01
-    assert found([Counted(prob=0.1)] * 9).share.off is False
-    assert found([]).share.prob_as_far is None
-    assert found([*fair, *[Counted(run_class="imported", prob=None)] * 500]).share == good
+    assert savings_of([Counted(prob=0.1)] * 9).share.off is False
+    assert savings_of([]).share.prob_as_far is None
+    assert savings_of([*fair, *[Counted(run_class="imported", prob=None)] * 500]).share == good
 
 
 @settings(max_examples=40)
@@ -221,7 +214,7 @@ def test_unequal_probabilities_raise_no_more_false_alarms_than_promised() -> Non
 
 def test_more_baseline_runs_narrow_the_interval_as_promised() -> None:
     baseline, selected = amounts(1, 40, 9_000), amounts(2, 360, 6_000)
-    need = found(group("baseline", baseline) + group("selected", selected)).need
+    need = savings_of(group("baseline", baseline) + group("selected", selected)).need
     assert need.n_more is not None
     assert need.half_width_points is not None
     assert need.half_width_points > 5
@@ -238,11 +231,13 @@ def test_more_baseline_runs_narrow_the_interval_as_promised() -> None:
 
 def test_baseline_runs_needed_at_the_edges() -> None:
     runs = group("baseline", amounts(1, 40, 9_000)) + group("selected", amounts(2, 40, 6_000))
-    assert found(runs, rate=0.0).need.missing == "rate_is_zero"
-    assert found(runs, rate=1.0).need.missing in (None, "unreachable")
+    assert savings_of(runs, rate=0.0).need.missing == "rate_is_zero"
+    assert savings_of(runs, rate=1.0).need.missing in (None, "unreachable")
     many = group("baseline", amounts(1, 3_000, 9_000)) + group("selected", amounts(2, 3_000, 6_000))
-    assert found(many, rate=0.0).need.n_more == 0
-    assert found(group("baseline", [5, 9]) + group("selected", [5, 9])).need.missing == "few_for_interval"
+    assert savings_of(many, rate=0.0).need.n_more == 0
+    assert (
+        savings_of(group("baseline", [5, 9]) + group("selected", [5, 9])).need.missing == "few_for_interval"
+    )
 
 
 def test_the_last_day_of_the_cumulative_savings_is_the_overall_figure() -> None:
@@ -252,7 +247,7 @@ def test_the_last_day_of_the_cumulative_savings_is_the_overall_figure() -> None:
         for at, one in enumerate(baseline)
     ]
     runs += [Counted(tokens=one, hour=24 * 20_002 + 2 * at) for at, one in enumerate(selected)]
-    result = found(runs)
+    result = savings_of(runs)
     over = result.over_time
     assert over.day.tolist() == list(range(20_000, 20_000 + len(over.day)))
     assert np.isnan(over.saved_percent[:2]).all()
@@ -261,18 +256,18 @@ def test_the_last_day_of_the_cumulative_savings_is_the_overall_figure() -> None:
         (result.overall.saved_percent.lower, result.overall.saved_percent.upper)
     )
     assert (over.n_baseline[-1], over.n_selected[-1], over.n_undated) == (60, 200, 0)
-    undated = found([*runs, Counted(hour=UNKNOWN), Counted(hour=UNKNOWN)])
+    undated = savings_of([*runs, Counted(hour=UNKNOWN), Counted(hour=UNKNOWN)])
     assert undated.over_time.n_undated == 2
 
 
 def test_token_distribution_keeps_every_run_and_integrates_to_one() -> None:
     runs = group("baseline", amounts(1, 100, 9_000)) + group("selected", amounts(2, 300, 2_000))
-    shown = found(runs).distribution
+    shown = savings_of(runs).distribution
     assert (shown.n_baseline.sum(), shown.n_selected.sum()) == (100, 300)
     assert (shown.lower[1:] == shown.upper[:-1]).all()
     doublings = np.log2(shown.upper / shown.lower)
     assert (shown.density_selected * doublings).sum() == pytest.approx(1)
-    assert np.isnan(found(group("selected", [5])).distribution.density_baseline).all()
+    assert np.isnan(savings_of(group("selected", [5])).distribution.density_baseline).all()
 
 
 def test_recommended_rate_by_size() -> None:

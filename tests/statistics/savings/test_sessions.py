@@ -25,7 +25,7 @@ def sums_of(cell: Ints, amount: Floats, shape: tuple[int, ...]) -> StratumSums:
     return StratumSums(n=added(np.ones(len(cell))), total=added(amount), squares=added(amount**2))
 
 
-def drawn(seed: int, n: int = 400, n_strata: int = 2, n_sessions: int = 60) -> tuple[Ints, Ints, Floats]:
+def draw_runs(seed: int, n: int = 400, n_strata: int = 2, n_sessions: int = 60) -> tuple[Ints, Ints, Floats]:
     """Cells, sessions and amounts of runs in one go; sessions have a factor of their own."""
     chance = np.random.default_rng(seed)
     session = chance.integers(0, n_sessions, n)
@@ -42,7 +42,7 @@ def same(one: Compared, other: Compared) -> None:
 
 @given(st.integers(0, 500), st.booleans())
 def test_runs_alone_are_what_sums_of_runs_say(seed: int, is_log: bool) -> None:
-    cell, _, amount = drawn(seed)
+    cell, _, amount = draw_runs(seed)
     sums = sums_of(cell, amount, (2, 2))
     alone = session_sums(cell, np.arange(len(cell)), amount)
     same(compare(sums, alone, is_log=is_log), compare(sums, is_log=is_log))
@@ -51,7 +51,7 @@ def test_runs_alone_are_what_sums_of_runs_say(seed: int, is_log: bool) -> None:
 @given(st.integers(0, 500))
 def test_runs_told_ten_times_over_in_their_session_tell_no_more(seed: int) -> None:
     """Ten equal runs of one session are one run as far as the interval goes."""
-    cell, _, amount = drawn(seed)
+    cell, _, amount = draw_runs(seed)
     once = compare(sums_of(cell, amount, (2, 2)))
     session = np.repeat(np.arange(len(cell)), 10)
     cell, amount = np.repeat(cell, 10), np.repeat(amount, 10)
@@ -64,7 +64,7 @@ def test_runs_told_ten_times_over_in_their_session_tell_no_more(seed: int) -> No
 
 @given(st.integers(0, 500))
 def test_leading_places_are_computed_each_by_itself(seed: int) -> None:
-    worlds = [drawn(seed + part) for part in range(3)]
+    worlds = [draw_runs(seed + part) for part in range(3)]
     cell = np.concatenate([part[0] + 4 * place for place, part in enumerate(worlds)])
     session = np.concatenate([part[1] + 60 * place for place, part in enumerate(worlds)])
     amount = np.concatenate([part[2] for part in worlds])
@@ -90,7 +90,7 @@ def test_a_session_that_meets_both_groups_moves_both_means() -> None:
 
 
 def test_the_variance_is_that_of_leaving_out_one_session_after_the_other() -> None:
-    cell, session, amount = drawn(3, n_strata=1, n_sessions=12)
+    cell, session, amount = draw_runs(3, n_strata=1, n_sessions=12)
     found = compare(sums_of(cell, amount, (1, 2)), session_sums(cell, session, amount))
     kept = [session != one for one in range(12)]
     means = np.array([[amount[left & (cell == group)].mean() for group in (0, 1)] for left in kept])
@@ -101,7 +101,7 @@ def test_the_variance_is_that_of_leaving_out_one_session_after_the_other() -> No
 
 def test_sessions_drawn_at_random_stand_for_all() -> None:
     """The more that whole sessions vary than runs is taken from the sessions drawn; all runs say the rest."""
-    cell, session, amount = drawn(5, n=60_000, n_sessions=6_000)
+    cell, session, amount = draw_runs(5, n=60_000, n_sessions=6_000)
     sums, every = sums_of(cell, amount, (2, 2)), session_sums(cell, session, amount)
     some = np.isin(session, np.random.default_rng(0).choice(6_000, 900, replace=False))
     part = session_sums(cell[some], session[some], amount[some], complete=False)
@@ -115,7 +115,7 @@ def test_sessions_drawn_at_random_stand_for_all() -> None:
 
 def test_where_no_session_was_drawn_there_is_a_mean_and_no_interval() -> None:
     """The first days of a long time, say; the days after them are as they were."""
-    cell, session, amount = drawn(5, n=600)
+    cell, session, amount = draw_runs(5, n=600)
     late = session_sums(cell + 4, session, amount, complete=False)
     sums = sums_of(np.concatenate([cell, cell + 4]), np.tile(amount, 2), (2, 2, 2))
     told = compare(sums, late)
@@ -129,7 +129,7 @@ def test_where_no_session_was_drawn_there_is_a_mean_and_no_interval() -> None:
 
 
 def test_a_subset_of_strata_keeps_its_own_entries() -> None:
-    cell, session, amount = drawn(7, n_strata=3)
+    cell, session, amount = draw_runs(7, n_strata=3)
     every = session_sums(cell, session, amount)
     wanted = np.array([True, False, True])
     kept = np.isin(cell // 2, [0, 2])
@@ -141,7 +141,7 @@ def test_a_subset_of_strata_keeps_its_own_entries() -> None:
     assert there.total.sum() == pytest.approx(here.total.sum())
 
 
-def found(runs: list[Counted]) -> Comparison:
+def comparison_of(runs: list[Counted]) -> Comparison:
     return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5).overall
 
 
@@ -159,17 +159,17 @@ def sticky(n_sessions: int, n_runs: int) -> list[Counted]:
 
 
 def test_a_proof_takes_thirty_sessions_where_runs_come_in_sessions() -> None:
-    few, many = found(sticky(58, 10)), found(sticky(62, 10))
+    few, many = comparison_of(sticky(58, 10)), comparison_of(sticky(62, 10))
     assert few.n_sessions == (29, 29)
     assert (few.verdict, few.reason) == ("not_proven", "few_sessions")
     assert (many.verdict, many.reason) == ("proven", "interval_above_zero")
-    alone = found([replace(run, session=None) for run in sticky(58, 10)])
+    alone = comparison_of([replace(run, session=None) for run in sticky(58, 10)])
     assert alone.verdict == "proven"
     assert not alone.in_sessions
 
 
 def test_three_sessions_have_no_interval_however_many_runs_they_have() -> None:
-    overall = found(sticky(6, 200))
+    overall = comparison_of(sticky(6, 200))
     assert overall.baseline.n_known == 600
     assert overall.saved_percent.value is not None
     assert overall.saved_percent.missing == "few_sessions"

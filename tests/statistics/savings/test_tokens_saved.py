@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from core.columns import UNKNOWN
-from core.maths.statistics.savings import Savings, savings
-from tests.worlds.usage import Counted, group, sessions_of, usage_of
-
-
-def amounts(seed: int, n: int, mean: float, spread: float = 0.4) -> list[int]:
-    drawn = np.random.default_rng(seed).lognormal(math.log(mean), spread, n)
-    return [max(1, round(one)) for one in drawn.tolist()]
-
-
-def found(runs: list[Counted]) -> Savings:
-    return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=30)
-
+from tests.worlds.usage import Counted, amounts, group, savings_of
 
 TWO_MODELS = [
     *group("baseline", amounts(1, 40, 1_000), model="small"),
@@ -30,7 +17,7 @@ TWO_MODELS = [
 
 
 def test_one_stratum_saves_its_difference_in_every_selected_run() -> None:
-    result = found(group("baseline", amounts(1, 40, 9_000)) + group("selected", amounts(2, 200, 6_000)))
+    result = savings_of(group("baseline", amounts(1, 40, 9_000)) + group("selected", amounts(2, 200, 6_000)))
     per_run, in_all = result.overall.tokens_saved, result.tokens.saved
     assert (result.tokens.n_runs, result.tokens.n_uncounted) == (200, 0)
     for each, total in (
@@ -43,7 +30,7 @@ def test_one_stratum_saves_its_difference_in_every_selected_run() -> None:
 
 
 def test_strata_count_with_their_own_selected_runs() -> None:
-    result = found(TWO_MODELS)
+    result = savings_of(TWO_MODELS)
     by_hand = sum(
         row.selected.n_known * ((row.baseline.mean_tokens or 0) - (row.selected.mean_tokens or 0))
         for row in result.by_model
@@ -58,20 +45,20 @@ def test_the_path_ends_at_the_total_and_names_what_has_no_day() -> None:
         for at, one in enumerate(amounts(1, 40, 9_000))
     ]
     runs += [Counted(tokens=one, hour=24 * 20_002 + 2 * at) for at, one in enumerate(amounts(2, 150, 6_000))]
-    tokens = found(runs).tokens
+    tokens = savings_of(runs).tokens
     assert np.isnan(tokens.path[:2]).all()
     assert (tokens.path[-1], tokens.lower[-1], tokens.upper[-1]) == pytest.approx(
         (tokens.saved.value, tokens.saved.lower, tokens.saved.upper)
     )
-    undated = found([*runs, Counted(hour=UNKNOWN)])
+    undated = savings_of([*runs, Counted(hour=UNKNOWN)])
     assert undated.over_time.n_undated == 1
     assert undated.tokens.n_runs == 151
 
 
 def test_a_stratum_without_baseline_runs_saves_nothing_anyone_could_defend() -> None:
-    alone = found([*TWO_MODELS, *group("selected", [5] * 9, model="new")]).tokens
+    alone = savings_of([*TWO_MODELS, *group("selected", [5] * 9, model="new")]).tokens
     assert (alone.n_runs, alone.n_uncounted) == (400, 9)
-    assert alone.saved == found(TWO_MODELS).tokens.saved
-    nothing = found(group("selected", [5] * 9)).tokens
+    assert alone.saved == savings_of(TWO_MODELS).tokens.saved
+    nothing = savings_of(group("selected", [5] * 9)).tokens
     assert (nothing.saved.missing, nothing.n_runs, nothing.n_uncounted) == ("no_baseline_runs", 0, 9)
-    assert len(found([]).tokens.path) == 0
+    assert len(savings_of([]).tokens.path) == 0

@@ -17,7 +17,7 @@ from core.records.estimate import Estimate
 from tests.worlds.usage import Counted, sessions_of, tossed, usage_of
 
 
-def told(runs: list[Counted]) -> Savings:
+def savings_of(runs: list[Counted]) -> Savings:
     drawn = tossed(runs)
     return savings(usage_of(drawn), sessions_of(drawn), baseline_rate=0.1, n_arms=5)
 
@@ -40,7 +40,7 @@ def test_the_always_valid_interval_is_the_normal_mixture() -> None:
 
 
 def test_one_look_may_see_what_is_not_proven() -> None:
-    overall = told(lognormal(1, 60, 10_000, run_class="baseline") + lognormal(2, 600, 7_700)).overall
+    overall = savings_of(lognormal(1, 60, 10_000, run_class="baseline") + lognormal(2, 600, 7_700)).overall
     assert overall.capped_percent.lower is not None
     assert overall.always_percent.lower is not None
     assert overall.always_percent.lower < 0 < overall.capped_percent.lower
@@ -105,7 +105,7 @@ def test_what_ends_early_in_one_group_is_compared_too_and_decides() -> None:
         replace(run, status="aborted") if (run.tokens or 0) > 12_000 else run
         for run in lognormal(2, 3_000, 10_000)
     ]
-    saved = told(baseline + selected)
+    saved = savings_of(baseline + selected)
     assert saved.overall.claimed[0] == "proven"
     assert (saved.overall.verdict, saved.overall.reason) == ("not_proven", "unfinished_differ")
     assert saved.unfinished_too is not None
@@ -119,7 +119,7 @@ def test_a_claim_that_all_runs_bear_out_stands() -> None:
         replace(run, status="error") if at % 20 == 0 else run
         for at, run in enumerate(lognormal(2, 3_000, 6_000))
     ]
-    saved = told(baseline + selected)
+    saved = savings_of(baseline + selected)
     assert saved.overall.unfinished_differ
     assert saved.unfinished_too is not None
     assert saved.overall.verdict == saved.unfinished_too.verdict == "proven"
@@ -131,7 +131,7 @@ def test_tokens_that_are_unknown_in_one_group_alone_prove_nothing() -> None:
         replace(run, tokens=None) if (run.tokens or 0) > 12_000 else run
         for run in lognormal(2, 3_000, 10_000)
     ]
-    overall = told(baseline + selected).overall
+    overall = savings_of(baseline + selected).overall
     assert overall.claimed[0] == "proven"
     assert (overall.verdict, overall.reason) == ("not_proven", "unknown_differ")
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from core.flows.context import Context
 from core.flows.learn import record
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.store import reads
 from core.store.transaction import Snapshot
-from tests.worlds import HOUR_MS, START_MS, a_run, context_at
+from tests.worlds import HOUR_MS, START_MS, a_run
 from tests.worlds.lively import lively_context
 
 DAY = START_MS // (24 * HOUR_MS)
@@ -42,8 +42,7 @@ def test_all_paths_together_are_the_days(lively: Snapshot) -> None:
         assert sum(path.inclusions[path.day == day].sum() > 0 for path in paths) == in_use
 
 
-def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(context: Context) -> None:
     for number, at_ms in enumerate((START_MS + 48 * HOUR_MS, None, START_MS, START_MS + HOUR_MS)):
         record(context, a_run(f"before-{number}", at_ms=at_ms, calls="a"))
     reset(context, arms=["tool:other:a"])
@@ -62,8 +61,7 @@ def test_a_path_is_ordered_by_epoch_and_day_and_knows_what_has_no_time(tmp_path:
         assert all(np.array_equal(vars(path)[name], vars(by_number)[name]) for name in vars(path))
 
 
-def test_an_arm_is_listed_at_times_after_its_reset(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+def test_an_arm_is_listed_at_times_after_its_reset(context: Context) -> None:
     record(context, a_run("r", arms=("a", "b"), calls="a"))
     reset(context, arms=["tool:other:a"])
     with context.reading() as snapshot:

@@ -18,7 +18,7 @@ from tests.formats.builders import lines
 from tests.worlds import HOUR_MS, START_MS, a_run
 
 
-def seen(context: Context) -> tuple[dict[str, int], str]:
+def candidate_sets(context: Context) -> tuple[dict[str, int], str]:
     """Names of the arms in each candidate set with the number of its runs, and whose they are."""
     with context.reading() as snapshot:
         columns = reads.arm_columns(snapshot)
@@ -33,10 +33,10 @@ def at(hour: int) -> int:
 
 
 def test_before_any_run_every_arm_is_a_candidate(context: Context) -> None:
-    assert seen(context) == ({"": 1}, "none")
+    assert candidate_sets(context) == ({"": 1}, "none")
     for name in "ab":
         reward(context, f"tool:other:{name}", 1.0, create=True)
-    assert seen(context) == ({"ab": 1}, "none")
+    assert candidate_sets(context) == ({"ab": 1}, "none")
 
 
 def test_arms_left_out_of_a_prompt_were_offered_too(context: Context) -> None:
@@ -48,27 +48,27 @@ def test_arms_left_out_of_a_prompt_were_offered_too(context: Context) -> None:
         ended_at_ms=at(0),
     )
     record_all(context, [offered, a_run("s", "az", run_class="baseline", at_ms=at(1))])
-    assert seen(context) == ({"az": 2}, "chosen")
+    assert candidate_sets(context) == ({"az": 2}, "chosen")
 
 
 def test_runs_that_were_chosen_count_before_all_others(context: Context) -> None:
     record_all(context, [a_run(f"i{number}", "xy", at_ms=at(number)) for number in range(3)])
     record(context, a_run("p", "x", run_class="passive", at_ms=at(4)))
-    assert seen(context) == ({"xy": 3, "x": 1}, "latest")
+    assert candidate_sets(context) == ({"xy": 3, "x": 1}, "latest")
     record(context, a_run("old", "ab", run_class="selected", at_ms=at(-30)))
     record(context, a_run("older", "abc", run_class="baseline", at_ms=at(-40)))
-    assert seen(context) == ({"ab": 1, "abc": 1}, "chosen")
+    assert candidate_sets(context) == ({"ab": 1, "abc": 1}, "chosen")
 
 
 def test_only_the_latest_in_time_count(context: Context) -> None:
     runs = [a_run(f"r{number}", "ab" if number else "abc", at_ms=at(-number)) for number in range(40)]
     record_all(context, runs)
-    assert seen(context) == ({"ab": LATEST_RUNS - 1, "abc": 1}, "latest")
+    assert candidate_sets(context) == ({"ab": LATEST_RUNS - 1, "abc": 1}, "latest")
 
 
 def test_a_run_without_candidates_counts_as_one(context: Context) -> None:
     record_all(context, [a_run("r", "ab"), a_run("s", "")])
-    assert seen(context) == ({"": 1, "ab": 1}, "latest")
+    assert candidate_sets(context) == ({"": 1, "ab": 1}, "latest")
 
 
 def test_undone_imports_offer_nothing(context: Context, tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_undone_imports_offer_nothing(context: Context, tmp_path: Path) -> None:
     line = {"kind": "run", "uid": "i", "arms": ["tool:other:a", "tool:other:new"], "calls": ["a"]}
     (tmp_path / "runs.jsonl").write_bytes(lines([line]))
     import_files(context, [tmp_path / "runs.jsonl"])
-    assert seen(context) == ({"ab": 1, "anew": 1}, "latest")
+    assert candidate_sets(context) == ({"ab": 1, "anew": 1}, "latest")
     undo(context, "import-1")
-    assert seen(context) == ({"ab": 1}, "latest")
+    assert candidate_sets(context) == ({"ab": 1}, "latest")
 
 
 def program_sets(context: Context) -> list[tuple[str, int, int, float]]:
