@@ -23,8 +23,9 @@ from dashboard.figures.distributions import distributions
 from dashboard.figures.theme import LIGHT
 from dashboard.sentences import gain
 from tests.dashboard.test_judgement import said
-from tests.flows.world import START_MS, memory_folder, put_empty_database
+from tests.flows.world import START_MS, put_empty_database
 from tests.usage import Counted, sessions_of, usage_of
+from tests.waiting import memory_folder
 
 HOUR_MS = 3_600_000
 ARMS = [Arm(key=f"tool:other:t{number}", token_cost=100) for number in range(6)]

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.flows.world import context_at, memory_folder
+from tests.flows.world import context_at
+from tests.waiting import memory_folder
 
 
 class LearnerMachine(RuleBasedStateMachine):

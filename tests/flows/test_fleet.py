@@ -28,8 +28,9 @@ from core.records.run import Run, RunClass
 from core.records.times import DAY_MS, iso
 from core.records.view import View
 from core.store.engine import Connection
-from tests.flows.world import START_MS, context_at, memory_folder, run_of
+from tests.flows.world import START_MS, context_at, run_of
 from tests.store.said import listening
+from tests.waiting import memory_folder
 
 NAMES = ("a", "b", "c")
 LATER = START_MS + 9 * DAY_MS

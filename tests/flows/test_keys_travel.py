@@ -28,8 +28,9 @@ from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.reward import RewardAnswer, RewardOrder
 from tests.engine import named
-from tests.flows.world import context_at, memory_folder, run_of
+from tests.flows.world import context_at, run_of
 from tests.formats.builders import lines
+from tests.waiting import memory_folder
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 LONG = "k" * 200

@@ -27,8 +27,9 @@ from core.records.observation import Amount
 from core.records.posterior import BAND_FLOORS, BANDS, Posterior
 from core.records.times import iso
 from core.records.view import View
-from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at, memory_folder
+from tests.flows.world import HOUR_MS, IN_PARTS, START_MS, context_at
 from tests.store.worlds import THIRDS, lines_file, part_line, run_line
+from tests.waiting import memory_folder
 
 ARM = "tool:other:a"
 

@@ -44,8 +44,9 @@ from core.records.judging import EvaluationAnswer
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
 from core.records.reward import RewardOrder, epoch_words
 from core.records.run import Inventory, Run
-from tests.flows.world import HOUR_MS, START_MS, context_at, memory_folder, run_of
+from tests.flows.world import HOUR_MS, START_MS, context_at, run_of
 from tests.formats.builders import lines, put
+from tests.waiting import memory_folder
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 

@@ -31,9 +31,10 @@ from core.records.transcript import MAX_TRANSCRIPT_CHARS
 from core.secrecy import secrets_in
 from tests.engine import content
 from tests.flows.test_masked_texts import SECRETS
-from tests.flows.world import IN_PARTS, context_at, memory_folder, run_of
+from tests.flows.world import IN_PARTS, context_at, run_of
 from tests.formats.agents import AGENTS, CALLS, made_up
 from tests.formats.builders import Session, lines, put, reply, text, trajectory, use, user
+from tests.waiting import memory_folder
 
 CANARY = "PLANTED-7f3"
 

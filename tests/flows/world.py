@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,11 +21,6 @@ from tests.engine import running
 
 START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
-
-
-def memory_folder() -> str | None:
-    """Where files are kept in memory, if the machine has such a place: for tests that wait for no disk."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @cache

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.flows.world import memory_folder
 from tests.store.everything import ask_everything
 from tests.store.said import Said, listening
+from tests.waiting import memory_folder
 
 
 @pytest.fixture

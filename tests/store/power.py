@@ -27,8 +27,9 @@ from core.store.engine import sqlite as engine
 from core.store.store import Store
 from tests.engine import file_database
 from tests.flows.history import History
-from tests.flows.world import START_MS, context_at, memory_folder, run_of
+from tests.flows.world import START_MS, context_at, run_of
 from tests.store.recording import FileNo, Name, Recorder, Step, Sync, SyncFolder, Told, Truncate, Write
+from tests.waiting import memory_folder
 
 SECTOR_BYTES = 512
 _CHANCES = (0.0, 0.1, 0.5, 0.9, 1.0)

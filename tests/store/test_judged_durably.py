@@ -18,11 +18,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from core.flows import queries
-from tests.flows.world import context_at, memory_folder
+from tests.flows.world import context_at
 from tests.store import judging
 from tests.store.child import answer, crowd, say
 from tests.store.judging import ALL, held
 from tests.store.storm import rows
+from tests.waiting import memory_folder
 
 pytestmark = pytest.mark.of_file  # by processes that are told a path
 
