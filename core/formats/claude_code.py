@@ -466,11 +466,9 @@ def _content_of(line: _Line) -> int:
         return hash((line.timestamp, message.id, content))
     if len(content) == 1:  # as in most lines
         one = content[0]
-        more = bytes(one.input) or memoryview(one.content).nbytes
+        more = bytes(one.input) or len(one.content)
         return hash((line.timestamp, message.id, one.id, one.name, one.text, more))
-    parts = [
-        (one.id, one.name, one.text, bytes(one.input), memoryview(one.content).nbytes) for one in content
-    ]
+    parts = [(one.id, one.name, one.text, bytes(one.input), len(one.content)) for one in content]
     return hash((line.timestamp, message.id, *parts))
 
 
@@ -548,7 +546,8 @@ class _Session(Session[_Line]):
         self.is_answered = True
         blocks = (line.message or _NO_MESSAGE).blocks
         for block in blocks:
-            if _REFERENCE in raw:
+            content = bytes(block.content)
+            if content.startswith(b"[") and _REFERENCE in content:
                 self._add_definitions(block)
             if block.type == "tool_result":
                 failed = bytes(block.is_error) == b"true"

@@ -29,6 +29,10 @@ MAX_ELEMENTS: Final = 3_000_000
 _MAX_INTEGER: Final = 2**63 - 1
 _BACKSLASH: Final = ord("\\")
 _NOT_MARKS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+_LONG_BYTES: Final = 8_000
+_AFTER_OPENING: Final = np.zeros(256, dtype=np.bool_)
+"""Bytes that may follow an opening bracket outside strings. In strings, most often others do."""
+_AFTER_OPENING[list(b' \t\r\n"[]{}-0123456789tfn')] = True
 _BYTE_POSITION: Final = re.compile(r"\(byte (\d+)\)")
 _NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
 
@@ -95,11 +99,19 @@ def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
         raw.decode()
     if b"\\" in raw and SURROGATE.search(raw):  # a backslash is found four times as fast
         _check_surrogates(raw)
-    # At least the number of opening brackets. Most lines open one list, and finding is faster than counting.
-    has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
-    n_opening = raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
-    if n_opening > max_depth and depth(raw) > max_depth:
+    if _n_opening(raw) > max_depth and depth(raw) > max_depth:
         raise Excess(f"is nested deeper than {max_depth} levels")
+
+
+def _n_opening(raw: bytes) -> int:
+    """Return at least the number of brackets that open outside strings."""
+    if len(raw) < _LONG_BYTES:
+        # Most lines open one list, and finding is faster than counting.
+        has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
+        return raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
+    codes = np.frombuffer(raw, dtype=np.uint8)
+    following = codes[1:][codes[:-1] | 0x20 == ord("{")]  # one bit is between { and [
+    return 1 + int(np.count_nonzero(_AFTER_OPENING[following]))
 
 
 def _check_slices(raw: bytes, max_depth: int, max_elements: int) -> None:
