@@ -409,11 +409,11 @@ class Database(port.Database):
             self.remembered.clear()
             self._leave_note()
 
-    def scour(self, *, wait_s: float = _BUSY_TIMEOUT_S) -> bool:
+    def scour(self, *, wait_s: float | None = None) -> bool:
         """Rewrite the file without erased bytes, and empty its log.
 
-        Returns False if a reader has blocked it for longer than ``wait_s``. SQLite leaves deleted bytes until other
-        rows overwrite them.
+        Returns False if a reader has blocked it for longer than ``wait_s``, by default at most as long as a writer
+        waits. SQLite leaves deleted bytes until other rows overwrite them.
         """
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
@@ -421,7 +421,8 @@ class Database(port.Database):
                 "INSERT INTO text_index(text_index) VALUES('optimize')"
             )  # else words stay as deleted
             driver.execute("VACUUM")
-            driver.execute(f"PRAGMA busy_timeout={round(wait_s * 1000)}")
+            longest_s = min(_BUSY_TIMEOUT_S, self._lock_timeout_s) if wait_s is None else wait_s
+            driver.execute(f"PRAGMA busy_timeout={round(longest_s * 1000)}")
             is_busy = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             driver.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_S * 1000}")
             self.remembered.clear()
