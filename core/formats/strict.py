@@ -99,16 +99,17 @@ def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
         raw.decode()
     if b"\\" in raw and SURROGATE.search(raw):  # a backslash is found four times as fast
         _check_surrogates(raw)
-    if _n_opening(raw) > max_depth and depth(raw) > max_depth:
+    if len(raw) >= _LONG_BYTES:
+        n_opening = _n_opening(raw)
+    else:  # most lines open one list, and finding is faster than counting
+        has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
+        n_opening = raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
+    if n_opening > max_depth and depth(raw) > max_depth:
         raise Excess(f"is nested deeper than {max_depth} levels")
 
 
 def _n_opening(raw: bytes) -> int:
     """Return at least the number of brackets that open outside strings."""
-    if len(raw) < _LONG_BYTES:
-        # Most lines open one list, and finding is faster than counting.
-        has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
-        return raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
     codes = np.frombuffer(raw, dtype=np.uint8)
     following = codes[1:][codes[:-1] | 0x20 == ord("{")]  # one bit is between { and [
     return 1 + int(np.count_nonzero(_AFTER_OPENING[following]))
