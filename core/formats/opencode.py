@@ -31,7 +31,7 @@ from msgspec.structs import replace as replace_fields
 
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.heads import head_of
-from core.formats.prompts import unread, unread_of
+from core.formats.prompts import counts_of
 from core.formats.reading import Document, Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import plain
 from core.formats.sessions import Steps
@@ -75,33 +75,34 @@ class _Tokens(msgspec.Struct):
     input: Tokens = 0
     output: Tokens = 0
     reasoning: Tokens = 0
-    cache: _Cache = msgspec.field(default_factory=_Cache)
+    cache: msgspec.Raw = msgspec.Raw(b"{}")
     total: Tokens | None = None
 
-    def spent(self, model: str | None, owner: Owner) -> Spent:
+    def spent(self, model: str | None, owner: Owner, cache: _Cache) -> Spent:
         """Return the disjoint counts."""
-        contained = self.total == self.input + self.output + self.cache.read + self.cache.write
+        contained = self.total == self.input + self.output + cache.read + cache.write
         return Spent(
             model=model,
             owner=owner,
             input=self.input,
-            cache_read=self.cache.read,
-            cache_write_5m=self.cache.write,
+            cache_read=cache.read,
+            cache_write_5m=cache.write,
             output=self.output + (0 if contained else self.reasoning),
-            assumed=self.cache.write > 0,
+            assumed=cache.write > 0,
         ).as_request
 
 
 _NULL: Final = b"null"
+_CACHE: Final = msgspec.json.Decoder(_Cache)
 _TOKENS: Final = msgspec.json.Decoder(_Tokens)
 
 
 def _spent(raw: msgspec.Raw, model: str | None, owner: Owner, unknown: Unknown) -> tuple[Spent]:
     """Return the counts of one answer; one that can't be read, or has others beside them, is not understood."""
-    tokens = decoded(_TOKENS, raw)
-    row = (tokens or _Tokens()).spent(model, owner)
-    names = [*unread(raw), *unread_of(raw, "cache")]
-    return (replace_fields(row, unread=unknown.spend(names if tokens else ["tokens"])),)
+    tokens, names = counts_of(_TOKENS, raw)
+    cache, of_cache = counts_of(_CACHE, tokens.cache)
+    row = tokens.spent(model, owner, cache)
+    return (replace_fields(row, unread=unknown.spend(names + of_cache)),)
 
 
 class _Metadata(msgspec.Struct, rename={"session_id": "sessionId", "newer_id": "sessionID"}):
