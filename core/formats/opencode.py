@@ -252,13 +252,15 @@ class _Session(Steps[_Message]):
     n_children: int = 0
     children: dict[str, None] = field(default_factory=dict)
 
-    def add_all(self, messages: Iterator[_Message]) -> None:
+    def add_all(self, messages: Iterator[_Message], reading: Reading) -> None:
         """Add all messages, of which one is held until the next shows whether it is the last."""
         message = next(messages, None)
         while message is not None:
             following = next(messages, None)
             self.last = message if following is None else None
             self.add(message, b"")
+            self.n_parts += 1
+            reading.check_parts(self.n_parts)
             message = following
 
     def add(self, line: _Message, raw: bytes) -> None:  # noqa: ARG002 - the message has all of it
@@ -378,6 +380,7 @@ def stored_session_of(path: Path) -> Path | None:
     return _stored_session(path.parent)
 
 
+_PART_BYTES: Final = 256
 _STORED: Final = ("session", "message", "part")
 """Folders of the storage from before 1.2."""
 
@@ -439,7 +442,10 @@ class _Source:
         if reading.shape == "object":
             self._document = reading.document("messages")
         pieces = None if self._document is None else [(1, self._document.raw)]
-        for number, _, export in reading.records(partial(_decode, path=reading.path), pieces=pieces):
+        n_parts = 0
+        for number, raw, export in reading.records(partial(_decode, path=reading.path), pieces=pieces):
+            n_parts += 0 if reading.shape == "object" else len(raw) // _PART_BYTES + raw.count(b"{") // 2
+            reading.check_parts(n_parts)
             if isinstance(export, Rejected):
                 self.rejected.append(export)
                 continue
@@ -543,7 +549,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             identity = key.partition("\0")[0]
             if parent is None:
                 session = _Session(unknown=unknown, id=plain(identity), keeps_texts=reading.keeps_texts)
-                session.add_all(iter(source.messages(key)))
+                session.add_all(iter(source.messages(key)), reading)
                 _charge(session, identity, source, stack)
                 yield from session.entries(reading)
             elif parent == identity or (

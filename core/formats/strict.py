@@ -10,7 +10,9 @@ import gc
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
@@ -38,6 +40,9 @@ _NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
 
 
 _NO_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?(?:NaN|Infinity)', re.DOTALL)
+
+_COLLECTOR: Final = Lock()
+_MANY: Final = 1_000_000
 
 
 class Flaw(ValueError):
@@ -84,6 +89,23 @@ def uncollected(decode: Callable[[bytes], T], raw: bytes) -> T:
         return decode(raw)
     finally:
         gc.enable()
+
+
+@contextmanager
+def without_full_collections() -> Iterator[None]:
+    """Look for garbage among young objects only; a full collection stops all threads for a second per million."""
+    _postpone(_MANY)
+    try:
+        yield
+    finally:
+        _postpone(-_MANY)
+
+
+def _postpone(by: int) -> None:
+    """Change after how many other collections a full one is due; imports at the same time add up."""
+    with _COLLECTOR:
+        young, middle, full = gc.get_threshold()
+        gc.set_threshold(young, middle, full + by)
 
 
 def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
