@@ -122,7 +122,8 @@ def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
     if b"\\" in raw and SURROGATE.search(raw):  # a backslash is found four times as fast
         _check_surrogates(raw)
     if len(raw) >= _LONG_BYTES:
-        n_opening = _n_opening(raw)
+        is_dense = _n_opening(raw[:_LONG_BYTES]) > max_depth
+        n_opening = max_depth + 1 if is_dense else _n_opening(raw)
     else:  # most lines open one list, and finding is faster than counting
         has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
         n_opening = raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
