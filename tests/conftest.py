@@ -26,7 +26,8 @@ from tests.engine import Cluster, interrupted, is_asked, redirected, running
 from tests.store.postgres import address
 from tests.store.recording import shared_library
 from tests.turns import N_TURNS, divided, is_of_all, turn_of_commit
-from tests.worlds import context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import context_at
 
 # How long an example takes is no law. Fifty a test keep the check short.
 settings.register_profile("check", deadline=None, max_examples=50)
@@ -63,7 +64,6 @@ _TOGETHER: Final = {
 }
 """Tests by the beginning of their ids, with the group that one worker runs."""
 _PROGRAM: Final = sys.modules["__main__"]
-_ROOM_BYTES: Final = 4 * 2**30
 _ORDER: Final = (
     "tests/store",
     _JOURNEYS,
@@ -162,7 +162,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(spool.cleanup)
     config.option.loadscopereorder = False  # the order below instead of the number of tests in a file
     folder = memory_folder()
-    if config.option.basetemp is None and folder and shutil.disk_usage(folder).free > _ROOM_BYTES:
+    if config.option.basetemp is None and folder:
         base = TemporaryDirectory(prefix="armscope-tests-", dir=folder, ignore_cleanup_errors=True)
         config.option.basetemp = base.name
         config.add_cleanup(base.cleanup)

@@ -2,7 +2,7 @@
 
 ``turns.json`` has the seconds of each slow function of tests. To renew it::
 
-    python -m pytest -n 3 --dist loadfile --every-test -o junit_duration_report=call --junitxml=REPORT
+    python -m pytest -n 4 --dist loadfile --every-test -o junit_duration_report=call --junitxml=REPORT
     python -m tests.turns REPORT
 """
 

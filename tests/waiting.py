@@ -1,11 +1,14 @@
-"""Waiting for what another thread or process does."""
+"""Waiting for another thread or process, and for no disk."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable
 
 PATIENCE_S = 60.0
+_ROOM_BYTES = 4 * 2**30
 
 
 def until(is_so: Callable[[], object]) -> None:
@@ -13,3 +16,9 @@ def until(is_so: Callable[[], object]) -> None:
     while not is_so():
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.02)
+
+
+def memory_folder() -> str | None:
+    """Return a folder in memory with room, if the machine has one: for tests that wait for no disk."""
+    has_room = os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > _ROOM_BYTES
+    return "/dev/shm" if has_room else None

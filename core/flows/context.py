@@ -191,11 +191,8 @@ class Context:
 
     def keeps_texts(self) -> bool:
         """Return whether the learner keeps texts; one that the first write creates does not."""
-        try:
-            with self.store.reading(self.learner) as snapshot:
-                return snapshot.settings.keep_texts
-        except UnknownLearner:
-            return False
+        with self.store.reading(self.learner) as snapshot:
+            return snapshot.settings.keep_texts
 
     def for_rehearsal(self) -> Context:
         """Return a context whose installation acts and imports are rolled back after they ran."""

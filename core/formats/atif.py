@@ -36,7 +36,7 @@ from core.errors import UnreadableSource
 from core.formats.chat import Message, Part, Record, ToolCall, read
 from core.formats.claude_code import Used
 from core.formats.entries import Entry, Limits, Outside, Progress, Remark, Skipped
-from core.formats.prompts import is_part, split, usage_of
+from core.formats.prompts import is_part, readable, split, usage_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import digest_of, named, plain, utc_ms_of
 from core.formats.stream import Bytes
@@ -183,7 +183,8 @@ class _Step(msgspec.Struct):
         """
         if before is None or bytes(before.metrics) != bytes(self.metrics):
             return False
-        has_api_usage = bytes((_METRICS.decode(self.metrics) or _Metrics()).extra) not in {b"null", b"{}"}
+        metrics = readable(_METRICS, self.metrics)[0] or _Metrics()
+        has_api_usage = bytes(metrics.extra) not in {b"null", b"{}"}
         is_answered = before.observation is not None and bool(before.observation.results)
         is_same = bytes(before._more.message_id) == bytes(self._more.message_id)
         return is_same and (has_api_usage or not is_answered)
@@ -230,7 +231,7 @@ class _Trajectory(msgspec.Struct):
     agent: _Agent = msgspec.field(default_factory=_Agent)
     session_id: str | None = None
     trajectory_id: str | None = None
-    final_metrics: _Totals | None = None
+    final_metrics: msgspec.Raw = msgspec.Raw(b"")
     subagent_trajectories: list[_Trajectory] | None = None
 
     @property
@@ -250,7 +251,7 @@ class _Trajectory(msgspec.Struct):
         n_used = 0
         for step in self.uncopied_steps:
             agent = step.agent
-            metrics = _METRICS.decode(step.metrics) if step.source == "agent" else None
+            metrics, wrong = readable(_METRICS, step.metrics if step.source == "agent" else b"")
             if metrics is not None:
                 by: Owner = "sub-agent" if agent[0] else owner
                 if step.goes_on_with(latest.get(agent)):
@@ -258,14 +259,17 @@ class _Trajectory(msgspec.Struct):
                 else:
                     is_one = step.llm_call_count in {None, 1}
                     model = step.model_name or self.agent.model_name
-                    yield _ReplyUsage(metrics.spent(model, by, unknown, is_one=is_one))
+                    missed = Spent(owner=by, unread=unknown.spend(wrong))
+                    yield _ReplyUsage((*metrics.spent(model, by, unknown, is_one=is_one), missed))
                 n_used += 1
                 latest[agent] = step
             elif step.source == "user":
                 latest.pop(agent, None)
-        if self.final_metrics is not None and not n_used:
-            metrics = self.final_metrics.metrics
-            yield _ReplyUsage(metrics.spent(self.agent.model_name, owner, unknown, is_one=False))
+        totals, wrong = readable(_TOTALS, self.final_metrics)
+        if totals is not None and not n_used:
+            model = self.agent.model_name
+            missed = Spent(owner=owner, unread=unknown.spend(wrong))
+            yield _ReplyUsage((*totals.metrics.spent(model, owner, unknown, is_one=False), missed))
         for one in self.subagent_trajectories or ():
             yield from one.used(unknown, "sub-agent")
 
@@ -352,6 +356,7 @@ class _Result(_Findings, kw_only=True):
 
 _TRAJECTORY: Final = msgspec.json.Decoder(_Trajectory)
 _METRICS: Final = msgspec.json.Decoder(_Metrics | None)
+_TOTALS: Final = msgspec.json.Decoder(_Totals | None)
 _WRITTEN: Final = msgspec.json.Decoder(_Written)
 _STEP_EXTRA: Final = msgspec.json.Decoder(_StepExtra)
 _AGENT_EXTRA: Final = msgspec.json.Decoder(_AgentExtra)

@@ -396,8 +396,10 @@ Decode = Callable[[bytes], Record]
 Pieces = Callable[[Progress | None], Iterator[Piece]]
 """Goes through a file's pieces, every time it is called."""
 
-BY_CONTENT: Final = re.compile(r"/[0-9a-f]{32}-[0-9]+")
-"""In the uid of a run whose record has no id."""
+BY_CONTENT: Final = re.compile(
+    r"/[0-9a-f]{32}-\d|^swe-agent/|^atif/.*/[0-9a-f]{16}(/|$)|^(openclaw-export|factory-droid)/.*/[0-9a-f]{32}$"
+)
+"""In the uid of a run whose record has no id, or one that its program may give to all."""
 _HELD_BYTES: Final = 8 << 20
 _LENGTH_BITS: Final = 20
 """In a rank the state is above the length."""

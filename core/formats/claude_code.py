@@ -38,7 +38,7 @@ import msgspec
 from msgspec.structs import replace as replace_fields
 
 from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.prompts import Parts, Prompt, unread
+from core.formats.prompts import Parts, Prompt, readable, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import digest_of, plain
 from core.formats.sessions import Session, lines_of, read_named
@@ -135,14 +135,14 @@ class _Usage(_Counts, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """The usage of an answer in the bytes of its line, which `_decode` checked."""
+    """The usage of an answer in the bytes of its line."""
 
     raw: bytes
 
     @property
     def parts(self) -> Parts:
         """The counts of the answer's own model, as the source adds them up."""
-        usage = _usage_of(self.raw)
+        usage, _ = _usage_of(self.raw)
         cached, stored = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
         return usage.input_tokens or 0, usage.output_tokens or 0, cached, stored, 0
 
@@ -151,9 +151,9 @@ class Used:
 
         If the requests of the answer count fewer tokens than the answer, one row has the counts of the answer.
         """
-        usage = _usage_of(self.raw)
+        usage, wrong = _usage_of(self.raw)
         whole = usage.row(model, owner)
-        names, (tier, region) = unread(self.raw, _KNOWN), usage.apart
+        names, (tier, region) = wrong + unread(self.raw, _KNOWN), usage.apart
         if not (usage.iterations or usage.server_tool_use or names or tier or region):
             yield whole  # as for most
             return
@@ -194,10 +194,9 @@ class _Searches(msgspec.Struct):
 
 
 _NOT_SPLIT: Final = _Written()
-_NO_USAGE: Final = _Usage()
 _NO_SEARCHES: Final = _Searches()
 _LIFETIMES: Final = msgspec.json.Decoder(_Written | None)
-_USAGE: Final = msgspec.json.Decoder(_Usage | None)
+_USAGE: Final = msgspec.json.Decoder(_Usage)
 _ITERATIONS: Final = msgspec.json.Decoder(list[_Iteration] | None)
 _SEARCHED: Final = msgspec.json.Decoder(_Searches | None)
 _OWN: Final = frozenset(("message", "fallback_message"))
@@ -210,9 +209,9 @@ _ANYWHERE: Final = frozenset(("", "global", "not_available", "unknown"))
 
 
 @lru_cache(maxsize=1_024)
-def _usage_of(raw: bytes) -> _Usage:
+def _usage_of(raw: bytes) -> tuple[_Usage, list[str]]:
     """Return a decoded usage. It is cached: the lines of an answer repeat it, and each needs its counts and bill."""
-    return _USAGE.decode(raw) or _NO_USAGE
+    return readable(_USAGE, raw)
 
 
 @lru_cache(maxsize=256)
@@ -441,15 +440,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         yield alone(reading.file)
 
 
-_line_of: Final = lines_of(_Line, _READ)
-
-
-def _decode(raw: bytes) -> _Line | None:
-    """Return a line; raise for an invalid usage."""
-    line = _line_of(raw)
-    if line is not None and line.type == "assistant" and line.message is not None and line.message.usage:
-        _usage_of(bytes(line.message.usage))
-    return line
+_decode: Final = lines_of(_Line, _READ)
 
 
 def _identity(line: _Line, raw: bytes) -> str:
@@ -466,11 +457,9 @@ def _content_of(line: _Line) -> int:
         return hash((line.timestamp, message.id, content))
     if len(content) == 1:  # as in most lines
         one = content[0]
-        more = bytes(one.input) or memoryview(one.content).nbytes
+        more = bytes(one.input) or len(one.content)
         return hash((line.timestamp, message.id, one.id, one.name, one.text, more))
-    parts = [
-        (one.id, one.name, one.text, bytes(one.input), memoryview(one.content).nbytes) for one in content
-    ]
+    parts = [(one.id, one.name, one.text, bytes(one.input), len(one.content)) for one in content]
     return hash((line.timestamp, message.id, *parts))
 
 
@@ -548,7 +537,8 @@ class _Session(Session[_Line]):
         self.is_answered = True
         blocks = (line.message or _NO_MESSAGE).blocks
         for block in blocks:
-            if _REFERENCE in raw:
+            content = bytes(block.content)
+            if content.startswith(b"[") and _REFERENCE in content:
                 self._add_definitions(block)
             if block.type == "tool_result":
                 failed = bytes(block.is_error) == b"true"
@@ -692,12 +682,18 @@ class _Session(Session[_Line]):
         if line.type == "user" and not one.asked:
             texts = [block.text for block in message.blocks if block.type == "text" and block.text]
             one.asked = "\n".join(texts)
-        usage, model = decoded(_USAGE, message.usage), message.model
+        usage, model = bytes(message.usage), message.model
         # A notice without the id of its response can't be matched with the same one in a file.
         response = message.id or (None if named else _identity(line, raw))
-        if line.type == "assistant" and usage is not None and model != _SYNTHETIC and response is not None:
-            spent = partial(Used(bytes(message.usage)).billed, model, "sub-agent")
-            one.add(response, Response(spent, usage.output_tokens or 0, line.timestamp, open_run))
+        if (
+            line.type == "assistant"
+            and usage not in _NOTHING
+            and model != _SYNTHETIC
+            and response is not None
+        ):
+            used = Used(usage)
+            spent = partial(used.billed, model, "sub-agent")
+            one.add(response, Response(spent, used.parts[1], line.timestamp, open_run))
         if line.tool_use_result:
             self._add_result(line, identity)
 

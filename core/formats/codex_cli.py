@@ -29,7 +29,7 @@ import msgspec
 from msgspec.structs import replace as replace_fields
 
 from core.formats.entries import Entry, Progress, Rejected, Skipped
-from core.formats.prompts import split, unread
+from core.formats.prompts import counts_of, readable, split, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import plain, utc_ms_of
 from core.formats.sessions import Steps, read_segments
@@ -91,7 +91,7 @@ class _Counts(msgspec.Struct):
 
 
 class _Info(msgspec.Struct):
-    total_token_usage: _Counts | None = None
+    total_token_usage: msgspec.Raw = msgspec.Raw(b"")
     last_token_usage: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -300,8 +300,8 @@ class _Session(Steps[_Line]):
             return
         if self.began is not None and _begins_turn(line, self.id, self.began):
             self.began = None
-        if one.info is not None and one.info.total_token_usage is not None:
-            self._add_total(one.info.total_token_usage, one.info.last_token_usage, at)
+        if one.info is not None and bytes(one.info.total_token_usage) not in {b"", b"null"}:
+            self._add_total(one.info, at)
         elif line.type == "token_usage_record":
             self._add_record(one, at)
         elif self.began is not None:
@@ -344,7 +344,12 @@ class _Session(Steps[_Line]):
         self.n_facts += bool(deferred)  # a reading without them is a shorter one
         self.by_name.add_tools(deferred)
 
-    def _add_total(self, total: _Counts, latest: msgspec.Raw, at: str | None) -> None:
+    def _add_total(self, info: _Info, at: str | None) -> None:
+        latest, (total, wrong) = info.last_token_usage, readable(_COUNTS, info.total_token_usage)
+        if wrong:  # the next total has what it counted
+            if self.began is None:
+                self._use(Spent(model=self.model, unread=self.unknown.spend(wrong)), at)
+            return
         counts, is_first = total.since(self.base), self.is_fork and not self.has_base
         self.base, self.has_base = total, True
         if self.began is not None or not any(counts):
@@ -374,13 +379,12 @@ class _Session(Steps[_Line]):
         foreign = self.parents and (decoded(_TEXT, one.thread_id) or self.id) != self.id
         if self.began is not None or foreign or (identity and is_known):
             return
-        usage = decoded(_COUNTS, one.usage)
-        names = unread(one.usage, _KNOWN) if usage is not None else ["usage"]
-        counts = _NOTHING if usage is None else usage.since(_Counts())
+        usage, names = counts_of(_COUNTS, one.usage, _KNOWN)
+        counts = usage.since(_Counts())
         model = one.model or self.model
         if counts == self.alone:
             counts, self.alone = _NOTHING, None
-        elif usage is not None:
+        elif any(counts):
             self.recorded.append(counts)
         self._use(
             replace_fields(split(model, "agent", counts).as_request, unread=self.unknown.spend(names)), at

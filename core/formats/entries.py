@@ -22,7 +22,9 @@ class Limits:
     Reading stops after ``rejected_lines`` rejected or blank lines in a row, or after ``first_rejected`` rejected ones
     before the first good line. A record larger than ``whole_bytes`` is read with its long texts cut. ``elements`` are
     the objects, lists and commas of what is decoded at one time. A database has at most ``rows`` in all tables, of at
-    most ``sessions``, each of at most ``session_rows`` in one table.
+    most ``sessions``, each of at most ``session_rows`` in one table. ``parts`` are those of
+    the sessions that are read at one time. A part takes about 256 bytes of memory: a line is 1, a call 3, a run 10,
+    and a long text more.
     """
 
     line_bytes: int = 16 * MIB
@@ -34,6 +36,7 @@ class Limits:
     rows: int = 20_000_000
     sessions: int = 500_000
     session_rows: int = 1_000_000
+    parts: int = 1_500_000
     rejected_lines: int = 100_000
     first_rejected: int = 10_000
 

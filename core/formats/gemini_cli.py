@@ -27,13 +27,13 @@ import msgspec
 
 from core.formats.entries import Rejected, Skipped
 from core.formats.heads import head_of
-from core.formats.prompts import Beside, Counts, unread_of
+from core.formats.prompts import Beside, Counts, counts_of
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import digest_of, plain, utc_ms_of
 from core.formats.sessions import NamedSession, read_named
 from core.formats.strict import UNDECODABLE, Flaw, decoded
 from core.formats.sub_agents import Response, alone
-from core.records.limits import Label, Tokens
+from core.records.limits import Label
 from core.records.run import Run, Status
 
 NAME: Final = "gemini-cli"
@@ -45,19 +45,6 @@ _CHILD: Final = re.compile(rb'"kind"\s*:\s*"subagent"')
 _CONTEXT: Final = re.compile(r"\A\s*<session_context>.*?(?:</session_context>\s*|\Z)", re.DOTALL)
 """The program's words about the machine, at the start of a session."""
 _NOTICES: Final = frozenset(("info", "error", "warning"))
-
-
-class _Tokens(msgspec.Struct):
-    input: Tokens | None = None
-    output: Tokens | None = None
-    cached: Tokens | None = None
-    thoughts: Tokens | None = None
-    tool: Tokens | None = None
-    total: Tokens | None = None
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(self.input, self.output, self.cached, self.thoughts, self.tool, self.total)
 
 
 class _Call(msgspec.Struct, rename={"agent_id": "agentId"}):
@@ -78,7 +65,7 @@ class _Message(msgspec.Struct, rename="camel"):
     timestamp: str | None = None
     content: str | list[_Part | str] | _Part | None = None
     tool_calls: list[_Call] | None = None
-    tokens: _Tokens | None = None
+    tokens: msgspec.Raw = msgspec.Raw(b"")
     model: Label | None = None
 
     @property
@@ -101,7 +88,7 @@ class _Message(msgspec.Struct, rename="camel"):
             (self.type, self.timestamp) == (other.type, other.timestamp)
             and other.text.startswith(self.text)
             and calls[: len(own)] == own
-            and (self.tokens is None or other.tokens is not None)
+            and (bytes(self.tokens) in _NO_TOKENS or bytes(other.tokens) not in _NO_TOKENS)
         )
 
 
@@ -132,6 +119,8 @@ class _Identified(msgspec.Struct):
     id: str | None = None
 
 
+_NO_TOKENS: Final = (b"", b"null")
+_TOKENS: Final = msgspec.json.Decoder(Counts | None)
 _PIECE: Final = msgspec.json.Decoder(_Piece)
 _IDENTIFIED: Final = msgspec.json.Decoder(_Identified)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
@@ -218,11 +207,12 @@ class _Session(NamedSession[_Piece]):
         for one in child._decoded(reading):
             if isinstance(one, Rejected) or one[1].type != "gemini":
                 continue
-            identity, message, raw = one
-            if message.tokens is not None:
-                used = Beside(message.tokens.counts, unread_of(raw, "tokens"))
+            identity, message, _ = one
+            tokens, names = counts_of(_TOKENS, message.tokens)
+            if tokens is not None:
+                used = Beside(tokens, names)
                 spent = partial(used.billed, message.model, "sub-agent")
-                written = message.tokens.output or 0
+                written = tokens.output or 0
                 agent.add(f"{child.id}/{identity}", Response(spent, written, message.timestamp, None))
             for started in (call.agent_id for call in message.tool_calls or () if call.agent_id):
                 self.agents.add_nested(started, child.id or reading.file)
@@ -254,7 +244,7 @@ class _Session(NamedSession[_Piece]):
             if text.strip():
                 self.begin(identity, text, message.timestamp)
         elif message.type == "gemini":
-            self._add_reply(identity, message, raw)
+            self._add_reply(identity, message)
         elif message.type == "error":
             self._fail(message, "error")
         elif message.text.startswith(_CANCELLED):
@@ -262,7 +252,7 @@ class _Session(NamedSession[_Piece]):
         elif message.type not in _NOTICES:
             self.pass_over(message.type, raw)
 
-    def _add_reply(self, identity: str, message: _Message, raw: bytes) -> None:
+    def _add_reply(self, identity: str, message: _Message) -> None:
         """A reply before the first prompt makes a run of its own."""
         run = self.prompts[-1] if self.prompts else self.begin(identity)
         run.n_replies += 1
@@ -270,10 +260,10 @@ class _Session(NamedSession[_Piece]):
         run.model = message.model or run.model
         self.touch(message.timestamp or None)
         # A message grows in place, so the content shows which of two copies of a file is the longer.
-        if message.tokens is not None:
+        tokens, names = counts_of(_TOKENS, message.tokens)
+        if tokens is not None:
             self.n_facts += 1
-            names = unread_of(raw, "tokens")
-            self.use(run, identity, message.model, message.tokens.counts, names)
+            self.use(run, identity, message.model, tokens, names)
         if text := message.text:
             self.add_text(run, text)
         for call in message.tool_calls or ():

@@ -20,7 +20,7 @@ from core.errors import UnreadableSource
 from core.formats.archive import Archive
 from core.formats.chat import Message, Part, Pieces, Record, read
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.prompts import Parts, summed, unread
+from core.formats.prompts import Parts, counts_of, summed
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.scalars import named, plain, utc_ms_of
 from core.formats.stream import Damage
@@ -221,7 +221,7 @@ class _Samples:
     def record(self, raw: bytes) -> Record:
         sample = _SAMPLE.decode(raw)
         evaluation = self.evaluation
-        used = {model: _USAGE.decode(one) for model, one in (sample.model_usage or {}).items()}
+        used = {model: counts_of(_USAGE, one) for model, one in (sample.model_usage or {}).items()}
         seconds, ended_at = sample.total_time, sample.completed_at or _last_time(sample)
         return Record(
             messages=_attached(sample),
@@ -233,9 +233,9 @@ class _Samples:
             environment=named(evaluation.task) or (NAME if sample.scores or sample.score else None),
             task=named(sample.id),
             is_divided=len(sample.grades) > 1 or any(grade[:1] == b"{" for grade in sample.grades),
-            usage=summed(usage.parts for usage in used.values()),
-            spent=merged(usage.spent(model) for model, usage in used.items()),
-            unread=[name for one in (sample.model_usage or {}).values() for name in unread(one)],
+            usage=summed(usage.parts for usage, _ in used.values()),
+            spent=merged(usage.spent(model) for model, (usage, _) in used.items()),
+            unread=[name for _, names in used.values() for name in names],
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=ended_at,
             status=_status(sample),

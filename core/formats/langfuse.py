@@ -9,23 +9,24 @@ calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.prompts import is_part
+from core.formats.prompts import is_part, readable
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import utc_ms_of
 from core.formats.spans import Span, attributes_of
 from core.formats.strict import UNDECODABLE
 from core.formats.traced import Step, Tokens, Traced, apart
 from core.formats.unknown import Unknown
-from core.records.limits import Label
+from core.records.limits import MAX_TOKENS, Label
 
 NAME: Final = "langfuse"
 
-_Counts = dict[str, float | None]
+_Counts = dict[str, Annotated[float, msgspec.Meta(ge=0, le=MAX_TOKENS)] | None]
+_COUNTS: Final = msgspec.json.Decoder(_Counts)
 
 
 class _Trace(msgspec.Struct, rename="camel"):
@@ -48,20 +49,20 @@ class _Observation(msgspec.Struct, rename="camel"):
     output: object = None
     model_parameters: object = None
     tool_definitions: object = None
-    usage_details: _Counts | None = None
-    input_usage: float | None = None
-    output_usage: float | None = None
-    total_usage: float | None = None
+    usage_details: object = None
+    input_usage: object = None
+    output_usage: object = None
+    total_usage: object = None
 
     def __post_init__(self) -> None:
         """Keep only what is read, as a trace is held as a whole."""
         self.metadata = attributes_of(self.metadata)
 
     @property
-    def usage(self) -> _Counts:
-        """Tokens by kind; the older fields hold the same sums, and zero where there are none."""
+    def usage(self) -> tuple[_Counts, list[str]]:
+        """Tokens by kind, and the kinds of another shape. The older fields hold the same sums, or zeros."""
         older = {"input": self.input_usage, "output": self.output_usage, "total": self.total_usage}
-        return self.usage_details or older
+        return readable(_COUNTS, msgspec.json.encode(self.usage_details or older))
 
 
 class _Export(msgspec.Struct, rename="camel"):
@@ -169,25 +170,26 @@ def _span(one: _Observation) -> Span:
 
 
 def _usage(one: _Observation) -> Tokens | None:
-    if _sum(one, _is_counted) <= 0:
+    counts, wrong = one.usage
+    if _sum(counts, _is_counted) <= 0 and not wrong:
         return None
     return Tokens(
-        input=_sum(one, "input".__eq__),
-        output=_sum(one, "output".__eq__),
-        cache_read=_sum(one, _is_cache_read),
-        cache_write=_sum(one, _is_cache_write),
-        total=_total(one),
-        thoughts=_sum(one, lambda name: name.startswith("output_")),
-        unread=tuple(name for name, n in one.usage.items() if n and not is_part(name)),
+        input=_sum(counts, "input".__eq__),
+        output=_sum(counts, "output".__eq__),
+        cache_read=_sum(counts, _is_cache_read),
+        cache_write=_sum(counts, _is_cache_write),
+        total=_total(counts),
+        thoughts=_sum(counts, lambda name: name.startswith("output_")),
+        unread=(*wrong, *(name for name, n in counts.items() if n and not is_part(name))),
     )
 
 
-def _sum(one: _Observation, counts: Callable[[str], bool]) -> int:
-    return sum(round(tokens or 0) for name, tokens in one.usage.items() if counts(name))
+def _sum(counts: _Counts, is_meant: Callable[[str], bool]) -> int:
+    return sum(round(tokens or 0) for name, tokens in counts.items() if is_meant(name))
 
 
-def _total(one: _Observation) -> int:
-    return _sum(one, "total".__eq__) or _sum(one, {"input", "output"}.__contains__)
+def _total(counts: _Counts) -> int:
+    return _sum(counts, "total".__eq__) or _sum(counts, {"input", "output"}.__contains__)
 
 
 def _is_counted(name: str) -> bool:

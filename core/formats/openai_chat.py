@@ -13,40 +13,39 @@ import msgspec
 
 from core.formats.chat import Message, Record, lists_messages, read
 from core.formats.entries import Entry, Progress
-from core.formats.prompts import summed, unread
+from core.formats.prompts import Parts, counts_of, summed
 from core.formats.reading import Format, Head, Reading
 from core.formats.tools import DeclaredLists
-from core.records.limits import Label
-from core.records.run import Usage
+from core.records.limits import Label, Tokens
 
 NAME: Final = "openai-chat"
 
 
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Tokens | None = None
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+class ChatUsage(msgspec.Struct):
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
     prompt_tokens_details: _PromptDetails | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    cache_read_input_tokens: Tokens | None = None
+    cache_creation_input_tokens: Tokens | None = None
 
-    def usage(self) -> Usage | None:
+    @property
+    def parts(self) -> Parts:
         details = self.prompt_tokens_details
         cached = 0 if details is None else details.cached_tokens or 0
-        parts = (
+        return (
             max((self.prompt_tokens or 0) - cached, 0) or self.input_tokens or 0,
             self.completion_tokens or self.output_tokens or 0,
             cached or self.cache_read_input_tokens or 0,
             self.cache_creation_input_tokens or 0,
             self.total_tokens or 0,  # zero everywhere means unknown
         )
-        return summed([parts])
 
 
 class _Chat(msgspec.Struct):
@@ -57,7 +56,7 @@ class _Chat(msgspec.Struct):
     usage: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_USED: Final = msgspec.json.Decoder(_Usage | None)
+CHAT_USAGE: Final = msgspec.json.Decoder(ChatUsage | None)
 _CHAT: Final = msgspec.json.Decoder(_Chat)
 
 
@@ -73,15 +72,15 @@ def _decoder() -> Callable[[bytes], Record]:
 
     def decode(raw: bytes) -> Record:
         chat = _CHAT.decode(raw)
-        used = _USED.decode(chat.usage)
+        used, names = counts_of(CHAT_USAGE, chat.usage)
         lists_of_tools = (bytes(chat.tools), bytes(chat.functions))
         declared = next((tools for tools in lists_of_tools if tools != b"null"), None)
         return Record(
             messages=chat.messages,
             declared=None if declared is None else lists.inventory(declared),
             model=chat.model,
-            usage=None if used is None else used.usage(),
-            unread=unread(chat.usage),
+            usage=None if used is None else summed([used.parts]),
+            unread=names,
         )
 
     return decode

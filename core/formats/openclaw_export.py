@@ -16,14 +16,16 @@ import msgspec
 from core.formats import pi_session
 from core.formats.carried import Belief, carried, micro_above_one
 from core.formats.entries import Entry, Progress, Rejected, Stated
-from core.formats.prompts import summed
+from core.formats.prompts import counts_of, summed
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import digest_of, millis, plain, utc_ms_of
 from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.unknown import Unknown
 from core.records.arm import Arm, check_key
+from core.records.bill import Spent, merged
 from core.records.ledger_lines import LearnerLine
 from core.records.limits import Count, Label, Tokens
-from core.records.run import Inventory, Run, RunClass, Status, Usage
+from core.records.run import Inventory, Run, RunClass, Status, Usage, rows_of_usage
 
 NAME: Final = "openclaw-export"
 
@@ -64,7 +66,7 @@ class _Trace(msgspec.Struct, rename="camel"):
     model: Label | None = None
     channel: Label | None = None
     is_baseline: bool | None = None
-    usage: _Usage | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"")
     duration_ms: Count | float | None = None
     system_prompt_chars: Count | None = None
     aborted: bool | None = None
@@ -79,6 +81,7 @@ class _Posterior(msgspec.Struct, rename="camel"):
     last_updated: str | int | float | None = None
 
 
+_USAGE: Final = msgspec.json.Decoder(_Usage | None)
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _TRACE: Final = msgspec.json.Decoder(_Trace)
 _POSTERIOR: Final = msgspec.json.Decoder(_Posterior)
@@ -95,16 +98,17 @@ def _claims(head: Head) -> bool:
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     whole = replace(reading, shape="object")
     parts = whole.document("traces", progress)
-    n_traces = 0
+    n_traces, unknown = 0, Unknown()
     for _, _, document in whole.records(_DOCUMENT.decode, pieces=parts.parts()):
         if isinstance(document, Rejected):
             yield document
         else:
-            yield from _entries(reading, document, n_traces)
+            yield from _entries(reading, document, n_traces, unknown)
             n_traces += len(document.traces or ()) if parts.is_large else 0
+    yield from unknown.remarks(reading.file)
 
 
-def _entries(reading: Reading, document: _Document, n_before: int) -> Iterator[Entry]:
+def _entries(reading: Reading, document: _Document, n_before: int, unknown: Unknown) -> Iterator[Entry]:
     """Yield what a document holds; a part of one repeats what does not belong to its traces."""
     traces, posteriors = document.traces or (), document.posteriors or ()
     if document.written_by is not None and not n_before:
@@ -112,7 +116,7 @@ def _entries(reading: Reading, document: _Document, n_before: int) -> Iterator[E
     yield from _beliefs(reading, () if n_before else posteriors, is_compared=bool(traces))
     for number, raw in enumerate(traces, start=n_before + 1):
         try:
-            yield _run(bytes(raw))
+            yield _run(bytes(raw), unknown)
         except UNDECODABLE as error:
             yield _rejected(reading, "Trace", number, error, bytes(raw))
 
@@ -168,11 +172,13 @@ def _belief(posterior: _Posterior) -> Belief:
 # --- traces -----------------------------------------------------------------------------------------------
 
 
-def _run(raw: bytes) -> Run:
+def _run(raw: bytes, unknown: Unknown) -> Run:
     trace = _TRACE.decode(raw)
     arms = _merged(trace.arms)
     identity = plain(trace.trace_id) or plain(trace.run_id) or digest_of(_canonical(raw))
     ended_at_ms, is_naive = utc_ms_of(trace.timestamp)
+    used, names = counts_of(_USAGE, trace.usage)
+    usage = _usage(used)
     return Run(
         uid=f"{NAME}/prompt/{identity}",
         inventory=Inventory(
@@ -190,7 +196,8 @@ def _run(raw: bytes) -> Run:
         channel=trace.channel,
         run_class=_CLASSES[trace.is_baseline],
         status=_status(trace),
-        usage=_usage(trace.usage),
+        usage=usage,
+        bill=merged((*rows_of_usage(usage), Spent(unread=unknown.spend(names)))) if names else (),
         duration_ms=None if trace.duration_ms is None else millis(trace.duration_ms),
         prompt_chars=trace.system_prompt_chars,
         excluded=tuple([arm.arm_id for arm in arms if not arm.included]),

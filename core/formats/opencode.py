@@ -31,7 +31,7 @@ from msgspec.structs import replace as replace_fields
 
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.heads import head_of
-from core.formats.prompts import unread, unread_of
+from core.formats.prompts import counts_of
 from core.formats.reading import Document, Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import plain
 from core.formats.sessions import Steps
@@ -75,33 +75,34 @@ class _Tokens(msgspec.Struct):
     input: Tokens = 0
     output: Tokens = 0
     reasoning: Tokens = 0
-    cache: _Cache = msgspec.field(default_factory=_Cache)
+    cache: msgspec.Raw = msgspec.Raw(b"{}")
     total: Tokens | None = None
 
-    def spent(self, model: str | None, owner: Owner) -> Spent:
+    def spent(self, model: str | None, owner: Owner, cache: _Cache) -> Spent:
         """Return the disjoint counts."""
-        contained = self.total == self.input + self.output + self.cache.read + self.cache.write
+        contained = self.total == self.input + self.output + cache.read + cache.write
         return Spent(
             model=model,
             owner=owner,
             input=self.input,
-            cache_read=self.cache.read,
-            cache_write_5m=self.cache.write,
+            cache_read=cache.read,
+            cache_write_5m=cache.write,
             output=self.output + (0 if contained else self.reasoning),
-            assumed=self.cache.write > 0,
+            assumed=cache.write > 0,
         ).as_request
 
 
 _NULL: Final = b"null"
+_CACHE: Final = msgspec.json.Decoder(_Cache)
 _TOKENS: Final = msgspec.json.Decoder(_Tokens)
 
 
 def _spent(raw: msgspec.Raw, model: str | None, owner: Owner, unknown: Unknown) -> tuple[Spent]:
     """Return the counts of one answer; one that can't be read, or has others beside them, is not understood."""
-    tokens = decoded(_TOKENS, raw)
-    row = (tokens or _Tokens()).spent(model, owner)
-    names = [*unread(raw), *unread_of(raw, "cache")]
-    return (replace_fields(row, unread=unknown.spend(names if tokens else ["tokens"])),)
+    tokens, names = counts_of(_TOKENS, raw)
+    cache, of_cache = counts_of(_CACHE, tokens.cache)
+    row = tokens.spent(model, owner, cache)
+    return (replace_fields(row, unread=unknown.spend(names + of_cache)),)
 
 
 class _Metadata(msgspec.Struct, rename={"session_id": "sessionId", "newer_id": "sessionID"}):
@@ -251,13 +252,15 @@ class _Session(Steps[_Message]):
     n_children: int = 0
     children: dict[str, None] = field(default_factory=dict)
 
-    def add_all(self, messages: Iterator[_Message]) -> None:
+    def add_all(self, messages: Iterator[_Message], reading: Reading) -> None:
         """Add all messages, of which one is held until the next shows whether it is the last."""
         message = next(messages, None)
         while message is not None:
             following = next(messages, None)
             self.last = message if following is None else None
             self.add(message, b"")
+            self.n_parts += 1
+            reading.check_parts(self.n_parts)
             message = following
 
     def add(self, line: _Message, raw: bytes) -> None:  # noqa: ARG002 - the message has all of it
@@ -377,6 +380,7 @@ def stored_session_of(path: Path) -> Path | None:
     return _stored_session(path.parent)
 
 
+_PART_BYTES: Final = 256
 _STORED: Final = ("session", "message", "part")
 """Folders of the storage from before 1.2."""
 
@@ -438,7 +442,10 @@ class _Source:
         if reading.shape == "object":
             self._document = reading.document("messages")
         pieces = None if self._document is None else [(1, self._document.raw)]
-        for number, _, export in reading.records(partial(_decode, path=reading.path), pieces=pieces):
+        n_parts = 0
+        for number, raw, export in reading.records(partial(_decode, path=reading.path), pieces=pieces):
+            n_parts += 0 if reading.shape == "object" else len(raw) // _PART_BYTES + raw.count(b"{") // 2
+            reading.check_parts(n_parts)
             if isinstance(export, Rejected):
                 self.rejected.append(export)
                 continue
@@ -542,7 +549,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             identity = key.partition("\0")[0]
             if parent is None:
                 session = _Session(unknown=unknown, id=plain(identity), keeps_texts=reading.keeps_texts)
-                session.add_all(iter(source.messages(key)))
+                session.add_all(iter(source.messages(key)), reading)
                 _charge(session, identity, source, stack)
                 yield from session.entries(reading)
             elif parent == identity or (

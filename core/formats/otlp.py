@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from itertools import chain
+from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -230,7 +231,10 @@ def _type(attributes: Mapping[str, object]) -> str:
 
 def _usage(attributes: Mapping[str, object]) -> Tokens | None:
     read, written, cache_read, cache_write, total = (_count(_first(attributes, names)) for names in _USED)
-    if not (read or written or total):
+    wrong = [
+        name for name in chain.from_iterable(_USED) if name in attributes and not _is_count(attributes[name])
+    ]
+    if not (read or written or total or wrong):
         return None
     names = tuple(
         name.removeprefix(prefix)
@@ -238,13 +242,15 @@ def _usage(attributes: Mapping[str, object]) -> Tokens | None:
         for name, value in attributes.items()
         if name.startswith(prefix) and _count(value) and not is_part(name.removeprefix(prefix))
     )
-    return Tokens(read, written, cache_read, cache_write, total or read + written, unread=names)
+    return Tokens(read, written, cache_read, cache_write, total or read + written, unread=(*wrong, *names))
 
 
 def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 62:
-        return 0
-    return round(value)
+    return round(value) if _is_count(value) else 0
+
+
+def _is_count(value: object) -> TypeGuard[float]:
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < 1 << 62
 
 
 def _first(attributes: Mapping[str, object], names: Iterable[str]) -> object:

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from core.formats.chat import identity_of
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.openclaw_report import Report, report_beside
-from core.formats.prompts import Parts, Prompt, unread_of
+from core.formats.prompts import Parts, Prompt, counts_of
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import digest_of, plain
 from core.formats.sessions import LinkedLine, Session, lines_of, read_segments, role_of
@@ -88,7 +88,7 @@ class _Message(msgspec.Struct, rename="camel"):
     content: str | list[_Block] | None = None
     provider: Label | None = None
     model: Label | None = None
-    usage: Usage | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"")
     stop_reason: str | None = None
     tool_calls: list[msgspec.Raw] | None = None
     tool_call_id: msgspec.Raw = msgspec.Raw(b"")
@@ -110,10 +110,11 @@ class _Line(LinkedLine, rename="camel"):
     provider: Label | None = None
     model_id: Label | None = None
     message: _Message | None = None
-    usage: Usage | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"")
     """What the summary cost, which an entry about it may have."""
 
 
+_USAGE: Final = msgspec.json.Decoder(Usage | None)
 _READ_TYPES: Final = frozenset(("session", "model_change", "message"))
 _PASSED_OVER: Final = frozenset(
     (
@@ -211,9 +212,8 @@ class _Session(Session[_Line]):
             self._add_model(line)
         elif line.type not in _PASSED_OVER:
             self.pass_over(line.type, raw)
-        elif line.usage is not None and self.prompts and not self.is_same_line(None, raw):
-            names = unread_of(raw, "usage")
-            self.use(self.prompts[-1], f"{len(self.owners)}", self.model, line.usage, names)
+        elif line.usage and self.prompts and not self.is_same_line(None, raw):
+            self._add_usage(self.prompts[-1], self.model, line.usage)
 
     def entries(self, reading: Reading) -> Iterator[Run | Rejected | Skipped]:
         if self.report is not None and self.prompts:
@@ -249,7 +249,7 @@ class _Session(Session[_Line]):
         self.n_facts += 1
         self.note_time(_sortable(line.timestamp))
         if message.role == "assistant":
-            self._add_reply(line, message, raw)
+            self._add_reply(line, message)
         elif message.role == "toolResult":
             output, failed = msgspec.json.encode(message.text), bytes(message.is_error) == b"true"
             self.add_output(identity_of(message.tool_call_id), output, failed=failed)
@@ -264,16 +264,14 @@ class _Session(Session[_Line]):
         opened.provider, opened.model = self.provider, self.model
         return opened
 
-    def _add_reply(self, line: _Line, message: _Message, raw: bytes) -> None:
+    def _add_reply(self, line: _Line, message: _Message) -> None:
         run = self.prompts[-1] if self.prompts else self._open(line, message)
         run.n_replies += 1
         run.provider = message.provider or run.provider
         run.model = message.model or run.model
         run.status = _STOPPED.get(message.stop_reason, "completed")
         self.touch(line.timestamp)
-        if message.usage is not None:
-            names = unread_of(raw, "message", "usage")
-            self.use(run, f"{len(self.owners)}", message.model or run.model, message.usage, names)
+        self._add_usage(run, message.model or run.model, message.usage)
         run.last_text = message.text or run.last_text
         for block in message.blocks:
             if block.type == "toolCall" and block.name:
@@ -288,6 +286,11 @@ class _Session(Session[_Line]):
         if message.tool_calls:
             self.unknown.field("tool_calls")
             run.n_foreign += 1
+
+    def _add_usage(self, run: Prompt, model: str | None, raw: msgspec.Raw) -> None:
+        usage, names = counts_of(_USAGE, raw)
+        if usage is not None:
+            self.use(run, f"{len(self.owners)}", model, usage, names)
 
     def _add_call(self, run: Prompt, name: str, block: _Block) -> None:
         if self.reads_text or self.keeps_texts:

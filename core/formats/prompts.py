@@ -7,20 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from core.errors import InvalidInput
 from core.formats.by_name import Offer
-from core.formats.strict import decoded
+from core.formats.strict import UNDECODABLE, decoded
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent, containing, merged
-from core.records.limits import MAX_TOKENS
+from core.records.limits import MAX_TOKENS, Tokens
 from core.records.run import MARKED_BYTES, MESSAGES, Call, Status, Usage
 from core.records.transcript import Talk
 
+T = TypeVar("T")
 Parts = tuple[int, int, int, int, int]
 """Input, output, cache read, cache write, and the total; 0 = not in the file."""
 
@@ -51,15 +52,15 @@ class Beside(NamedTuple):
             yield Spent(model=model, owner=owner, unread=unknown.spend(self.names))
 
 
-class Counts(NamedTuple):
+class Counts(msgspec.Struct):
     """A usage whose input contains the cached tokens, in the words of Gemini's API."""
 
-    input: int | None
-    output: int | None
-    cached: int | None
-    thoughts: int | None
-    tool: int | None
-    total: int | None
+    input: Tokens | None = None
+    output: Tokens | None = None
+    cached: Tokens | None = None
+    thoughts: Tokens | None = None
+    tool: Tokens | None = None
+    total: Tokens | None = None
 
     @property
     def parts(self) -> Parts:
@@ -184,11 +185,33 @@ def is_part(name: str) -> bool:
     return _KNOWN_NAME.fullmatch(name) is not None
 
 
-def unread_of(line: bytes | msgspec.Raw, *path: str) -> list[str]:
-    """Return the unread names in the usage of a line; ``path`` leads to it."""
-    for member in path:
-        line = (decoded(_PARTS, line) or {}).get(member, b"")
-    return unread(line)
+def counts_of(
+    decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, known: Collection[str] = ()
+) -> tuple[T, list[str]]:
+    """Return a usage, and the names of its amounts that are not understood: of another shape, and unknown ones.
+
+    >>> counts_of(msgspec.json.Decoder(dict[str, int]), b'{"input": 1, "output": "x", "seats": 2}')
+    ({'input': 1, 'seats': 2}, ['output', 'seats'])
+    """
+    counts, wrong = readable(decoder, raw)
+    return counts, wrong + unread(raw, known)
+
+
+def readable(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw) -> tuple[T, list[str]]:
+    """Return a usage without its members of another shape, and their names.
+
+    A wrong member takes neither the other counts nor the line around it along.
+    """
+    try:
+        return decoder.decode(raw or b"null"), []
+    except UNDECODABLE:
+        members = decoded(_PARTS, raw)
+    if members is None:
+        return decoder.decode(b"{}"), ["usage"]
+    encode = msgspec.json.encode
+    wrong = [name for name, value in members.items() if decoded(decoder, encode({name: value})) is None]
+    right = {name: value for name, value in members.items() if name not in wrong}
+    return decoder.decode(encode(right)), wrong
 
 
 def counts_tokens(raw: bytes | msgspec.Raw) -> bool:

@@ -20,7 +20,7 @@ import msgspec
 
 from core.formats.chat import identity_of
 from core.formats.entries import Rejected, Skipped
-from core.formats.prompts import Beside, Counts, unread_of
+from core.formats.prompts import Beside, Counts, counts_of
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import digest_of, plain
 from core.formats.sessions import NamedSession, lines_of, read_named
@@ -102,7 +102,7 @@ class _Line(msgspec.Struct, rename="camel"):
     is_sidechain: bool | None = None
     model: Label | None = None
     message: _Message | None = None
-    usage_metadata: _Usage | None = None
+    usage_metadata: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Parts(msgspec.Struct):
@@ -117,6 +117,7 @@ class _Meta(msgspec.Struct):
     model: Label | None = None
 
 
+_USAGE: Final = msgspec.json.Decoder(_Usage | None)
 _META: Final = msgspec.json.Decoder(_Meta)
 _MESSAGE_OF: Final = msgspec.json.Decoder(_MessageOf)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -195,9 +196,9 @@ class _Session(NamedSession[_Line]):
         open_run = self.prompts[-1] if self.prompts else None
         one = self.agents.line_of(line.uuid, line.parent_uuid, open_run)
         one.began = one.began or line.timestamp
-        usage = line.usage_metadata
+        usage, names = counts_of(_USAGE, line.usage_metadata)
         if line.type == "assistant" and usage is not None:
-            used = Beside(usage.counts, unread_of(raw, "usageMetadata"))
+            used = Beside(usage.counts, names)
             spent = partial(used.billed, line.model, "sub-agent")
             written = usage.candidates_token_count or 0
             one.add(_identity(line, raw), Response(spent, written, line.timestamp, open_run))
@@ -214,9 +215,9 @@ class _Session(NamedSession[_Line]):
         run.n_replies += 1
         run.model = line.model or run.model
         self.touch(line.timestamp)
-        if line.usage_metadata is not None:
-            names = unread_of(raw, "usageMetadata")
-            self.use(run, _identity(line, raw), line.model, line.usage_metadata.counts, names)
+        usage, names = counts_of(_USAGE, line.usage_metadata)
+        if usage is not None:
+            self.use(run, _identity(line, raw), line.model, usage.counts, names)
         for index, part in enumerate(message.parts):
             if part.function_call is not None:
                 self.add_call(run, part.function_call.name, part.function_call.args, part.function_call.id)

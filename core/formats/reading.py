@@ -398,6 +398,15 @@ class Reading:
             next_step="Copy or export it again.",
         )
 
+    def check_parts(self, n_parts: int) -> None:
+        """Raise `UnreadableSource` for sessions that take too much memory."""
+        if n_parts > self.limits.parts:
+            raise UnreadableSource(
+                f"Sessions that are read together must have at most {self.limits.parts:,} parts, got more "
+                f"({self.file}). A line is one part, a call three, a run ten, and a long text more.",
+                next_step="Check what made it. Else split it, one session a file.",
+            )
+
     @contextmanager
     def report_errors(self) -> Iterator[None]:
         """Errors of the disk while the file is read, as ours."""

@@ -34,10 +34,18 @@ from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.bill import heaviest
 from core.records.run import Call, History, Inventory, Run, Status, beyond
-from core.records.transcript import Message
+from core.records.transcript import READ_CHARS, Message
 
 _LINES_HELD: Final = 50_000
 """So many lines of several sessions are held at once; of more it is found out first where each session ends."""
+
+
+_LINE_BYTES: Final = 512
+"""Memory of a decoded line beside its own bytes."""
+_SESSION_PARTS: Final = 20
+_RUN_PARTS: Final = 10
+_CALL_PARTS: Final = 3
+_PART_BYTES: Final = 256
 
 
 class Line(Protocol):
@@ -216,6 +224,8 @@ class Session(Order, ABC, Generic[L]):
     id: str | None = None
     number: int = 0
     n_bytes: int = 0
+    n_parts: int = _SESSION_PARTS
+    """The memory that it takes, as `Limits` counts it."""
     n_facts: int = 0
     prompts: list[Prompt] = field(default_factory=list)
     prompt_chars: int | None = None
@@ -273,6 +283,7 @@ class Session(Order, ABC, Generic[L]):
         """Open a run, with a prompt of the person."""
         prompt = Prompt(identity, request=request, began=at, last_time=at, n_unread=self.n_unread)
         self.n_unread = 0
+        self.n_parts += _RUN_PARTS + len(request or "") // _PART_BYTES
         if request is not None:
             text = request.encode(errors="surrogatepass")
             if self.prompts:
@@ -312,10 +323,12 @@ class Session(Order, ABC, Generic[L]):
         self._inputs[response], self.is_answered = (number, total), False
         key = f"{response}/{number}" if number else response
         usage = Beside(usage, names) if names else usage
+        self.n_parts += _CALL_PARTS
         self.owners.setdefault(key, run).used[key] = (model, usage)
 
     def add_text(self, prompt: Prompt, text: str) -> None:
         """Add a text of the agent to a run."""
+        self.n_parts += 1 + len(text) // _PART_BYTES
         prompt.texts.append(text)
         self.mark(prompt, text.encode(errors="surrogatepass"))
         if self.keeps_texts:
@@ -381,6 +394,7 @@ class Session(Order, ABC, Generic[L]):
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None
     ) -> bool:
         """Return whether this call came before. All calls of an id that has several contents count."""
+        self.n_parts += _CALL_PARTS + (len(arguments) // _PART_BYTES if self.keeps_texts else 0)
         if identity is None or not self.has_call_ids:
             return False
         content, contents = hash((name, bytes(arguments))), self._calls.get(identity)
@@ -404,6 +418,7 @@ class Session(Order, ABC, Generic[L]):
             self.by_name.keep_loads({one for run in self.prompts for one in (*run.loaded, *run.typed)})
         prompt = self._waiting.get(identity or "")
         if prompt is not None and output:
+            self.n_parts += min(len(output), READ_CHARS) // _PART_BYTES
             prompt.talk.result(output_text(output), identity)
 
     @property
@@ -641,6 +656,7 @@ class _Sessions(ABC, Generic[K, L]):
     unknown: Unknown = field(default_factory=Unknown, init=False)
     open: dict[K, Session[L]] = field(default_factory=dict, init=False)
     disordered: dict[K, int] = field(default_factory=dict, init=False)
+    _n_parts: int = field(default=0, init=False)
 
     @abstractmethod
     def lines(self, progress: Progress | None) -> Iterator[tuple[int, K, bytes, L | Rejected]]:
@@ -665,10 +681,15 @@ class _Sessions(ABC, Generic[K, L]):
                 if key not in self.open:
                     self.open[key] = self.begun(key, self.unknown)
                     self.open[key].keeps_texts = self.reading.keeps_texts
+                    self._n_parts += self.open[key].n_parts
                 current, latest = self.open[key], key
             current.number = number
-            current.n_bytes += len(raw)
+            current.n_bytes += len(raw) + _LINE_BYTES
+            before = current.n_parts
             current.add(line, raw)
+            current.n_parts += 1
+            self._n_parts += current.n_parts - before
+            self.reading.check_parts(self._n_parts)
         self.end()
         yield from self._handed_out(list(self.open))
         yield from self._put_in_order()
@@ -681,6 +702,7 @@ class _Sessions(ABC, Generic[K, L]):
     def _handed_out(self, keys: Iterable[K]) -> Iterator[Entry]:
         for key in keys:
             session = self.open.pop(key)
+            self._n_parts -= session.n_parts
             if not session.is_broken:
                 yield from session.entries(self.reading)
             elif session.n_bytes > self.reading.limits.document_bytes:
@@ -747,6 +769,7 @@ class _Named(_Sessions[str | None, N]):
             for at, one, _, line in self.lines(None):
                 if not isinstance(line, Rejected):
                     self._ends[one] = at
+                    self.reading.check_parts(len(self._ends))
         ends = self._ends
         return [one for one in self.open if one != key and ends.get(one, number) < number]
 

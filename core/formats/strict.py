@@ -10,7 +10,9 @@ import gc
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
@@ -29,11 +31,18 @@ MAX_ELEMENTS: Final = 3_000_000
 _MAX_INTEGER: Final = 2**63 - 1
 _BACKSLASH: Final = ord("\\")
 _NOT_MARKS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+_LONG_BYTES: Final = 8_000
+_AFTER_OPENING: Final = np.zeros(256, dtype=np.bool_)
+"""Bytes that may follow an opening bracket outside strings. In strings, most often others do."""
+_AFTER_OPENING[list(b' \t\r\n"[]{}-0123456789tfn')] = True
 _BYTE_POSITION: Final = re.compile(r"\(byte (\d+)\)")
 _NO_NUMBER: Final = re.compile(rb"-?(NaN|Infinity)")
 
 
 _NO_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|-?(?:NaN|Infinity)', re.DOTALL)
+
+_COLLECTOR: Final = Lock()
+_MANY: Final = 1_000_000
 
 
 class Flaw(ValueError):
@@ -82,6 +91,23 @@ def uncollected(decode: Callable[[bytes], T], raw: bytes) -> T:
         gc.enable()
 
 
+@contextmanager
+def without_full_collections() -> Iterator[None]:
+    """Look for garbage among young objects only; a full collection stops all threads for a second per million."""
+    _postpone(_MANY)
+    try:
+        yield
+    finally:
+        _postpone(-_MANY)
+
+
+def _postpone(by: int) -> None:
+    """Change after how many other collections a full one is due; imports at the same time add up."""
+    with _COLLECTOR:
+        young, middle, full = gc.get_threshold()
+        gc.set_threshold(young, middle, full + by)
+
+
 def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
     """Raise `Flaw` for lone surrogates, broken UTF-8, deep nesting and too many elements anywhere in ``raw``.
 
@@ -95,11 +121,21 @@ def check(raw: bytes, max_depth: int, max_elements: int = MAX_ELEMENTS) -> None:
         raw.decode()
     if b"\\" in raw and SURROGATE.search(raw):  # a backslash is found four times as fast
         _check_surrogates(raw)
-    # At least the number of opening brackets. Most lines open one list, and finding is faster than counting.
-    has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
-    n_opening = raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
+    if len(raw) >= _LONG_BYTES:
+        is_dense = _n_opening(raw[:_LONG_BYTES]) > max_depth
+        n_opening = max_depth + 1 if is_dense else _n_opening(raw)
+    else:  # most lines open one list, and finding is faster than counting
+        has_lists = raw.find(b"[", raw.find(b"[") + 1) >= 0
+        n_opening = raw.count(b"{") + (raw.count(b"[") if has_lists else 1)
     if n_opening > max_depth and depth(raw) > max_depth:
         raise Excess(f"is nested deeper than {max_depth} levels")
+
+
+def _n_opening(raw: bytes) -> int:
+    """Return at least the number of brackets that open outside strings."""
+    codes = np.frombuffer(raw, dtype=np.uint8)
+    following = codes[1:][codes[:-1] | 0x20 == ord("{")]  # one bit is between { and [
+    return 1 + int(np.count_nonzero(_AFTER_OPENING[following]))
 
 
 def _check_slices(raw: bytes, max_depth: int, max_elements: int) -> None:

@@ -18,15 +18,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from core.formats.chat import Message, Record, lists_messages, read
 from core.formats.entries import Entry, Progress
-from core.formats.prompts import summed, unread
+from core.formats.openai_chat import CHAT_USAGE, ChatUsage
+from core.formats.prompts import counts_of, summed
 from core.formats.reading import Format, Head, Reading
 from core.formats.scalars import digest_of
-from core.formats.strict import Flaw
+from core.formats.strict import Flaw, decoded
+from core.records.bill import merged
 from core.records.limits import Label, Tokens
-from core.records.run import Status, Usage
+from core.records.run import Status, Usage, rows_of_usage
 
 NAME: Final = "swe-agent"
 
@@ -38,6 +41,13 @@ _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 class _Message(Message):
     is_demo: bool | None = None
     agent: str | None = None
+    extra: msgspec.Raw = msgspec.Raw(b"")
+
+    @property
+    def counts(self) -> tuple[ChatUsage | None, list[str]]:
+        """The usage of the response that mini-SWE-agent keeps, and the names of amounts that are not understood."""
+        response = (decoded(_MEMBERS, self.extra) or {}).get("response", b"")
+        return counts_of(CHAT_USAGE, (decoded(_MEMBERS, response) or {}).get("usage", b""))
 
 
 class _FirstStep(msgspec.Struct):
@@ -80,6 +90,7 @@ class _File(msgspec.Struct):
     replay_config: object = None
 
 
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STATS: Final = msgspec.json.Decoder(_Stats | None)
 _FILE: Final = msgspec.json.Decoder(_File)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
@@ -110,13 +121,19 @@ def _record(raw: bytes) -> Record:
     if replies and not any(message.calls for message in replies) and _WITH_FUNCTIONS not in raw:
         raise Flaw("holds commands as text only, so the called tools are unknown")
     info = file.info or _Info()
+    model, stats = _model(file, info), counts_of(_STATS, info.model_stats)
+    counts = [message.counts for message in messages]
+    replied = [one.parts for one, _ in counts if one is not None]
+    usage = _usage(stats[0])
+    requests = [row for one in replied if usage is None for row in rows_of_usage(summed([one]))]
     return Record(
         messages=messages,
         identity=_identity(file, history),
         rank=len(messages),
-        model=_model(file, info),
-        usage=_usage(_STATS.decode(info.model_stats)),
-        unread=unread(info.model_stats),
+        model=model,
+        usage=usage or summed(replied),
+        spent=merged(replace(row, model=model).as_request for row in requests),
+        unread=[name for _, names in (stats, *counts) for name in names],
         status=_status(info.exit_status),
     )
 

@@ -22,7 +22,7 @@ import msgspec
 from core.errors import UnreadableSource
 from core.formats.chat import Message, Record, ToolCall, read
 from core.formats.entries import Entry, Progress, Rejected
-from core.formats.prompts import summed, unread
+from core.formats.prompts import counts_of, summed
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.scalars import named, plain
 from core.formats.stream import Bytes, Damage
@@ -188,6 +188,7 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
         simulation = _SIMULATION.decode(raw)
         messages, reason = simulation.spoken(reading), simulation.termination_reason
         seconds = simulation.duration
+        counts = [counts_of(_USAGE, one.usage) for one in messages if one.role == "assistant"]
         return Record(
             messages=messages,
             declared=declared,
@@ -197,8 +198,8 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             environment=f"{NAME}/{named(info.environment_info.domain_name)}",
             task=named(simulation.task_id),
             broken=reason if reason in _BROKEN else None,
-            usage=_usage(messages),
-            unread=[name for one in messages if one.role == "assistant" for name in unread(one.usage)],
+            usage=_usage(used for used, _ in counts),
+            unread=[name for _, names in counts for name in names],
             duration_ms=None if seconds is None else round(seconds * 1000),
             ended_at=simulation.end_time,
             status=_status(reason),
@@ -245,9 +246,8 @@ def _status(reason: str | None) -> Status:
     return "completed" if reason is None or reason in _ENDED_NORMALLY else "error"
 
 
-def _usage(messages: list[_Message]) -> Usage | None:
-    usages = [_USAGE.decode(one.usage) or _Usage() for one in messages if one.role == "assistant"]
-    return summed((usage.prompt_tokens or 0, usage.completion_tokens or 0, 0, 0, 0) for usage in usages)
+def _usage(usages: Iterable[_Usage | None]) -> Usage | None:
+    return summed((one.prompt_tokens or 0, one.completion_tokens or 0, 0, 0, 0) for one in usages if one)
 
 
 def _declared(info: _Info) -> Inventory | None:

@@ -16,7 +16,7 @@ import msgspec
 
 from core.formats.chat import Message, Record
 from core.formats.entries import Progress
-from core.formats.prompts import usage_of
+from core.formats.prompts import counts_of, readable, usage_of
 from core.formats.reading import Piece, Reading
 from core.formats.scalars import named, plain
 from core.formats.stream import Damage
@@ -53,10 +53,14 @@ class _Usage(msgspec.Struct):
     completion_tokens: Tokens = 0
     cached_input_tokens: Tokens | None = None
 
+    def row(self, model: str | None) -> Spent:
+        cached = self.cached_input_tokens or 0
+        return Spent(model=model, input=self.prompt_tokens, cache_read=cached, output=self.completion_tokens)
+
 
 class _ModelCall(msgspec.Struct):
     model: Label | None = None
-    usage: _Usage | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Reward(msgspec.Struct):
@@ -91,7 +95,7 @@ class _Trace(msgspec.Struct):
     calls: list[_ModelCall] = []
     rewards: dict[str, _Reward | None] = {}
     metrics: dict[str, float | None] = {}
-    extra_usage: list[_Usage] = []
+    extra_usage: list[msgspec.Raw] = []
     errors: list[_Error] = []
     ok: bool | None = None
     is_completed: bool | None = None
@@ -109,14 +113,12 @@ class _Trace(msgspec.Struct):
             else self.stop_condition or "not completed"
         )
 
-    @property
-    def spent(self) -> Iterator[Spent]:
+    def spent(self) -> Iterator[tuple[Spent, list[str]]]:
+        """Yield the counts of each call, and the names of those that are not understood."""
         for call in self.calls:
-            used = call.usage or _Usage()
-            cached = used.cached_input_tokens or 0
-            yield Spent(
-                model=call.model, input=used.prompt_tokens, cache_read=cached, output=used.completion_tokens
-            )
+            used, names = counts_of(_USAGE, call.usage)
+            if used is not None:
+                yield used.row(call.model), names
 
     def parts(self) -> Iterator[Part]:
         """Yield the named rewards with their weights, then the measures."""
@@ -125,9 +127,8 @@ class _Trace(msgspec.Struct):
                 yield Part(name=name, value=reward.paid)
         measures = dict(self.metrics)
         if self.extra_usage:
-            measures["extra_tokens"] = sum(
-                used.prompt_tokens + used.completion_tokens for used in self.extra_usage
-            )
+            extra = [readable(_USAGE, one)[0] for one in self.extra_usage]
+            measures["extra_tokens"] = sum(one.prompt_tokens + one.completion_tokens for one in extra if one)
         for name, value in measures.items():
             if value is not None and name not in self.rewards and 1 <= len(name) <= MAX_LABEL_CHARS:
                 yield Part(name=name, value=value, kind="measure")
@@ -146,6 +147,7 @@ class _Wrapped(msgspec.Struct):
     env: str
 
 
+_USAGE: Final = msgspec.json.Decoder(_Usage | None)
 _LINE: Final = msgspec.json.Decoder(_Line)
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped)
 
@@ -176,7 +178,8 @@ def record(name: str, lists: DeclaredLists, raw: bytes) -> Record | None:
         return None
     wrapped = _WRAPPED.decode(raw)
     trace, agent = wrapped.trace, wrapped.trace.agent.name
-    rows = merged(trace.spent)
+    spent = [*trace.spent()]
+    rows = merged(row for row, _ in spent)
     scores = [one.paid for one in trace.rewards.values() if one is not None and one.paid is not None]
     span, tools, broken = trace.timing.agent, bytes(trace.tools), trace.broken
     where = [name, named(wrapped.env), None if agent == _ONE_AGENT else named(agent)]
@@ -194,6 +197,7 @@ def record(name: str, lists: DeclaredLists, raw: bytes) -> Record | None:
         parts=tuple(trace.parts()),
         usage=usage_of(rows),
         spent=rows,
+        unread=[name for _, names in spent for name in names],
         duration_ms=round((span.end - span.start) * 1000) if span.end > span.start > 0 else None,
         ended_at=span.end * 1000 or None,
     )

@@ -23,7 +23,8 @@ from dashboard.figures.distributions import distributions
 from dashboard.figures.theme import LIGHT
 from dashboard.sentences import gain
 from tests.dashboard.test_judgement import said
-from tests.worlds import START_MS, memory_folder, put_empty_database
+from tests.waiting import memory_folder
+from tests.worlds import START_MS, put_empty_database
 from tests.worlds.usage import Counted, sessions_of, usage_of
 
 HOUR_MS = 3_600_000

@@ -29,7 +29,8 @@ from core.records.times import DAY_MS, iso
 from core.records.view import View
 from core.store.engine import Connection
 from tests.store.said import listening
-from tests.worlds import START_MS, a_run, acting, context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import START_MS, a_run, acting, context_at
 
 NAMES = ("a", "b", "c")
 LATER = START_MS + 9 * DAY_MS

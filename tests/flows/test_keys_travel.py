@@ -28,7 +28,8 @@ from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOrder, RewardOutcome
 from tests.engine import named
 from tests.formats.builders import lines
-from tests.worlds import a_run, context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import a_run, context_at
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 LONG = "k" * 200

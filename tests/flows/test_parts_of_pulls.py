@@ -27,7 +27,8 @@ from core.records.observation import Amount
 from core.records.posterior import BAND_FLOORS, BANDS, Posterior
 from core.records.times import iso
 from core.records.view import View
-from tests.worlds import HOUR_MS, IN_PARTS, START_MS, context_at, lines_file, memory_folder, run_line
+from tests.waiting import memory_folder
+from tests.worlds import HOUR_MS, IN_PARTS, START_MS, context_at, lines_file, run_line
 from tests.worlds.lively import THIRDS, part_line
 
 ARM = "tool:other:a"

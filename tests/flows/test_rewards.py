@@ -45,7 +45,8 @@ from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, Reward
 from core.records.observation import RewardOrder, epoch_words
 from core.records.run import Inventory, Run
 from tests.formats.builders import lines, put
-from tests.worlds import HOUR_MS, START_MS, a_run, context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import HOUR_MS, START_MS, a_run, context_at
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 

@@ -32,7 +32,8 @@ from tests.engine import content
 from tests.flows.test_masked_texts import SECRETS
 from tests.formats.agents import AGENTS, CALLS, made_up
 from tests.formats.builders import Session, lines, put, reply, text, trajectory, use, user
-from tests.worlds import IN_PARTS, a_run, acting, context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import IN_PARTS, a_run, acting, context_at
 
 CANARY = "PLANTED-7f3"
 

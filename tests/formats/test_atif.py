@@ -222,7 +222,6 @@ HOSTILE = {
     "another version": trajectory(version="2.0"),
     "no steps": {**trajectory(), "steps": None},
     "a call without a name": trajectory([{"source": "agent", "tool_calls": [{}]}]),
-    "tokens below zero": trajectory([agent(tokens=(-1, 0, 0))]),
     "a call in a source of an unknown kind": trajectory(
         [{"source": "user", "message": "x"}, {**agent("x"), "source": "m"}]
     ),

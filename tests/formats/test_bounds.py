@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import re
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import InvalidInput, UnreadableSource
+from core.flows.importing import import_files
 from core.formats import Entry, Limits, recognise
 from core.formats.entries import Remark
 from core.formats.otlp import TracedSpan, read_spans
@@ -23,7 +25,9 @@ from core.formats.split import Split
 from core.records.episode import Episode
 from core.records.run import Run
 from tests.formats.builders import Json, names, put, read, rejected, runs, user
+from tests.formats.builders import lines as chat_lines
 from tests.formats.builders import reply as chat_reply
+from tests.formats.test_identity_laws import SESSIONS, Drawn, Turn
 from tests.formats.test_inspect_log import log, sample
 from tests.formats.test_langfuse import observation
 from tests.formats.test_openclaw_export import arm, posterior, trace
@@ -31,9 +35,11 @@ from tests.formats.test_opencode import MAIN, call, database, say
 from tests.formats.test_otlp import called, reply, request, span
 from tests.formats.test_registry import SAMPLES
 from tests.formats.test_tau2 import TALK, results, simulation
+from tests.worlds import context_at
 
 N_BOMB: Final = 200_000
 SMALL: Final = Limits(elements=5_000, line_bytes=4 << 20)
+N_PARTS: Final = 4_000
 N_SPANS: Final = 400_000
 N_HEAD: Final = 130 << 10
 """More than what is looked at of a file first."""
@@ -160,6 +166,30 @@ def test_a_large_document_on_one_line_or_many_is_read_in_parts(
     whole = read(path)
     assert any(isinstance(one, Run | Episode) for one in whole)
     assert read(path, limits=small) == whole
+
+
+@pytest.mark.parametrize("shape", ["runs", "calls", "texts", "sessions"])
+@pytest.mark.parametrize("format", SESSIONS)
+def test_sessions_that_take_too_much_memory_are_refused(
+    tmp_path: Path, format: str, shape: Literal["runs", "calls", "texts", "sessions"]
+) -> None:
+    n, words = N_PARTS // 2, "go" * 1_000 if shape == "texts" else "go"
+    turns = [Turn(words, ("read",) * (n * 2 if shape == "calls" else 0), place) for place in range(n)]
+    drawn = [Drawn("s", tuple(turns[:1] if shape == "calls" else turns))]
+    if shape == "sessions":
+        drawn = [Drawn(f"s{place}", (turn,)) for place, turn in enumerate(turns)]
+    made = [SESSIONS[format](one) for one in drawn]
+    mixed = [one for at in range(len(made[0])) for session in made for one in session[at : at + 1]]
+    path = put(tmp_path, chat_lines(mixed))
+    few = Limits(parts=N_PARTS, line_bytes=1 << 20)
+    tracemalloc.start()
+    try:
+        entries = entries_of(path, few)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert entries is None or shape == "sessions"
+    assert peak < N_PARTS * 600 + (6 << 20)
 
 
 def test_a_chat_on_one_line_that_is_too_long_is_read_with_its_texts_cut(tmp_path: Path) -> None:
@@ -322,3 +352,22 @@ def test_a_large_document_takes_little_more_memory_than_its_size(tmp_path: Path,
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < times * path.stat().st_size
+
+
+def test_an_import_runs_no_full_collection(tmp_path: Path) -> None:
+    turns = tuple(Turn("go", ("read",), number) for number in range(300))
+    path = put(tmp_path, chat_lines(SESSIONS["claude-code"](Drawn("s", turns))))
+    context, usual, seen = context_at(tmp_path / "a.db"), gc.get_threshold(), list[int]()
+
+    def note(_: str, found: dict[str, int]) -> None:
+        seen.append(found["generation"])
+
+    gc.callbacks.append(note)
+    gc.set_threshold(200, 2, 2)
+    try:
+        assert import_files(context, [path]).runs == 300
+        assert gc.get_threshold() == (200, 2, 2)
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*usual)
+    assert seen.count(2) < 5 < seen.count(1)

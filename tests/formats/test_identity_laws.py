@@ -423,6 +423,59 @@ def test_equal_records_stay_as_many_as_they_are(format: str, tools: list[list[st
     assert [one.partition(" ")[0] for one in answer.notes] == [str(n_alike)][:n_alike], "may be copies"
 
 
+def _without(made: object, *names: str) -> object:
+    """The same document without these fields, at any depth."""
+    if isinstance(made, dict):
+        return {name: _without(value, *names) for name, value in made.items() if name not in names}
+    return [_without(one, *names) for one in made] if isinstance(made, list) else made
+
+
+def _traced(tools: Sequence[str]) -> bytes:
+    made = {"traces": [trace(*[arm(f"tool:a:{name}") for name in tools])]}
+    return json.dumps(_without(made, "traceId", "runId", "timestamp")).encode()
+
+
+def _untimed(tools: Sequence[str]) -> bytes:
+    made = _droid(Drawn("a", (Turn("go", tuple(tools), 0),)))
+    return lines([made[0], *[_without(line, "id", "timestamp") for line in made[1:]]])
+
+
+def _rollout(tools: Sequence[str]) -> bytes:
+    made = {"example_id": 0, "prompt": [user("go")], "completion": _talk(tools)[1:], "reward": 1.0}
+    return lines([made])
+
+
+COPIES: Final[dict[str, Callable[[Sequence[str]], bytes]]] = {
+    "openai-chat": lambda tools: lines([RECORDS["openai-chat"](0, tools)]),
+    "tau-bench": lambda tools: json.dumps([RECORDS["tau-bench"](0, tools)]).encode(),
+    "atif": lambda tools: json.dumps(
+        _without(json.loads(IDENTIFIED["atif"](Known("a", (*tools,)))), "timestamp")
+    ).encode(),
+    "swe-agent": lambda tools: IDENTIFIED["swe-agent"](Known("a", (*tools,))),
+    "openclaw-export": _traced,
+    "factory-droid": _untimed,
+    "verifiers": _rollout,
+}
+"""Files of one record without times, and without an id that is its own."""
+
+
+@pytest.mark.parametrize("format", COPIES)
+@settings(max_examples=3)
+@given(
+    tools=st.lists(st.sampled_from(("read", "bash")), min_size=1, max_size=3),
+    n=st.integers(2, 4),
+    at_once=st.booleans(),
+)
+def test_equal_files_without_times_are_runs_or_counted_in_the_answer(
+    format: str, tools: list[str], n: int, *, at_once: bool
+) -> None:
+    files = [COPIES[format](tools)] * n
+    with TemporaryDirectory() as folder:
+        totals, answers = _imported(Path(folder), [files] if at_once else [[one] for one in files])
+    notes = [one for answer in answers[: len(answers) // 2] for one in answer.notes]
+    assert totals.runs + sum(int(one.split()[0]) for one in notes if "may be another one" in one) == n
+
+
 # Records with an id of their own
 
 

@@ -240,7 +240,6 @@ BAD: list[object] = [
     {"id": 1},
     sample(1, messages=[{"role": "assistant", "tool_calls": [called("n" * 600)]}]),
     sample(1, events=[model_event("bad\nname")]),
-    sample(1, model_usage={"m": {"input_tokens": -1}}),
     sample(1, total_time=-1),
     sample(1, metadata=json.loads("[" * 70 + "]" * 70)),
     sample(1, model_usage={"m": {"input_tokens": 10**12}, "n": {"input_tokens": 10**12}}),

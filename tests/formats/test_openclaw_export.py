@@ -186,7 +186,6 @@ BAD_TRACES = {
     "unknown type": trace(arm("weird:a:b")),
     "no flags": trace({"armId": "tool:fs:read"}),
     "no arms": {"traceId": "t"},
-    "negative usage": trace(usage={"input": -1}),
     "negative duration": trace(durationMs=-5),
     "endless": trace(durationMs=1e300),
     "a long model": trace(model="x" * 900),

@@ -293,8 +293,6 @@ def test_names_that_can_be_no_arm_are_left_out_and_repeated_ones_count_once(tmp_
         b'{"type": "message", "message": {"role": "assistant", "content": 7}}',
         b'{"type": "message", "message": 7}',
         b'{"type": "message"}',
-        b'{"type": "message", "message": {"role": "assistant", "usage": {"input": -1}}}',
-        b'{"type": "message", "message": {"role": "assistant", "usage": {"input": 1e400}}}',
         b'{"type": "message", "message": {"role": "assistant", "x": "\\ud800"}}',
         b'{"type": "message", "message": {"role": "assistant", "x": NaN}}',
         b"[1]",

@@ -22,13 +22,17 @@ from core.formats.unknown import Unknown
 from core.records.bill import AT_LEAST, Apart, ModelPrices, Price, Spent, bill_of, dollars
 from core.records.learner import LearnerSettings
 from core.records.run import Run
-from tests.formats.builders import lines, put, read, runs
+from tests.formats.builders import lines, put, read, rejected, runs
 from tests.formats.test_inspect_log import log as inspect_log
 from tests.formats.test_inspect_log import sample as inspect_sample
 from tests.formats.test_langfuse import export, observation
+from tests.formats.test_openclaw_export import arm
+from tests.formats.test_openclaw_export import trace as openclaw_trace
 from tests.formats.test_opencode import START, call, database, finish, say, tokens
 from tests.formats.test_opencode import session as opencode_session
 from tests.formats.test_otlp import as_json, span
+from tests.formats.test_swe_agent import acted, small
+from tests.formats.test_verifiers_traces import trace as verifiers_trace
 
 Json = dict[str, Any]
 MODELS = ("own-1", "own-2", "advisor-1", "child-1")
@@ -359,6 +363,41 @@ def chats(folder: Path, planted: Planted) -> list[Path]:
     return [put(folder, lines(made), "chats.jsonl")]
 
 
+def chat_usage(spend: Spend) -> Json:
+    return with_unknown({"prompt_tokens": spend.size[0], "completion_tokens": spend.size[1]}, spend)
+
+
+def small_agent(folder: Path, planted: Planted) -> list[Path]:
+    """A file of mini-SWE-agent for each run, with the response of each message."""
+    made = []
+    for run, spends in enumerate(planted):
+        answers = [
+            {**acted("bash", n), "extra": {"response": {"usage": chat_usage(one)}}}
+            for n, one in enumerate(spends)
+        ]
+        made.append(small({"role": "user", "content": f"go {run}"}, *answers, model=spends[0].model))
+    return [put(folder, json.dumps(one).encode(), f"{place}.json") for place, one in enumerate(made)]
+
+
+def verifiers(folder: Path, planted: Planted) -> list[Path]:
+    made = []
+    for run, spends in enumerate(planted):
+        calls = [{"node": 3, "model": one.model, "usage": chat_usage(one)} for one in spends]
+        made.append(verifiers_trace(run, calls=calls))
+    return [put(folder, lines(made), "results.jsonl")]
+
+
+def openclaw(folder: Path, planted: Planted) -> list[Path]:
+    """A trace has one usage and one model."""
+    made = []
+    for run, spends in enumerate(planted):
+        usage = Counter[str]()
+        for one in spends:
+            usage.update(with_unknown({"input": one.size[0], "output": one.size[1]}, one))
+        made.append(openclaw_trace(arm("tool:a:b"), id=f"t{run}", model=spends[0].model, usage=usage))
+    return [put(folder, json.dumps({"traces": made, "posteriors": []}).encode(), "export.json")]
+
+
 class Places(NamedTuple):
     """Who spends in a format, and the rest that it can say."""
 
@@ -384,13 +423,13 @@ FORMATS: dict[Write, Places] = {
     langfuse: Places(),
     inspect: Places(),
     chats: Places(n_models=1),
+    small_agent: Places(n_models=1),
+    verifiers: Places(),
+    openclaw: Places(n_models=1),
 }
 ELSEWHERE = {
     "armscope": "its bills are written part by part, which its own tests draw",
-    "openclaw-export": "a trace has one usage, whose members are read in test_openclaw_export",
-    "swe-agent": "a file has one sum of each count, read in test_swe_agent",
     "tau2": "a message has two counts of one model, read in test_tau2",
-    "verifiers": "a call has three counts, read in test_verifiers_traces",
     **dict.fromkeys(
         ("factory-droid", "kairos", "openreward", "ors", "qortex-db", "tau-bench"), "has no usage"
     ),
@@ -452,8 +491,7 @@ def planted_counts(planted: Planted) -> Counter[Key]:
 def billed_counts(read_runs: Iterable[Run]) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     for place, run in enumerate(read_runs):
-        assert run.usage is not None
-        whole = Spent(input=run.usage.input, output=run.usage.output)
+        whole = Spent(input=run.usage.input, output=run.usage.output) if run.usage else Spent()
         for row in run.bill or (whole,):
             for part in ("input", "output", "searches", "cache_read", "cache_write_5m", "total"):
                 counts[place, row.owner, row.model or run.model or "", row.tier, part] += getattr(row, part)
@@ -495,6 +533,29 @@ def test_a_spend_of_an_unknown_kind_makes_the_bill_a_lower_bound(write: Write, d
     named = " ".join(one.text for one in entries if isinstance(one, Remark))
     for name, is_there in (("seats", "unknown"), ("jury", "foreign")):
         assert (name in named) == any(getattr(one, is_there) for run in bare for one in run)
+
+
+@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
+@pytest.mark.parametrize("wrong", ['"seve"', "-77777", "[7777]", "  true"])
+def test_a_count_of_another_shape_takes_nothing_along(tmp_path: Path, write: Write, wrong: str) -> None:
+    """The line around it is read, its other counts are in the bill, and the bill is a lower bound."""
+    planted = [[Spend("own", "own-1", (777_777, 5))], [Spend("own", "own-1", (30, 7))]]
+    whole = read_of(write, planted)
+    paths = write(tmp_path, planted)
+    for path in paths:  # a number of OTLP is a text
+        shape = "-77777" if write is spans else wrong
+        path.write_bytes(path.read_bytes().replace(b"777777", shape.encode()))
+    entries = read(*paths)
+    assert not rejected(entries)
+    found_runs = runs(entries)
+    assert [run.calls for run in found_runs] == [run.calls for run in whole]
+    assert sum(row.unread for row in found_runs[0].bill) > 0
+    assert sum(row.unread for row in found_runs[1].bill) == 0
+    counts = billed_counts(found_runs)
+    assert sum(n for key, n in counts.items() if key[-1] == "output") == 12 or any(
+        key[-1] == "total" for key in counts
+    )
+    assert any("spend" in one.text for one in entries if isinstance(one, Remark))
 
 
 @settings(max_examples=40, deadline=None)

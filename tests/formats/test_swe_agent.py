@@ -155,10 +155,10 @@ def calls_of(message: Json) -> list[Json]:
 # --- the smaller agent ------------------------------------------------------------------------------------
 
 
-def small(*messages: Json) -> Json:
+def small(*messages: Json, model: str = "m-2") -> Json:
     info = {
         "exit_status": "Submitted",
-        "config": {"model": {"model_name": "m-2"}},
+        "config": {"model": {"model_name": model}},
         "model_stats": {"api_calls": 3},
     }
     told = [{"role": "system", "content": "x"}, user("fix it"), *messages]
@@ -183,7 +183,6 @@ def test_the_smaller_agent_s_files_are_read_alike(tmp_path: Path) -> None:
     ("old", "new", "reason"),
     [
         (b'"tokens_sent": 900', b'"tokens_sent": NaN', "NaN"),
-        (b'"tokens_sent": 900', b'"tokens_sent": -1', "another shape"),
         (b'"result 0"', b'"\\ud800"', "surrogate"),
         (b'"result 0"', b"[" * 99 + b"]" * 99, "deeper"),
         (b'"history": [', b'"history": 7, "x": [', "another shape"),

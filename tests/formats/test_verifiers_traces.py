@@ -165,7 +165,6 @@ def test_old_lines_and_traces_may_lie_in_one_file(tmp_path: Path) -> None:
 
 HOSTILE: list[Json] = [
     {"nodes": [{"message": 7}]},
-    {"calls": [{"usage": {"prompt_tokens": -1}}]},
     {"rewards": {"x": {"score": "high"}}},
     {"rewards": {"x": {"score": 1e308, "weight": 1e308}}},
     {"tools": [{"name": "no\nname"}]},

@@ -10,7 +10,7 @@ import pytest
 
 from tests.store.everything import ask_everything
 from tests.store.said import Said, listening
-from tests.worlds import memory_folder
+from tests.waiting import memory_folder
 
 
 @pytest.fixture

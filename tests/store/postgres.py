@@ -19,6 +19,8 @@ from tempfile import TemporaryDirectory
 
 import psycopg
 
+from tests.waiting import memory_folder
+
 if os.name == "posix":
     import pwd
 
@@ -47,7 +49,9 @@ def address(options: Sequence[str] = _OPTIONS) -> Iterator[str]:
     if named:
         yield named
         return
-    with TemporaryDirectory(prefix="armscope-postgres-") as folder, _server(Path(folder), options) as started:
+    # To drop a database waits for its files: half a minute of the tests on a disk.
+    folder = TemporaryDirectory(prefix="armscope-postgres-", dir=memory_folder())
+    with folder as place, _server(Path(place), options) as started:
         yield started
 
 

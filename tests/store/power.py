@@ -27,7 +27,8 @@ from core.store.engine import sqlite as engine
 from core.store.store import Store
 from tests.engine import file_database
 from tests.store.recording import FileNo, Name, Recorder, Step, Sync, SyncFolder, Told, Truncate, Write
-from tests.worlds import START_MS, a_run, context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import START_MS, a_run, context_at
 from tests.worlds.history import History
 
 SECTOR_BYTES = 512

@@ -111,7 +111,7 @@ def test_a_program_that_locks_the_file_itself_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     context = context_at(path)
     record(context, a_run("r"))
-    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_driver
     assert isinstance(driver, sqlite3.Connection)
     driver.execute("PRAGMA busy_timeout = 50")
     browser = sqlite3.connect(path, isolation_level=None)
@@ -260,7 +260,7 @@ def test_a_full_database_says_so_and_takes_nothing_by_halves(context: Context, t
     record(context, a_run("r"))
     reward(context, "tool:other:a", 0.5)
     before = state(context)
-    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_driver
     assert isinstance(driver, sqlite3.Connection)
     (n_pages,) = driver.execute("PRAGMA page_count").fetchone()
     driver.execute(f"PRAGMA max_page_count = {n_pages + 2}").fetchall()
@@ -325,7 +325,7 @@ def test_a_log_that_cannot_be_folded_back_is_no_failed_write(
     reader = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     reader.execute("BEGIN").fetchall()
     reader.execute("SELECT count(*) FROM run").fetchall()
-    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_driver
     assert isinstance(driver, sqlite3.Connection)
     driver.set_authorizer(lambda action, what, *_: sqlite3.SQLITE_DENY if what == "wal_checkpoint" else 0)
     record(context, a_run("q"))

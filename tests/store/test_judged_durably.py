@@ -22,7 +22,8 @@ from tests.store import judging
 from tests.store.child import answer, crowd, say
 from tests.store.judging import ALL, held
 from tests.store.storm import rows
-from tests.worlds import context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import context_at
 
 pytestmark = pytest.mark.of_file  # by processes that are told a path
 

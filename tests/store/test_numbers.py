@@ -142,7 +142,7 @@ def test_every_statement_of_an_act_names_the_learner_by_its_number(tmp_path: Pat
         lambda: undo(context, "import-1"),
         lambda: change(context, "k", 3),
     ]
-    driver = file_database(context.store)._write_engine().raw_connection().driver_connection
+    driver = file_database(context.store)._write_driver
     assert isinstance(driver, sqlite3.Connection)
     said: list[str] = []
     driver.set_trace_callback(said.append)

@@ -6,7 +6,6 @@ Every field has a default. Modules of this folder build whole worlds from these.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,11 +28,6 @@ from tests.engine import running
 
 START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
-
-
-def memory_folder() -> str | None:
-    """Return the folder of files in memory, if the machine has one: tests there wait for no disk."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @cache

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.worlds import context_at, memory_folder
+from tests.waiting import memory_folder
+from tests.worlds import context_at
 
 
 class LearnerMachine(RuleBasedStateMachine):

@@ -17,6 +17,7 @@ from core.flows.importing.reading import ReadingProgress, ReadRun, SourceReading
 from core.flows.importing.writing import AtOnce, InParts, OnWait, fits_one_transaction, staged_import
 from core.flows.rollouts import hold_events
 from core.formats import Limits, Opened, open_sources, refuse_address
+from core.formats.strict import without_full_collections
 from core.records.counts import number_of
 from core.records.import_answer import SHOWN, ImportAnswer
 from core.records.limits import shown
@@ -140,6 +141,7 @@ def _rehearsed(
     continuing: str | None,
 ) -> ImportAnswer:
     with ExitStack() as stack:
+        stack.enter_context(without_full_collections())
         stack.callback(reading.lines.close)
         writer = AtOnce(list(reading.runs(progress)))
         answer = context.rehearse(
@@ -177,6 +179,7 @@ def _import(
     first: list[ReadRun] = []
     parts: InParts | None = None
     with ExitStack() as stack:
+        stack.enter_context(without_full_collections())
         stack.callback(reading.lines.close)
         for run in reading.runs(progress):
             if parts is None:

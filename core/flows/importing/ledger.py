@@ -164,7 +164,7 @@ class ImportCounts:
 
     def _unsure(self) -> list[str]:
         n = self.counts["unsure"]
-        return [f"{number_of(n, 'run')} known by content alone, without times: each may be another one."][:n]
+        return [f"{number_of(n, 'run')} known by content, without times: each may be another one."][:n]
 
     def _shared(self) -> list[str]:
         n = self.counts["shared"]

@@ -362,7 +362,7 @@ class SourceReading:
                         self.counts.units.add(judged.run.unit)
                         yield ReadRun(source.file, self.n_segments - 1, judged)
             except UnreadableSource as problem:
-                self.counts.reject(None, problem.problem)
+                self.counts.reject(None, str(problem))
         if (remark := self._shared.remark()) is not None:
             self.counts.remarks.append(remark)
 

@@ -25,9 +25,9 @@ from urllib.parse import quote
 
 import msgspec
 from sqlalchemy import Connection as Transacted
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.pool import NullPool
 
 from core.errors import ArmscopeError, InvalidInput, StoreBusy, StoreUnusable
 from core.records.times import DAY_MS
@@ -304,7 +304,6 @@ class Database(port.Database):
         self._lock_file = f"{self.path}.lock"
         self._lock_timeout_s = lock_timeout_s
         self._lock = WritersLock(self._lock_file, timeout_s=lock_timeout_s)
-        self._writer: Engine | None = None
         self._write_driver: sqlite3.Connection | None = None
         self._ids = NOTHING
         self._readers: deque[tuple[sqlite3.Connection, FileIdentity]] = deque()
@@ -420,11 +419,11 @@ class Database(port.Database):
             self.remembered.clear()
             self._leave_note()
 
-    def scour(self, *, wait_s: float = _BUSY_TIMEOUT_S) -> bool:
+    def scour(self, *, wait_s: float | None = None) -> bool:
         """Rewrite the file without erased bytes, and empty its log.
 
-        Returns False if a reader has blocked it for longer than ``wait_s``. SQLite leaves deleted bytes until other
-        rows overwrite them.
+        Returns False if a reader has blocked it for longer than ``wait_s``, by default at most as long as a writer
+        waits. SQLite leaves deleted bytes until other rows overwrite them.
         """
         with self.locked(), translated(self.path, "write"):
             driver = self._write_driver_at_path()
@@ -432,7 +431,8 @@ class Database(port.Database):
                 "INSERT INTO text_index(text_index) VALUES('optimize')"
             )  # else words stay as deleted
             driver.execute("VACUUM")
-            driver.execute(f"PRAGMA busy_timeout={round(wait_s * 1000)}")
+            longest_s = min(_BUSY_TIMEOUT_S, self._lock_timeout_s) if wait_s is None else wait_s
+            driver.execute(f"PRAGMA busy_timeout={round(longest_s * 1000)}")
             is_busy = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             driver.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT_S * 1000}")
             self.remembered.clear()
@@ -465,7 +465,7 @@ class Database(port.Database):
     def close(self) -> None:
         """Close every connection; the writer under the lock, because closing may checkpoint."""
         self._close_readers()
-        if self._writer is not None:
+        if self._write_driver is not None:
             with self.locked():
                 same = look_at(self._file, self._log).opens_like(self._ids)
                 self._forget_writer()
@@ -548,7 +548,9 @@ class Database(port.Database):
         if holds_something(self._log):
             self._refuse_lost_acts()
             self.is_unsure |= is_left_alone(self._file)
-        self._write_driver = driver = _driver_of(self._write_engine())
+        driver = _connect(self.path, read_only=False)
+        _prepare_writer(driver)
+        self._write_driver = driver
         driver.execute("SELECT count(*) FROM sqlite_master").fetchall()  # from now on there is a log
         self._leave_note()
         return driver
@@ -567,26 +569,15 @@ class Database(port.Database):
         return now
 
     def _forget_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.dispose()
-        self._writer = self._write_driver = None
+        if self._write_driver is not None:
+            self._write_driver.close()
+        self._write_driver = None
         self.remembered.clear()
 
     def _leave_note(self) -> None:
         """Note how the file lies there, as this writer leaves it; only inside `locked`."""
         self._ids = look_at(self._file, self._log)
         leave_note(self._lock_file, Note(identity=self._ids, looked_over_ms=self.looked_over_ms))
-
-    def _write_engine(self) -> Engine:
-        if self._writer is None:
-            self._writer = create_engine(
-                "sqlite+pysqlite://",
-                creator=lambda: _connect(self.path, read_only=False),
-                poolclass=StaticPool,
-                pool_reset_on_return=None,
-            )
-            event.listen(self._writer, "connect", _prepare_writer)
-        return self._writer
 
     def _take_reader(self) -> tuple[sqlite3.Connection, FileIdentity]:
         """Return an unused connection to the file at the path: the last used, whose cache is warm, or a new one."""
@@ -602,7 +593,8 @@ class Database(port.Database):
                 now = self._without_foreign_log()
         driver = _connect(self.path, read_only=True)
         _prepare_reader(driver)
-        return driver, now
+        opened = look_at(self._file, self._log)  # the first reader makes the log
+        return driver, opened if opened[:2] == now[:2] and not now.log else now
 
     def _close_readers(self, n_left: int = 0) -> None:
         """Close unused connections beyond this number."""
@@ -710,7 +702,7 @@ def _sha256(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-def _prepare_writer(driver: sqlite3.Connection, _record: object) -> None:
+def _prepare_writer(driver: sqlite3.Connection) -> None:
     driver.execute("SELECT 1 FROM learner LIMIT 0")  # another program's file is left as it is
     driver.execute("PRAGMA journal_mode=WAL").fetchall()
     driver.execute("PRAGMA synchronous=FULL")
@@ -723,9 +715,3 @@ def _prepare_writer(driver: sqlite3.Connection, _record: object) -> None:
 def _prepare_reader(driver: sqlite3.Connection) -> None:
     driver.execute("PRAGMA query_only=ON")
     driver.execute("PRAGMA cache_size=-32768")
-
-
-def _driver_of(engine: Engine) -> sqlite3.Connection:
-    driver = engine.raw_connection().driver_connection
-    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - narrows the pool's Any
-    return driver

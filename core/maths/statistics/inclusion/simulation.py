@@ -81,36 +81,6 @@ class SimulationPlan:
                 left[runs], room[runs] = state
         return result
 
-    def order(self, n_simulations: int, *, seed: int, stream: tuple[int, int]) -> Ints:
-        """Return the columns of all arms but seeds and excluded ones in the order in which selected runs, one row
-        each, come to them.
-
-        The draws are those of `thresholds` with the same seed and stream.
-        """
-        groups = [
-            group[np.argsort(-self._draws(group, "selected", n_simulations, seed, stream).T, axis=1)]
-            for group in self._groups("selected")
-        ]
-        nothing = np.empty((n_simulations, 0), dtype=np.int64)
-        return np.concatenate((nothing, *groups), axis=1)
-
-    def exchanged(self, order: Ints, arm: Ints) -> Ints:
-        """Return what an arm that goes in changes: 1 for itself and what goes in with it, -1 for what goes out.
-
-        One row a run, which comes to the arms in ``order``, and the ``arm`` that is put in; one column an arm. When
-        the turn of the arm comes doesn't matter: what went in before it would have gone in after it, too, because
-        what was left was enough for both. So the others are packed twice, with its cost taken off first, and without.
-        """
-        costs = self.cost[order]
-        costs[order == arm[:, None]] = _NO_COST
-        left, room = np.full(len(arm), self._left), np.full(len(arm), max(self._room("selected"), 0))
-        joined = _pack(costs, left - self.cost[arm], room - 1)
-        alone = _pack(costs, left, room)
-        change = np.zeros((len(arm), len(self.places)), dtype=np.int64)
-        np.put_along_axis(change, order, joined.astype(np.int64) - alone, axis=1)
-        change[np.arange(len(arm)), arm] = 1
-        return change
-
     def is_certain(self, run_class: SimulatedClass) -> Bools:
         """Return the arms whose inclusion does not depend on chance: seeds, excluded arms, all if all fit, those
         larger than the budget left.
