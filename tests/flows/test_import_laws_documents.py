@@ -42,7 +42,7 @@ def synthetic() -> Iterator[Growing]:
     yield Growing("inspect-zip", tuple(inspect.archive(*declared[:n]) for n in (1, 2, 3)))
     spans = [
         langfuse.observation("a1", "AGENT"),
-        langfuse.reply("g2", "a1", output=langfuse.asked(langfuse.FUNCTION)),
+        langfuse.reply("g2", "a1", output=langfuse.assistant_calls(langfuse.FUNCTION)),
         langfuse.step("s3", "a1", sent={"gen_ai.tool.name": "search"}),
         langfuse.step("s4", "a1", sent={"gen_ai.tool.name": "book"}),
         langfuse.reply("g5", "a1", output="done"),
