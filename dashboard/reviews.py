@@ -171,19 +171,19 @@ def submit(
     )
 
 
-def skip(item: ReviewItem, *, later: bool) -> NextItem:
-    """Skip the item for this reviewer. With ``later`` it comes back."""
-    return review.skip(acting(), item.queue, item.item, later=later)
+def put_off(item: ReviewItem, *, returns: bool) -> NextItem:
+    """Put the item off for this reviewer; whether it ``returns`` by itself."""
+    return review.put_off(acting(), item.queue, item.item, returns=returns)
 
 
 def requeue(queue: str) -> int:
-    """Return skipped items to the queue of the caller."""
+    """Return items that the caller put off to their queue."""
     return review.requeue(acting(), queue)
 
 
 def skip_item(item: ReviewItem, reason: str) -> ItemAnswer:
     """Skip the item for everyone, with the reason."""
-    return review.exclude_item(acting(), item.queue, item.item, reason)
+    return review.skip_item(acting(), item.queue, item.item, reason)
 
 
 def keep_draft(item: ReviewItem, draft: Draft | None) -> None:

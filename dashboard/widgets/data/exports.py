@@ -152,7 +152,7 @@ def _export_download(ready: downloads.ReadyExport) -> None:
     if manifest.hidden:
         st.markdown(
             f":orange[:material/warning:] {wording.things(manifest.hidden, 'evaluation')} by others left out, so it "
-            "is not loss-free: what they are of is open to you in a blind queue. Judge it or pass it over first."
+            "is not loss-free: what they are of is open to you in a blind queue. Judge it or skip it first."
         )
     if manifest.compacted:
         st.markdown(f":orange[:material/warning:] {wording.literal(left_out_words(manifest.compacted))}")

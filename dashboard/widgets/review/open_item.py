@@ -259,18 +259,18 @@ def send(key: str) -> None:
     _fill(known.queue, answer.next)
 
 
-def skip(key: str, later: bool) -> None:
-    """Pass the item over."""
-    _with(key, lambda item: reviews.skip(item, later=later))
+def put_off(key: str, returns: bool) -> None:
+    """Put the item off, for this person alone."""
+    _with(key, lambda item: reviews.put_off(item, returns=returns))
 
 
-def mark_skipped(key: str, reason: str) -> None:
+def skip(key: str, reason: str) -> None:
     """Skip the item for everyone, with the reason that it can't be judged."""
 
     def act(item: ReviewItem) -> NextItem:
         answer = reviews.skip_item(item, reason)
         state = "done with" if answer.state == "set_aside" else "it takes a second person"
-        actions.done(Flash(text=f"**Item {item.item}** set aside, {state}.", act=answer.id), at=HERE)
+        actions.done(Flash(text=f"**Item {item.item}** skipped, {state}.", act=answer.id), at=HERE)
         return answer.next
 
     _with(key, act)
@@ -290,7 +290,7 @@ def _with(key: str, act: Callable[[ReviewItem], NextItem]) -> None:
 
 
 def requeue(queue: str) -> None:
-    """Return the skipped items to the person's queue."""
+    """Return the items that the person put off to their queue."""
     try:
         reviews.requeue(queue)
         _fill(queue, reviews.next_item(queue))

@@ -28,7 +28,7 @@ from dashboard.widgets.words import both_ends, muted, section, small
 from dashboard.wording import Markdown, Words
 
 _FIELD: Final = "review queue"
-REQUEUE: Final = "Bring back what I skipped"
+REQUEUE: Final = "Bring back what I put off"
 
 How = Literal["one", "pairs", "many", "queues"]
 _HOWS: Final[Mapping[How, str]] = {
@@ -132,7 +132,7 @@ def nothing_left(known: Progress) -> None:
     if not known.total:
         muted("It holds no item.")
     elif known.skipped_by_me:
-        muted("What you skipped waits for you until you ask for it.")
+        muted("What you put off waits for you until you ask for it.")
         st.button(
             f"{REQUEUE} ({wording.count(known.skipped_by_me)})",
             key="requeue",
@@ -147,7 +147,7 @@ def nothing_left(known: Progress) -> None:
             f"{wording.things(known.open, 'item')} {waits} still open: held by others, theirs, or judged by you."
         )
     else:
-        muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} set aside. Thank you.")
+        muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} skipped. Thank you.")
     for line in open_item.messages():
         st.markdown(f":gray[:material/info:] {line}")
     result(open_item.HERE)
