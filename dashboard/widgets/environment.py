@@ -296,7 +296,7 @@ def contest(story: EnvironmentStory) -> None:
             muted("Choose two models or more.")
         return
     try:
-        comparison = queries.compared(story.summary.environment, tuple(chosen), by)
+        comparison = queries.compared(story.summary.environment, models=tuple(chosen), compared=by)
     except InvalidInput as problem:
         with head:
             section("Models on the same tasks")
