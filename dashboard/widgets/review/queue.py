@@ -20,7 +20,7 @@ from dashboard.widgets import address
 from dashboard.widgets.address import QUEUES, held
 from dashboard.widgets.address import REVIEW_HOW as HOW
 from dashboard.widgets.empty import command, empty
-from dashboard.widgets.fields import lazy_popover
+from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.tables import ACT_PX, act_table
@@ -175,15 +175,11 @@ def way() -> How:
 
 def modes() -> How:
     """Return the field; making queues is for those who may."""
-    return st.segmented_control(
+    return choice(
         "How to judge",
-        [how for how in _HOWS if how != "queues" or reading().may("queue")],
-        default="one",
-        required=True,
-        format_func=_HOWS.__getitem__,
+        {how: word for how, word in _HOWS.items() if how != "queues" or reading().may("queue")},
+        "one",
         key=HOW,
-        bind="query-params",
-        label_visibility="collapsed",
     )
 
 
