@@ -34,15 +34,17 @@ def choice(
     disabled: bool = False,
 ) -> Chosen:
     """Return one of a few options, always one; ``words`` name them, and the address has it where it is ``bound``."""
+    bind: Literal["query-params"] | None = "query-params" if bound else None
+    visibility: Literal["visible", "collapsed"] = "visible" if labelled else "collapsed"
     return st.segmented_control(
         label,
         list(words),
         default=default,
         required=True,
-        format_func=words.__getitem__,
+        format_func=lambda one: words[one],
         key=key,
-        bind="query-params" if bound else None,
-        label_visibility="visible" if labelled else "collapsed",
+        bind=bind,
+        label_visibility=visibility,
         disabled=disabled,
     )
 

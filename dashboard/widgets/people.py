@@ -87,7 +87,7 @@ def begin_with(one: MemberRow) -> None:
 
 def fields(rows: Sequence[MemberRow]) -> Change | Words:
     """Show the fields and return the change, or what is missing for it."""
-    doing = choice("What to do", _DOING, "let in", key=DOING)
+    doing: Doing = choice("What to do", _DOING, "let in", key=DOING)
     return _let_in(rows) if doing == "let in" else _of_member(doing, rows)
 
 
@@ -182,14 +182,11 @@ def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | Words:
 
 def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | None:
     """Return a role with what it lets do, ``held`` at first; None: none of them."""
-    options = [*_ROLES, *([_NOTHING] if or_none else [])]
+    words: dict[str, Markdown] = {role: role.capitalize() for role in _ROLES}
+    if or_none:
+        words[_NOTHING] = Words("None")
     chosen = choice(
-        "Role",
-        {one: one.capitalize() for one in options},
-        held or _NOTHING,
-        key=key(f"role {held} {or_none}"),
-        bound=False,
-        labelled=True,
+        "Role", words, held or _NOTHING, key=key(f"role {held} {or_none}"), bound=False, labelled=True
     )
     role = next((one for one in _ROLES if one == chosen), None)
     st.markdown(small(_ROLE_WORDS[role] if role else "nothing there"))

@@ -70,11 +70,11 @@ def fields() -> Scope:
     """Return scope, type or arms, target, reason."""
     first, second, third, fourth = st.columns([24, 16, 22, 38], gap="small")
     with first:
-        scope = choice("Scope", _SCOPE_WORDS, "type", key=RESET_SCOPE, labelled=True)
+        scope: ScopeName = choice("Scope", _SCOPE_WORDS, "type", key=RESET_SCOPE, labelled=True)
     with second:
         types = _types(scope)
     with third:
-        target = choice("Target", _TARGET_WORDS, "uniform", key=TARGET, labelled=True)
+        target: Target = choice("Target", _TARGET_WORDS, "uniform", key=TARGET, labelled=True)
     with fourth:
         reason = st.selectbox(
             "Reason, required",

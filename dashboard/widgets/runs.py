@@ -60,7 +60,7 @@ def run_filter() -> RunFilter:
 
 def _requested() -> RunFilter:
     arm = one_arm(queries.everything().columns, key=RUNS_ARM, label="Arm")
-    part = choice("Its part", _PART_WORDS, "any", key=PART, labelled=True, disabled=arm is None)
+    part: Part = choice("Its part", _PART_WORDS, "any", key=PART, labelled=True, disabled=arm is None)
     outcomes = _choice("Verdict", OUTCOMES, OUTCOME)
     classes = _choice("Class", RUN_CLASSES, CLASS)
     statuses = _choice("Status", STATUSES, STATUS)

@@ -177,7 +177,7 @@ def modes() -> How:
     """Return the field; making queues is for those who may."""
     return choice(
         "How to judge",
-        {how: word for how, word in _HOWS.items() if how != "queues" or reading().may("queue")},
+        {how: _HOWS[how] for how in _HOWS if how != "queues" or reading().may("queue")},
         "one",
         key=HOW,
     )
