@@ -21,7 +21,7 @@ from core.flows.context import Context
 from core.records.actor import PersonRole
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.member import MemberAnswer, MemberRow
-from dashboard.reading import asked, reading, still
+from dashboard.reading import reading, still, uncached
 
 PAGE: int = 50
 """Rows of an audit on a page."""
@@ -50,7 +50,7 @@ class Change:
     learner: str | None = None
 
 
-members: Final = asked(people.members)
+members: Final = uncached(people.members)
 
 
 def foreseen(change: Change) -> MemberAnswer:
@@ -106,9 +106,9 @@ def _changed(context: Context, change: Change) -> MemberAnswer:
 # Tokens
 
 
-tokens: Final = asked(programs.tokens)
-make_token: Final = asked(programs.create_token)
-revoke_token: Final = asked(programs.revoke_token)
+tokens: Final = uncached(programs.tokens)
+make_token: Final = uncached(programs.create_token)
+revoke_token: Final = uncached(programs.revoke_token)
 
 
 # The audit

@@ -313,7 +313,7 @@ def at_revision_for_actor(
     return partial(cached_for_actor, query)
 
 
-def asked(query: Callable[Concatenate[Context, Parameters], Answer]) -> Callable[Parameters, Answer]:
+def uncached(query: Callable[Concatenate[Context, Parameters], Answer]) -> Callable[Parameters, Answer]:
     """Return a query as pages ask it: about their learner, never cached."""
 
     def ask(*arguments: Parameters.args, **options: Parameters.kwargs) -> Answer:

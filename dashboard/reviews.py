@@ -24,7 +24,7 @@ from core.records.review import (
     RubricRow,
     SubmitAnswer,
 )
-from dashboard.reading import acted, acting, asked, cached, reading
+from dashboard.reading import acted, acting, cached, reading, uncached
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ Preferred = Literal["first", "second", "equal"]
 # Queues
 
 
-all_queues: Final = asked(queues.queues)
+all_queues: Final = uncached(queues.queues)
 
 
 def unused_name(name: str) -> str:
@@ -45,7 +45,7 @@ def unused_name(name: str) -> str:
     )
 
 
-progress: Final = asked(queues.progress)
+progress: Final = uncached(queues.progress)
 
 
 def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
@@ -56,7 +56,7 @@ def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
 
 make_queue: Final = acted(queues.add_queue)
 assign: Final = acted(queues.assign)
-browsers: Final = asked(flow_browsers.browsers)
+browsers: Final = uncached(flow_browsers.browsers)
 confirm_browser: Final = acted(flow_browsers.confirm_browser)
 
 
@@ -79,7 +79,7 @@ def this_item(queue: str, item: int) -> NextItem:
     return NextItem(item=review.view_item(context, queue, item), progress=queues.progress(context, queue))
 
 
-look_at: Final = asked(review.view_item)
+look_at: Final = uncached(review.view_item)
 hold: Final = acted(review.hold)
 
 
@@ -95,7 +95,6 @@ def submit(
     item: ReviewItem,
     typed: Draft,
     *,
-    seen: str,
     anyway: bool,
     key: str,
 ) -> SubmitAnswer:
@@ -108,7 +107,7 @@ def submit(
         outcome=typed.outcome if typed.level is None else None,
         score=typed.score if typed.level is None else None,
         feedback=typed.feedback,
-        seen=seen or None,
+        seen=item.seen or None,
         anyway=anyway,
         key=key,
     )
@@ -118,7 +117,7 @@ put_off: Final = acted(review.put_off)
 requeue: Final = acted(review.requeue)
 skip_item: Final = acted(review.skip_item)
 keep_draft: Final = acted(review.keep_draft)
-my_last: Final = asked(review.my_last)
+my_last: Final = uncached(review.my_last)
 take_back: Final = acted(review.take_back)
 
 
@@ -147,5 +146,5 @@ def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> que
 
 
 judge_batch: Final = acted(review.judge_batch)
-next_pair: Final = asked(choose.next_pair)
+next_pair: Final = uncached(choose.next_pair)
 prefer: Final = acted(choose.choose)

@@ -65,8 +65,8 @@ def scatter(
     mode: str, x: ArrayLike, y: ArrayLike, *, hover: Sequence[str] | None = None, **more: object
 ) -> Trace:
     """Return a trace of lines, marks or texts; without ``hover`` the pointer finds nothing there."""
-    found = {"hoverinfo": "skip"} if hover is None else {"hovertext": hover, "hoverinfo": "text"}
-    return {"type": "scatter", "mode": mode, "x": single(x), "y": single(y), **more, **found}
+    hovers = {"hoverinfo": "skip"} if hover is None else {"hovertext": hover, "hoverinfo": "text"}
+    return {"type": "scatter", "mode": mode, "x": single(x), "y": single(y), **more, **hovers}
 
 
 def upright(at: float, line: Mapping[str, object], **more: object) -> dict[str, Any]:

@@ -245,7 +245,7 @@ def send(key: str) -> None:
         _set(replace(known, problem=_CHOOSE))
         return
     try:
-        answer = reviews.submit(item, draft, seen=item.seen, anyway=known.anyway, key=known.key)
+        answer = reviews.submit(item, draft, anyway=known.anyway, key=known.key)
     except Conflict as refusal:
         again = "Send it again to make yours count, or skip it."
         _set(replace(known, problem=f"Not sent: {refusal.problem} {again}", anyway=True))
