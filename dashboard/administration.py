@@ -6,9 +6,9 @@ page of the audit is read by its key. The caller shows errors next to their obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 import msgspec
 
@@ -18,11 +18,10 @@ from core.flows import audit as audits
 from core.flows import members as people
 from core.flows import tokens as programs
 from core.flows.context import Context
-from core.records.actor import PersonRole, Scope
+from core.records.actor import PersonRole
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
 from core.records.member import MemberAnswer, MemberRow
-from core.records.token import NewToken, TokenRow
-from dashboard.reading import reading, still
+from dashboard.reading import reading, still, uncached
 
 PAGE: int = 50
 """Rows of an audit on a page."""
@@ -51,9 +50,7 @@ class Change:
     learner: str | None = None
 
 
-def members() -> tuple[MemberRow, ...]:
-    """Return all members, past ones included."""
-    return people.members(reading().context)
+members: Final = uncached(people.members)
 
 
 def foreseen(change: Change) -> MemberAnswer:
@@ -109,19 +106,9 @@ def _changed(context: Context, change: Change) -> MemberAnswer:
 # Tokens
 
 
-def tokens() -> tuple[TokenRow, ...]:
-    """Return every token there ever was, newest first."""
-    return programs.tokens(reading().context)
-
-
-def make_token(name: str, scopes: Sequence[Scope], *, learners: Sequence[str] | None, days: int) -> NewToken:
-    """Make a token; its secret is in the answer and nowhere else."""
-    return programs.create_token(reading().context, name, scopes, learners=learners, days=days)
-
-
-def revoke_token(token: str) -> TokenRow:
-    """End a token, for good."""
-    return programs.revoke_token(reading().context, token)
+tokens: Final = uncached(programs.tokens)
+make_token: Final = uncached(programs.create_token)
+revoke_token: Final = uncached(programs.revoke_token)
 
 
 # The audit

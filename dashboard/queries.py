@@ -31,29 +31,23 @@ from core.maths.statistics.overview import Overview
 from core.maths.statistics.savings import Savings
 from core.records.alert import AlertsView
 from core.records.answers import ScaleAnswer
-from core.records.arm import ArmType
 from core.records.audit import AuditEntry
 from core.records.batch import BatchLine
-from core.records.episode_credit import CreditRule
-from core.records.episode_page import EpisodeCursor, EpisodeFilter, EpisodePage
-from core.records.evaluation_page import EvaluationFilter, EvaluationPage, Grader
+from core.records.episode_page import EpisodeFilter
 from core.records.inventory import StoredInventory
 from core.records.judgement import Judgement
 from core.records.learner import LearnerSummary
-from core.records.note import Note
 from core.records.observation import Observation
-from core.records.repair import Repair
-from core.records.reset import Reset, Target
-from core.records.review import RubricRow
 from core.records.run_page import Cursor, Direction, RunsOfSession, SessionRow
 from core.records.run_query import RunSide, side_of
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
-from core.records.sides import ComparedSides
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
 from core.records.view import RunFilter, View
 from dashboard.reading import (
     Cache,
+    at_revision,
+    at_revision_for_actor,
     belief_view,
     cached,
     cached_by_visibility,
@@ -66,7 +60,6 @@ from dashboard.reading import (
 )
 
 EVERY_EPISODE: Final = EpisodeFilter()
-_IMPORTS_READ: Final = 100
 _SETTING_CHANGES_READ: Final = 50
 _UNDOS_READ: Final = 1_000
 """Longer ago, the page offers no redo to who may undo their own only; the command line does."""
@@ -147,9 +140,7 @@ def as_of() -> queries.Belief:
     return cached_query(queries.belief, view)
 
 
-def inclusion() -> queries.Inclusion:
-    """Return chance of inclusion in the next run, by arm, and among whose candidates."""
-    return cached_query(queries.inclusion)
+inclusion: Final = at_revision(queries.inclusion)
 
 
 def judgements() -> Mapping[str, Judgement]:
@@ -190,9 +181,7 @@ def pulls_needed(width: float) -> Ints:
     return cached_query(queries.pulls_needed, view, width=width)
 
 
-def unread() -> queries.UnreadReport:
-    """Return observations that no posterior reads."""
-    return cached_query(queries.unread)
+unread: Final = at_revision(queries.unread)
 
 
 def savings() -> Savings:
@@ -221,32 +210,16 @@ def arm_path(arm: str) -> queries.ArmPath:
     return cached_query(queries.arm_path, arm, until_ms)
 
 
-def arm_ledger(arm: str, after: queries.LedgerCursor) -> queries.ArmLedger:
-    """Return a page of an arm's observations."""
-    return cached_for_actor(queries.arm_ledger, arm, after=after)
-
-
-def arm_runs(arm: str, cursor: Cursor | None) -> queries.ArmRuns:
-    """Return a page of the runs that an arm was in or left out of."""
-    return cached_query(queries.arm_runs, arm, cursor=cursor)
-
-
-def arm_notes(arm: str) -> tuple[Note, ...]:
-    """Return the notes about an arm, newest first."""
-    return cached_query(queries.notes, arm)
-
-
-def near_arms(name: str) -> tuple[str, ...]:
-    """Return ids that a mistyped one may have meant."""
-    return cached_query(queries.near_arms, name)
+arm_ledger: Final = at_revision_for_actor(queries.arm_ledger)
+arm_runs: Final = at_revision(queries.arm_runs)
+arm_notes: Final = at_revision(queries.notes)
+near_arms: Final = at_revision(queries.near_arms)
 
 
 # Comparison
 
 
-def compared_sides(a: RunSide, b: RunSide, *, limit: int) -> ComparedSides:
-    """Return two sets of runs side by side, with so many arms."""
-    return cached_query(queries.compare_sides, a, b, limit=limit)
+compared_sides: Final = at_revision(queries.compare_sides)
 
 
 def side_savings(side: RunSide) -> Savings | None:
@@ -260,34 +233,12 @@ def side_savings(side: RunSide) -> Savings | None:
 # Evaluations
 
 
-def evaluations(chosen: EvaluationFilter, before: int | None = None) -> EvaluationPage:
-    """Return a page of evaluations; what it shows depends on who asks."""
-    return cached_for_actor(queries.page_of_evaluations, chosen, before=before)
-
-
-def bias_watch(chosen: EvaluationFilter) -> queries.BiasWatch:
-    """Return raters, their habits, blockers of an export, and outlier raters."""
-    return cached_for_actor(queries.bias_watch, chosen)
-
-
-def agreement(chosen: EvaluationFilter) -> queries.AgreementReport:
-    """Return the agreement between raters."""
-    return cached_for_actor(queries.agreement, chosen)
-
-
-def evaluated_names() -> tuple[tuple[Grader, ...], tuple[str, ...]]:
-    """Return every grader, and every version of a rubric, that anything was judged by."""
-    return cached_query(queries.evaluated)
-
-
-def rubrics() -> tuple[RubricRow, ...]:
-    """Return the active versions of the rubric, newest first."""
-    return cached_query(rubrics_of)
-
-
-def layers() -> queries.LayersView:
-    """Return layers by quality, and bare ones."""
-    return cached_query(queries.layers)
+evaluations: Final = at_revision_for_actor(queries.page_of_evaluations)
+bias_watch: Final = at_revision_for_actor(queries.bias_watch)
+agreement: Final = at_revision_for_actor(queries.agreement)
+evaluated_names: Final = at_revision(queries.evaluated)
+rubrics: Final = at_revision(rubrics_of)
+layers: Final = at_revision(queries.layers)
 
 
 # Runs
@@ -308,9 +259,7 @@ def runs_view(
     )
 
 
-def run(name: str) -> queries.RunStory:
-    """Return everything there is to say about one run; raises `UnknownRun`."""
-    return cached_for_actor(queries.run, name)
+run: Final = at_revision_for_actor(queries.run)
 
 
 def transcript(name: str) -> Transcript:
@@ -369,19 +318,9 @@ def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.Env
     )
 
 
-def compared(environment: str, models: tuple[str, ...], by: queries.Compared) -> queries.ModelComparison:
-    """Return models on the same tasks of an environment; raises `InvalidInput` where there are none."""
-    return cached_query(queries.compare, environment, models=models, compared=by)
-
-
-def episode_list(chosen: EpisodeFilter, cursor: EpisodeCursor | None, direction: Direction) -> EpisodePage:
-    """Return a page of episodes."""
-    return cached_query(queries.episode_list, chosen, cursor=cursor, direction=direction)
-
-
-def without_episode() -> queries.RunsWithoutEpisode:
-    """Return runs with a reward from their source that belong to no episode."""
-    return cached_query(queries.without_episode)
+compared: Final = at_revision(queries.compare)
+episode_list: Final = at_revision(queries.episode_list)
+without_episode: Final = at_revision(queries.without_episode)
 
 
 def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
@@ -391,27 +330,15 @@ def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
     return cached(question, None, lambda: preview_declared(here.pages, environment, **scale))
 
 
-def preview_credit(uid: str, rule: CreditRule) -> queries.CreditPreview:
-    """Return the effect of crediting an episode; nothing is credited."""
-    return cached_query(queries.preview_credit, uid, rule)
-
-
-def episode(uid: str) -> queries.EpisodeView:
-    """Return one episode, step by step; its texts are for who may read them. Raises `NotFound`."""
-    return cached_for_actor(queries.episode, uid)
-
-
-def episode_runs(uid: str) -> queries.RunsOfEpisode:
-    """Return the runs that were made in an episode, and their arms."""
-    return cached_query(queries.episode_runs, uid)
+preview_credit: Final = at_revision(queries.preview_credit)
+episode: Final = at_revision_for_actor(queries.episode)
+episode_runs: Final = at_revision(queries.episode_runs)
 
 
 # What was done
 
 
-def changes(limit: int = 5) -> tuple[AuditEntry, ...]:
-    """Return the last entries of the audit log."""
-    return cached_query(queries.changes, limit=limit)
+changes: Final = at_revision(queries.changes)
 
 
 class Batch(NamedTuple):
@@ -467,24 +394,10 @@ def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
     return cached_for_actor(queries.rewards, limit=limit, actor=actor)
 
 
-def repairs() -> tuple[Repair, ...]:
-    """Return every repair, newest first."""
-    return cached_query(queries.repairs)
-
-
-def evidence(arms: tuple[str, ...], since_ms: int) -> queries.ChangeEvidence:
-    """Return what was observed of arms before and after a time."""
-    return cached_query(queries.evidence, arms, since_ms)
-
-
-def preview_repair(*, arms: tuple[str, ...], since: str) -> queries.RepairPreview:
-    """Return the effect of a repair; nothing is written."""
-    return cached_query(queries.preview_repair, arms, since)
-
-
-def resets() -> tuple[Reset, ...]:
-    """Return every reset, newest first."""
-    return cached_query(queries.resets)
+repairs: Final = at_revision(queries.repairs)
+evidence: Final = at_revision(queries.evidence)
+preview_repair: Final = at_revision(queries.preview_repair)
+resets: Final = at_revision(queries.resets)
 
 
 def setting_changes() -> tuple[queries.SettingChange, ...]:
@@ -492,9 +405,7 @@ def setting_changes() -> tuple[queries.SettingChange, ...]:
     return cached_query(queries.setting_changes, limit=_SETTING_CHANGES_READ)
 
 
-def imports() -> tuple[queries.PastImport, ...]:
-    """Return the latest imports, newest first."""
-    return cached_query(queries.imports, limit=_IMPORTS_READ)
+imports: Final = at_revision(queries.imports)
 
 
 def inventories() -> tuple[StoredInventory, ...]:
@@ -503,17 +414,13 @@ def inventories() -> tuple[StoredInventory, ...]:
     return cached("inventories", None, lambda: carried(here.pages, limit=100).machines)
 
 
-def database() -> maintenance.DatabaseFacts:
-    """Return the location and size of the data at this revision."""
-    return cached_query(maintenance.database_facts)
+database: Final = at_revision(maintenance.database_facts)
 
 
 # What would come of it
 
 
-def preview_reward(arm: str, value: float, *, run: str | None, correct: bool) -> queries.RewardPreview:
-    """Return the effect of a reward; nothing is written."""
-    return cached_query(queries.preview_reward, arm, value, run=run, correct=correct)
+preview_reward: Final = at_revision(queries.preview_reward)
 
 
 def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
@@ -523,11 +430,7 @@ def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
     return cached(question, None, lambda: queries.preview_batch(here.pages, rewards))
 
 
-def preview_reset(
-    *, arms: tuple[str, ...], types: tuple[ArmType, ...], target: Target
-) -> queries.ResetPreview:
-    """Return the effect of a reset; nothing is written."""
-    return cached_query(queries.preview_reset, arms=arms, types=types, target=target)
+preview_reset: Final = at_revision(queries.preview_reset)
 
 
 def alerts() -> AlertsView:
@@ -560,6 +463,4 @@ def problem_together(changes: Mapping[str, object]) -> str | None:
     return None
 
 
-def preview_undo(act_id: str, *, again: bool) -> queries.UndoPreview:
-    """Return the effect of an undo; nothing is changed."""
-    return cached_query(queries.preview_undo, act_id, again=again)
+preview_undo: Final = at_revision(queries.preview_undo)

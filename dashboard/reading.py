@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock, local
 from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -297,6 +297,38 @@ def cached_for_actor(
 ) -> Answer:
     """Return the answer of a query that depends on who asks, cached for this actor alone."""
     return _cached_call(query, reading().pages.actor, *arguments, **options)
+
+
+def at_revision(
+    query: Callable[Concatenate[Context, Parameters], Answer],
+) -> Callable[Parameters, Answer]:
+    """Return a query as pages ask it: about their learner, cached as by `cached_query`."""
+    return partial(cached_query, query)
+
+
+def at_revision_for_actor(
+    query: Callable[Concatenate[Context, Parameters], Answer],
+) -> Callable[Parameters, Answer]:
+    """Return a query as pages ask it whose answer depends on who asks, cached for this actor alone."""
+    return partial(cached_for_actor, query)
+
+
+def uncached(query: Callable[Concatenate[Context, Parameters], Answer]) -> Callable[Parameters, Answer]:
+    """Return a query as pages ask it: about their learner, never cached."""
+
+    def ask(*arguments: Parameters.args, **options: Parameters.kwargs) -> Answer:
+        return query(reading().context, *arguments, **options)
+
+    return ask
+
+
+def acted(act: Callable[Concatenate[Context, Parameters], Answer]) -> Callable[Parameters, Answer]:
+    """Return an act as pages do it: on their learner, with the actor as of now."""
+
+    def do(*arguments: Parameters.args, **options: Parameters.kwargs) -> Answer:
+        return act(acting(), *arguments, **options)
+
+    return do
 
 
 def _cached_call(

@@ -7,34 +7,24 @@ previewed effects are cached by revision. Errors are raised; the widget shows th
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from itertools import count
-from typing import Literal
+from typing import Final, Literal
 
 from core.errors import ArmscopeError
 from core.flows import browsers as flow_browsers
 from core.flows import choose, queries, queues, review, rubrics
 from core.flows.context import Context
-from core.records.browser import BrowserAnswer, BrowserRow
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import (
-    BatchAnswer,
-    ChoiceAnswer,
     Draft,
-    ItemAnswer,
-    MyJudgement,
     NextItem,
-    Pair,
-    Progress,
-    QueueAnswer,
     QueueAsks,
     QueueProposal,
-    QueueRow,
     ReviewItem,
     RubricRow,
     SubmitAnswer,
 )
-from dashboard.reading import acting, cached, reading
+from dashboard.reading import acted, acting, cached, reading, uncached
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +34,7 @@ Preferred = Literal["first", "second", "equal"]
 # Queues
 
 
-def all_queues() -> tuple[QueueRow, ...]:
-    """Return every active queue, newest first."""
-    return queues.queues(reading().context)
+all_queues: Final = uncached(queues.queues)
 
 
 def unused_name(name: str) -> str:
@@ -57,9 +45,7 @@ def unused_name(name: str) -> str:
     )
 
 
-def progress(queue: str) -> Progress:
-    """Return the progress of a queue, for all and for the reviewer."""
-    return queues.progress(reading().context, queue)
+progress: Final = uncached(queues.progress)
 
 
 def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
@@ -68,42 +54,10 @@ def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
     return review.propose_batch(context, asks) if batch else queues.propose_queue(context, asks)
 
 
-def make_queue(
-    name: str,
-    proposal: QueueProposal,
-    asks: QueueAsks,
-    *,
-    n_reviewers: int,
-    blind: bool,
-    rubric: str,
-    due_days: int | None,
-) -> QueueAnswer:
-    """Make the queue that was counted."""
-    return queues.add_queue(
-        acting(),
-        name,
-        asks,
-        n_reviewers=n_reviewers,
-        blind=blind,
-        rubric=rubric,
-        due_days=due_days,
-        token=proposal.token,
-    )
-
-
-def assign(queue: str, items: Sequence[int], to: str | None) -> int:
-    """Assign items to a reviewer (None = anyone)."""
-    return queues.assign(acting(), queue, items, to)
-
-
-def browsers() -> tuple[BrowserRow, ...]:
-    """Return the browsers that judge under a name of their own; holds change by themselves."""
-    return flow_browsers.browsers(reading().context)
-
-
-def confirm_browser(browser: str) -> BrowserAnswer:
-    """Confirm the name of a browser."""
-    return flow_browsers.confirm_browser(acting(), browser)
+make_queue: Final = acted(queues.add_queue)
+assign: Final = acted(queues.assign)
+browsers: Final = uncached(flow_browsers.browsers)
+confirm_browser: Final = acted(flow_browsers.confirm_browser)
 
 
 def known_rubrics() -> tuple[RubricRow, ...]:
@@ -115,9 +69,7 @@ def known_rubrics() -> tuple[RubricRow, ...]:
 # Items
 
 
-def next_item(queue: str) -> NextItem:
-    """Return the next one for oneself, held."""
-    return review.next_item(acting(), queue)
+next_item: Final = acted(review.next_item)
 
 
 def this_item(queue: str, item: int) -> NextItem:
@@ -127,17 +79,8 @@ def this_item(queue: str, item: int) -> NextItem:
     return NextItem(item=review.view_item(context, queue, item), progress=queues.progress(context, queue))
 
 
-def look_at(queue: str, item: int, *, known: str | None = None) -> ReviewItem:
-    """Return one item as it is now.
-
-    ``known`` is the last judgement that the reviewer saw. Later ones are listed.
-    """
-    return review.view_item(reading().context, queue, item, seen=known)
-
-
-def hold(queue: str, item: int) -> int:
-    """Hold an item, or extend its hold, and return its end."""
-    return review.hold(acting(), queue, item)
+look_at: Final = uncached(review.view_item)
+hold: Final = acted(review.hold)
 
 
 def let_go(context: Context, queue: str, item: int) -> None:
@@ -152,7 +95,6 @@ def submit(
     item: ReviewItem,
     typed: Draft,
     *,
-    seen: str,
     anyway: bool,
     key: str,
 ) -> SubmitAnswer:
@@ -165,40 +107,18 @@ def submit(
         outcome=typed.outcome if typed.level is None else None,
         score=typed.score if typed.level is None else None,
         feedback=typed.feedback,
-        seen=seen or None,
+        seen=item.seen or None,
         anyway=anyway,
         key=key,
     )
 
 
-def skip(item: ReviewItem, *, later: bool) -> NextItem:
-    """Skip the item for this reviewer. With ``later`` it comes back."""
-    return review.skip(acting(), item.queue, item.item, later=later)
-
-
-def requeue(queue: str) -> int:
-    """Return skipped items to the queue of the caller."""
-    return review.requeue(acting(), queue)
-
-
-def skip_item(item: ReviewItem, reason: str) -> ItemAnswer:
-    """Skip the item for everyone, with the reason."""
-    return review.exclude_item(acting(), item.queue, item.item, reason)
-
-
-def keep_draft(item: ReviewItem, draft: Draft | None) -> None:
-    """Keep what is typed, on the server."""
-    review.keep_draft(acting(), item.queue, item.item, draft)
-
-
-def my_last(limit: int) -> tuple[MyJudgement, ...]:
-    """One's own latest judgements."""
-    return review.my_last(reading().context, limit)
-
-
-def take_back(acts: Sequence[str]) -> int:
-    """Undo several as one act."""
-    return review.take_back(acting(), acts)
+put_off: Final = acted(review.put_off)
+requeue: Final = acted(review.requeue)
+skip_item: Final = acted(review.skip_item)
+keep_draft: Final = acted(review.keep_draft)
+my_last: Final = uncached(review.my_last)
+take_back: Final = acted(review.take_back)
 
 
 def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> queries.EvaluationPreview | None:
@@ -225,28 +145,6 @@ def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> que
 # Many at once, and two beside each other
 
 
-def judge_batch(
-    asks: QueueAsks,
-    token: str,
-    *,
-    outcome: EvaluationOutcome,
-    score: float,
-    feedback: str | None,
-    rubric: str | None,
-) -> BatchAnswer:
-    """Judge alike all that was counted."""
-    return review.judge_batch(
-        acting(), asks, token, outcome=outcome, score=score, feedback=feedback, rubric=rubric
-    )
-
-
-def next_pair() -> Pair | None:
-    """Return two answers to one instruction."""
-    return choose.next_pair(reading().context)
-
-
-def prefer(pair: Pair, chosen: Preferred, *, rubric: str | None, feedback: str | None) -> ChoiceAnswer:
-    """Record which of two answers is better."""
-    return choose.choose(
-        acting(), pair.layer, pair.first, pair.second, chosen, rubric=rubric, feedback=feedback
-    )
+judge_batch: Final = acted(review.judge_batch)
+next_pair: Final = uncached(choose.next_pair)
+prefer: Final = acted(choose.choose)

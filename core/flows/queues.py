@@ -26,7 +26,7 @@ from core.records.review import (
 )
 from core.store.queues import Item, Queue, assign_items, find_queue, standing_queues
 from core.store.queues import add_queue as store_queue
-from core.store.review import Board, board_of, skips_of
+from core.store.review import Board, board_of, put_off_by
 from core.store.transaction import Facts, Transaction
 
 _DAY_MS: Final = 86_400_000
@@ -140,7 +140,7 @@ def progress(context: Context, queue: str) -> Progress:
 
 def progress_of(facts: Facts, board: Board, actor: str) -> Progress:
     """Return the progress of a board for one reviewer."""
-    return board.progress(actor, skips_of(facts, board.queue.queue_no, actor))
+    return board.progress(actor, put_off_by(facts, board.queue.queue_no, actor))
 
 
 def assign(context: Context, queue: str, items: Sequence[int], to: str | None) -> int:

@@ -44,13 +44,13 @@ from core.store.replies import reply_of
 from core.store.review import (
     Board,
     board_of,
+    bring_back_items,
     draft_of,
     hold_item,
     let_go,
     let_go_of_others,
-    skip_item,
-    skips_of,
-    unskip_items,
+    put_off_by,
+    put_off_item,
     write_draft,
 )
 from core.store.rubrics import rubric_of
@@ -66,8 +66,8 @@ def next_item(
     """Take the next item of a queue and hold it as long as the queue says.
 
     An item that the reviewer holds already comes first, then assigned items, then the rest in the queue's order,
-    then postponed items. Left out are items that others hold or have judged as often as needed, and items that the
-    reviewer has judged, skipped or passed over. Raises `NotFound`.
+    then items for later. Left out are items that others hold or have judged as often as needed, and items that the
+    reviewer has judged, skipped or put off until they ask for them. Raises `NotFound`.
     """
     return context.write("judge", lambda txn: _next(txn, find_queue(txn, queue)))
 
@@ -171,38 +171,38 @@ def submit(
         raise
 
 
-def skip(context: Context, queue: str, item: int, *, later: bool = False) -> NextItem:
-    """Skip an item for this reviewer only, and take the next; raise `NotFound`.
+def put_off(context: Context, queue: str, item: int, *, returns: bool = False) -> NextItem:
+    """Leave an item for later, for this reviewer only, and take the next; raise `NotFound`.
 
-    With ``later`` it returns after all others, else only after `requeue`.
+    If it ``returns``, it comes after all others, else only after `requeue`.
     """
 
     def work(txn: Transaction) -> NextItem:
         row = find_queue(txn, queue)
         _item(board_of(txn, row, txn.now_ms, txn.actor), item)
         let_go(txn, row.queue_no, item)
-        skip_item(txn, row.queue_no, item, later=later)
+        put_off_item(txn, row.queue_no, item, returns=returns)
         return _next(txn, row)
 
     return context.write("judge", work)
 
 
 def requeue(context: Context, queue: str, item: int | None = None) -> int:
-    """Bring skipped items (None: all) back for this reviewer, and return how many; raise `NotFound` for the queue."""
-    return context.write("judge", lambda txn: unskip_items(txn, find_queue(txn, queue).queue_no, item))
+    """Bring items that this reviewer put off (None: all) back, and return how many; raise `NotFound`."""
+    return context.write("judge", lambda txn: bring_back_items(txn, find_queue(txn, queue).queue_no, item))
 
 
-def exclude_item(context: Context, queue: str, item: int, reason: str) -> ItemAnswer:
-    """Report why an item can't be judged, and take the next; `undo` reverts it.
+def skip_item(context: Context, queue: str, item: int, reason: str) -> ItemAnswer:
+    """Skip an item that can't be judged, with the reason, and take the next; `undo` reverts it.
 
-    The item is done once two people, or one operator, report it. Raises `NotFound`, `InvalidInput` for a reason
-    without 1 to 500 characters, and `Conflict` if it is done or was reported by this reviewer.
+    The item is done once two people, or one operator, skip it. Raises `NotFound`, `InvalidInput` for a reason
+    without 1 to 500 characters, and `Conflict` if it is done or was skipped by this reviewer.
     """
     reason_text = check_skip_reason(reason.strip())
 
     def work(txn: Transaction) -> ItemAnswer:
         board = board_of(txn, find_queue(txn, queue), txn.now_ms, txn.actor)
-        _check_excludable(board, _item(board, item).item_no, txn.actor.name)
+        _check_skippable(board, _item(board, item).item_no, txn.actor.name)
         line = SkippedLine(
             id="new",
             queue=board.queue.uid,
@@ -255,8 +255,8 @@ def take_back(context: Context, acts: Sequence[str]) -> int:
 def _next(txn: Transaction, queue: Queue) -> NextItem:
     """Return the next item with a hold; all other holds of the reviewer in the queue end."""
     board, me = board_of(txn, queue, txn.now_ms, txn.actor), txn.actor.name
-    skipped = skips_of(txn, queue.queue_no, me)
-    one = _held_item(board, me) or _next_in_order(board, me, skipped)
+    off = put_off_by(txn, queue.queue_no, me)
+    one = _held_item(board, me) or _next_in_order(board, me, off)
     let_go_of_others(txn, queue.queue_no, 0 if one is None else one.item_no)
     progress = progress_of(txn, board, me)
     if one is None:
@@ -270,14 +270,14 @@ def _held_item(board: Board, me: str) -> Item | None:
     return next((one for one in held if one is not None and board.is_for(one, me)), None)
 
 
-def _next_in_order(board: Board, me: str, skipped: Mapping[int, int]) -> Item | None:
-    """Return the next item in order: assigned ones first, postponed ones last."""
+def _next_in_order(board: Board, me: str, off: Mapping[int, int]) -> Item | None:
+    """Return the next item in order: assigned ones first, those for later last."""
     open_to = [one for one in board.items.values() if board.is_for(one, me)]
-    fresh = [one for one in open_to if one.item_no not in skipped]
+    fresh = [one for one in open_to if one.item_no not in off]
     if fresh:
         return min(fresh, key=lambda one: (one.assigned_to != me, one.item_no))
     by_number = {one.item_no: one for one in open_to}
-    later = [by_number[number] for number, later in skipped.items() if later and number in by_number]
+    later = [by_number[number] for number, returns in off.items() if returns and number in by_number]
     return later[0] if later else None
 
 
@@ -384,7 +384,7 @@ def _reason_taken(board: Board, item: int, me: str) -> str:
     """Return why an item is not available, without revealing the judgements of others."""
     state = board.state(item)
     if state in {"done", "set_aside"}:
-        return "done with meanwhile" if state == "done" else "set aside meanwhile"
+        return "done with meanwhile" if state == "done" else "skipped meanwhile"
     if me in board.judged.get(item, {}):
         return "judged by you already"
     if board.items[item].assigned_to not in {"", me}:
@@ -460,16 +460,16 @@ def _submitted(
 
 
 def _clear(txn: Transaction, queue: Queue, item: int) -> None:
-    """Delete hold, draft and skip of an item for the actor."""
+    """Delete hold and draft of an item for the actor, and that it was put off."""
     let_go(txn, queue.queue_no, item)
     write_draft(txn, queue.queue_no, item, None)
-    unskip_items(txn, queue.queue_no, item)
+    bring_back_items(txn, queue.queue_no, item)
 
 
-def _check_excludable(board: Board, item: int, me: str) -> None:
-    if any(name == me for name, _, _ in board.asides.get(item, ())):
+def _check_skippable(board: Board, item: int, me: str) -> None:
+    if any(name == me for name, _, _ in board.skips.get(item, ())):
         raise Conflict(
-            f"Item {item} of {board.queue.id} is set aside by you already.", next_step="Take the next one."
+            f"Item {item} of {board.queue.id} is skipped by you already.", next_step="Take the next one."
         )
     if not board.is_open(item) and item not in board.held_by(me):
         raise Conflict(

@@ -1,4 +1,4 @@
-"""Queue lines: what is to be judged, and what was set aside, as lines of our own loss-free export."""
+"""Queue lines: what is to be judged, and what was skipped, as lines of our own loss-free export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Number = Annotated[int, msgspec.Meta(ge=1, le=10 * MAX_ITEMS)]
 
 
 class ItemLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One item of a queue. What state it is in follows from the evaluations and from what was set aside.
+    """One item of a queue. What state it is in follows from the evaluations and from what was skipped.
 
     >>> ItemLine(no=1, run="request-1", why="no person has judged it").control
     """

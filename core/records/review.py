@@ -31,14 +31,14 @@ STATE_WORDS: Final[dict[ItemState, str]] = {
     "needs_review": "needs a review",
     "needs_another": "needs another review",
     "done": "done",
-    "set_aside": "set aside",
+    "set_aside": "skipped",
 }
 MAX_ITEMS: Final = 10_000
 MAX_REVIEWERS: Final = 20
 MAX_NAME_CHARS: Final = 120
 MAX_REASON_CHARS: Final = 500
 SKIP_RATERS: Final = 2
-"""Number of reviewers who must report an item before it is skipped; one operator suffices."""
+"""Number of reviewers who must skip an item until it is done; one operator suffices."""
 HOLD_MINUTES: Final = 10
 MAX_HOLD_MINUTES: Final = 24 * 60
 DRAFT_MS: Final = 7 * 24 * 3_600_000
@@ -163,8 +163,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a queue for all reviewers and for the caller.
 
-    ``total`` is ``done + set_aside + open``. ``seconds_each`` is the median time between the caller's judgements,
-    None below three.
+    ``total`` is ``done + set_aside + open``. ``set_aside`` items were skipped; the caller put ``skipped_by_me`` off.
+    ``seconds_each`` is the median time between the caller's judgements, None below three.
     """
 
     queue: str

@@ -231,7 +231,7 @@ def _placed(txn: Transaction, line: QueueLine, item: ItemLine, import_no: int) -
     )
 
 
-# What was set aside
+# Skipped items
 
 
 def add_skip(txn: Transaction, line: SkippedLine, byline: Byline) -> int:

@@ -1,8 +1,8 @@
 """Review state: the state of each queue item, its holder, and what a reviewer may not see meanwhile.
 
 An item has no state of its own. It follows from counted evaluations (by distinct people, with the queue's rubric,
-since the queue was made) and from skips with a reason. Undoing either opens the item again. Holds, passes and
-drafts belong to the work of a reviewer; they are no facts.
+since the queue was made) and from skips with a reason. Undoing either opens the item again. Holds, drafts
+and what a reviewer put off belong to the work of a reviewer; they are no facts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _HOLD: Final = (
     insert_into("review_hold", *_ITEM_KEY, "until_ms", "repeats")
     + f"{_ON_ITEM}until_ms = excluded.until_ms, repeats = 0"
 )
-_SKIP: Final = (
+_PUT_OFF: Final = (
     insert_into("review_skip", *_ITEM_KEY, "later", "at_ms")
     + f"{_ON_ITEM}later = excluded.later, at_ms = excluded.at_ms"
 )
@@ -80,12 +80,12 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A queue at one moment: its items, and by their numbers who judged, set aside and holds them."""
+    """A queue at one moment: its items, and by their numbers who judged, skipped and holds them."""
 
     queue: Queue
     items: Mapping[int, Item]
     judged: Mapping[int, Mapping[str, Judged]]
-    asides: Mapping[int, Sequence[tuple[str, bool, str]]]
+    skips: Mapping[int, Sequence[tuple[str, bool, str]]]
     holds: Mapping[int, Mapping[str, int]]
     now_ms: int
 
@@ -99,7 +99,7 @@ class Board:
         raters = self.judged.get(item_no, {})
         if len(raters) >= self.queue.n_reviewers:
             return "done"
-        by = self.asides.get(item_no, ())
+        by = self.skips.get(item_no, ())
         if any(final for _, final, _ in by) or len({actor for actor, _, _ in by}) >= SKIP_RATERS:
             return "set_aside"
         return "needs_another" if raters else "needs_review"
@@ -120,13 +120,13 @@ class Board:
         return len(raters) + len(others) < self.queue.n_reviewers
 
     def is_for(self, item: Item, actor: str) -> bool:
-        """Return whether a reviewer may get an item, passed over or not."""
+        """Return whether a reviewer may get an item, put off or not."""
         number = item.item_no
         return (
             item.assigned_to in {"", actor}
             and self.is_open(number)
             and actor not in self.judged.get(number, {})
-            and all(actor != name for name, _, _ in self.asides.get(number, ()))
+            and all(actor != name for name, _, _ in self.skips.get(number, ()))
             and self.has_room(number, actor)
         )
 
@@ -139,10 +139,10 @@ class Board:
         own = [(number, raters[actor]) for number, raters in self.judged.items() if actor in raters]
         return sorted(own, key=lambda one: one[1].number)
 
-    def progress(self, actor: str, skipped: Mapping[int, int]) -> Progress:
-        """Return the progress; ``skipped`` are the items that the caller passed over."""
+    def progress(self, actor: str, off: Mapping[int, int]) -> Progress:
+        """Return the progress; ``off`` are the items that the caller put off."""
         states = list(self.states.values())
-        done, skipped_items = states.count("done"), states.count("set_aside")
+        done, skipped = states.count("done"), states.count("set_aside")
         mine = self.of(actor)
         mine_of = {number for number, _ in mine}
         left = [one.item_no for one in self.items.values() if self.is_for(one, actor)]
@@ -152,13 +152,13 @@ class Board:
             name=self.queue.name,
             total=len(states),
             done=done,
-            set_aside=skipped_items,
-            open=len(states) - done - skipped_items,
+            set_aside=skipped,
+            open=len(states) - done - skipped,
             held_by_others=len({one.item for one in holders}),
             holders=holders,
             judged_by_me=len(mine),
-            left_for_me=sum(skipped.get(number, 1) == 1 for number in left),
-            skipped_by_me=sum(skipped.get(number) == 0 for number in left),
+            left_for_me=sum(off.get(number, 1) == 1 for number in left),
+            skipped_by_me=sum(off.get(number) == 0 for number in left),
             assigned_to_me=sum(
                 one.assigned_to == actor and self.is_open(one.item_no) and one.item_no not in mine_of
                 for one in self.items.values()
@@ -210,7 +210,7 @@ def board_of(facts: Facts, queue: Queue, now_ms: int, viewer: Actor | None = Non
         queue=queue,
         items=items,
         judged=dict(judged),
-        asides=skips_of_queue(facts, queue),
+        skips=skips_of_queue(facts, queue),
         holds=dict(holds),
         now_ms=now_ms,
     )
@@ -228,7 +228,7 @@ def _holder(stored: str, viewer: Actor) -> str:
     return f"{stored}{IN_BROWSER}elsewhere" if stored == viewer.name else stored
 
 
-# Holds, skips, drafts
+# Holds, later items, drafts
 
 
 def hold_item(txn: Transaction, queue: Queue, item_no: int) -> int:
@@ -251,14 +251,14 @@ def let_go_of_others(txn: Transaction, queue_no: int, item_no: int) -> None:
     )
 
 
-def skip_item(txn: Transaction, queue_no: int, item_no: int, *, later: bool) -> None:
-    """Record that the actor passes over an item."""
+def put_off_item(txn: Transaction, queue_no: int, item_no: int, *, returns: bool) -> None:
+    """Record that the actor puts an item off."""
     key = [txn.learner_id, queue_no, item_no, txn.actor.name]
-    txn.connection.run(_SKIP, [*key, int(later), txn.now_ms])
+    txn.connection.run(_PUT_OFF, [*key, int(returns), txn.now_ms])
 
 
-def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
-    """Offer items again that the actor passed over (None = all); return how many."""
+def bring_back_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
+    """Offer items again that the actor put off (None = all); return how many."""
     return txn.connection.n_changed(
         "DELETE FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ? AND item_no >= ?"
         " AND item_no <= ?",
@@ -266,8 +266,8 @@ def unskip_items(txn: Transaction, queue_no: int, item_no: int | None) -> int:
     )
 
 
-def skips_of(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
-    """Return the items that a reviewer passed over, in order; 1 = until all others are judged, 0 = until they ask."""
+def put_off_by(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
+    """Return the items that a reviewer put off, in order; 1 = until all others are judged, 0 = until they ask."""
     return dict(
         facts.rows(
             "SELECT item_no, later FROM review_skip WHERE learner_id = ? AND review_queue_no = ? AND actor = ?"

@@ -651,7 +651,7 @@ review_hold = _bulk(
 )
 
 review_skip = _bulk(
-    "review_skip",  # an item that a reviewer passed over
+    "review_skip",  # an item that a reviewer put off
     _key("review_queue_no"),
     _key("item_no"),
     Column("actor", Text, primary_key=True, nullable=False),

@@ -43,7 +43,7 @@ def page() -> None:
             environment.success_over_time(queries.environment(one.environment, chosen))
     cursor, direction = widgets.page_start()
     with panel("The episodes", still="the figures above still hold"):
-        listed = queries.episode_list(chosen, cursor, direction)
+        listed = queries.episode_list(chosen, cursor=cursor, direction=direction)
         section("The episodes", "newest first; a click opens one")
         widgets.paging(listed, cursor, direction)
         if listed.rows:

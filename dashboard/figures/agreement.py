@@ -13,8 +13,8 @@ from core.maths.statistics.agreement import Agreement
 from core.records.agreement import RELIABLE, TENTATIVE
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
-from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, scatter
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, rung_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -59,11 +59,11 @@ def agreement(report: AgreementReport, look: Tokens, *, compact: bool = False) -
             look,
             grid=True,
             range=[low, 1],
-            tickmode="array",
-            tickvals=ticks,
-            ticktext=["0" if tick == 0 else "1" if tick == 1 else figure(tick) for tick in ticks],
+            **theme.ticks(
+                ticks, ["0" if tick == 0 else "1" if tick == 1 else figure(tick) for tick in ticks]
+            ),
         ),
-        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
+        yaxis=rung_axis(look, len(shown)),
         shapes=[
             line
             for limit in (0.0, TENTATIVE, RELIABLE)
@@ -192,34 +192,30 @@ def _traces(shown: Sequence[Bar], look: Tokens, shift: float) -> list[Trace]:
         for row, bar, _ in known
         if bar.agreement.lower is not None and bar.agreement.upper is not None
     ]
-    lines: Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[lower, upper] for _, lower, upper in limits]),
-        "y": joined([[row + shift] * 2 for row, *_ in limits]),
-        "line": {"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
-        "hoverinfo": "skip",
-    }
-    marks: Trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([value for *_, value in known]),
-        "y": single([row + shift for row, *_ in known]),
-        "marker": {
+    lines: Trace = scatter(
+        "lines",
+        joined([[lower, upper] for _, lower, upper in limits]),
+        joined([[row + shift] * 2 for row, *_ in limits]),
+        line={"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
+    )
+    marks: Trace = scatter(
+        "markers",
+        [value for *_, value in known],
+        [row + shift for row, *_ in known],
+        marker={
             "symbol": "circle",
             "size": 11,
             "color": look.chart_accent,
             "line": {"width": 1, "color": look.page},
             "opacity": 1,
         },
-        "hovertext": [
+        hover=[
             f"<b>{bar.name}</b><br>alpha {alpha_words(bar.agreement)}<br>"
             f"{wording.things(bar.agreement.n_items, 'thing')} judged by two or more"
             for _, bar, _ in known
         ],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+        cliponaxis=False,
+    )
     return [lines, marks]
 
 

@@ -11,8 +11,8 @@ from core.maths.posterior import beta
 from core.records.arm import ArmType
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, single
-from dashboard.figures.densities import curve
+from dashboard.figures.chart import Chart, chart_of
+from dashboard.figures.densities import curve, curve_line
 from dashboard.figures.theme import Tokens
 
 _HEIGHT_PX: Final = 272
@@ -41,10 +41,10 @@ def before_after(
     lower, upper = (float(np.squeeze(limit)) for limit in beta.interval(*after))
     inside = np.linspace(lower, upper, 81)
     traces = [
-        _line(inside, beta.density(after[0], after[1], inside), mark, 0, "solid")
+        curve_line(inside, beta.density(after[0], after[1], inside), mark, 0, "solid")
         | {"fill": "tozeroy", "fillcolor": theme.faded(mark, theme.SHADE)},
-        _line(*was, look.runs["baseline"], 2, "8px,6px"),
-        _line(*now, mark, 2.6, "solid"),
+        curve_line(*was, look.runs["baseline"], 2, "8px,6px"),
+        curve_line(*now, mark, 2.6, "solid"),
     ]
     means = (before[0] / sum(before), after[0] / sum(after))
     low, high = _shown(before, after)
@@ -81,18 +81,6 @@ def _axis(look: Tokens, low: float, high: float) -> dict[str, Any]:
         return theme.probability_axis(look)
     title = "probability of being useful, magnified"
     return theme.axis(look, grid=True, title=title, range=[low, high], nticks=6, tickformat=".2f")
-
-
-def _line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Trace:
-    finite = np.isfinite(height)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single(x[finite]),
-        "y": single(height[finite]),
-        "line": {"color": colour, "width": width, "dash": dash, "simplify": False},
-        "hoverinfo": "skip",
-    }
 
 
 def _names(

@@ -61,6 +61,19 @@ def joined(pieces: Sequence[ArrayLike]) -> NDArray[np.float32]:
     return np.concatenate(parts[:-1]) if parts else single([])
 
 
+def scatter(
+    mode: str, x: ArrayLike, y: ArrayLike, *, hover: Sequence[str] | None = None, **more: object
+) -> Trace:
+    """Return a trace of lines, marks or texts; without ``hover`` the pointer finds nothing there."""
+    hovers = {"hoverinfo": "skip"} if hover is None else {"hovertext": hover, "hoverinfo": "text"}
+    return {"type": "scatter", "mode": mode, "x": single(x), "y": single(y), **more, **hovers}
+
+
+def upright(at: float, line: Mapping[str, object], **more: object) -> dict[str, Any]:
+    """Return a shape: an upright line over the whole height of a figure."""
+    return {"type": "line", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line, **more}
+
+
 def round_ticks(low: float, high: float) -> list[float]:
     """Return three to seven round values of an axis.
 

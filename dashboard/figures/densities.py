@@ -17,7 +17,7 @@ from core.records.arm import ARM_TYPES
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import METHOD_WORDS, ArmRow, Method, spoken, table
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, scatter, single
 from dashboard.figures.ladder import COMPACT_ROW_PX, NUMBER_SHIFTS, ROW_PX, beside, rung_axis, rungs
 from dashboard.figures.theme import Tokens
 
@@ -142,15 +142,20 @@ def _lines(arms: Sequence[ArmRow], curves: Sequence[tuple[Floats, Floats]], look
     return traces
 
 
+def curve_line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Trace:
+    """Return one density as a line; a height without end is left out."""
+    finite = np.isfinite(height)
+    line = {"color": colour, "width": width, "dash": dash, "simplify": False}
+    return scatter("lines", x[finite], height[finite], line=line)
+
+
 def _line(curves: Sequence[tuple[Floats, Floats]], colour: str, *, width: float, dash: str) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([x for x, _ in curves]),
-        "y": joined([height for _, height in curves]),
-        "line": {"color": colour, "width": width, "dash": dash, "simplify": False},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "lines",
+        joined([x for x, _ in curves]),
+        joined([height for _, height in curves]),
+        line={"color": colour, "width": width, "dash": dash, "simplify": False},
+    )
 
 
 def _layout(

@@ -10,7 +10,7 @@ from core.columns import Floats, Ints
 from core.maths.statistics.savings import ClassFigures, Savings, TokenDistribution
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, single
+from dashboard.figures.chart import Chart, Trace, chart_of, scatter, single
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -103,9 +103,7 @@ def _token_axis(look: Tokens, end: float, title: str) -> dict[str, Any]:
         grid=True,
         title=title,
         range=[0, end],
-        tickmode="array",
-        tickvals=ticks,
-        ticktext=[thousands(tick) for tick in ticks],
+        **theme.ticks(ticks, [thousands(tick) for tick in ticks]),
     )
 
 
@@ -123,24 +121,15 @@ def thousands(tokens: float) -> Words:
 def _ridge(figures: ClassFigures, x: Floats, height: Floats, floor: float, look: Tokens) -> list[Trace]:
     colour = look.runs[figures.run_class]
     dash = "8px,6px" if figures.run_class == "baseline" else "solid"
-    ground = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single([x[0], x[-1]]),
-        "y": single([floor, floor]),
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
-    ridge = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single(x),
-        "y": single(floor + height * 0.86),
-        "line": {"color": colour, "width": theme.CURVE_PX, "dash": dash, "simplify": False},
-        "fill": "tonexty",
-        "fillcolor": theme.faded(colour, 0.24),
-        "hoverinfo": "skip",
-    }
+    ground = scatter("lines", [x[0], x[-1]], [floor, floor], line={"width": 0})
+    ridge = scatter(
+        "lines",
+        x,
+        floor + height * 0.86,
+        line={"color": colour, "width": theme.CURVE_PX, "dash": dash, "simplify": False},
+        fill="tonexty",
+        fillcolor=theme.faded(colour, 0.24),
+    )
     traces: list[Trace] = [ground, ridge]
     if figures.mean_tokens is not None:
         top = float(np.interp(figures.mean_tokens, x, height)) * 0.86

@@ -15,7 +15,7 @@ from typing import Any, Final
 from core.flows.queries import EpisodeView, StepView
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, single
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single, upright
 from dashboard.figures.theme import Tokens
 
 MAX_COLUMNS: Final = 240
@@ -261,21 +261,19 @@ def _zeros(columns: Sequence[Column], look: Tokens) -> Trace:
         if not column.low and not column.high and (column.paid or column.is_refused)
     ]
     colours = [look.guide if column.is_refused else look.chart_accent for column in flat]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([column.middle for column in flat]),
-        "y": single([0.0 for _ in flat]),
-        "yaxis": "y2",
-        "marker": {
+    return scatter(
+        "markers",
+        [column.middle for column in flat],
+        [0.0 for _ in flat],
+        yaxis="y2",
+        marker={
             "size": 8,
             "symbol": ["x-thin-open" if column.is_refused else "circle" for column in flat],
             "color": [colour if column.is_refused else look.page for column, colour in _with(flat, colours)],
             "line": {"width": 2, "color": colours},
         },
-        "hovertext": [_hover(column) for column in flat],
-        "hoverinfo": "text",
-    }
+        hover=[_hover(column) for column in flat],
+    )
 
 
 def _with(columns: Sequence[Column], colours: Sequence[str]) -> Iterable[tuple[Column, str]]:
@@ -291,15 +289,13 @@ def _line(columns: Sequence[Column], look: Tokens) -> Trace:
             by_sum = sorted(running, key=lambda one: one.running or 0.0)
             by_step |= {one.number: one for one in (running[0], by_sum[0], by_sum[-1], running[-1])}
     steps = [by_step[number] for number in sorted(by_step)]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single([one.number for one in steps]),
-        "y": single([one.running or 0.0 for one in steps]),
-        "line": {"color": look.chart_accent, "width": theme.TIME_LINE_PX, "shape": "hv", "simplify": False},
-        "hovertext": [f"<b>step {one.number}</b><br>{_so_far(one)} so far" for one in steps],
-        "hoverinfo": "text",
-    }
+    return scatter(
+        "lines",
+        [one.number for one in steps],
+        [one.running or 0.0 for one in steps],
+        line={"color": look.chart_accent, "width": theme.TIME_LINE_PX, "shape": "hv", "simplify": False},
+        hover=[f"<b>step {one.number}</b><br>{_so_far(one)} so far" for one in steps],
+    )
 
 
 def _last(view: EpisodeView) -> StepView | None:
@@ -311,33 +307,30 @@ def _last(view: EpisodeView) -> StepView | None:
 def _end(view: EpisodeView, look: Tokens) -> Trace:
     last = _last(view)
     ends = [] if last is None or last.running is None else [last]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([one.number for one in ends]),
-        "y": single([one.running or 0.0 for one in ends]),
-        "marker": {
+    return scatter(
+        "markers",
+        [one.number for one in ends],
+        [one.running or 0.0 for one in ends],
+        marker={
             "size": 9,
             "symbol": "square" if view.status == "finished" else "circle",
             "color": look.chart_accent,
             "line": {"width": 1, "color": look.page},
         },
-        "hoverinfo": "skip",
-        "cliponaxis": False,
-    }
+        cliponaxis=False,
+    )
 
 
 def _upright(view: EpisodeView, look: Tokens, at: int | None) -> list[dict[str, Any]]:
     """Return a line where it finished, and a dashed one at the step that is pointed at."""
-    whole = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     last = _last(view)
     shapes = []
     if last is not None and last.finished:
         line = {"color": look.guide, "width": 1}
-        shapes.append({**whole, "x0": last.number, "x1": last.number, "line": line})
+        shapes.append(upright(last.number, line, layer="below"))
     if at is not None:
         line = {"color": look.accent_text, "width": 2, "dash": "3px,3px"}
-        shapes.append({**whole, "x0": at, "x1": at, "line": line})
+        shapes.append(upright(at, line, layer="below"))
     return shapes
 
 

@@ -11,7 +11,7 @@ from core.flows.queries import ChangeEvidence, DayShare, EvidenceArm
 from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, scatter, upright
 from dashboard.figures.theme import SELECTS, Tokens, day_axis
 
 ROW_PX: Final = 66
@@ -59,25 +59,21 @@ def evidence_rows(evidence: ChangeEvidence, look: Tokens, *, compact: bool = Fal
 def _row(arm: EvidenceArm, since_ms: int, axis: str, look: Tokens) -> list[Trace]:
     tokens = look.types[wording.type_of(arm.arm)]
     places = [_place(one, arm.days, since_ms) for one in arm.days]
-    bars: Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[place, place] for place in places]),
-        "y": joined([one.share.interval for one in arm.days]),
-        "yaxis": axis,
-        "line": {"width": 2, "color": theme.faded(tokens.mark, 0.5)},
-        "hoverinfo": "skip",
-    }
-    points: Trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(places),
-        "y": single([one.share.value for one in arm.days]),
-        "yaxis": axis,
-        "marker": {"size": 7, "color": tokens.mark, "line": {"width": 1, "color": look.page}},
-        "hovertext": [_hover(one) for one in arm.days],
-        "hoverinfo": "text",
-    }
+    bars: Trace = scatter(
+        "lines",
+        joined([[place, place] for place in places]),
+        joined([one.share.interval for one in arm.days]),
+        yaxis=axis,
+        line={"width": 2, "color": theme.faded(tokens.mark, 0.5)},
+    )
+    points: Trace = scatter(
+        "markers",
+        places,
+        [one.share.value for one in arm.days],
+        yaxis=axis,
+        marker={"size": 7, "color": tokens.mark, "line": {"width": 1, "color": look.page}},
+        hover=[_hover(one) for one in arm.days],
+    )
     return [bars, points]
 
 
@@ -107,16 +103,7 @@ def _counts(arm: EvidenceArm) -> str:
 
 def _break(at: float, look: Tokens) -> dict[str, Any]:
     line = {"color": look.red, "width": 1.5, "dash": "5px,4px"}
-    return {
-        "type": "line",
-        "yref": "paper",
-        "x0": at,
-        "x1": at,
-        "y0": 0,
-        "y1": 1,
-        "layer": "below",
-        "line": line,
-    }
+    return upright(at, line, layer="below")
 
 
 def _moment(since_ms: int, at: float, look: Tokens) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from core.records.run_page import RunRow
 from core.records.times import instant
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, single
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, scatter, single
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -188,9 +188,7 @@ def _run_axis(look: Tokens, columns: Sequence[RunRow], n_ticks: int) -> dict[str
         title="when the runs ended, newest at the right",
         range=[-0.5 - _BEFORE, max(len(columns), _MIN_COLUMNS) - 0.5],
         ticklabeloverflow="allow",
-        tickmode="array",
-        tickvals=ticks,
-        ticktext=_ended([columns[tick] for tick in ticks]) if columns else [],
+        **theme.ticks(ticks, _ended([columns[tick] for tick in ticks]) if columns else []),
     )
 
 
@@ -236,19 +234,17 @@ def _grounds(cells: Heatmap, look: Tokens) -> Trace:
 
 def _types(cells: Heatmap, look: Tokens) -> Trace:
     kinds = [look.types[kind] for kind in cells.types]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(np.full(len(kinds), -1.0)),
-        "y": single(np.arange(len(kinds))),
-        "marker": {
+    return scatter(
+        "markers",
+        np.full(len(kinds), -1.0),
+        np.arange(len(kinds)),
+        marker={
             "symbol": [kind.symbol for kind in kinds],
             "size": [kind.size - 2 for kind in kinds],
             "color": [kind.mark for kind in kinds],
             "opacity": 1,
         },
-        "hoverinfo": "skip",
-    }
+    )
 
 
 def _pictures(cells: Heatmap, look: Tokens, cell_px: float) -> list[dict[str, Any]]:
@@ -271,19 +267,17 @@ def _by_hand(cells: Heatmap, look: Tokens) -> Trace:
     """Return a diamond where a person spoke."""
     row, column = np.nonzero(~np.isnan(cells.by_hand))
     is_dark = cells.state[row, column] == CELL_STATES.index("rewarded")
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(column),
-        "y": single(row),
-        "marker": {
+    return scatter(
+        "markers",
+        column,
+        row,
+        marker={
             "symbol": "diamond",
             "size": 8,
             "color": np.where(is_dark, look.heat_mark, look.text).tolist(),
             "opacity": 1,
         },
-        "hoverinfo": "skip",
-    }
+    )
 
 
 def _targets(cells: Heatmap, columns: Sequence[RunRow]) -> Trace:
@@ -292,18 +286,16 @@ def _targets(cells: Heatmap, columns: Sequence[RunRow]) -> Trace:
     Plotly can select points that it has not drawn.
     """
     row, column = np.nonzero((cells.state != CELL_STATES.index("absent")) | ~np.isnan(cells.by_hand))
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(column),
-        "y": single(row),
-        "customdata": np.array([run.run_no for run in columns], dtype=np.int32)[column],
-        "marker": {"color": "rgba(0,0,0,0)", "maxdisplayed": 1, "line": {"width": 0}},
-        "selected": {"marker": {"opacity": 0}},
-        "unselected": {"marker": {"opacity": 0}},
-        "hovertext": _hovers(cells, columns, list(zip(row.tolist(), column.tolist(), strict=True))),
-        "hoverinfo": "text",
-    }
+    return scatter(
+        "markers",
+        column,
+        row,
+        customdata=np.array([run.run_no for run in columns], dtype=np.int32)[column],
+        marker={"color": "rgba(0,0,0,0)", "maxdisplayed": 1, "line": {"width": 0}},
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}},
+        hover=_hovers(cells, columns, list(zip(row.tolist(), column.tolist(), strict=True))),
+    )
 
 
 def _hovers(cells: Heatmap, columns: Sequence[RunRow], places: Sequence[tuple[int, int]]) -> list[str]:
@@ -332,15 +324,13 @@ def _names(names: Sequence[str], look: Tokens) -> list[dict[str, Any]]:
 def _heads(columns: Sequence[RunRow], look: Tokens) -> Trace:
     """Return the kind of run above each column."""
     marks = [column_mark(run.run_class, run.outcome) for run in columns]
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": single([at for at, mark in enumerate(marks) if mark]),
-        "y": single([-1.0 for mark in marks if mark]),
-        "text": [mark for mark in marks if mark],
-        "textfont": {"size": theme.AXIS_PX, "color": look.text},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "text",
+        [at for at, mark in enumerate(marks) if mark],
+        [-1.0 for mark in marks if mark],
+        text=[mark for mark in marks if mark],
+        textfont={"size": theme.AXIS_PX, "color": look.text},
+    )
 
 
 def _alt(cells: Heatmap, columns: Sequence[RunRow]) -> str:

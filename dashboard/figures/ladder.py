@@ -16,7 +16,7 @@ from core.records.sides import ComparedArm
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import ArmRow, hover, spoken, table
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, scatter
 from dashboard.figures.theme import Tokens
 
 ROW_PX: Final = 26
@@ -69,37 +69,33 @@ def rungs(arms: Sequence[ArmRow], look: Tokens, *, yaxis: str = "y", compact: bo
 def _intervals(arms: Sequence[ArmRow], kind: str, look: Tokens, yaxis: str, shift: float) -> Trace:
     own = [(index, row) for index, row in enumerate(arms) if row.type == kind]
     mark = {token: value.mark for token, value in look.types.items()}
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[row.lower, row.upper] for _, row in own]),
-        "y": joined([[index + shift] * 2 for index, _ in own]),
-        "yaxis": yaxis,
-        "line": {"color": next(value for name, value in mark.items() if name == kind), "width": 3},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "lines",
+        joined([[row.lower, row.upper] for _, row in own]),
+        joined([[index + shift] * 2 for index, _ in own]),
+        yaxis=yaxis,
+        line={"color": next(value for name, value in mark.items() if name == kind), "width": 3},
+    )
 
 
 def _means(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> Trace:
     kinds = [look.types[row.type] for row in arms]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([row.mean for row in arms]),
-        "y": single(np.arange(len(arms)) + shift),
-        "yaxis": yaxis,
-        "marker": {
+    return scatter(
+        "markers",
+        [row.mean for row in arms],
+        np.arange(len(arms)) + shift,
+        yaxis=yaxis,
+        marker={
             "symbol": [kind.symbol for kind in kinds],
             "size": [kind.size + 1 for kind in kinds],
             "color": [kind.mark for kind in kinds],
             "line": {"width": 1, "color": look.page},
             "opacity": 1,
         },
-        "hovertext": [hover(row) for row in arms],
-        "hoverinfo": "text",
-        "customdata": list(range(len(arms))),
-        "cliponaxis": False,
-    }
+        hover=[hover(row) for row in arms],
+        customdata=list(range(len(arms))),
+        cliponaxis=False,
+    )
 
 
 def _truths(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> list[Trace]:
@@ -108,21 +104,19 @@ def _truths(arms: Sequence[ArmRow], look: Tokens, yaxis: str, shift: float) -> l
     if not known:
         return []
     return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": single([truth for _, truth in known]),
-            "y": single([index + shift for index, _ in known]),
-            "yaxis": yaxis,
-            "marker": {
+        scatter(
+            "markers",
+            [truth for _, truth in known],
+            [index + shift for index, _ in known],
+            yaxis=yaxis,
+            marker={
                 "symbol": "line-ns-open",
                 "size": _TRUTH_PX,
                 "color": look.text,
                 "line": {"width": 2, "color": look.text},
             },
-            "hoverinfo": "skip",
-            "cliponaxis": False,
-        }
+            cliponaxis=False,
+        )
     ]
 
 
@@ -191,30 +185,26 @@ def dumbbells(arms: Sequence[ComparedArm], look: Tokens, *, compact: bool = Fals
     row_px = _COMPACT_ROW_PX if compact else _ROW_PX
     places = list(range(len(arms)))
     marks = [look.types[wording.type_of(one.arm)] for one in arms]
-    lines: Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[one.a.mean, one.b.mean] for one in arms]),
-        "y": joined([[place, place] for place in places]),
-        "line": {"width": 2, "color": look.ghost},
-        "hoverinfo": "skip",
-    }
+    lines: Trace = scatter(
+        "lines",
+        joined([[one.a.mean, one.b.mean] for one in arms]),
+        joined([[place, place] for place in places]),
+        line={"width": 2, "color": look.ghost},
+    )
     points: list[Trace] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": single([one.a.mean if is_a else one.b.mean for one in arms]),
-            "y": single(places),
-            "marker": {
+        scatter(
+            "markers",
+            [one.a.mean if is_a else one.b.mean for one in arms],
+            places,
+            marker={
                 "size": [mark.size for mark in marks],
                 "symbol": [f"{mark.symbol}-open" if is_a else mark.symbol for mark in marks],
                 "color": [mark.mark for mark in marks],
                 "line": {"width": 2 if is_a else 1, "color": [mark.mark for mark in marks]},
             },
-            "hovertext": [_hover(one) for one in arms],
-            "hoverinfo": "text",
-            "cliponaxis": False,
-        }
+            hover=[_hover(one) for one in arms],
+            cliponaxis=False,
+        )
         for is_a in (True, False)
     ]
     side = 12 if compact else _NAME_PX

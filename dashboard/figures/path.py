@@ -17,7 +17,7 @@ from core.records.judgement import RecentMean
 from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, scatter, upright
 from dashboard.figures.theme import SELECTS, Tokens, day_axis
 from dashboard.wording import Words
 
@@ -90,9 +90,7 @@ def arm_path(
             grid=True,
             title="" if compact else "mean",
             range=[0, 1.005],
-            tickmode="array",
-            tickvals=[0, 0.25, 0.5, 0.75, 1],
-            ticktext=["0", "0.25", "0.50", "0.75", "1"],
+            **theme.ticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.50", "0.75", "1"]),
         ),
         shapes=[*(_upright(one, look) for one in letters), *(_break(one, look) for one in broken)],
         annotations=[
@@ -120,7 +118,7 @@ def _break(change: RecentMean, look: Tokens) -> dict[str, Any]:
     """Return an upright red line at the hour of the change."""
     at = change.since_ms / DAY_MS
     line = {"color": look.red, "width": 1.4, "dash": "6px,4px"}
-    return {"type": "line", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
+    return upright(at, line)
 
 
 def _moment(change: RecentMean, path: Path, look: Tokens) -> dict[str, Any]:
@@ -162,16 +160,14 @@ def _stretches(path: Path, shown: Ints) -> list[Ints]:
 
 def _ribbon(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
     """Return one closed shape per epoch: there and along the upper limits, back along the lower ones."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([np.concatenate([path.day[at], path.day[at][::-1]]) for at in stretches]),
-        "y": joined([np.concatenate([path.upper[at], path.lower[at][::-1]]) for at in stretches]),
-        "line": {"width": 0, "color": mark, "simplify": False},
-        "fill": "toself",
-        "fillcolor": theme.faded(mark, theme.RIBBON),
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "lines",
+        joined([np.concatenate([path.day[at], path.day[at][::-1]]) for at in stretches]),
+        joined([np.concatenate([path.upper[at], path.lower[at][::-1]]) for at in stretches]),
+        line={"width": 0, "color": mark, "simplify": False},
+        fill="toself",
+        fillcolor=theme.faded(mark, theme.RIBBON),
+    )
 
 
 def _lonely(path: Path, stretches: Sequence[Ints], mark: str) -> list[Trace]:
@@ -179,22 +175,13 @@ def _lonely(path: Path, stretches: Sequence[Ints], mark: str) -> list[Trace]:
     places = [int(at[0]) for at in stretches if len(at) == 1]
     if not places:
         return []
-    bar = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[path.day[at]] * 2 for at in places]),
-        "y": joined([[path.lower[at], path.upper[at]] for at in places]),
-        "line": {"width": 8, "color": theme.faded(mark, theme.RIBBON)},
-        "hoverinfo": "skip",
-    }
-    dot = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(path.day[places]),
-        "y": single(path.mean[places]),
-        "marker": {"size": 6, "color": mark},
-        "hoverinfo": "skip",
-    }
+    bar = scatter(
+        "lines",
+        joined([[path.day[at]] * 2 for at in places]),
+        joined([[path.lower[at], path.upper[at]] for at in places]),
+        line={"width": 8, "color": theme.faded(mark, theme.RIBBON)},
+    )
+    dot = scatter("markers", path.day[places], path.mean[places], marker={"size": 6, "color": mark})
     return [bar, dot]
 
 
@@ -202,36 +189,32 @@ def _line(path: Path, stretches: Sequence[Ints], mark: str) -> Trace:
     hovers: list[str] = []
     for at in stretches:
         hovers += [*(_hover(path, int(index)) for index in at), ""]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([path.day[at] for at in stretches]),
-        "y": joined([path.mean[at] for at in stretches]),
-        "line": {"color": mark, "width": theme.TIME_LINE_PX, "simplify": False},
-        "hovertext": hovers[:-1],
-        "hoverinfo": "text",
-        "connectgaps": False,
-    }
+    return scatter(
+        "lines",
+        joined([path.day[at] for at in stretches]),
+        joined([path.mean[at] for at in stretches]),
+        line={"color": mark, "width": theme.TIME_LINE_PX, "simplify": False},
+        hover=hovers[:-1],
+        connectgaps=False,
+    )
 
 
 def _end(path: Path, mark: str, look: Tokens) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(path.day[-1:]),
-        "y": single(path.mean[-1:]),
-        "marker": {"size": 10, "color": mark, "line": {"width": 1, "color": look.page}},
-        "hovertext": [_hover(path, len(path) - 1)],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+    return scatter(
+        "markers",
+        path.day[-1:],
+        path.mean[-1:],
+        marker={"size": 10, "color": mark, "line": {"width": 1, "color": look.page}},
+        hover=[_hover(path, len(path) - 1)],
+        cliponaxis=False,
+    )
 
 
 def _upright(one: Lettered, look: Tokens) -> dict[str, Any]:
     """Return a thin line: solid for a reset in force, dashed for what left the belief alone."""
     is_break = any(mark.kind == "reset" and not mark.undone for mark in one.marks)
     line = {"color": look.guide, "width": 1, "dash": "solid" if is_break else "3px,3px"}
-    return {"type": "line", "yref": "paper", "x0": one.day, "x1": one.day, "y0": 0, "y1": 1, "line": line}
+    return upright(one.day, line)
 
 
 def _letter(one: Lettered, look: Tokens) -> dict[str, Any]:

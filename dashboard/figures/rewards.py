@@ -13,8 +13,8 @@ from core.maths.statistics.rewards.spread import Bar
 from core.records.estimate import Estimate
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, single
-from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
+from dashboard.figures.chart import Cell, Chart, Trace, chart_of, joined, scatter, single, upright
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, rung_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -47,15 +47,7 @@ def distribution(story: EnvironmentStory, look: Tokens, *, compact: bool = False
         "hovertext": [f"<b>{_range(bar)}</b><br>{wording.things(bar.n, 'episode')}" for bar in bars],
         "hoverinfo": "text",
     }
-    normalised: Trace = {  # an axis is drawn only for a trace that has it
-        "type": "scatter",
-        "x": single([scale.lo, scale.hi]),
-        "y": single([0, 0]),
-        "xaxis": "x2",
-        "mode": "lines",
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
+    normalised: Trace = scatter("lines", [scale.lo, scale.hi], [0, 0], xaxis="x2", line={"width": 0})
     layout = theme.layout(
         look,
         height=270,
@@ -74,17 +66,7 @@ def distribution(story: EnvironmentStory, look: Tokens, *, compact: bool = False
             else ["0", "", "", "", "1"],
         ),
         yaxis=theme.axis(look, grid=True, title="" if compact else "episodes", rangemode="tozero", nticks=4),
-        shapes=[
-            {
-                "type": "line",
-                "yref": "paper",
-                "x0": scale.threshold,
-                "x1": scale.threshold,
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": look.guide, "width": 1, "dash": "3px,3px"},
-            }
-        ],
+        shapes=[upright(scale.threshold, {"color": look.guide, "width": 1, "dash": "3px,3px"})],
         annotations=[
             theme.label(
                 look,
@@ -158,18 +140,14 @@ def progress(story: EnvironmentStory, look: Tokens, *, compact: bool = False) ->
             look,
             title="began, UTC",
             range=[-0.5, len(stretches) - 0.5],
-            tickmode="array",
-            tickvals=ticks.tolist(),
-            ticktext=_begins([stretches[index] for index in ticks.tolist()]),
+            **theme.ticks(ticks.tolist(), _begins([stretches[index] for index in ticks.tolist()])),
         ),
         yaxis=theme.axis(
             look,
             grid=True,
             title="" if compact else "share of successes",
             range=[-0.02, 1.02],
-            tickmode="array",
-            tickvals=list(_QUARTERS),
-            ticktext=["0%", "25%", "50%", "75%", "100%"],
+            **theme.ticks(list(_QUARTERS), ["0%", "25%", "50%", "75%", "100%"]),
         ),
     )
     traces = [_limits(known, look), _points(known, stretches, look)]
@@ -198,32 +176,28 @@ def _limits(known: Sequence[tuple[float, Estimate]], look: Tokens) -> Trace:
         for at, estimate in known
         if estimate.lower is not None and estimate.upper is not None
     ]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[at, at] for at, *_ in bars]),
-        "y": joined([[lower, upper] for _, lower, upper in bars]),
-        "line": {"color": theme.faded(look.chart_accent, 0.45), "width": 5},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "lines",
+        joined([[at, at] for at, *_ in bars]),
+        joined([[lower, upper] for _, lower, upper in bars]),
+        line={"color": theme.faded(look.chart_accent, 0.45), "width": 5},
+    )
 
 
 def _points(
     known: Sequence[tuple[float, Estimate]], stretches: Sequence[EpisodeSegment], look: Tokens
 ) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": single([at for at, _ in known]),
-        "y": single([estimate.value or 0.0 for _, estimate in known]),
-        "line": {"color": look.chart_accent, "width": theme.TIME_LINE_PX},
-        "marker": {"size": 9, "color": look.chart_accent, "line": {"width": 1, "color": look.page}},
-        "hovertext": [
+    return scatter(
+        "lines+markers",
+        [at for at, _ in known],
+        [estimate.value or 0.0 for _, estimate in known],
+        line={"color": look.chart_accent, "width": theme.TIME_LINE_PX},
+        marker={"size": 9, "color": look.chart_accent, "line": {"width": 1, "color": look.page}},
+        hover=[
             f"<b>{_span(one)}</b><br>{_share(one.success)}<br>{wording.things(one.n, 'episode')}"
             for one in stretches
         ],
-        "hoverinfo": "text",
-    }
+    )
 
 
 def _span(one: EpisodeSegment) -> str:
@@ -279,45 +253,30 @@ def pairs(comparison: ModelComparison, look: Tokens, *, compact: bool = False) -
             range=[low - room, high + room],
             nticks=5,
         ),
-        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
-        shapes=[
-            {
-                "type": "line",
-                "yref": "paper",
-                "x0": 0,
-                "x1": 0,
-                "y0": 0,
-                "y1": 1,
-                "layer": "below",
-                "line": {"color": look.guide, "width": 1},
-            }
-        ],
+        yaxis=rung_axis(look, len(shown)),
+        shapes=[upright(0, {"color": look.guide, "width": 1}, layer="below")],
         annotations=_beside(shown, look, row_px, compact=compact),
     )
     shift = 0.2 if compact else 0.0
     known = [(row, pair.difference) for row, pair in enumerate(shown) if pair.difference.value is not None]
-    lines: Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([_numbers(one)[::2] for _, one in known if one.lower is not None]),
-        "y": joined([[row + shift] * 2 for row, one in known if one.lower is not None]),
-        "line": {"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
-        "hoverinfo": "skip",
-    }
-    marks: Trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([one.value or 0.0 for _, one in known]),
-        "y": single([row + shift for row, _ in known]),
-        "marker": {
+    lines: Trace = scatter(
+        "lines",
+        joined([_numbers(one)[::2] for _, one in known if one.lower is not None]),
+        joined([[row + shift] * 2 for row, one in known if one.lower is not None]),
+        line={"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
+    )
+    marks: Trace = scatter(
+        "markers",
+        [one.value or 0.0 for _, one in known],
+        [row + shift for row, _ in known],
+        marker={
             "size": 11,
             "symbol": ["circle" if shown[row].apart else "circle-open" for row, _ in known],
             "color": look.chart_accent,
             "line": {"width": 2, "color": look.chart_accent},
         },
-        "hovertext": [f"<b>{_both(shown[row])}</b><br>{_difference(shown[row])}" for row, _ in known],
-        "hoverinfo": "text",
-    }
+        hover=[f"<b>{_both(shown[row])}</b><br>{_difference(shown[row])}" for row, _ in known],
+    )
     spoken = "; ".join(f"{pair.one} less {pair.other} {_difference(pair)}" for pair in shown)
     alt = f"Models on the same tasks, with 95% intervals: {wording.plain(spoken)}."
     return chart_of([lines, marks], layout, alt=alt, table=pairs_table(comparison))

@@ -16,7 +16,7 @@ from core.maths.statistics.savings import SavingsOverTime, TotalSaved
 from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, round_ticks, single
+from dashboard.figures.chart import Chart, Trace, chart_of, round_ticks, scatter, single
 from dashboard.figures.distributions import thousands
 from dashboard.figures.theme import SELECTS, Tokens, day_axis
 
@@ -137,9 +137,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
             grid=True,
             title=path.axis,
             range=[low, high],
-            tickmode="array",
-            tickvals=ticks,
-            ticktext=[path.tick(tick) for tick in ticks],
+            **theme.ticks(ticks, [path.tick(tick) for tick in ticks]),
         ),
         shapes=[_zero(look)],
         annotations=_last(path, shown, look),
@@ -202,16 +200,14 @@ def _ribbon(path: _Path, shown: Ints, days: Floats, look: Tokens) -> list[Trace]
 
 
 def _line(path: _Path, shown: Ints, days: Floats, look: Tokens) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single(days),
-        "y": single(path.value[shown]),
-        "line": {"color": look.chart_accent, "width": theme.TIME_LINE_PX, "simplify": False},
-        "hovertext": [_hover(path, int(at)) for at in shown],
-        "hoverinfo": "text",
-        "connectgaps": False,
-    }
+    return scatter(
+        "lines",
+        days,
+        path.value[shown],
+        line={"color": look.chart_accent, "width": theme.TIME_LINE_PX, "simplify": False},
+        hover=[_hover(path, int(at)) for at in shown],
+        connectgaps=False,
+    )
 
 
 def _known(path: _Path, shown: Ints) -> Ints:
@@ -220,15 +216,13 @@ def _known(path: _Path, shown: Ints) -> Ints:
 
 def _end(path: _Path, shown: Ints, days: Floats, look: Tokens) -> Trace:
     known = np.flatnonzero(np.isfinite(path.value[shown]))[-1:]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(days[known]),
-        "y": single(path.value[shown][known]),
-        "marker": {"size": 8, "color": look.chart_accent, "line": {"width": 1, "color": look.page}},
-        "hoverinfo": "skip",
-        "cliponaxis": False,
-    }
+    return scatter(
+        "markers",
+        days[known],
+        path.value[shown][known],
+        marker={"size": 8, "color": look.chart_accent, "line": {"width": 1, "color": look.page}},
+        cliponaxis=False,
+    )
 
 
 def _last(path: _Path, shown: Ints, look: Tokens) -> list[dict[str, Any]]:

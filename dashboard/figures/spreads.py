@@ -15,8 +15,8 @@ from core.maths.statistics.bias import N_BINS, GroupSpread
 from core.records.evaluation import LABELS
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, single
-from dashboard.figures.ladder import COMPACT_ROW_PX
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, scatter, single
+from dashboard.figures.ladder import COMPACT_ROW_PX, rung_axis
 from dashboard.figures.theme import Tokens
 from dashboard.wording import Words
 
@@ -45,7 +45,7 @@ def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: Words, compact: bool
         height=row_px * max(len(shown), 1) + _HEAD_PX + 44,
         margin=(14, 14, _HEAD_PX, 44) if compact else (150, 132, _HEAD_PX, 44),
         xaxis=theme.probability_axis(look, "score that was given"),
-        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
+        yaxis=rung_axis(look, len(shown)),
         annotations=_beside(shown, look, row_px, compact=compact),
     )
     alt = f"Scores of {wording.things(len(shown), of[:-1], of)}: {_spoken(shown)}."
@@ -60,25 +60,23 @@ def _dots(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
         for index, count in enumerate(one.spread.bins)
         if count
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([(index + 0.5) / N_BINS for index, *_ in cells]),
-        "y": single([row + shift for _, row, *_ in cells]),
-        "marker": {
+    return scatter(
+        "markers",
+        [(index + 0.5) / N_BINS for index, *_ in cells],
+        [row + shift for _, row, *_ in cells],
+        marker={
             "symbol": "circle",
             "size": single([max(_DOT_PX * np.sqrt(share), _LEAST_PX) for _, _, share, *_ in cells]),
             "color": look.other_arms,
             "line": {"width": 0},
             "opacity": 1,
         },
-        "hovertext": [
+        hover=[
             f"<b>{wording.plot_literal(name)}</b><br>{_tenth(index)}: {wording.count(count)} of their scores"
             for index, _, _, count, name in cells
         ],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+        cliponaxis=False,
+    )
 
 
 def _tenth(index: int) -> str:
@@ -96,14 +94,12 @@ def _intervals(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
         for row, one in enumerate(shown)
         if one.spread.score.lower is not None and one.spread.score.upper is not None
     ]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": joined([[lower, upper] for _, lower, upper in known]),
-        "y": joined([[row + shift] * 2 for row, *_ in known]),
-        "line": {"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "lines",
+        joined([[lower, upper] for _, lower, upper in known]),
+        joined([[row + shift] * 2 for row, *_ in known]),
+        line={"color": look.chart_accent, "width": theme.LADDER_LINE_PX},
+    )
 
 
 def _means(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
@@ -112,24 +108,20 @@ def _means(shown: Sequence[SpreadRow], look: Tokens, shift: float) -> Trace:
         for row, one in enumerate(shown)
         if one.spread.score.value is not None
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([value for *_, value in known]),
-        "y": single([row + shift for row, *_ in known]),
-        "marker": {
+    return scatter(
+        "markers",
+        [value for *_, value in known],
+        [row + shift for row, *_ in known],
+        marker={
             "symbol": "diamond",
             "size": 10,
             "color": look.chart_accent,
             "line": {"width": 1, "color": look.page},
             "opacity": 1,
         },
-        "hovertext": [
-            f"<b>{wording.plot_literal(one.name)}</b><br>{mean(one.spread)}" for _, one, _ in known
-        ],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+        hover=[f"<b>{wording.plot_literal(one.name)}</b><br>{mean(one.spread)}" for _, one, _ in known],
+        cliponaxis=False,
+    )
 
 
 def mean(spread: GroupSpread) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 from core.maths.statistics.savings import Comparison, Estimate, Savings
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, joined, round_ticks, single
-from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, round_ticks, scatter, upright
+from dashboard.figures.ladder import COMPACT_ROW_PX, ROW_PX, rung_axis
 from dashboard.figures.theme import Tokens
 
 MAX_STRATA: Final = 24
@@ -56,11 +56,9 @@ def strata(saved: Savings, look: Tokens, *, compact: bool = False) -> Chart:
             grid=True,
             title="savings, %",
             range=[low, high],
-            tickmode="array",
-            tickvals=ticks,
-            ticktext=[wording.signed_minus(f"{tick:g}") for tick in ticks],
+            **theme.ticks(ticks, [wording.signed_minus(f"{tick:g}") for tick in ticks]),
         ),
-        yaxis=theme.axis(look, range=[len(shown) - 0.5, -0.5], showticklabels=False),
+        yaxis=rung_axis(look, len(shown)),
         shapes=_guides(shown, low, look),
         annotations=[
             *[
@@ -123,13 +121,12 @@ def _range(shown: Sequence[Stratum]) -> tuple[float, float]:
 
 def _guides(shown: Sequence[Stratum], low: float, look: Tokens) -> list[dict[str, Any]]:
     """Return a dotted line at the mean run, and zero where savings fall below it."""
-    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     guides = []
     if shown:
         dotted = {"color": look.guide, "width": 1.5, "dash": "dot"}
-        guides.append({**line, "x0": shown[0].value, "x1": shown[0].value, "line": dotted})
+        guides.append(upright(shown[0].value, dotted, layer="below"))
     if low < 0:
-        guides.append({**line, "x0": 0, "x1": 0, "line": {"color": look.guide, "width": 1}})
+        guides.append(upright(0, {"color": look.guide, "width": 1}, layer="below"))
     return guides
 
 
@@ -146,36 +143,32 @@ def _lines(shown: Sequence[Stratum], look: Tokens, shift: float) -> list[Trace]:
     ]
     parts = [[part for part in known if part[1].is_whole == whole] for whole in (True, False)]
     return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": joined([[lower, upper] for _, _, lower, upper in part]),
-            "y": joined([[index + shift] * 2 for index, *_ in part]),
-            "line": {"color": _colour(part[0][1], look), "width": theme.LADDER_LINE_PX},
-            "hoverinfo": "skip",
-        }
+        scatter(
+            "lines",
+            joined([[lower, upper] for _, _, lower, upper in part]),
+            joined([[index + shift] * 2 for index, *_ in part]),
+            line={"color": _colour(part[0][1], look), "width": theme.LADDER_LINE_PX},
+        )
         for part in parts
         if part
     ]
 
 
 def _marks(shown: Sequence[Stratum], look: Tokens, shift: float) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single([row.value for row in shown]),
-        "y": single(np.arange(len(shown)) + shift),
-        "marker": {
+    return scatter(
+        "markers",
+        [row.value for row in shown],
+        np.arange(len(shown)) + shift,
+        marker={
             "symbol": ["diamond" if row.is_whole else "circle" for row in shown],
             "size": [12 if row.is_whole else 10 for row in shown],
             "color": [_colour(row, look) for row in shown],
             "line": {"width": 1, "color": look.page},
             "opacity": 1,
         },
-        "hovertext": [f"<b>{wording.plot_literal(row.name)}</b><br>{_words_of(row)}" for row in shown],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+        hover=[f"<b>{wording.plot_literal(row.name)}</b><br>{_words_of(row)}" for row in shown],
+        cliponaxis=False,
+    )
 
 
 def _texts(row: Stratum, at: int, look: Tokens, sizes_px: int, *, compact: bool) -> list[dict[str, Any]]:

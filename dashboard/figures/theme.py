@@ -285,6 +285,11 @@ def layout(look: Tokens, *, height: int, margin: tuple[int, int, int, int], **mo
     }
 
 
+def ticks(at: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:
+    """Return what an axis needs for ticks at these values with these texts."""
+    return {"tickmode": "array", "tickvals": at, "ticktext": texts}
+
+
 def axis(look: Tokens, *, grid: bool = False, title: str | None = None, **more: object) -> dict[str, Any]:
     """Return an axis without frame and zero line, its labels muted."""
     return {
@@ -312,15 +317,16 @@ def day_axis(look: Tokens, days: Ints) -> dict[str, Any]:
     if not len(days):
         return axis(look, title="day, UTC")
     first, last = int(days[0]), int(days[-1])
-    ticks = np.unique(np.linspace(first, last, min(_TICKS, last - first + 1)).astype(np.int64))
+    shown = np.unique(np.linspace(first, last, min(_TICKS, last - first + 1)).astype(np.int64))
     room = 0.02 * (last - first) + 0.5
     return axis(
         look,
         title="day, UTC",
         range=[first - room, last + room],
-        tickmode="array",
-        tickvals=[int(tick) for tick in ticks],
-        ticktext=[wording.day(int(tick) * DAY_MS, year_of_ms=last * DAY_MS) for tick in ticks],
+        **ticks(
+            [int(day) for day in shown],
+            [wording.day(int(day) * DAY_MS, year_of_ms=last * DAY_MS) for day in shown],
+        ),
     )
 
 
@@ -333,9 +339,7 @@ def probability_axis(
         grid=True,
         title=title,
         range=[0, 1],
-        tickmode="array",
-        tickvals=[0, 0.25, 0.5, 0.75, 1],
-        ticktext=["0", "0.25", "0.50", "0.75", "1"],
+        **ticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.50", "0.75", "1"]),
         **more,
     )
 

@@ -12,8 +12,8 @@ from core.maths.posterior import beta
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import ArmRow
-from dashboard.figures.chart import Chart, Trace, chart_of, single
-from dashboard.figures.densities import curve
+from dashboard.figures.chart import Chart, Trace, chart_of, scatter
+from dashboard.figures.densities import curve, curve_line
 from dashboard.figures.theme import Tokens
 
 _HEIGHT_PX: Final = 326
@@ -75,7 +75,7 @@ def _traces(row: ArmRow, shapes: _Shapes, look: Tokens) -> list[Trace]:
     height = np.asarray(beta.density(row.alpha, row.beta, inside), dtype=np.float64)
     finite = np.isfinite(height)
     inside, height = inside[finite], np.minimum(height[finite], top)  # it may rise without end at 0 and 1
-    shade = _line(
+    shade = curve_line(
         np.concatenate([inside[:1], inside, inside[-1:]]),
         np.concatenate([[0.0], height, [0.0]])[: len(inside) + 2],
         mark,
@@ -83,42 +83,29 @@ def _traces(row: ArmRow, shapes: _Shapes, look: Tokens) -> list[Trace]:
         "solid",
     ) | {"fill": "tozeroy", "fillcolor": theme.faded(mark, theme.SHADE)}
     ground = -_GROUND / 2 * top
-    traces = [shade, _line(*prior, look.ghost, 1.5, "2px,3px")]
+    traces = [shade, curve_line(*prior, look.ghost, 1.5, "2px,3px")]
     if was is not None:
-        traces.append(_line(*was, mark, 1.6, "9px,6px"))
+        traces.append(curve_line(*was, mark, 1.6, "9px,6px"))
     return [
         *traces,
-        _line(*now, mark, 2.6, "solid"),
-        _line(
+        curve_line(*now, mark, 2.6, "solid"),
+        curve_line(
             np.array([row.lower, row.upper]), np.array([ground, ground]), mark, theme.LADDER_LINE_PX, "solid"
         ),
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": single([row.mean]),
-            "y": single([ground]),
-            "marker": {
+        scatter(
+            "markers",
+            [row.mean],
+            [ground],
+            marker={
                 "symbol": look.types[row.type].symbol,
                 "size": look.types[row.type].size + 1,
                 "color": mark,
                 "line": {"width": 1, "color": look.page},
             },
-            "hovertext": [f"<b>now</b><br>{row.words}<br>{_pulls(row)}"],
-            "hoverinfo": "text",
-            "cliponaxis": False,
-        },
+            hover=[f"<b>now</b><br>{row.words}<br>{_pulls(row)}"],
+            cliponaxis=False,
+        ),
     ]
-
-
-def _line(x: Floats, height: Floats, colour: str, width: float, dash: str) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single(x),
-        "y": single(height),
-        "line": {"color": colour, "width": width, "dash": dash, "simplify": False},
-        "hoverinfo": "skip",
-    }
 
 
 def _names(

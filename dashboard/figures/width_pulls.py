@@ -15,7 +15,7 @@ from core.records.arm import ARM_TYPES
 from core.records.posterior import BAND_FLOORS, BANDS, Band
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, single
+from dashboard.figures.chart import Chart, Trace, chart_of, scatter
 from dashboard.figures.theme import Tokens
 
 MAX_MARKS: Final = 1_500
@@ -81,9 +81,7 @@ def _pulls_axis(look: Tokens, right: float) -> dict[str, Any]:
         title="pulls, log scale",
         type="log",
         range=[-0.07, right],
-        tickmode="array",
-        tickvals=ticks,
-        ticktext=[wording.count(tick) for tick in ticks],
+        **theme.ticks(ticks, [wording.count(tick) for tick in ticks]),
     )
 
 
@@ -93,9 +91,7 @@ def _width_axis(look: Tokens) -> dict[str, Any]:
         grid=True,
         title="width of the 95% interval",
         range=[0, _TOP],
-        tickmode="array",
-        tickvals=[0, 0.25, 0.5, 0.75],
-        ticktext=["0", "0.25", "0.50", "0.75"],
+        **theme.ticks([0, 0.25, 0.5, 0.75], ["0", "0.25", "0.50", "0.75"]),
     )
 
 
@@ -150,14 +146,12 @@ def _continued(curve: ReferenceCurve, most: int) -> tuple[Floats, Floats]:
 
 def _curve(curve: ReferenceCurve, most: int, dash: str, look: Tokens) -> Trace:
     pulls, width = _continued(curve, most)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single(pulls),
-        "y": single(width),
-        "line": {"color": look.guide, "width": 1.5, "dash": dash, "simplify": False, "shape": "spline"},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "lines",
+        pulls,
+        width,
+        line={"color": look.guide, "width": 1.5, "dash": dash, "simplify": False, "shape": "spline"},
+    )
 
 
 def _ends(curves: Sequence[ReferenceCurve], most: int, look: Tokens) -> list[dict[str, Any]]:
@@ -184,14 +178,12 @@ def medians(known: Confidence) -> tuple[Floats, Floats]:
 def _medians(known: Confidence, look: Tokens) -> Trace:
     """Return a dotted line under the marks: the median width by pulls."""
     pulls, width = medians(known)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": single(pulls),
-        "y": single(width),
-        "line": {"color": look.chart_accent, "width": 1.5, "dash": "dot", "simplify": False},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        "lines",
+        pulls,
+        width,
+        line={"color": look.chart_accent, "width": 1.5, "dash": "dot", "simplify": False},
+    )
 
 
 def _spoken(known: Confidence) -> str:
@@ -208,22 +200,20 @@ def _marks(known: Confidence, places: Ints, kind: str, look: Tokens) -> Trace:
     own = [int(index) for index in places if known.types[int(index)] == kind]
     tokens = next(of_type for name, of_type in look.types.items() if name == kind)
     crowded = len(places) > _CROWD
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": single(known.pulls[own]),
-        "y": single(known.width[own]),
-        "marker": {
+    return scatter(
+        "markers",
+        known.pulls[own],
+        known.width[own],
+        marker={
             "symbol": tokens.symbol,
             "size": _CROWD_MARK_PX if crowded else tokens.size,
             "color": tokens.mark,
             "line": {"width": 0 if crowded else 1, "color": look.page},
             "opacity": 0.6 if crowded else 1,
         },
-        "hovertext": [_hover(known, index) for index in own],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+        hover=[_hover(known, index) for index in own],
+        cliponaxis=False,
+    )
 
 
 def _hover(known: Confidence, index: int) -> str:

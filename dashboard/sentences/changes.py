@@ -32,7 +32,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "choice": ("made", "choice", "choices"),
     "rubric": ("defined", "rubric", "rubrics"),
     "queue": ("made", "queue", "queues"),
-    "aside": ("set aside", "item of a queue", "items of a queue"),
+    "aside": ("skipped", "item of a queue", "items of a queue"),
     "assign": ("assigned", "batch of items", "batches of items"),
     "scale": ("declared", "scale", "scales"),
     "credit": ("credited", "episode", "episodes"),
@@ -144,7 +144,7 @@ def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0
         case "mend":
             return Words("mended the chain of acts")
         case "aside":
-            return Words("set an item of a queue aside")
+            return Words("skipped an item of a queue")
         case "assign":
             number = _int_of(detail, "items")
             return f"assigned {'items' if number is None else wording.things(number, 'item')} of a queue"
@@ -217,7 +217,7 @@ def _act(kind: str, foreign: _Foreign[Shown]) -> Shown:
     >>> _act("reward", _plain), _act("import", _plain), _act("setting", _plain)
     ('a reward', 'an import', 'a setting')
     """
-    word = kind.replace("-", " ") or "change"
+    word = "skip" if kind == "aside" else kind.replace("-", " ") or "change"
     return f"{'an' if word[0] in 'aeiou' else 'a'} {foreign(word)}"
 
 

@@ -54,8 +54,8 @@ def review(known: Progress) -> Sentence:
     share = Phrase(f"{wording.count(known.judged_by_me)} of {wording.count(mine(known))}")
     start: Sentence = composed(share, " done by you")
     if not known.left_for_me:
-        skipped = f" but {wording.things(known.skipped_by_me, 'item')} you skipped"
-        return composed(*start, f", nothing is left for you{skipped if known.skipped_by_me else ''}.")
+        off = f" but {wording.things(known.skipped_by_me, 'item')} you put off"
+        return composed(*start, f", nothing is left for you{off if known.skipped_by_me else ''}.")
     left = f", {wording.count(known.left_for_me)} left"
     if known.seconds_each is None:
         return composed(*start, f"{left}.")
@@ -76,7 +76,7 @@ def queues(rows: Sequence[QueueRow]) -> Sentence:
 
 
 def mine(known: Progress) -> int:
-    """Return the number of items that the caller has judged, has left, or skipped."""
+    """Return the number of items that the caller has judged, has left, or put off."""
     return known.judged_by_me + known.left_for_me + known.skipped_by_me
 
 
@@ -91,8 +91,8 @@ def queue_note(known: Progress, row: QueueRow, *, year_of_ms: int | None) -> Mar
     parts += [f"{row.n_reviewers} reviewers each"] if row.n_reviewers > 1 else []
     if row.overdue:
         parts.append(f":red[overdue since {wording.minute(row.due_ms, year_of_ms=year_of_ms)}]")
-    counted = {"set aside": known.set_aside, "assigned to you": known.assigned_to_me}
-    counted["skipped by you"] = known.skipped_by_me
+    counted = {"skipped": known.set_aside, "assigned to you": known.assigned_to_me}
+    counted["put off by you"] = known.skipped_by_me
     parts += [f"{wording.count(n)} {words}" for words, n in counted.items() if n]
     parts.append(held(known))
     return " · ".join(part for part in parts if part)

@@ -20,7 +20,7 @@ from dashboard.administration import Which
 from dashboard.reading import reading
 from dashboard.sentences import audit as sentences
 from dashboard.widgets import address
-from dashboard.widgets.fields import in_use, lazy_popover
+from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import muted, small
@@ -57,16 +57,7 @@ def which() -> Which:
         "installation": Words("Installation"),
         "refused": Words("Refused"),
     }
-    return st.segmented_control(
-        "Audit of",
-        list(words),
-        default="acts",
-        required=True,
-        format_func=lambda one: words[one],
-        key=WHICH,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    return choice("Audit of", words, "acts", key=WHICH)
 
 
 def audit_filter(of: Which) -> AuditFilter:

@@ -19,7 +19,7 @@ from core.records.times import DAY_MS
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address
-from dashboard.widgets.fields import lazy_popover
+from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.opening import open_arm, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.tables import arm_name, type_cells, type_column
@@ -51,14 +51,8 @@ def sides() -> NamedSides | None:
     frame = reading().frame
     usual: By = "models" if len(frame.models) > 1 else "channels" if len(frame.channels) > 1 else "spans"
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        by = st.segmented_control(
-            "Compare",
-            _BY,
-            default=usual,
-            required=True,
-            format_func=str.capitalize,
-            key=address.COMPARE_BY,
-            bind="query-params",
+        by = choice(
+            "Compare", {one: one.capitalize() for one in _BY}, usual, key=address.COMPARE_BY, labelled=True
         )
         if by == "runs":
             return _runs()

@@ -13,7 +13,7 @@ from core.maths.statistics.confidence import Confidence
 from core.records.posterior import BANDS
 from dashboard import queries, sentences, wording
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets.fields import lazy_popover
+from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.words import as_table, both_ends, chipped, section, small, small_table
 from dashboard.wording import Words
 
@@ -33,16 +33,7 @@ _HEADS: Final[dict[Need, str]] = {
 def needs(known: Confidence) -> None:
     """Draw a choice of goal, and the arms nearest to it; the table behind has all of them."""
     head = st.container()
-    need = st.segmented_control(
-        "What is needed",
-        NEEDS,
-        default="next band",
-        required=True,
-        format_func=str.capitalize,
-        key=NEED,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    need = choice("What is needed", {one: one.capitalize() for one in NEEDS}, "next band", key=NEED)
     chosen: Need = next((name for name in NEEDS if name == need), "next band")
     width = _width() if chosen == "given width" else None
     indices, words_of = _goal(known, chosen, width)

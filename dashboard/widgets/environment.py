@@ -21,6 +21,7 @@ from dashboard.sentences.episode import short, step_name, step_request, threshol
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import not_named, quoted
+from dashboard.widgets.fields import choice
 from dashboard.widgets.navigation import link
 from dashboard.widgets.results import result
 from dashboard.widgets.words import as_table, muted, section, small, small_table
@@ -281,22 +282,14 @@ def contest(story: EnvironmentStory) -> None:
             key=MODELS,
             bind="query-params",
         )
-        by = st.segmented_control(
-            "By",
-            _BY,
-            default="reward",
-            required=True,
-            format_func=lambda name: "Reward" if name == "reward" else "Success",
-            key=BY,
-            bind="query-params",
-        )
+        by = choice("By", {one: one.capitalize() for one in _BY}, "reward", key=BY, labelled=True)
     if len(chosen) < 2:
         with head:
             section("Models on the same tasks")
             muted("Choose two models or more.")
         return
     try:
-        comparison = queries.compared(story.summary.environment, tuple(chosen), by)
+        comparison = queries.compared(story.summary.environment, models=tuple(chosen), compared=by)
     except InvalidInput as problem:
         with head:
             section("Models on the same tasks")

@@ -15,7 +15,7 @@ import streamlit as st
 from core.errors import NotApplicable, NotFound, UnknownRun
 from core.flows.queries import CreditPreview, CreditView, EpisodeView, StepView
 from core.records.arm import MICRO
-from core.records.episode_credit import CREDIT_RULES, CreditRule, CreditShare
+from core.records.episode_credit import CreditRule, CreditShare
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
 from dashboard.reading import cached_figure, pictured_once, reading
@@ -24,6 +24,7 @@ from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address, run_table
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import not_named, quoted
+from dashboard.widgets.fields import choice
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import opening_table
 from dashboard.widgets.paging import neighbour
@@ -368,14 +369,7 @@ class _Act(NamedTuple):
 
 def _chosen(in_force: CreditView | None) -> CreditRule:
     begin: CreditRule = "referenced" if in_force is None else in_force.rule
-    rule = st.segmented_control(
-        "Who shares",
-        CREDIT_RULES,
-        default=begin,
-        required=True,
-        format_func=lambda name: _WORDS[name],
-        key=_RULE,
-    )
+    rule = choice("Who shares", _WORDS, begin, key=_RULE, bound=False, labelled=True)
     muted(wording.capital(_MEANS[rule]) + ".")
     return rule
 

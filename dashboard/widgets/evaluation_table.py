@@ -51,7 +51,7 @@ def listed(
 ) -> None:
     """Draw a page of evaluations with its head; ``name`` is what its place is called in the address."""
     before = _cursor(name)
-    page = queries.evaluations(chosen, before)
+    page = queries.evaluations(chosen, before=before)
     section(title, note or "the latest first; undone ones stay, without effect")
     if page.rows:
         _table(page.rows, name)

@@ -6,8 +6,8 @@ Typing finds any arm; beyond a bound a search narrows the options first, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,8 +18,35 @@ from dashboard import wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.wording import Markdown, Words
 
+Chosen = TypeVar("Chosen", bound=str)
 AT_ONCE: Final = 20_000
 """More options than this are searched on the server, not in the browser; so many cost a rerun some milliseconds."""
+
+
+def choice(
+    label: Markdown,
+    words: Mapping[Chosen, Markdown],
+    default: Chosen,
+    *,
+    key: str,
+    labelled: bool = False,
+    bound: bool = True,
+    disabled: bool = False,
+) -> Chosen:
+    """Return one of a few options, always one; ``words`` name them, and the address has it where it is ``bound``."""
+    bind: Literal["query-params"] | None = "query-params" if bound else None
+    visibility: Literal["visible", "collapsed"] = "visible" if labelled else "collapsed"
+    return st.segmented_control(
+        label,
+        list(words),
+        default=default,
+        required=True,
+        format_func=lambda one: words[one],
+        key=key,
+        bind=bind,
+        label_visibility=visibility,
+        disabled=disabled,
+    )
 
 
 def lazy_popover(

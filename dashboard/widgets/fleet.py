@@ -17,7 +17,7 @@ from dashboard import pages, wording
 from dashboard.reading import reading
 from dashboard.sentences import fleet as sentences
 from dashboard.widgets import address, navigation
-from dashboard.widgets.fields import matches
+from dashboard.widgets.fields import choice, matches
 from dashboard.widgets.opening import clicked_row
 from dashboard.widgets.tables import ROW_PX, columns
 from dashboard.widgets.words import muted
@@ -68,15 +68,7 @@ def chosen(rows: Sequence[LearnerSummary]) -> list[LearnerSummary]:
         placeholder="part of a name",
         width=220,
     )
-    which: Which = st.segmented_control(
-        "Which",
-        list(_WHICH),
-        default="all",
-        required=True,
-        format_func=lambda one: _WHICH[one],
-        key=WHICH,
-        bind="query-params",
-    )
+    which: Which = choice("Which", _WHICH, "all", key=WHICH, labelled=True)
     order = st.selectbox("Order", list(_ORDERS), key=ORDER, bind="query-params", width=160)
     now = (needle, which, order)
     if st.session_state.setdefault(_LAST, now) != now:

@@ -20,7 +20,7 @@ _ROWS: Final = (
     (UNDO, "every page", "undo your last act"),
     (SEND, "Rewards, a run, Review", "send what is filled in or marked, from any field"),
     ("1 to 9", "Review", "choose a level, outside text fields"),
-    ("S, L", "Review", "skip an item, or put it off"),
+    ("S, L", "Review", "put an item off until you ask for it, or until the others are done"),
     ("A, B, E", "Review, pairs", "A is better, B is better, equal"),
     (NEXT, "a run", "go on to the next run"),
     ("1 to 4", "Rewards", "choose the outcome, while no field has the focus"),

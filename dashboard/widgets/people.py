@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import streamlit as st
 
@@ -20,6 +20,7 @@ from dashboard.administration import Change, Doing
 from dashboard.reading import reading
 from dashboard.sentences import people as sentences
 from dashboard.who import sign_in_here
+from dashboard.widgets.fields import choice
 from dashboard.widgets.keys import UNDO
 from dashboard.widgets.results import refusal
 from dashboard.widgets.tables import ACT_PX, act_table
@@ -40,7 +41,6 @@ _ROLE_WORDS: Final[dict[PersonRole, str]] = {
     "operator": "Full access; for all learners also people, tokens and audit",
 }
 _NOTHING: Final = "none"
-_KNOWN: Final[tuple[Literal["email", "subject"], ...]] = ("email", "subject")
 _KNOWN_WORDS: Final = {"email": "E-mail, invited", "subject": "Subject"}
 _ROUND: Final = "people form"
 _LAST: Final = "people last"
@@ -87,16 +87,7 @@ def begin_with(one: MemberRow) -> None:
 
 def fields(rows: Sequence[MemberRow]) -> Change | Words:
     """Show the fields and return the change, or what is missing for it."""
-    doing = st.segmented_control(
-        "What to do",
-        list(_DOING),
-        default="let in",
-        required=True,
-        format_func=lambda name: _DOING[name],
-        key=DOING,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    doing: Doing = choice("What to do", _DOING, "let in", key=DOING)
     return _let_in(rows) if doing == "let in" else _of_member(doing, rows)
 
 
@@ -108,14 +99,7 @@ def _let_in(rows: Sequence[MemberRow]) -> Change | Words:
         placeholder="optional with an e-mail" if _is_by_email() else "Kim Doe",
         autocomplete="off",
     ).strip()
-    known = st.segmented_control(
-        "Known there by",
-        _KNOWN,
-        default="email",
-        required=True,
-        format_func=lambda one: _KNOWN_WORDS[one],
-        key=key("known"),
-    )
+    known = choice("Known there by", _KNOWN_WORDS, "email", key=key("known"), bound=False, labelled=True)
     if known == "email":
         typed = st.text_input(
             "E-mail, which the provider has verified",
@@ -198,14 +182,11 @@ def _of_member(doing: Doing, rows: Sequence[MemberRow]) -> Change | Words:
 
 def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | None:
     """Return a role with what it lets do, ``held`` at first; None: none of them."""
-    options = [*_ROLES, *([_NOTHING] if or_none else [])]
-    chosen = st.segmented_control(
-        "Role",
-        options,
-        default=held or _NOTHING,
-        required=True,
-        format_func=str.capitalize,
-        key=key(f"role {held} {or_none}"),
+    words: dict[str, Markdown] = {role: role.capitalize() for role in _ROLES}
+    if or_none:
+        words[_NOTHING] = Words("None")
+    chosen = choice(
+        "Role", words, held or _NOTHING, key=key(f"role {held} {or_none}"), bound=False, labelled=True
     )
     role = next((one for one in _ROLES if one == chosen), None)
     st.markdown(small(_ROLE_WORDS[role] if role else "nothing there"))

@@ -37,7 +37,7 @@ from dashboard.reading import cached_figure, reading
 from dashboard.sentences.judgement import KINDS
 from dashboard.widgets import address, opening
 from dashboard.widgets.address import POSTERIORS_ARMS
-from dashboard.widgets.fields import in_use, lazy_popover, matches, several_arms
+from dashboard.widgets.fields import choice, in_use, lazy_popover, matches, several_arms
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
     CHANCE,
@@ -81,16 +81,7 @@ EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemb
 
 def order() -> Order:
     """Return mean, width, pulls or type."""
-    return st.segmented_control(
-        "Sort by",
-        ORDERS,
-        default="mean",
-        required=True,
-        format_func=str.capitalize,
-        key=SORT,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    return choice("Sort by", {one: one.capitalize() for one in ORDERS}, "mean", key=SORT)
 
 
 def arms(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> tuple[Ints, Method, bool]:

@@ -21,7 +21,7 @@ from dashboard import actions, queries, sentences, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import Sentence
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
-from dashboard.widgets.fields import several_arms
+from dashboard.widgets.fields import choice, several_arms
 from dashboard.widgets.results import history, refusal
 from dashboard.widgets.tables import (
     ACT_PX,
@@ -40,9 +40,7 @@ from dashboard.wording import Words
 
 ScopeName = Literal["all", "type", "named"]
 
-_SCOPES: Final[tuple[ScopeName, ...]] = ("all", "type", "named")
 _SCOPE_WORDS: Final[dict[ScopeName, str]] = {"all": "All arms", "type": "A type", "named": NAMED_ARMS}
-_TARGETS: Final[tuple[Target, ...]] = ("uniform", "prior")
 _TARGET_WORDS: Final[dict[Target, str]] = {"uniform": "Beta(1, 1)", "prior": "Each arm’s prior"}
 RESET_TYPE: Final = "reset_type"
 TARGET: Final = "target"
@@ -72,27 +70,11 @@ def fields() -> Scope:
     """Return scope, type or arms, target, reason."""
     first, second, third, fourth = st.columns([24, 16, 22, 38], gap="small")
     with first:
-        scope = st.segmented_control(
-            "Scope",
-            _SCOPES,
-            default="type",
-            required=True,
-            format_func=lambda name: _SCOPE_WORDS[name],
-            key=RESET_SCOPE,
-            bind="query-params",
-        )
+        scope: ScopeName = choice("Scope", _SCOPE_WORDS, "type", key=RESET_SCOPE, labelled=True)
     with second:
         types = _types(scope)
     with third:
-        target = st.segmented_control(
-            "Target",
-            _TARGETS,
-            default="uniform",
-            required=True,
-            format_func=lambda name: _TARGET_WORDS[name],
-            key=TARGET,
-            bind="query-params",
-        )
+        target: Target = choice("Target", _TARGET_WORDS, "uniform", key=TARGET, labelled=True)
     with fourth:
         reason = st.selectbox(
             "Reason, required",

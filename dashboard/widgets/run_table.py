@@ -82,15 +82,8 @@ def _ticked(rows: Sequence[RunRow]) -> None:
 def _queue(uids: tuple[str, ...]) -> None:
     def act() -> Flash:
         asks = QueueAsks(source="runs", runs=uids, limit=len(uids))
-        queue = reviews.make_queue(
-            reviews.unused_name(f"{len(uids)} ticked of {wording.minute(reading().pages.clock())}"),
-            reviews.propose(asks),
-            asks,
-            n_reviewers=1,
-            blind=False,
-            rubric="",
-            due_days=None,
-        )
+        name = reviews.unused_name(f"{len(uids)} ticked of {wording.minute(reading().pages.clock())}")
+        queue = reviews.make_queue(name, asks, due_days=None, token=reviews.propose(asks).token)
         opened()
         return Flash(
             text=f"{wording.things(queue.n_items, 'item')} wait in {wording.literal(queue.id)}.", act=queue.id

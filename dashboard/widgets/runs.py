@@ -12,15 +12,15 @@ from typing import Final
 
 import streamlit as st
 
-from core.maths.statistics.heatmap import ROW_CHOICES, RowChoice
+from core.maths.statistics.heatmap import RowChoice
 from core.records.run import RUN_CLASSES
 from core.records.run_page import Cursor, Direction, RunPage
-from core.records.run_query import OUTCOMES, PARTS, STATUSES, Part
+from core.records.run_query import OUTCOMES, STATUSES, Part
 from core.records.view import RunFilter, View
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM
-from dashboard.widgets.fields import in_use, lazy_popover, one_arm
+from dashboard.widgets.fields import choice, in_use, lazy_popover, one_arm
 from dashboard.wording import Markdown
 
 PART: Final = "part"
@@ -38,6 +38,7 @@ _PART_WORDS: Final[dict[Part, str]] = {
     "named": "By name",
     "out": "Left out",
 }
+_ROW_WORDS: Final[dict[RowChoice, str]] = {"most in": "Most often in", "last used": "Last used"}
 _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 
@@ -59,16 +60,7 @@ def run_filter() -> RunFilter:
 
 def _requested() -> RunFilter:
     arm = one_arm(queries.everything().columns, key=RUNS_ARM, label="Arm")
-    part = st.segmented_control(
-        "Its part",
-        PARTS,
-        default="any",
-        required=True,
-        format_func=lambda name: _PART_WORDS[name],
-        key=PART,
-        bind="query-params",
-        disabled=arm is None,
-    )
+    part: Part = choice("Its part", _PART_WORDS, "any", key=PART, labelled=True, disabled=arm is None)
     outcomes = _choice("Verdict", OUTCOMES, OUTCOME)
     classes = _choice("Class", RUN_CLASSES, CLASS)
     statuses = _choice("Status", STATUSES, STATUS)
@@ -92,16 +84,7 @@ def _start_again_when_changed(chosen: RunFilter) -> None:
 
 def rows_by() -> RowChoice:
     """Return which arms the heat map shows when there are too many."""
-    return st.segmented_control(
-        "Arms shown",
-        ROW_CHOICES,
-        default="most in",
-        required=True,
-        format_func=lambda name: "Most often in" if name == "most in" else "Last used",
-        key=ROWS,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    return choice("Arms shown", _ROW_WORDS, "most in", key=ROWS)
 
 
 def page_start() -> tuple[Cursor | None, Direction]:

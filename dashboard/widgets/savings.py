@@ -18,6 +18,7 @@ from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import command, empty
+from dashboard.widgets.fields import choice
 from dashboard.widgets.words import section
 from dashboard.wording import Words
 
@@ -89,17 +90,7 @@ def over_time(saved: Savings) -> None:
     """Draw the head with the choice of unit, and the figure."""
     head = st.container()
     units: list[Unit] = ["percent", "tokens"] if saved.money is None else ["percent", "tokens", "money"]
-    choice = st.segmented_control(
-        "Unit",
-        units,
-        default="percent",
-        required=True,
-        format_func=lambda unit: _WORDS.get(unit, ""),
-        key=UNIT,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    unit = next((name for name in units if name == choice), units[0])
+    unit = choice("Unit", {one: _WORDS[one] for one in units}, "percent", key=UNIT)
     figure = pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
         section("Savings over time", sentences.path_note(saved), table=figure.table, key="time")

@@ -20,6 +20,7 @@ from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
+from dashboard.widgets.fields import choice
 from dashboard.widgets.results import refusal
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import COPIED, both_ends, muted, paragraphs, section, small
@@ -38,7 +39,6 @@ LINGERS_S: Final = 1.0
 _NEW: Final = "token made"
 _ROUND: Final = "token form"
 _EVERY: Final = "every"
-_PLACES: Final = (_EVERY, "some")
 _LEARNER_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
 _NAME_CHARS: Final = 40
 
@@ -58,16 +58,7 @@ _PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
 
 def doing() -> str:
     """Show the choice between making and revoking a token."""
-    return st.segmented_control(
-        "What to do",
-        list(_WORDS),
-        default=MAKE,
-        required=True,
-        format_func=lambda one: _WORDS[one],
-        key=DOING,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    return choice("What to do", _WORDS, MAKE, key=DOING)
 
 
 def begin_with(one: TokenRow) -> None:
@@ -207,15 +198,8 @@ def fields() -> TokenForm:
 
 
 def _learners() -> tuple[str, ...] | None:
-    choice = st.segmented_control(
-        "Where",
-        _PLACES,
-        default=_EVERY,
-        required=True,
-        format_func=lambda one: _LEARNER_WORDS[one],
-        key=key("place"),
-    )
-    if choice == _EVERY:
+    place = choice("Where", _LEARNER_WORDS, _EVERY, key=key("place"), bound=False, labelled=True)
+    if place == _EVERY:
         return None
     chosen = st.multiselect(
         "Learners",

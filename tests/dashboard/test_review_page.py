@@ -20,7 +20,7 @@ from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.queues import add_queue, progress, queues
-from core.flows.review import draft, keep_draft, next_item, skip
+from core.flows.review import draft, keep_draft, next_item, put_off
 from core.flows.settings import change
 from core.records.actor import Actor, Role
 from core.records.review import Draft, QueueAsks
@@ -190,21 +190,21 @@ def test_a_hold_that_ran_out_is_told_however_fast_somebody_types(
 
 def test_skipped_items_are_offered_again(open_page: Open, context: Context) -> None:
     add_queue(context, "first", QueueAsks(limit=2))
-    page = press(press(open_page("review"), "Skip"), "Skip")
-    assert "nothing is left for you but 2 items you skipped" in page.title[0].value
-    press(page, "Bring back what I skipped")
+    page = press(press(open_page("review"), "Put off"), "Put off")
+    assert "nothing is left for you but 2 items you put off" in page.title[0].value
+    press(page, "Bring back what I put off")
     assert item_of(page) == "1"
 
 
-def test_what_cannot_be_judged_is_set_aside_with_a_reason(open_page: Open, context: Context) -> None:
+def test_what_cannot_be_judged_is_skipped_with_a_reason(open_page: Open, context: Context) -> None:
     add_queue(context, "first", QueueAsks(limit=1))
     page = open_page("review")
     key = next(button.key for button in page.button if (button.key or "").startswith("submit "))
     name = (key or "").partition(" ")[2]
-    page.session_state[f"aside {name}"] = True
+    page.session_state[f"skip {name}"] = True
     page.run()
-    page.text_input(key=f"aside why {name}").set_value(MARKUP).run()
-    press(page, "Set it aside")
+    page.text_input(key=f"skip why {name}").set_value(MARKUP).run()
+    press(page, "Skip it")
     assert progress(context, QUEUE).set_aside == 1
     assert "are done" in page.title[0].value
     assert is_text_only(page)
@@ -272,7 +272,7 @@ def test_a_draft_on_an_item_that_is_gone_waits(open_page: Open, context: Context
     me = next_item(context, QUEUE)
     assert me.item is not None
     keep_draft(context, QUEUE, 1, Draft(feedback="mine"))
-    skip(context, QUEUE, 1)
+    put_off(context, QUEUE, 1)
     kim = other(context)
     assert next_item(kim, QUEUE).item is not None
     page = open_page("review", queue=QUEUE, item="1")

@@ -265,12 +265,12 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "review.view_item": ("judge", lambda context, _: review.view_item(context, QUEUE, 1)),
     "review.hold": ("judge", lambda context, _: review.hold(context, QUEUE, 1)),
     "review.release": ("judge", lambda context, _: review.release(context, QUEUE, 1)),
-    "review.exclude_item": ("judge", lambda context, _: review.exclude_item(context, QUEUE, 1, "cut off")),
+    "review.skip_item": ("judge", lambda context, _: review.skip_item(context, QUEUE, 1, "cut off")),
     "review.submit": (
         "judge",
         lambda context, _: review.submit(context, QUEUE, 1, level=3, anyway=True),
     ),
-    "review.skip": ("judge", lambda context, _: review.skip(context, QUEUE, 1)),
+    "review.put_off": ("judge", lambda context, _: review.put_off(context, QUEUE, 1)),
     "review.requeue": ("judge", lambda context, _: review.requeue(context, QUEUE)),
     "review.keep_draft": (
         "judge",

@@ -24,14 +24,14 @@ from core.flows.queues import add_queue, assign, progress, propose_queue, queues
 from core.flows.restore import copy_database
 from core.flows.review import (
     draft,
-    exclude_item,
     hold,
     keep_draft,
     my_last,
     next_item,
+    put_off,
     release,
     requeue,
-    skip,
+    skip_item,
     submit,
     take_back,
     view_item,
@@ -220,8 +220,8 @@ def test_what_is_skipped_is_skipped_for_oneself_only(desk: Desk) -> None:
     add_queue(desk.context, "W", QueueAsks(limit=3))
     ann = desk.of("ann")
     taken(ann)
-    assert item_of(skip(ann, QUEUE, 1)).item == 2
-    assert item_of(skip(ann, QUEUE, 2, later=True)).item == 3
+    assert item_of(put_off(ann, QUEUE, 1)).item == 2
+    assert item_of(put_off(ann, QUEUE, 2, returns=True)).item == 3
     assert taken(desk.of("bob")).item == 1
     release(desk.of("bob"), QUEUE, 1)
     rest = submit(ann, QUEUE, 3, level=4).next
@@ -250,19 +250,19 @@ def test_what_is_assigned_comes_first_and_to_nobody_else(desk: Desk) -> None:
 def test_what_cannot_be_judged_is_done_with_after_two_people_or_an_operator(desk: Desk) -> None:
     add_queue(desk.context, "W", QueueAsks(limit=2))
     ann, bob = desk.of("ann"), desk.of("bob")
-    said = exclude_item(ann, QUEUE, 1, " cut off ")
+    said = skip_item(ann, QUEUE, 1, " cut off ")
     assert (said.id, said.state, item_of(said.next).item) == ("aside-1", "needs_review", 2)
     with pytest.raises(Conflict, match="by you already"):
-        exclude_item(ann, QUEUE, 1, "cut off")
+        skip_item(ann, QUEUE, 1, "cut off")
     assert taken(bob).item == 1
-    assert exclude_item(bob, QUEUE, 1, "no text").state == "set_aside"
+    assert skip_item(bob, QUEUE, 1, "no text").state == "set_aside"
     assert progress(ann, QUEUE).set_aside == 1
     undo(bob, "aside-2")
     assert progress(ann, QUEUE).set_aside == 0
-    assert exclude_item(desk.context, QUEUE, 2, "a test run").state == "set_aside"
+    assert skip_item(desk.context, QUEUE, 2, "a test run").state == "set_aside"
     with pytest.raises(Denied):
         undo(bob, "aside-3")
-    with pytest.raises(Conflict, match="set aside meanwhile"):
+    with pytest.raises(Conflict, match="skipped meanwhile"):
         submit(ann, QUEUE, 2, level=3) if hold_is_over(desk) else None
     assert queries.verify(desk.context).clean
 
@@ -454,7 +454,7 @@ def test_queues_travel_and_an_import_undone_is_as_if_never_read(desk: Desk, tmp_
     for item in (1, 3):
         submit(ann, QUEUE, item, level=4, anyway=True)
     submit(bob, QUEUE, 1, level=4, anyway=True)
-    given = item_of(exclude_item(desk.context, QUEUE, 4, "cut off").next)
+    given = item_of(skip_item(desk.context, QUEUE, 4, "cut off").next)
     release(desk.context, QUEUE, given.item)  # what is open hides what others made of it
     taken(bob)
     record_all(desk.context, [a_run("r0", rank=3, calls=("b",), at_ms=START_MS)])  # its run goes on
@@ -493,7 +493,7 @@ def replace_holds(row: object) -> object:
 
 
 def facts_in(file: Path) -> list[bytes]:
-    """Lines of queues and what was set aside, without the revision they were written by."""
+    """Lines of queues and what was skipped, without the revision they were written by."""
     lines = [line for line in file.read_bytes().splitlines() if b'"kind":"review_' in line]
     return [re.sub(rb',"revision":\d+', b"", line) for line in lines]
 
@@ -561,7 +561,7 @@ def test_what_is_not_there_is_said(desk: Desk) -> None:
         view_item(desk.context, QUEUE, 31)
     for reason in ("", "x" * 501):
         with pytest.raises(InvalidInput, match="reason must have 1 to 500"):
-            exclude_item(desk.context, QUEUE, 1, reason)
+            skip_item(desk.context, QUEUE, 1, reason)
 
 
 def test_a_queue_is_overdue_when_items_are_open_past_its_day(desk: Desk) -> None:

@@ -23,7 +23,7 @@ from core.flows.learn import record, record_all
 from core.flows.note import note
 from core.flows.queues import add_queue
 from core.flows.reset import reset
-from core.flows.review import exclude_item, keep_draft
+from core.flows.review import keep_draft, skip_item
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.undo import undo
@@ -83,7 +83,7 @@ def plant(context: Context, folder: Path) -> None:
     reward(context, ARM, 0.5, run="told", correct=True, reason=planted("correction"))
     evaluate(context, "told", "success", score=0.9, arm=ARM, feedback=planted("feedback"), key="k-evaluation")
     reset(context, arms=[ARM], reason=planted("reset"))
-    exclude_item(context, "queue-1", 1, planted("aside"))
+    skip_item(context, "queue-1", 1, planted("aside"))
     keep_draft(context, "queue-1", 1, Draft(feedback=planted("draft")))
     asked, said = (
         msgspec.json.encode({"said": planted(place)}).decode() for place in ("instruction", "response")

@@ -22,7 +22,7 @@ from core.flows.learn import record
 from core.flows.members import add_member, add_sender
 from core.flows.offers import offer
 from core.flows.queues import add_queue
-from core.flows.review import hold, skip
+from core.flows.review import hold, put_off
 from core.flows.rollouts import take_events
 from core.flows.tokens import create_token
 from core.flows.traces import take_spans
@@ -111,7 +111,7 @@ def waiting(folder: Path) -> Context:
     create_token(made, "ci", ("read",))
     add_queue(made, "W", QueueAsks(source="filter"))
     hold(made, QUEUE, 1)
-    skip(made, QUEUE, 1, later=True)
+    put_off(made, QUEUE, 1, returns=True)
     hold(made, QUEUE, 1)
     _STAGED.append(_begun(made, folder))
     return made

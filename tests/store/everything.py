@@ -65,16 +65,16 @@ from core.flows.repair import repair
 from core.flows.reset import reset
 from core.flows.restore import copy_database, restore
 from core.flows.review import (
-    exclude_item,
     hold,
     judge_batch,
     keep_draft,
     my_last,
     next_item,
     propose_batch,
+    put_off,
     release,
     requeue,
-    skip,
+    skip_item,
 )
 from core.flows.reward import reward, reward_all
 from core.flows.rollouts import rollouts, settle_all_rollouts, take_events
@@ -513,7 +513,7 @@ def train_on(context: Context, folder: Path) -> None:
 
 
 def review(folder: Path) -> None:
-    """Queues of everything in every order, given out, judged, put off and set aside by two, and told elsewhere."""
+    """Queues of everything in every order, given out, judged, put off and skipped by two, and told elsewhere."""
     desk = desk_at(folder / "review.db")
     evaluate(desk.of("kim"), "r0", "failure", rubric="v1", score=0.1)
     reward(desk.context, A, 0.0, run="r1", correct=True)
@@ -530,9 +530,9 @@ def review(folder: Path) -> None:
     ann = desk.of("ann")
     queries.transcript(replace(ann, actor=Actor(name="ann", role="reviewer")), "r0")
     keep_draft(ann, QUEUE, 1, Draft(level=2))
-    skip(ann, QUEUE, 1, later=True)
+    put_off(ann, QUEUE, 1, returns=True)
     requeue(ann, QUEUE)
-    exclude_item(ann, QUEUE, 2, "cut off")
+    skip_item(ann, QUEUE, 2, "cut off")
     judge_all(ann)
     review_item(ann)
     add_queue(desk.context, "L", QueueAsks(about="layer"))

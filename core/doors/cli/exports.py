@@ -202,7 +202,7 @@ def _left_out(result: ExportAnswer | Manifest) -> str:
     if result.hidden:
         words += (
             f" {number_of(result.hidden, 'evaluation')} by others left out, so it is not loss-free: what they are of "
-            "is open to you in a blind queue. Judge it or pass it over, and export again."
+            "is open to you in a blind queue. Judge it or skip it, and export again."
         )
     return words + (f" {left_out_words(result.compacted)}" if result.compacted else "")
 

@@ -289,7 +289,7 @@ def _say_queues(rows: tuple[QueueRow, ...]) -> None:
         )
         for one in rows
     ]
-    heads = ("queue", "name", "done", "open", "set aside", "held", "left for you", "rubric", "due")
+    heads = ("queue", "name", "done", "open", "skipped", "held", "left for you", "rubric", "due")
     say_cells(heads, table, numbers=(2, 3, 4, 5, 6))
 
 
@@ -298,8 +298,8 @@ def _say_next(one: NextItem) -> None:
     held = f", {progress.held_by_others:,} held by others" if progress.held_by_others else ""
     say(f"{progress.name}: {progress.done:,} of {progress.total:,} done{held}.")
     if one.item is None:
-        skipped = f" You passed over {progress.skipped_by_me:,}." if progress.skipped_by_me else ""
-        say(f"{NOTHING_LEFT}{skipped}")
+        off = f" You put off {progress.skipped_by_me:,}." if progress.skipped_by_me else ""
+        say(f"{NOTHING_LEFT}{off}")
         return
     _say_item(one.item)
 

@@ -37,7 +37,7 @@ _RUNS_CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 def ledger(arm: str) -> None:
     """Draw every observation, newest first, and where skills, files and memories were recognised."""
     cursor = _cursor()
-    page = queries.arm_ledger(arm, cursor)
+    page = queries.arm_ledger(arm, after=cursor)
     section("Ledger", "every observation, newest first; undone ones stay, without effect")
     if not page.rows:
         muted(
@@ -157,7 +157,7 @@ def evaluations(arm: str) -> None:
 
 def lately(arm: str) -> None:
     """Draw the same in a line: how often it was in the prompt of the latest runs, and what kept it out."""
-    words = sentences.lately(queries.arm_runs(arm, None).rows)
+    words = sentences.lately(queries.arm_runs(arm, cursor=None).rows)
     if words:
         muted(words)
 
@@ -165,7 +165,7 @@ def lately(arm: str) -> None:
 def in_or_out(arm: str) -> None:
     """Draw the runs the arm was in or left out of, with the reason and the result."""
     cursor = _runs_cursor()
-    page = queries.arm_runs(arm, cursor)
+    page = queries.arm_runs(arm, cursor=cursor)
     section("In or left out", sentences.in_or_out(page.rows) if page.rows else "")
     if not page.rows:
         muted("No run offered it yet." if cursor is None else "No older ones.")

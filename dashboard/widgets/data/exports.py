@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Final, Literal, TypeVar, get_args
+from typing import Final, Literal, TypeVar
 
 import streamlit as st
 
@@ -19,7 +19,7 @@ from core.settings import Server
 from dashboard import actions, downloads, queries, wording
 from dashboard.reading import reading, still
 from dashboard.sentences.judging import BLOCKER_WORDS
-from dashboard.widgets.fields import in_use, lazy_popover
+from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.results import refusal, result
 from dashboard.widgets.words import as_table, small
 from dashboard.wording import Markdown, Words
@@ -63,7 +63,6 @@ _LEFT_OUT: Final = {
     "hidden": Words("in a blind queue that is open to you"),
 }
 _TRAINING_FORMAT: Final = "training"
-_PAIRINGS: Final[tuple[Pairing, ...]] = get_args(Pairing)
 _PAIRING_WORDS: Final[dict[Pairing, str]] = {"prompt": "Same instruction", "layer": "Same layer"}
 _PAIRING: Final = "training_pairing"
 _SECRETS: Final = "training_secrets"
@@ -84,15 +83,7 @@ def chosen_format(
     label: Markdown, words: Mapping[_Format, tuple[Words, str]], *, default: _Format, key: str
 ) -> _Format:
     """Draw the choice of a format by its purpose, kept in the address by its name, with its words."""
-    name = st.segmented_control(
-        label,
-        list(words),
-        default=default,
-        required=True,
-        key=key,
-        bind="query-params",
-        format_func=lambda one: words[one][0],
-    )
+    name = choice(label, {one: title for one, (title, _) in words.items()}, default, key=key, labelled=True)
     st.markdown(small(f"{wording.literal(words[name][1])} `{name}`"))
     return name
 
@@ -152,7 +143,7 @@ def _export_download(ready: downloads.ReadyExport) -> None:
     if manifest.hidden:
         st.markdown(
             f":orange[:material/warning:] {wording.things(manifest.hidden, 'evaluation')} by others left out, so it "
-            "is not loss-free: what they are of is open to you in a blind queue. Judge it or pass it over first."
+            "is not loss-free: what they are of is open to you in a blind queue. Judge it or skip it first."
         )
     if manifest.compacted:
         st.markdown(f":orange[:material/warning:] {wording.literal(left_out_words(manifest.compacted))}")
@@ -208,14 +199,8 @@ def _more(format_name: TrainingFormat) -> TrainingQuery:
     with behind:
         pairing: Pairing = "prompt"
         if format_name == "preference_jsonl":
-            pairing = st.segmented_control(
-                "Chosen and rejected answer are to the",
-                _PAIRINGS,
-                default="prompt",
-                required=True,
-                key=_PAIRING,
-                bind="query-params",
-                format_func=_PAIRING_WORDS.__getitem__,
+            pairing = choice(
+                "Chosen and rejected answer are to the", _PAIRING_WORDS, "prompt", key=_PAIRING, labelled=True
             )
         graders, versions = queries.evaluated_names()
         people = sorted({one.name for one in graders if one.kind != "model"})

@@ -21,7 +21,7 @@ from core.records.run_query import SPAN_DAYS, SPANS, Span, days_before
 from core.records.view import View
 from dashboard import actions, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
-from dashboard.widgets.fields import in_use, popover
+from dashboard.widgets.fields import choice, in_use, popover
 from dashboard.widgets.frame.window import compact
 from dashboard.wording import Markdown, Words
 
@@ -128,15 +128,7 @@ def _go_to(learner: str) -> None:
 
 def _span(frame: Frame) -> tuple[int | None, int | None]:
     """Start and end of the span in UTC milliseconds; "days" are measured from the end of the data."""
-    span = st.segmented_control(
-        "Time span",
-        SPANS,
-        default="all",
-        required=True,
-        format_func=str.capitalize,
-        key=SPAN,
-        bind="query-params",
-    )
+    span = choice("Time span", {one: one.capitalize() for one in SPANS}, "all", key=SPAN, labelled=True)
     st.markdown(":small[:gray[Days count back from the newest run. Times are UTC.]]")
     if span == "dates":
         st.date_input("From", value=None, key=SINCE, bind="query-params", format="YYYY-MM-DD")

@@ -13,6 +13,7 @@ from dashboard import queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.sentences.carried import WHICH, Which
 from dashboard.widgets.empty import command
+from dashboard.widgets.fields import choice
 from dashboard.widgets.panel import panel
 from dashboard.widgets.tables import ROW_PX, columns, height
 from dashboard.widgets.words import RIGHT, muted, section, sentence, small, small_table
@@ -108,16 +109,7 @@ def table(stored: StoredInventory) -> None:
 def _filters(stored: StoredInventory) -> tuple[Which, str | None]:
     names = sorted({sentences.group_of(one.item) for one in stored.inventory.items})
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        which: Which = st.segmented_control(
-            "Which items",
-            list(WHICH),
-            default="unused",
-            required=True,
-            format_func=lambda one: WHICH[one],
-            key=SHOWN,
-            bind="query-params",
-            label_visibility="collapsed",
-        )
+        which: Which = choice("Which items", WHICH, "unused", key=SHOWN)
         group = st.selectbox(
             "From",
             names,

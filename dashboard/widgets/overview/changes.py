@@ -12,7 +12,7 @@ from core.records.times import DAY_MS
 from dashboard import actions, pages, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets import address
-from dashboard.widgets.fields import in_use, lazy_popover
+from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.navigation import link
 from dashboard.widgets.results import UndoLabel, offered_undo, result
 from dashboard.widgets.tables import ACT_PX, act_table
@@ -150,16 +150,7 @@ def _label_of(entry: AuditEntry) -> UndoLabel | None:
 
 def _all() -> None:
     """Draw the last entries of a kind as a table."""
-    kind = st.segmented_control(
-        "Which changes",
-        list(_KINDS),
-        default="all",
-        required=True,
-        format_func=str.capitalize,
-        key=KIND,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    kind = choice("Which changes", {one: one.capitalize() for one in _KINDS}, "all", key=KIND)
     actions = _KINDS[kind]
     entries = [entry for entry in queries.changes(_READ) if not actions or entry.action in actions]
     if entries:

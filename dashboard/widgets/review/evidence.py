@@ -243,7 +243,7 @@ def _prefer(shown: Pair, chosen: Preferred) -> None:
         return
 
     def act() -> Flash:
-        answer = reviews.prefer(shown, chosen, rubric=None, feedback=None)
+        answer = reviews.prefer(shown.layer, shown.first, shown.second, chosen)
         st.session_state.pop(_PAIR, None)
         words = {"first": "A preferred.", "second": "B preferred.", "equal": "Equal."}[chosen]
         return Flash(text=words, act=answer.id)

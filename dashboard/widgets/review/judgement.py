@@ -35,7 +35,7 @@ _RUBRIC_PX: Final = 150
 """Height of the rubric beside the evidence on a page of 900 px. In one column nothing is cut."""
 _HELD: Final[Literal["ignore"]] = "ignore"
 """The browser holds a change until something is sent."""
-SKIP: Final = "S"
+PUT_OFF: Final = "S"
 LATER: Final = "L"
 _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
 
@@ -194,28 +194,30 @@ def _acts(known: Open) -> None:
             on_click=open_item.send,
             args=(known.key,),
         )
-        st.button(
-            "Skip", key=f"skip {known.key}", shortcut=SKIP, on_click=open_item.skip, args=(known.key, False)
-        )
-        st.button(
-            "Later", key=f"later {known.key}", shortcut=LATER, on_click=open_item.skip, args=(known.key, True)
-        )
+        for words, key, returns in (("Put off", PUT_OFF, False), ("Later", LATER, True)):
+            st.button(
+                words,
+                key=f"{words.lower()} {known.key}",
+                shortcut=key,
+                on_click=open_item.put_off,
+                args=(known.key, returns),
+            )
 
 
 def _skip(known: Open) -> None:
     """Show the form for an item that can't be judged."""
-    behind = lazy_popover("Set aside", key=f"aside {known.key}")
+    behind = lazy_popover("Skip", key=f"skip {known.key}")
     if behind is None:
         return
     with behind:
         why = st.text_input(
-            "Why can’t it be judged?", key=f"aside why {known.key}", max_chars=MAX_REASON_CHARS
+            "Why can’t it be judged?", key=f"skip why {known.key}", max_chars=MAX_REASON_CHARS
         )
         st.button(
-            "Set it aside",
-            key=f"set aside {known.key}",
+            "Skip it",
+            key=f"skip it {known.key}",
             disabled=not why.strip(),
-            on_click=open_item.mark_skipped,
+            on_click=open_item.skip,
             args=(known.key, why),
         )
 
@@ -223,7 +225,7 @@ def _skip(known: Open) -> None:
 def rubric(item: ReviewItem) -> None:
     """By what it is judged: criteria and examples, and what each level means."""
     name = wording.literal(wording.plain(item.rubric_version)) if item.rubric_version else Words("none named")
-    keys = f" · keys 1 to {len(item.levels)}, {SKIP} skip, {LATER} later, Ctrl + Enter sends"
+    keys = f" · keys 1 to {len(item.levels)}, {PUT_OFF} put off, {LATER} later, Ctrl + Enter sends"
     section("Rubric", name if reading().compact else f"{name}{keys}")
     height: Literal["content"] | int = "content" if reading().compact else _RUBRIC_PX
     with st.container(border=True, height=height, gap="xsmall", key="review rubric"):

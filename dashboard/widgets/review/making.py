@@ -144,8 +144,8 @@ def _make(name: str, known: Counted | None, options: _FoldedFields) -> None:
     def act() -> Flash:
         queue = reviews.make_queue(
             name,
-            known.proposal,
             known.asks,
+            token=known.proposal.token,
             n_reviewers=options.n_reviewers,
             blind=options.blind,
             rubric=options.rubric,

@@ -119,7 +119,7 @@ def opened(progress: Progress) -> Open | None:
 
 def _as_it_is(known: ReviewItem) -> ReviewItem:
     """Return the item as it is now, with the reviewer's view of other reviews as it was at the opening."""
-    fresh = reviews.look_at(known.queue, known.item, known=known.seen)
+    fresh = reviews.look_at(known.queue, known.item, seen=known.seen)
     return msgspec.structs.replace(fresh, draft=known.draft)
 
 
@@ -218,7 +218,7 @@ def keep(key: str) -> None:
     draft, here = typed(known), reading()
     problem, item = known.problem if known.anyway else "", known.item
     try:
-        reviews.keep_draft(item, None if draft == Draft() else draft)
+        reviews.keep_draft(known.queue, item.item, None if draft == Draft() else draft)
         left_ms = item.hold_until_ms - here.context.clock()
         if left_ms < _RENEW_MS and not known.anyway:
             reviews.hold(known.queue, item.item)
@@ -245,7 +245,7 @@ def send(key: str) -> None:
         _set(replace(known, problem=_CHOOSE))
         return
     try:
-        answer = reviews.submit(item, draft, seen=item.seen, anyway=known.anyway, key=known.key)
+        answer = reviews.submit(item, draft, anyway=known.anyway, key=known.key)
     except Conflict as refusal:
         again = "Send it again to make yours count, or skip it."
         _set(replace(known, problem=f"Not sent: {refusal.problem} {again}", anyway=True))
@@ -259,18 +259,18 @@ def send(key: str) -> None:
     _fill(known.queue, answer.next)
 
 
-def skip(key: str, later: bool) -> None:
-    """Pass the item over."""
-    _with(key, lambda item: reviews.skip(item, later=later))
+def put_off(key: str, returns: bool) -> None:
+    """Put the item off, for this person alone."""
+    _with(key, lambda item: reviews.put_off(item.queue, item.item, returns=returns))
 
 
-def mark_skipped(key: str, reason: str) -> None:
+def skip(key: str, reason: str) -> None:
     """Skip the item for everyone, with the reason that it can't be judged."""
 
     def act(item: ReviewItem) -> NextItem:
-        answer = reviews.skip_item(item, reason)
+        answer = reviews.skip_item(item.queue, item.item, reason)
         state = "done with" if answer.state == "set_aside" else "it takes a second person"
-        actions.done(Flash(text=f"**Item {item.item}** set aside, {state}.", act=answer.id), at=HERE)
+        actions.done(Flash(text=f"**Item {item.item}** skipped, {state}.", act=answer.id), at=HERE)
         return answer.next
 
     _with(key, act)
@@ -290,7 +290,7 @@ def _with(key: str, act: Callable[[ReviewItem], NextItem]) -> None:
 
 
 def requeue(queue: str) -> None:
-    """Return the skipped items to the person's queue."""
+    """Return the items that the person put off to their queue."""
     try:
         reviews.requeue(queue)
         _fill(queue, reviews.next_item(queue))

@@ -20,7 +20,7 @@ from dashboard.widgets import address
 from dashboard.widgets.address import QUEUES, held
 from dashboard.widgets.address import REVIEW_HOW as HOW
 from dashboard.widgets.empty import command, empty
-from dashboard.widgets.fields import lazy_popover
+from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.tables import ACT_PX, act_table
@@ -28,7 +28,7 @@ from dashboard.widgets.words import both_ends, muted, section, small
 from dashboard.wording import Markdown, Words
 
 _FIELD: Final = "review queue"
-REQUEUE: Final = "Bring back what I skipped"
+REQUEUE: Final = "Bring back what I put off"
 
 How = Literal["one", "pairs", "many", "queues"]
 _HOWS: Final[Mapping[How, str]] = {
@@ -132,7 +132,7 @@ def nothing_left(known: Progress) -> None:
     if not known.total:
         muted("It holds no item.")
     elif known.skipped_by_me:
-        muted("What you skipped waits for you until you ask for it.")
+        muted("What you put off waits for you until you ask for it.")
         st.button(
             f"{REQUEUE} ({wording.count(known.skipped_by_me)})",
             key="requeue",
@@ -147,7 +147,7 @@ def nothing_left(known: Progress) -> None:
             f"{wording.things(known.open, 'item')} {waits} still open: held by others, theirs, or judged by you."
         )
     else:
-        muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} set aside. Thank you.")
+        muted(f"{wording.count(known.done)} judged, {wording.count(known.set_aside)} skipped. Thank you.")
     for line in open_item.messages():
         st.markdown(f":gray[:material/info:] {line}")
     result(open_item.HERE)
@@ -175,15 +175,11 @@ def way() -> How:
 
 def modes() -> How:
     """Return the field; making queues is for those who may."""
-    return st.segmented_control(
+    return choice(
         "How to judge",
-        [how for how in _HOWS if how != "queues" or reading().may("queue")],
-        default="one",
-        required=True,
-        format_func=_HOWS.__getitem__,
+        {how: _HOWS[how] for how in _HOWS if how != "queues" or reading().may("queue")},
+        "one",
         key=HOW,
-        bind="query-params",
-        label_visibility="collapsed",
     )
 
 

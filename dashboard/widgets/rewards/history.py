@@ -13,6 +13,7 @@ from core.records.observation import Observation
 from dashboard import actions, queries, wording
 from dashboard.queries import Batch
 from dashboard.reading import reading
+from dashboard.widgets.fields import choice
 from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.tables import ACT_PX, act_table, type_cells
 
@@ -38,15 +39,11 @@ _PHONE: Final = {"act": ACT_PX, "type": 48, "arm": 98, "reward": 62, "mean moved
 
 def whose() -> Whose:
     """One's own rewards, or everyone's; who may undo others' sees them at first."""
-    return st.segmented_control(
+    return choice(
         "Whose rewards",
-        _WHOSE,
-        default="everyone" if reading().may("undo") else "mine",
-        required=True,
-        format_func=str.capitalize,
+        {one: one.capitalize() for one in _WHOSE},
+        "everyone" if reading().may("undo") else "mine",
         key=WHOSE,
-        bind="query-params",
-        label_visibility="collapsed",
     )
 
 

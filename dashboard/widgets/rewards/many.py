@@ -18,6 +18,7 @@ from core.records.batch import MAX_BATCH, BatchLine
 from dashboard import actions, queries, sentences, wording
 from dashboard.reading import reading
 from dashboard.widgets.empty import command
+from dashboard.widgets.fields import choice
 from dashboard.widgets.keys import SEND, SEND_HERE
 from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
@@ -77,16 +78,7 @@ def chosen() -> How:
 
 def how() -> How:
     """Return one reward, or a table of them."""
-    return st.segmented_control(
-        "One reward or many",
-        list(_HOWS),
-        default="one",
-        required=True,
-        format_func=_HOWS.__getitem__,
-        key=HOW,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    return choice("One reward or many", _HOWS, "one", key=HOW)
 
 
 # What is given

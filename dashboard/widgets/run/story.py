@@ -21,6 +21,7 @@ from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address
 from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.evaluation_table import listed
+from dashboard.widgets.fields import choice
 from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.paging import neighbour
@@ -42,8 +43,8 @@ _EPISODES_LINKED: Final = 1
 """A run is made in one; a file may say otherwise, and the page of the episode leads on."""
 _RULES: Final[Mapping[RunRewardRule, str]] = {
     "referenced": "Referenced arms",
-    "step": "Called tools",
     "equal": "Every arm in the prompt",
+    "step": "Called tools",
 }
 _LISTED: Final = 12
 """Excerpts shown one below the other; more become a table."""
@@ -148,13 +149,13 @@ def may_reward(story: RunStory) -> bool:
 def reward_form(story: RunStory) -> None:
     """Draw the reward of the full run: which arms get it, and one button for each outcome."""
     section("Reward this run", "one act with one undo")
-    rule: RunRewardRule = st.segmented_control(
+    rule: RunRewardRule = choice(
         "Which arms get it",
-        RUN_REWARD_RULES,
-        default=RUN_REWARD_RULES[0],
-        required=True,
-        format_func=_RULES.__getitem__,
+        _RULES,
+        RUN_REWARD_RULES[0],
         key=f"rule {story.facts.run_no}",
+        bound=False,
+        labelled=True,
     )
     correct = st.toggle(
         "Replace the automatic rewards",
