@@ -35,12 +35,12 @@ def note_browsers(txn: Transaction, browsers: Sequence[tuple[int, NamedBrowser]]
 
 def confirmation_of(facts: Facts, browser: str, named: str) -> int | None:
     """Return the number of the active confirmation of a browser's name."""
-    row = facts.row(
+    return facts.scalar(
+        int,
         f"SELECT browser_no FROM browser WHERE learner_id = ? AND browser = ? AND named = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY browser_no LIMIT 1",
         [browser, named],
     )
-    return None if row is None else int(row[0])
 
 
 def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:

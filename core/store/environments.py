@@ -353,8 +353,9 @@ def declared_scales(facts: Facts) -> Mapping[int, Scale]:
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
     """Return the number of a known environment."""
-    row = facts.row("SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [name])
-    return None if row is None else int(row[0])
+    return facts.scalar(
+        int, "SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [name]
+    )
 
 
 def declared_scale(facts: Facts, environment_no: int) -> Scale:

@@ -685,8 +685,7 @@ def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
 
 
 def _key(txn: Transaction) -> bytes:
-    row = txn.row("SELECT digest_key FROM learner WHERE learner_id = ?")
-    known = "" if row is None else str(row[0])
+    known = txn.scalar(str, "SELECT digest_key FROM learner WHERE learner_id = ?") or ""
     if not known:
         known = token_hex(_KEY_BYTES)
         txn.connection.run("UPDATE learner SET digest_key = ? WHERE learner_id = ?", [known, txn.learner_id])
@@ -953,9 +952,9 @@ def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
 def _next(
     facts: Facts, environment_no: int, beyond: str, cursor: Sequence[int], way: Literal["ASC", "DESC"]
 ) -> str | None:
-    row = facts.row(
+    return facts.scalar(
+        str,
         f"SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         f" AND {beyond} ORDER BY at_ms {way}, episode_no {way} LIMIT 1",
         [environment_no, *cursor],
     )
-    return None if row is None else str(row[0])

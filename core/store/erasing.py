@@ -719,8 +719,7 @@ def _drop_holds(txn: Transaction, name: str) -> None:
 
 
 def _count(txn: Transaction, table: str, column: str, name: str) -> int:
-    row = txn.row(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [name])
-    return 0 if row is None else int(row[0])
+    return txn.count_of(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [name])
 
 
 def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:

@@ -54,10 +54,11 @@ def _key(line: FactLine) -> str | None:
 
 def _known(txn: Transaction, fact: Exchanged, line: FactLine, import_no: int) -> int | None:
     """Return the known fact with this id, or of the same request."""
-    row = txn.row(
-        f"SELECT {fact.column} FROM {fact.table} WHERE learner_id = ? AND uid = ? AND uid <> ''", [line.id]
+    number = txn.scalar(
+        int,
+        f"SELECT {fact.column} FROM {fact.table} WHERE learner_id = ? AND uid = ? AND uid <> ''",
+        [line.id],
     )
-    number = None if row is None else int(row[0])
     key = _key(line)
     if number is None and fact.request is not None and key is not None:
         number = known_by_request(txn, fact.name, key, fact.request.payload(line))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from core.records.actor import Grant, Role
+from core.records.alike import alike
 from core.records.member import MemberRow, SenderRow
+from core.store.mapped import Mapped, Stored, none_is
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
 _GIVE: Final = (
     insert_into("member_role", "learner_id", "member_no", "learner", "role")
     + " ON CONFLICT (learner_id, member_no, learner) DO UPDATE SET role = excluded.role"
-)
-_SELECT: Final = (
-    "SELECT member_no, name, issuer, subject, email, by, at_ms, invited_until_ms, removed_ms, not_before_ms"
-    " FROM member WHERE learner_id = ?"
 )
 
 
@@ -28,14 +27,36 @@ class MemberMatch(NamedTuple):
     not_before_ms: int
 
 
+class _Known(NamedTuple):
+    member_no: int
+    not_before_ms: int
+    name: str
+    issuer: str
+    subject: str | None
+    email: str
+    by: str
+    at_ms: int
+    invited_until_ms: int | None
+    removed_ms: int | None
+
+
+_KNOWN: Final = Mapped(
+    _Known, "member", subject=none_is(""), invited_until_ms=none_is(0), removed_ms=none_is(0)
+)
+_SENDERS: Final = Mapped(
+    SenderRow,
+    "bridge_sender",
+    "bridge_sender t JOIN member m ON m.learner_id = t.learner_id AND m.member_no = t.member_no",
+    member=Stored("m.name"),
+)
+
+
 def add_member(
     txn: Transaction, *, issuer: str, subject: str, email: str, name: str, invited_until_ms: int = 0
 ) -> int:
     """Add a member without a role, and return their number."""
-    number = txn.number("member")
-    txn.add_row(
+    return txn.add_numbered(
         "member",
-        member_no=number,
         issuer=issuer,
         subject=subject,
         email=email,
@@ -46,7 +67,6 @@ def add_member(
         by=txn.actor.name,
         at_ms=txn.now_ms,
     )
-    return number
 
 
 def give_role(txn: Transaction, member_no: int, learner: str | None, role: Role | None) -> None:
@@ -69,34 +89,26 @@ def settle_member(
     txn: Transaction, member_no: int, *, subject: str, email: str, invited_until_ms: int
 ) -> None:
     """Set a member as present, or invited until a time (0 = not), from any earlier state."""
-    txn.connection.run(
-        "UPDATE member SET subject = ?, email = ?, invited_until_ms = ?, removed_ms = 0"
-        " WHERE learner_id = ? AND member_no = ?",
-        [subject, email, invited_until_ms, txn.learner_id, member_no],
-    )
+    now = {"subject": subject, "email": email, "invited_until_ms": invited_until_ms}
+    txn.set_row("member", "member_no = ?", [member_no], **now, removed_ms=0)
 
 
 def mark_removed(txn: Transaction, member_no: int) -> None:
     """Remove a member, and end their invitation."""
-    txn.connection.run(
-        "UPDATE member SET removed_ms = ?, invited_until_ms = 0 WHERE learner_id = ? AND member_no = ?",
-        [max(txn.now_ms, 1), txn.learner_id, member_no],
-    )
+    txn.set_row("member", "member_no = ?", [member_no], removed_ms=max(txn.now_ms, 1), invited_until_ms=0)
 
 
 def end_sessions(txn: Transaction, member_no: int, *, issued_ms: int = 0) -> None:
     """End every session that began before now, and the one with ``issued_ms``, whose clock may be ahead of ours."""
     since_ms = max(txn.now_ms, issued_ms + 1)
-    txn.connection.run(
-        "UPDATE member SET not_before_ms = ? WHERE learner_id = ? AND member_no = ? AND not_before_ms < ?",
-        [since_ms, txn.learner_id, member_no, since_ms],
+    txn.set_row(
+        "member", "member_no = ? AND not_before_ms < ?", [member_no, since_ms], not_before_ms=since_ms
     )
 
 
 def member_rows(facts: Facts) -> tuple[MemberRow, ...]:
     """Return all members, also removed ones, by number."""
-    rows = facts.rows(f"{_SELECT} ORDER BY member_no")
-    return tuple(known.member for known in _members_of(facts, rows))
+    return tuple(one.member for one in _members_of(facts, _KNOWN.rows(facts, "ORDER BY member_no")))
 
 
 def member_by_subject(facts: Facts, issuer: str, subject: str) -> MemberMatch | None:
@@ -121,52 +133,39 @@ def invitation(facts: Facts, issuer: str, email: str) -> MemberMatch | None:
 
 def n_operators(facts: Facts) -> int:
     """Return how many members can sign in and are operators of all learners."""
-    row = facts.row(
+    return facts.count_of(
         "SELECT count(*) FROM member m JOIN member_role r"
         " ON r.learner_id = m.learner_id AND r.member_no = m.member_no"
         " WHERE m.learner_id = ? AND m.removed_ms = 0 AND m.subject <> '' AND r.learner = '' AND r.role = 'operator'"
     )
-    return 0 if row is None else int(row[0])
 
 
 def _one(facts: Facts, where: str, values: list[Any]) -> MemberMatch | None:
-    rows = facts.rows(f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", values)
-    return next(iter(_members_of(facts, rows)), None)
+    found = _KNOWN.rows(facts, f"AND {where} ORDER BY member_no DESC LIMIT 1", values)
+    return next(iter(_members_of(facts, found)), None)
 
 
-def _members_of(facts: Facts, rows: list[Any]) -> list[MemberMatch]:
+def _members_of(facts: Facts, found: Sequence[_Known]) -> list[MemberMatch]:
     roles: dict[int, list[Grant]] = defaultdict(list)
     for number, learner, role in facts.rows_in(
         "SELECT member_no, learner, role FROM member_role WHERE learner_id = ? AND member_no IN ({})"
         " ORDER BY member_no, learner",
-        [row[0] for row in rows],
+        [one.member_no for one in found],
     ):
         roles[number].append(Grant(role=role, learner=learner or None))
     return [
         MemberMatch(
-            number,
-            MemberRow(
-                id=f"member-{number}",
-                name=name,
-                issuer=issuer,
-                subject=subject or None,
-                email=email,
-                roles=tuple(roles[number]),
-                by=by,
-                at_ms=at_ms,
-                invited_until_ms=invited_until_ms or None,
-                removed_ms=removed_ms or None,
-            ),
-            not_before_ms,
+            one.member_no,
+            alike(MemberRow, one, id=f"member-{one.member_no}", roles=tuple(roles[one.member_no])),
+            one.not_before_ms,
         )
-        for number, name, issuer, subject, email, by, at_ms, invited_until_ms, removed_ms, not_before_ms in rows
+        for one in found
     ]
 
 
 def is_bridge(facts: Facts, token_no: int) -> bool:
     """Return whether a token is a bridge."""
-    row = facts.row("SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", [token_no])
-    return row is not None and row[0] > 0
+    return facts.count_of("SELECT is_bridge FROM token WHERE learner_id = ? AND token_no = ?", [token_no]) > 0
 
 
 def add_sender(txn: Transaction, channel: str, sender: str, member_no: int) -> None:
@@ -204,12 +203,4 @@ def member_of_sender(facts: Facts, channel: str, sender: str) -> MemberMatch | N
 
 def sender_rows(facts: Facts) -> tuple[SenderRow, ...]:
     """Return every sender, by channel."""
-    rows = facts.rows(
-        "SELECT s.channel, s.sender, m.name, s.by, s.at_ms FROM bridge_sender s JOIN member m"
-        " ON m.learner_id = s.learner_id AND m.member_no = s.member_no WHERE s.learner_id = ?"
-        " ORDER BY s.channel, s.sender"
-    )
-    return tuple(
-        SenderRow(channel=channel, sender=sender, member=name, by=by, at_ms=at_ms)
-        for channel, sender, name, by, at_ms in rows
-    )
+    return _SENDERS.rows(facts, "ORDER BY t.channel, t.sender")

@@ -12,14 +12,13 @@ from typing import Final, NamedTuple
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.selection import Selection
 from core.store.caches import shifting
+from core.store.mapped import Mapped, Stored
 from core.store.provenance import attributed, tellings_of
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 from core.store.version import read_version
 
-_OFFER: Final = insert_into("offer")
 _ARM: Final = insert_into("offer_arm", "learner_id", "arm_no", "offer_no")
-_SESSION: Final = insert_into("agent_session", "learner_id", "agent_session_no", "uid", "name", "started_ms")
 _WAITING: Final = (
     "SELECT o.offer_no, o.session, o.choice, o.run_no FROM offer_arm a"
     " JOIN offer o ON o.learner_id = a.learner_id AND o.offer_no = a.offer_no"
@@ -55,10 +54,19 @@ class AgentSession(NamedTuple):
     ended_ms: int | None
 
 
+_SESSIONS: Final = Mapped(AgentSession, "agent_session", number=Stored("agent_session_no"))
+
+
 def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
     """Remember a selection that is given away; its number."""
-    number = txn.number("offer")
-    txn.run(_OFFER, [number, session, txn.now_ms, selection.run_class, selection.to_json(), 0])
+    number = txn.add_numbered(
+        "offer",
+        session=session,
+        at_ms=txn.now_ms,
+        **{"class": selection.run_class},
+        choice=selection.to_json(),
+        run_no=0,
+    )
     arm_nos = txn.arm_nos(selection.included).values()
     txn.connection.many(_ARM, [(txn.learner_id, arm_no, number) for arm_no in sorted(arm_nos)])
     return number
@@ -99,16 +107,14 @@ def waiting_offer(txn: Transaction, arm_no: int, *, waits_ms: int, session: str 
 
 def remember_report(txn: Transaction, offer: Waiting, arm_no: int, run_no: int) -> None:
     """Note that something was observed of an arm of an offer, and which run was made of it."""
-    key = [txn.learner_id, offer.offer_no]
     if run_no != offer.run_no:
-        txn.connection.run(
-            "UPDATE offer SET run_no = ? WHERE learner_id = ? AND offer_no = ?", [run_no, *key]
-        )
-    txn.connection.run(
-        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no = ? AND arm_no = ?", [*key, arm_no]
+        txn.set_row("offer", "offer_no = ?", [offer.offer_no], run_no=run_no)
+    txn.run(
+        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no = ? AND arm_no = ?", [offer.offer_no, arm_no]
     )
-    left = txn.connection.row("SELECT 1 FROM offer_arm WHERE learner_id = ? AND offer_no = ? LIMIT 1", key)
-    if left is None:
+    if not txn.has_row(
+        "SELECT 1 FROM offer_arm WHERE learner_id = ? AND offer_no = ? LIMIT 1", [offer.offer_no]
+    ):
         _close(txn, [offer.offer_no])
 
 
@@ -155,23 +161,14 @@ def reported_sessions(facts: Facts) -> frozenset[str]:
 
 def begin_session(txn: Transaction, uid: str, name: str) -> int:
     """Remember that a client begins a session; its number."""
-    number = txn.number("agent_session")
-    txn.run(_SESSION, [number, uid, name, txn.now_ms])
-    return number
+    return txn.add_numbered("agent_session", uid=uid, name=name, started_ms=txn.now_ms)
 
 
 def session_named(facts: Facts, uid: str) -> AgentSession | None:
     """The session that goes by an id."""
-    row = facts.row(
-        "SELECT agent_session_no, name, started_ms, ended_ms FROM agent_session WHERE learner_id = ? AND uid = ?",
-        [uid],
-    )
-    return None if row is None else AgentSession(*row)
+    return _SESSIONS.row(facts, "AND uid = ?", [uid])
 
 
 def end_session(txn: Transaction, number: int) -> None:
     """Remember that a session ended."""
-    txn.connection.run(
-        "UPDATE agent_session SET ended_ms = ? WHERE learner_id = ? AND agent_session_no = ?",
-        [txn.now_ms, txn.learner_id, number],
-    )
+    txn.set_row("agent_session", "agent_session_no = ?", [number], ended_ms=txn.now_ms)

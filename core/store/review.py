@@ -313,14 +313,13 @@ _OPEN_BLIND: Final = (
 
 def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
     """Return whether a run is to be judged in an active queue, by this reviewer or by anyone."""
-    row = facts.row(
+    return facts.has_row(
         "SELECT 1 FROM review_item i JOIN review_queue q ON q.learner_id = i.learner_id"
         f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " WHERE i.learner_id = ? AND (i.run_no = ? OR x.run_no = ?) AND i.assigned_to IN ('', ?) LIMIT 1",
         [run_no, run_no, actor],
     )
-    return row is not None
 
 
 def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:

@@ -404,11 +404,10 @@ def _layers_of(txn: Transaction, number: int) -> list[int]:
 
 
 def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
-    row = txn.row(
+    return txn.has_row(
         "SELECT 1 FROM training_pair WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
         [number, layer_no],
     )
-    return row is not None
 
 
 def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:

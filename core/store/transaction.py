@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from random import getrandbits
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -33,6 +33,7 @@ from core.store.erased import Erased
 from core.store.links import ADD_LINK, Subject, shown_head, sum_of_facts, tellings_from
 from core.store.tables import ACT, LISTED, NUMBERED, insert_into, marking, metadata
 
+V = TypeVar("V", int, str)
 Detail = dict[str, str | int | float | bool | None]
 """Details of an audit entry."""
 TAKEN: Final = ("arm", "run", "import", "adapter", "layer", "execution")
@@ -76,6 +77,12 @@ ROOM: Final = 1_000_000
 def _settings(stored: str) -> LearnerSettings:
     """Settings from their text; frozen, so every write may have the same."""
     return msgspec.json.decode(stored, type=LearnerSettings)
+
+
+@lru_cache(maxsize=256)
+def _setting(table: str, where: str, columns: tuple[str, ...]) -> str:
+    changed = ", ".join(f"{column} = ?" for column in columns)
+    return f"UPDATE {table} SET {changed} WHERE learner_id = ? AND {where}"
 
 
 def settings_of(connection: Connection, learner_id: int) -> LearnerSettings:
@@ -268,6 +275,20 @@ class Statements:
 
     def row(self, sql: str, values: Iterable[object] = ()) -> Row | None:
         return self.connection.row(sql, [self.learner_id, *values])
+
+    def scalar(self, kind: type[V], sql: str, values: Iterable[object] = ()) -> V | None:
+        """Return the only value of the first row as this type; None without a row, or for NULL."""
+        row = self.connection.row(sql, [self.learner_id, *values])
+        return None if row is None or row[0] is None else kind(*row)
+
+    def count_of(self, sql: str, values: Iterable[object] = ()) -> int:
+        """Return the only value of the first row as a whole number; 0 without a row, or for NULL."""
+        row = self.connection.row(sql, [self.learner_id, *values])
+        return 0 if row is None else int(row[0] or 0)
+
+    def has_row(self, sql: str, values: Iterable[object] = ()) -> bool:
+        """Return whether there is a row."""
+        return self.connection.row(sql, [self.learner_id, *values]) is not None
 
     def each(self, sql: str, values: Iterable[object] = ()) -> Iterator[Row]:
         return self.connection.each(sql, [self.learner_id, *values])
@@ -545,6 +566,16 @@ class Transaction(Statements):
     def add_row(self, table: str, **values: object) -> None:
         """Insert a row of the learner; values are named like their columns."""
         self.connection.insert(table, tuple(values), self.learner_id, tuple(values.values()))
+
+    def add_numbered(self, table: str, **values: object) -> int:
+        """Insert a row under the next number of its table, and return the number."""
+        number = self.number(table)
+        self.add_row(table, **{f"{table}_no": number}, **values)
+        return number
+
+    def set_row(self, table: str, where: str, at: Iterable[object], **values: object) -> None:
+        """Set columns of the learner's rows of a condition, which has the values ``at``."""
+        self.connection.run(_setting(table, where, tuple(values)), [*values.values(), self.learner_id, *at])
 
     def is_new(self, name: str, number: int) -> bool:
         """Return whether this write took a number of a kind."""

@@ -108,8 +108,7 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
 
 def arm_number(facts: Facts, key: str) -> int | None:
     """Return the number of an arm, hidden ones included; None if unknown."""
-    row = facts.row("SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [key])
-    return None if row is None else int(row[0])
+    return facts.scalar(int, "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [key])
 
 
 def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
@@ -192,11 +191,10 @@ def sessions_of_loads(snapshot: Snapshot, arm_no: int | None = None) -> dict[str
 
 def is_known_by_text(snapshot: Snapshot, arm_no: int) -> bool:
     """Return whether the arm was recognised by its name in a text or in the arguments of a call."""
-    row = snapshot.row(
+    return snapshot.has_row(
         "SELECT 1 FROM evidence WHERE learner_id = ? AND arm_no = ? AND place IN ('text', 'metadata') LIMIT 1",
         [arm_no],
     )
-    return row is not None
 
 
 def skills_named_alike(snapshot: Snapshot, key: str) -> tuple[str, ...]:

@@ -48,14 +48,12 @@ def counted(snapshot: Snapshot) -> Counted:
 
 
 def _last_ms(snapshot: Snapshot, sql: str) -> int | None:
-    row = snapshot.row(sql, [snapshot.revision])
-    return None if row is None else int(row[0])
+    return snapshot.scalar(int, sql, [snapshot.revision])
 
 
 def last_run_no(snapshot: Snapshot) -> int:
     """The newest number of a run; 0 where there is none."""
-    row = snapshot.row("SELECT max(run_no) FROM run WHERE learner_id = ?")
-    return 0 if row is None or row[0] is None else int(row[0])
+    return snapshot.count_of("SELECT max(run_no) FROM run WHERE learner_id = ?")
 
 
 def budgets_used(snapshot: Snapshot, after_no: int) -> tuple[int, list[int]]:
