@@ -182,7 +182,7 @@ class Changes:
         txn.connection.insert(
             "environment_task", _ALIKE_COLUMNS, txn.learner_id, chain.from_iterable(rows), upsert=_COUNT_ON
         )
-        fewer = [(txn.learner_id, row[0], row[1]) for row in rows if row[-1] < 0]
+        fewer = [(txn.learner_id, number, digest) for number, digest, *_, n in rows if n < 0]
         if fewer:
             txn.connection.many(
                 "DELETE FROM environment_task WHERE learner_id = ? AND environment_no = ? AND digest = ? AND n = 0",
@@ -208,7 +208,7 @@ def _digest(kind: Kind) -> str:
 def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:
     """Return the stored numbers of equal episodes, by environment and digest."""
     rows = facts.rows(f"SELECT {', '.join(_ALIKE_COLUMNS)} FROM environment_task WHERE learner_id = ?")
-    return {(row[0], row[1]): row[2:] for row in rows}
+    return {(number, digest): tuple(rest) for number, digest, *rest in rows}
 
 
 def _write(txn: Transaction, updated: Mapping[DayKey, EpisodeSums]) -> None:
@@ -289,7 +289,7 @@ def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
     rows = facts.rows_in(
         f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND {ACTIVE} AND episode_no IN ({{}})", numbers
     )
-    return _counted(rows, scales_of(facts, {row[0] for row in rows}))
+    return _counted(rows, scales_of(facts, {number for number, *_ in rows}))
 
 
 def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> Counted:

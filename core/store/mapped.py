@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import literal_column, select, text
+from sqlalchemy import ColumnClause, literal_column, select, text
 from sqlalchemy.engine.default import DefaultDialect
 
 from core.store.engine import Row
@@ -78,7 +78,9 @@ class Mapped(Generic[R]):
         """The SELECT of a learner's rows, to which conditions are added."""
         table = metadata.tables[self._table]
         names = [self._stored.get(name, Stored()).column or name for name in self._fields]
-        columns = [literal_column(f"t.{name}" if name in table.c else name) for name in names]
+        columns: list[ColumnClause[Any]] = [
+            literal_column(f"t.{name}" if name in table.c else name) for name in names
+        ]
         of = text(self._of) if self._of else table.alias("t")
         statement = str(select(*columns).select_from(of).compile(dialect=_DIALECT))
         return f"{statement.replace(chr(10), '')} WHERE t.learner_id = ?1"

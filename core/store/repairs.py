@@ -85,7 +85,7 @@ def observed_in(facts: Facts, arm_nos: Sequence[int], since_ms: int, until_ms: i
         _IN_SPAN, [facts.learner_id, since_ms, until_ms, facts.revision], sorted(arm_nos)
     )
     reports = facts.connection.rows_in(_REPORTS, [facts.learner_id, since_ms, until_ms], sorted(arm_nos))
-    corrected = standing_corrections(facts, {row[0] for row in outcomes})
+    corrected = standing_corrections(facts, {number for number, *_ in outcomes})
     observed = [_outcome(*row, is_corrected=row[:2] in corrected) for row in sorted(outcomes)]
     observed += [
         AutomaticObservation._make((run_no, arm_no, number, *amounts, True))

@@ -491,7 +491,7 @@ class Activation:
             f"SELECT arm_no, {SUM_OF_ARM} FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
             key,
         )
-        epochs = txn.current_epochs([row[0] for row in rows])
+        epochs = txn.current_epochs([number for number, *_ in rows])
         rollup = Rollup()
         for (arm_no, *sums), epoch in zip(rows, epochs, strict=True):
             rollup.add((UNKNOWN, arm_no, epoch), *sums)
@@ -504,8 +504,8 @@ class Activation:
         waiting = _deferred(txn, "stretch", segment)
         _count_deferred(txn, waiting, [])
         now = {
-            row[0]: row[1:]
-            for row in txn.rows_in(
+            number: tuple(rest)
+            for number, *rest in txn.rows_in(
                 "SELECT run_no, import_no, revision, rank, trace, digest, standing, uid FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
                 [one.run_no for one in waiting],

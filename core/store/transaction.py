@@ -436,22 +436,22 @@ class Transaction(Statements):
         while row is None:  # others may be making it, or sweep it away, at this very moment
             self._make()
             row = self._row_by_name()
-        self.created: bool = row[3] == self._FIRST
-        self.learner_id: int = row[0]
-        self.origin: str = row[1]
-        self.settings = _settings(row[2])
-        if row[8]:
+        self.learner_id: int
+        self.revision: int
+        self.learner_id, self.origin, settings, self.revision, token, *staged, upgrade_at = row[:9]
+        self.created = self.revision == self._FIRST
+        self.settings = _settings(settings)
+        if upgrade_at:
             raise _unfinished(name)
         first = 9 + len(STATE)
         self._next: dict[str, int] = dict(zip(NUMBERED, row[first:], strict=True))
-        self._first_revision, self._first_next = row[3], dict(self._next)
+        self._first_revision, self._first_next = self.revision, dict(self._next)
         self.chain = Chain(State(*row[9:first]), name, is_staging=self._FIRST != Transaction._FIRST)
         self.chained = ChainedConnection(connection, self.chain, self.learner_id, name, self._first_next)
         self.connection = cast("Connection", self.chained)
         if self.created and origin:
             self._name(origin, sticky)
-        self.revision: int = row[3]
-        self.staged = Staged(*row[5:8])
+        self.staged = Staged(*staged)
         self._was_staged = self.staged.import_no > 0
         # It is no secret. It only must not repeat; a forked child draws others.
         self._token = getrandbits(_TOKEN_BITS)
@@ -462,7 +462,7 @@ class Transaction(Statements):
         if memory is not None and memory.snapshot_key == (
             self.origin,
             self.revision - 1,
-            row[4],
+            token,
             connection.file,
         ):
             self._arms, self._present = memory.arms, memory.epochs

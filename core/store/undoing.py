@@ -295,11 +295,11 @@ def _mark_again(txn: Transaction, undo_no: int) -> None:
 
 def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
     """Return the act of an undo."""
-    one, other = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [undo_no]) or (
+    kind, number = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [undo_no]) or (
         "",
         0,
     )
-    return one, other
+    return kind, number
 
 
 def _recompute_import(txn: Transaction, import_no: int) -> None:

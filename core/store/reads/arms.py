@@ -248,7 +248,7 @@ def arm_row(facts: Facts, arm_no: int) -> ArmRow | None:
 def arm_rows(facts: Facts, arm_nos: Collection[int]) -> dict[int, ArmRow]:
     """Return the posteriors of listed arms, by number."""
     rows = facts.rows_in(_ROWS, sorted(arm_nos))
-    return {row[0]: ArmRow._make(row[1:]) for row in rows}
+    return {number: ArmRow._make(rest) for number, *rest in rows}
 
 
 def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:

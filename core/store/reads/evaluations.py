@@ -376,7 +376,7 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
         f" WHERE q.learner_id = ? AND l.{ACTIVE} ORDER BY q.bonus DESC, l.uid LIMIT ?",
         [limit],
     )
-    heads = heads_of(facts, [row[0] for row in rows])
+    heads = heads_of(facts, [number for number, *_ in rows])
     uids = _uids(facts, sorted(set(heads.values())))
     rated = _rated(facts, [row[11] for row in rows])
     return tuple(_layer(row, uids.get(heads.get(row[0], 0)), rated.get(row[11])) for row in rows)
