@@ -6,15 +6,13 @@ it. Both are read when they are asked for, so a confirmation and its undo hold f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from core.records.actor import Actor
 from core.records.browser import BrowserRow, NamedBrowser, holding_browser
-from core.records.evaluation_lines import BrowserLine
-from core.records.ledger_lines import PlacedLine
 from core.store.engine.dialect import ACTIVE
-from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Transaction
 
 _OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
 _IS_CONFIRMED: Final = (
@@ -143,9 +141,3 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
             if (one := holding_browser(holder)) is not None and (one.browser, one.named) == (browser, named)
         ],
     )
-
-
-def browser_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return active and undone confirmations as lines."""
-    for one in snapshot.acts("browser", "browser", "named"):
-        yield one["revision"], BrowserLine(**one)

@@ -23,7 +23,7 @@ from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
-from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 DAY_MS: Final = 86_400_000
 _NAMED: Final = ("environment_no", "name")
@@ -117,14 +117,10 @@ def _scale(values: Sequence[float | str]) -> Scale:
 
 def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone declarations as lines."""
-    for name, *row in snapshot.rows(
-        "SELECT e.name, s.scale_no, s.uid, s.actor, s.at_ms, s.revision, s.undone,"
-        f" {', '.join(f's.{column}' for column in _SCALE_COLUMNS.split(', '))} FROM scale s"
-        " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
-        f" WHERE s.learner_id = ? AND s.{ACTIVE} ORDER BY s.revision, s.scale_no"
-    ):
-        head, scale = FactHead(*row[:6]), _scale(row[6:])
-        yield head.revision, ScaleLine(environment=name, scale=scale, **snapshot.line_head("scale", head))
+    joined = "JOIN environment e ON e.learner_id = t.learner_id AND e.environment_no = t.environment_no"
+    for _, one in snapshot.acts("scale", *_SCALE_COLUMNS.split(", "), joined=joined, environment="e.name"):
+        scale = _scale([one.pop(column) for column in _SCALE_COLUMNS.split(", ")])
+        yield one["revision"], ScaleLine(scale=scale, **one)
 
 
 def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:

@@ -238,9 +238,3 @@ def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, b
     ):
         skips[item_no].append((actor, bool(final), reason))
     return skips
-
-
-def skip_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return active and undone skips as lines."""
-    for one in snapshot.acts("review_aside", "queue", "reason", "final", item="t.item_no"):
-        yield one["revision"], SkippedLine(**one | {"final": bool(one["final"])})

@@ -367,17 +367,22 @@ class Snapshot(Statements):
             "undone": head.undone > 0,
         }
 
-    def acts(self, table: str, *columns: str, joined: str = "", **members: str) -> Iterator[dict[str, Any]]:
-        """Yield members of lines of active and undone acts ``t``, by revision: columns, then named expressions."""
+    def acts(
+        self, table: str, *columns: str, joined: str = "", where: str = "", **members: str
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield active and undone acts ``t`` by revision: the number, and the members of the line of each.
+
+        Those of its head come with the columns and the named expressions.
+        """
         names = (*columns, *members)
         selected = ", ".join((*(f"t.{column}" for column in columns), *members.values()))
         for row in self.rows(
             f"SELECT t.{table}_no, t.uid, t.actor, t.at_ms, t.revision, t.undone, {selected} FROM {table} t {joined}"
-            f" WHERE t.learner_id = ?1 AND t.{ACTIVE} ORDER BY t.revision, t.{table}_no"
+            f" WHERE t.learner_id = ?1 AND t.{ACTIVE}{where} ORDER BY t.revision, t.{table}_no"
         ):
             head = FactHead(*row[: len(FactHead._fields)])
             values = zip(names, row[len(head) :], strict=True)
-            yield dict(values) | self.line_head(metadata.tables[table].info[ACT], head)
+            yield head.number, dict(values) | self.line_head(metadata.tables[table].info[ACT], head)
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment, without texts: who may see those of one may not those of every one."""
