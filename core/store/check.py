@@ -34,8 +34,8 @@ from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes, unlike_recorded
 from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
-from core.store.holds import unlike_holds
 from core.store.links import last_link, link_with, unlike_chain
+from core.store.offers import unlike_holds
 from core.store.provenance import plans, standings
 from core.store.quality import (
     folded,

@@ -28,7 +28,7 @@ from core.store.chain import STATE, Chain, ChainedConnection, State
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
 from core.store.engine.dialect import ACTIVE, ARMS_BY_KEY
-from core.store.engine.waits import LEAST_S, WAITS
+from core.store.engine.port import LEAST_S, WAITS
 from core.store.erased import Erased
 from core.store.links import ADD_LINK, Subject, shown_head, sum_of_facts, tellings_from
 from core.store.tables import ACT, LISTED, NUMBERED, insert_into, marking, metadata

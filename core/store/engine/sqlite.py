@@ -52,8 +52,7 @@ from core.store.engine.file_faults import (
     missing,
     note_at,
 )
-from core.store.engine.port import Row, T
-from core.store.engine.waits import LEAST_S, WAITS
+from core.store.engine.port import LEAST_S, WAITS, Row, T
 from core.store.files import make_file, make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
 
