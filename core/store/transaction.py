@@ -195,17 +195,6 @@ class Byline(NamedTuple):
     import_no: int = 0
 
 
-class FactHead(NamedTuple):
-    """Columns that all tables of facts have, in the order in which they are read."""
-
-    number: int
-    uid: str
-    actor: str
-    at_ms: int
-    revision: int
-    undone: int
-
-
 class Signed(Protocol):
     """A line of an export that names its fact, actor and time; None = unknown."""
 
@@ -357,16 +346,6 @@ class Snapshot(Statements):
     def exists(self) -> bool:
         return bool(self.learner_id >= 0)
 
-    def line_head(self, name: str, head: FactHead) -> dict[str, Any]:
-        """Return the members that lines of all facts have."""
-        return {
-            "id": head.uid or f"{self.origin}/{name}-{head.number}",
-            "by": head.actor,
-            "at_ms": head.at_ms,
-            "revision": head.revision,
-            "undone": head.undone > 0,
-        }
-
     def acts(
         self, table: str, *columns: str, joined: str = "", where: str = "", **members: str
     ) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -376,13 +355,22 @@ class Snapshot(Statements):
         """
         names = (*columns, *members)
         selected = ", ".join((*(f"t.{column}" for column in columns), *members.values()))
-        for row in self.rows(
+        of = metadata.tables[table].info[ACT]
+        for number, uid, actor, at_ms, revision, undone, *values in self.rows(
             f"SELECT t.{table}_no, t.uid, t.actor, t.at_ms, t.revision, t.undone, {selected} FROM {table} t {joined}"
             f" WHERE t.learner_id = ?1 AND t.{ACTIVE}{where} ORDER BY t.revision, t.{table}_no"
         ):
-            head = FactHead(*row[: len(FactHead._fields)])
-            values = zip(names, row[len(head) :], strict=True)
-            yield head.number, dict(values) | self.line_head(metadata.tables[table].info[ACT], head)
+            yield (
+                number,
+                {
+                    **dict(zip(names, values, strict=True)),
+                    "id": uid or f"{self.origin}/{of}-{number}",
+                    "by": actor,
+                    "at_ms": at_ms,
+                    "revision": revision,
+                    "undone": undone > 0,
+                },
+            )
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment, without texts: who may see those of one may not those of every one."""
