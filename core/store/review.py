@@ -26,6 +26,7 @@ from core.store.queues import Item, Queue, items_of, skips_of_queue
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
+# A judgement counts for an item if a person made it since the queue, of the item's subject, by the queue's rubric.
 _COUNTING: Final = "e.counts = 1 AND (e.execution_no <> 0 OR e.run_no <> 0)"
 _SAME: Final = (
     "e.learner_id = i.learner_id AND e.layer_no = i.layer_no AND e.execution_no = i.execution_no"
@@ -40,15 +41,14 @@ _JUDGED: Final = (
     f" AND {_COUNTING} AND e.model = '' AND e.rater <> '' AND e.claimed_by = '' AND e.rubric = ?"
     f" AND {_SINCE}"
 )
-# Items first, in so many words: SQLite would else go through all evaluations there are.
+# CROSS JOIN reads the items first: SQLite would else go through all evaluations there are. An execution may have got
+# its run since, so only an item without an execution is compared by its run.
 _ITEMS_JUDGED: Final = " UNION ALL ".join(
     (
         _JUDGED.format(
             by=EVALUATIONS_BY_KEY, same=f"{_SAME} AND e.run_no = i.run_no", kind="i.execution_no = 0"
         ),
-        _JUDGED.format(
-            by=EVALUATIONS_BY_KEY, same=_SAME, kind="i.execution_no <> 0"
-        ),  # it may have become a run's since
+        _JUDGED.format(by=EVALUATIONS_BY_KEY, same=_SAME, kind="i.execution_no <> 0"),
     )
 )
 _OF_ITEM: Final = "learner_id = ? AND review_queue_no = ? AND item_no = ? AND actor = ?"
