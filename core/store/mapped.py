@@ -57,7 +57,6 @@ class Mapped(Generic[R]):
         self._table = table
         self._of = of
         self._stored = stored
-        self._reads = [(name, one.read) for name, one in stored.items() if one.read is not None]
 
     def rows(self, facts: Facts, rest: str = "", values: Iterable[object] = ()) -> tuple[R, ...]:
         """Return the records of a learner; ``rest`` is the rest of the statement, from its next condition on."""
@@ -74,6 +73,11 @@ class Mapped(Generic[R]):
         return tuple(kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else kind._fields)
 
     @cached_property
+    def _reads(self) -> list[tuple[int, Callable[[Any], object]]]:
+        stored = self._stored.items()
+        return [(self._fields.index(name), one.read) for name, one in stored if one.read is not None]
+
+    @cached_property
     def _sql(self) -> str:
         """The SELECT of a learner's rows, to which conditions are added."""
         table = metadata.tables[self._table]
@@ -86,7 +90,7 @@ class Mapped(Generic[R]):
         return f"{statement.replace(chr(10), '')} WHERE t.learner_id = ?1"
 
     def _read(self, row: Row) -> R:
-        values = dict(zip(self._fields, row, strict=True))
-        for name, read in self._reads:
-            values[name] = read(values[name])
-        return self._record(**values)
+        values = list(row)
+        for at, read in self._reads:
+            values[at] = read(values[at])
+        return self._record(**dict(zip(self._fields, values, strict=True)))

