@@ -24,19 +24,20 @@ _DIALECT: Final = DefaultDialect(paramstyle="qmark")
 
 
 class Stored(NamedTuple):
-    """The column or expression of a field, "" = the column of its name; and the function of the stored value."""
+    """The column or expression of a field, "" = the column of its name; the function of its value; SQL around it."""
 
     column: str = ""
     read: Callable[[Any], object] | None = None
+    around: str = "{}"
 
 
 FLAG: Final = Stored(read=bool)
 """A bool, stored as 0 or 1."""
 
 
-def none_is(value: object, column: str = "") -> Stored:
+def none_is(value: int | str, column: str = "") -> Stored:
     """Return the description of a field that is None where this value is stored."""
-    return Stored(column, lambda stored: None if stored == value else stored)
+    return Stored(column, around=f"nullif({{}}, {value!r})")
 
 
 def json_of(kind: type[R], column: str = "") -> Stored:
@@ -46,7 +47,7 @@ def json_of(kind: type[R], column: str = "") -> Stored:
 
 def numbered(name: str, column: str = "") -> Stored:
     """Return the description of an id: this name, and the number in the column."""
-    return Stored(column or f"{name}_no", f"{name}-{{}}".format)
+    return Stored(column or f"{name}_no", around=f"'{name}-' || CAST({{}} AS text)")
 
 
 class Mapped(Generic[R]):
@@ -81,10 +82,11 @@ class Mapped(Generic[R]):
     def _sql(self) -> str:
         """The SELECT of a learner's rows, to which conditions are added."""
         table = metadata.tables[self._table]
-        names = [self._stored.get(name, Stored()).column or name for name in self._fields]
-        columns: list[ColumnClause[Any]] = [
-            literal_column(f"t.{name}" if name in table.c else name) for name in names
-        ]
+        columns: list[ColumnClause[Any]] = []
+        for field in self._fields:
+            one = self._stored.get(field, Stored())
+            name = one.column or field
+            columns.append(literal_column(one.around.format(f"t.{name}" if name in table.c else name)))
         of = text(self._of) if self._of else table.alias("t")
         statement = str(select(*columns).select_from(of).compile(dialect=_DIALECT))
         return f"{statement.replace(chr(10), '')} WHERE t.learner_id = ?1"
