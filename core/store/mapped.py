@@ -74,11 +74,6 @@ class Mapped(Generic[R]):
         return tuple(kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else kind._fields)
 
     @cached_property
-    def _reads(self) -> list[tuple[int, Callable[[Any], object]]]:
-        stored = self._stored.items()
-        return [(self._fields.index(name), one.read) for name, one in stored if one.read is not None]
-
-    @cached_property
     def _sql(self) -> str:
         """The SELECT of a learner's rows, to which conditions are added."""
         table = metadata.tables[self._table]
@@ -91,8 +86,15 @@ class Mapped(Generic[R]):
         statement = str(select(*columns).select_from(of).compile(dialect=_DIALECT))
         return f"{statement.replace(chr(10), '')} WHERE t.learner_id = ?1"
 
-    def _read(self, row: Row) -> R:
-        values = list(row)
-        for at, read in self._reads:
-            values[at] = read(values[at])
-        return self._record(**dict(zip(self._fields, values, strict=True)))
+    @cached_property
+    def _read(self) -> Callable[[Row], R]:
+        record, fields = self._record, self._fields
+        reads = [(name, one.read) for name, one in self._stored.items() if one.read is not None]
+
+        def read(row: Row) -> R:
+            values: dict[str, Any] = dict(zip(fields, row, strict=True))
+            for name, function in reads:
+                values[name] = function(values[name])
+            return record(**values)
+
+        return read
