@@ -742,15 +742,9 @@ def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
 def _retask(txn: Transaction, number: int, line: Episode, before: int) -> None:
     """Write the task of the version in the rows, and its digest there and with its sources."""
     digest = episode_digest(line)
-    txn.connection.run(
-        "UPDATE episode SET task = ?, digest = ?, changed = ? WHERE learner_id = ? AND episode_no = ?",
-        [line.task, digest, txn.revision, txn.learner_id, number],
-    )
-    txn.connection.run(
-        "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?"
-        " AND said IS NULL",
-        [digest, txn.learner_id, number, before],
-    )
+    txn.set_row("episode", "episode_no = ?", [number], task=line.task, digest=digest, changed=txn.revision)
+    same = "kind = 'episode' AND no = ? AND digest = ? AND said IS NULL"
+    txn.set_row("provenance", same, [number, before], digest=digest)
 
 
 # Step by step
@@ -874,15 +868,10 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
         return True
     txn.note_news()
     marked = episode_digest(replace(line, incomplete=True))
-    txn.connection.run(
-        "UPDATE episode SET status = 'incomplete', digest = ?, changed = ?"
-        " WHERE learner_id = ? AND episode_no = ?",
-        [marked, txn.revision, txn.learner_id, number],
+    txn.set_row(
+        "episode", "episode_no = ?", [number], status="incomplete", digest=marked, changed=txn.revision
     )
-    txn.connection.run(
-        "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND import_no = 0",
-        [marked, txn.learner_id, number],
-    )
+    txn.set_row("provenance", "kind = 'episode' AND no = ? AND import_no = 0", [number], digest=marked)
     return True
 
 

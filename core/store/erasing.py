@@ -654,10 +654,7 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
                 for run_no, run_class in runs
             ],
         )
-        txn.connection.run(
-            "UPDATE execution SET session = ? WHERE learner_id = ? AND session = ?",
-            [number, txn.learner_id, name],
-        )
+        txn.set_row("execution", "session = ?", [name], session=number)
         n_renamed += len(runs)
         for table, column in _OFFERED:
             n_renamed += txn.connection.n_changed(

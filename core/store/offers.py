@@ -233,18 +233,14 @@ def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms:
 
 def extend_hold(txn: Transaction, session: str, selection: Selection) -> None:
     """Replace the selection of an open hold by one with more arms, and note its use."""
-    txn.connection.run(
-        f"UPDATE hold SET choice = ?, used_ms = ? WHERE {_OPEN} AND session = ?",
-        [selection.to_json(), txn.now_ms, txn.learner_id, _name(txn, session)],
-    )
+    now = {"choice": selection.to_json(), "used_ms": txn.now_ms}
+    txn.set_row("hold", "choice <> '' AND session = ?", [_name(txn, session)], **now)
 
 
 def use_hold(txn: Transaction, session: str) -> None:
     """Note that the open hold of a session was used now."""
-    txn.connection.run(
-        f"UPDATE hold SET used_ms = ? WHERE {_OPEN} AND session = ? AND used_ms < ?",
-        [txn.now_ms, txn.learner_id, _name(txn, session), txn.now_ms],
-    )
+    where = "choice <> '' AND session = ? AND used_ms < ?"
+    txn.set_row("hold", where, [_name(txn, session), txn.now_ms], used_ms=txn.now_ms)
 
 
 def _name(facts: Facts, session: str) -> str:

@@ -280,16 +280,14 @@ def put_off_by(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
 def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | None) -> None:
     """Store or delete the actor's draft; expired drafts are deleted too, and none lasts longer than usual."""
     key = [txn.learner_id, queue_no, item_no, txn.actor.name]
-    txn.connection.run(
-        "UPDATE review_draft SET until_ms = ? WHERE learner_id = ? AND until_ms > ?",
-        [txn.now_ms + DRAFT_MS, txn.learner_id, txn.now_ms + 2 * DRAFT_MS],
-    )
+    until_ms = txn.now_ms + DRAFT_MS
+    txn.set_row("review_draft", "until_ms > ?", [until_ms + DRAFT_MS], until_ms=until_ms)
     txn.run("DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.now_ms])
     if draft is None or draft == Draft():
         txn.connection.run(f"DELETE FROM review_draft WHERE {_OF_ITEM}", key)
     else:
         fields = msgspec.json.encode(draft).decode()
-        txn.connection.run(_DRAFT, [*key, fields, txn.now_ms + DRAFT_MS])
+        txn.connection.run(_DRAFT, [*key, fields, until_ms])
 
 
 def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:

@@ -209,10 +209,7 @@ def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
 
 def forget_rollouts(txn: Transaction) -> None:
     """Delete rollouts that no longer grow; those of a clock that ran ahead count as of now."""
-    txn.connection.run(
-        "UPDATE rollout SET last_ms = ? WHERE learner_id = ? AND last_ms > ?",
-        [txn.now_ms, txn.learner_id, txn.now_ms + LIFETIME_MS],
-    )
+    txn.set_row("rollout", "last_ms > ?", [txn.now_ms + LIFETIME_MS], last_ms=txn.now_ms)
     rows = txn.rows(
         "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?", [txn.now_ms - LIFETIME_MS]
     )
