@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from core.records.alert import LEASE_MS, MAX_TRIES, Alarm, AlertRow, Message, State, WebhookRow, pause_ms
-from core.store.mapped import FLAG, Mapped, Stored, json_of, none_is, numbered
+from core.store.mapped import FLAG, Mapped, StoredAs, json_of, none_is, numbered
 from core.store.transaction import Facts, Transaction
 
 _DUE: Final = "done_ms = 0 AND (due_ms <= ? OR due_ms > ?)"
@@ -31,8 +31,8 @@ _WEBHOOKS: Final = Mapped(
         "",
         f"(SELECT m.result {_TO} AND m.tried_ms > 0 ORDER BY m.tried_ms DESC, m.alert_message_no DESC LIMIT 1)",
     ),
-    n_waiting=Stored(f"(SELECT count(*) {_TO} AND m.done_ms = 0)"),
-    n_given_up=Stored(
+    n_waiting=StoredAs(f"(SELECT count(*) {_TO} AND m.done_ms = 0)"),
+    n_given_up=StoredAs(
         f"(SELECT count(*) {_TO} AND m.alert_no > 0 AND m.done_ms > 0 AND m.result NOT LIKE '2__')"
     ),
 )

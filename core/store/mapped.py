@@ -23,7 +23,7 @@ R = TypeVar("R")
 _DIALECT: Final = DefaultDialect(paramstyle="qmark")
 
 
-class Stored(NamedTuple):
+class StoredAs(NamedTuple):
     """The column or expression of a field, "" = the column of its name; the function of its value; SQL around it."""
 
     column: str = ""
@@ -31,29 +31,29 @@ class Stored(NamedTuple):
     around: str = "{}"
 
 
-FLAG: Final = Stored(read=bool)
+FLAG: Final = StoredAs(read=bool)
 """A bool, stored as 0 or 1."""
 
 
-def none_is(value: int | str, column: str = "") -> Stored:
+def none_is(value: int | str, column: str = "") -> StoredAs:
     """Return the description of a field that is None where this value is stored."""
-    return Stored(column, around=f"nullif({{}}, {value!r})")
+    return StoredAs(column, around=f"nullif({{}}, {value!r})")
 
 
-def json_of(kind: type[R], column: str = "") -> Stored:
+def json_of(kind: type[R], column: str = "") -> StoredAs:
     """Return the description of a field that is stored as JSON."""
-    return Stored(column, msgspec.json.Decoder(kind).decode)
+    return StoredAs(column, msgspec.json.Decoder(kind).decode)
 
 
-def numbered(name: str, column: str = "") -> Stored:
+def numbered(name: str, column: str = "") -> StoredAs:
     """Return the description of an id: this name, and the number in the column."""
-    return Stored(column or f"{name}_no", around=f"'{name}-' || CAST({{}} AS text)")
+    return StoredAs(column or f"{name}_no", around=f"'{name}-' || CAST({{}} AS text)")
 
 
 class Mapped(Generic[R]):
     """The rows of a table ``t`` as records; ``of``: it and the tables that expressions name, as text."""
 
-    def __init__(self, record: type[R], table: str, of: str = "", /, **stored: Stored) -> None:
+    def __init__(self, record: type[R], table: str, of: str = "", /, **stored: StoredAs) -> None:
         self._record = record
         self._table = table
         self._of = of
@@ -79,7 +79,7 @@ class Mapped(Generic[R]):
         table = metadata.tables[self._table]
         columns: list[ColumnClause[Any]] = []
         for field in self._fields:
-            one = self._stored.get(field, Stored())
+            one = self._stored.get(field, StoredAs())
             name = one.column or field
             columns.append(literal_column(one.around.format(f"t.{name}" if name in table.c else name)))
         of = text(self._of) if self._of else table.alias("t")

@@ -18,7 +18,7 @@ from core.records.member import MemberRow, SenderRow
 from core.records.times import HOUR_MS
 from core.records.token import TokenRow, token_actor
 from core.store.engine import Row
-from core.store.mapped import FLAG, Mapped, Stored, none_is, numbered
+from core.store.mapped import FLAG, Mapped, StoredAs, none_is, numbered
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -37,9 +37,9 @@ _TOKENS: Final = Mapped(
     TokenRow,
     "token",
     id=numbered("token"),
-    scopes=Stored(read=_decode_scopes),
-    learners=Stored(read=_decode_learners),
-    used_hour_ms=Stored("used_hour", lambda hour: None if hour < 0 else hour * HOUR_MS),
+    scopes=StoredAs(read=_decode_scopes),
+    learners=StoredAs(read=_decode_learners),
+    used_hour_ms=StoredAs("used_hour", lambda hour: None if hour < 0 else hour * HOUR_MS),
     revoked_ms=none_is(0),
     is_bridge=FLAG,
 )
@@ -57,7 +57,7 @@ _SENDERS: Final = Mapped(
     SenderRow,
     "bridge_sender",
     "bridge_sender t JOIN member m ON m.learner_id = t.learner_id AND m.member_no = t.member_no",
-    member=Stored("m.name"),
+    member=StoredAs("m.name"),
 )
 
 

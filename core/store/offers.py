@@ -20,7 +20,7 @@ from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.selection import Selection
 from core.store.caches import shifting
 from core.store.erased import Erased
-from core.store.mapped import Mapped, Stored
+from core.store.mapped import Mapped, StoredAs
 from core.store.provenance import attributed, tellings_of
 from core.store.rollup import prob_micro
 from core.store.tables import insert_into
@@ -65,7 +65,7 @@ class AgentSession(NamedTuple):
     ended_ms: int | None
 
 
-_SESSIONS: Final = Mapped(AgentSession, "agent_session", number=Stored("agent_session_no"))
+_SESSIONS: Final = Mapped(AgentSession, "agent_session", number=StoredAs("agent_session_no"))
 
 
 def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:

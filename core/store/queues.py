@@ -15,7 +15,7 @@ from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.review import QueueAsks
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
-from core.store.mapped import FLAG, Mapped, Stored, json_of
+from core.store.mapped import FLAG, Mapped, StoredAs, json_of
 from core.store.reads import run_of_uid
 from core.store.subjects import name_subject
 from core.store.tables import insert_into
@@ -71,7 +71,7 @@ class Queue(NamedTuple):
 _QUEUES: Final = Mapped(
     Queue,
     "review_queue",
-    queue_no=Stored("review_queue_no"),
+    queue_no=StoredAs("review_queue_no"),
     asks=json_of(QueueAsks),
     blind=FLAG,
     undone=FLAG,

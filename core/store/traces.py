@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from core.errors import StoreBusy
 from core.records.times import DAY_MS
 from core.store.compacted import compacted_runs
-from core.store.mapped import Mapped, Stored
+from core.store.mapped import Mapped, StoredAs
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 from core.store.version import source_rank
@@ -62,7 +62,7 @@ class StoredTrace(NamedTuple):
     last_ms: int
 
 
-_TRACES: Final = Mapped(StoredTrace, "trace", problem=Stored("said"), n_settled=Stored("n_told"))
+_TRACES: Final = Mapped(StoredTrace, "trace", problem=StoredAs("said"), n_settled=StoredAs("n_told"))
 
 
 def keep_spans(

@@ -20,9 +20,9 @@ from core.store.facts import FACTS
 from core.store.imports import present
 from core.store.lines import take_line
 from core.store.reads.arm_story import parts_of_arm
+from core.store.reads.log import Position
 from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_story import manual_rewards
-from core.store.reads.since import Position
 from core.store.transaction import Snapshot, Transaction
 from core.store.undoing import add_undo
 from tests.worlds.lively import lively_context

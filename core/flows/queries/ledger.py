@@ -20,8 +20,8 @@ from core.records.repair import Repair
 from core.records.reset import Reset
 from core.records.run_query import ChangeQuery, RewardQuery, dates_of, rewards_of
 from core.store import reads
+from core.store.reads.log import Position, after_of, mark_of
 from core.store.reads.runs import find_run
-from core.store.reads.since import Position, after_of, mark_of
 from core.store.repairs import repairs as repairs_of
 
 

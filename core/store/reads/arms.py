@@ -17,7 +17,7 @@ from core.records.arm import ARM_TYPES, MICRO, ArmType, skill_name
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, ARMS_BY_KEY
-from core.store.reads.since import Position
+from core.store.reads.log import Position
 from core.store.rollup import SUM_OF_ARM
 from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of

@@ -36,8 +36,8 @@ from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.quality import heads_of
 from core.store.reads.arms import arm_number
+from core.store.reads.log import Position
 from core.store.reads.runs import find_run
-from core.store.reads.since import Position
 from core.store.tables import leaving_out
 from core.store.transaction import Facts
 

@@ -21,7 +21,7 @@ from core.records.run_query import EVERY_REWARD, RewardScope
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_RUN
-from core.store.reads.since import Position
+from core.store.reads.log import Position
 from core.store.tables import leaving_out
 from core.store.transaction import Facts, Snapshot
 

@@ -24,8 +24,8 @@ from core.records.view import RunFilter, View
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_NAME
 from core.store.reads.arms import arm_number
+from core.store.reads.log import Position
 from core.store.reads.runs import rows_of
-from core.store.reads.since import Position
 from core.store.rollup import hour_of
 from core.store.transaction import Snapshot
 
