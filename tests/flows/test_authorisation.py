@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import pytest
 
@@ -316,12 +316,12 @@ OF_OTHERS: dict[str, tuple[Action, Flow]] = {
 """Flows that ask for more where the act is not one's own."""
 
 
-def flow_of(one: Verb) -> str:
-    module, name = one.flow.split(":")
+def flow_of(one: Verb[..., Any]) -> str:
+    module, name = one.address.split(":")
     return f"{module.split('.')[2]}.{name}"
 
 
-def itself(one: Verb) -> Flow:
+def itself(one: Verb[..., Any]) -> Flow:
     """A verb's flow, which asks who is calling though the verb has asked before; what it is about is one's own."""
     return lambda context, _: one.function(owning(context), **arguments(one))
 
@@ -392,11 +392,11 @@ def test_each_role_may_do_what_the_table_says(world: Path, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("one", VERBS, ids=lambda one: one.name)
-def test_a_verb_is_denied_before_its_flow_is_asked(context: Context, one: Verb) -> None:
+def test_a_verb_is_denied_before_its_flow_is_asked(context: Context, one: Verb[..., Any]) -> None:
     for role in ROLES:
         if role not in TABLE[one.action]:
             with pytest.raises(Denied):
-                one.call(owning(acting(context, role)), one.decode(one.example))
+                one.respond(owning(acting(context, role)), one.decode(one.example))
 
 
 @pytest.mark.parametrize("role", ROLES)

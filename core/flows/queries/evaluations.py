@@ -83,7 +83,6 @@ def evaluations(
     wanted: Annotated[
         EvaluationFilter, Meta(description="Only evaluations that pass this filter.")
     ] = ANY_EVALUATION,
-    *,
     limit: Annotated[
         int, Meta(ge=1, le=10_000, description="Maximum number of evaluations, newest first.")
     ] = 50,

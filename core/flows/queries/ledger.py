@@ -27,8 +27,8 @@ from core.store.repairs import repairs as repairs_of
 
 def rewards(
     context: Context,
-    *,
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of rows.")] = 20,
+    *,
     actor: Annotated[str | None, Meta(description="Only rewards by this actor.")] = None,
     before: int | None = None,
     **query: Unpack[RewardQuery],
