@@ -469,7 +469,6 @@ class Methods:
     episode_list = Verb(
         "read",
         episode_list,
-        route="records/episode_list",
         example={"wanted": {"environment": "sums"}, "limit": 20},
     )
     lint = Verb("read", lint, route="records/lint", example={"environment": "sums"})
@@ -626,7 +625,6 @@ class Methods:
     audit = Verb(
         "members",
         audit,
-        route="records/audit",
         example={"wanted": {"action": "reward"}, "limit": 10},
         whole=True,
     )
