@@ -410,7 +410,7 @@ MAY_SKIP = [
 """The real agent runs may be missing, Debian's Chromium and PgBouncer (`.ci/run` installs both), an SQLite that can
 be listened to (Debian's can), a network to install other programs from to compare with, a system whose libpq tells
 what it sends, one where a user may mount a small disk that is soon full (Debian's may), and a Citus cluster, which
-nobody can install in a moment. Files for production are checked by systemd, nginx and Prometheus, where they are.
+no one can install in a moment. Files for production are checked by systemd, nginx and Prometheus, where they are.
 Nothing else is skipped.
 """
 

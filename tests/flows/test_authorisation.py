@@ -136,7 +136,7 @@ def judged_at_once(context: Context) -> object:
 
 
 def chosen(context: Context) -> object:
-    """Of two answers that nobody knows; who may choose is told that, and nobody else."""
+    """Of two answers that no one knows; who may choose is told that, and no one else."""
     with pytest.raises(UnknownExecution):
         return choose.choose(context, "a", "b", "c", "first")
     return None
@@ -155,7 +155,7 @@ def a_test(context: Context) -> Message:
 
 
 def settled(context: Context) -> None:
-    """What came of a message that somebody took, if it was allowed them."""
+    """What came of a message that someone took, if it was allowed them."""
     message = a_test(replace(context, actor=Actor(name="mara")))
     sent = SendResult(webhook="webhook-1", message=message.uid, result="200", ok=True)
     webhooks.settle(context, message, sent)

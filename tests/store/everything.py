@@ -932,7 +932,7 @@ def rollout(folder: Path) -> None:
 
 
 def lose_a_row(folder: Path) -> None:
-    """A note that somebody deleted past all flows."""
+    """A note that someone deleted past all flows."""
     context = context_at(folder / "lost.db")
     record(context, a_run("r"))
     note(context, A, "slow")

@@ -77,7 +77,7 @@ class Said:
 
 @contextmanager
 def listening() -> Iterator[Said]:
-    """Everything that is said meanwhile by the store, whatever engine is asked."""
+    """Everything that is said meanwhile by the store, no matter what engine is asked."""
     said = Said()
     with pytest.MonkeyPatch.context() as patch:
         for engine in (sqlite.Connection, postgres.Connection):

@@ -180,5 +180,5 @@ def test_an_evaluation_of_an_arm_in_a_run_seeks(tmp_path: Path) -> None:
         )[0]
     first = EvaluationOrder(run=run, arm=arm, outcome="success", rater="mara", key="one")
     again = EvaluationOrder(run=run, arm=arm, outcome="failure", rater="mara", key="two")
-    for order in (first, again):  # of a run that nobody judged, and again
+    for order in (first, again):  # of a run that no one judged, and again
         check_evaluation(context, order, {"run"})
