@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from core.doors.recorder import record_episodes
     from core.doors.running import RunUnderWay
     from core.errors import ArmscopeError
+    from core.flows.bundle import BundleAnswer
     from core.frames import RowList, RowTuple
     from core.installed.answer import inventory
     from core.maths.rewards import binary, continuous, dense, penalty, shaped, sparse
     from core.maths.statistics.rewards.lint import lint
     from core.maths.statistics.savings import Savings
     from core.records.agreement import AgreementReport
+    from core.records.alert import AlertsView, WebhookRow
     from core.records.answers import (
         BackupAnswer,
         CompactAnswer,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     )
     from core.records.arm import Arm, Prior
     from core.records.arm_summary import ArmVersion, ArmVersions, JudgedArm
-    from core.records.audit import AuditEntry
+    from core.records.audit import AuditEntry, AuditFilter, AuditPage, DenialPage
     from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer
     from core.records.browser import BrowserAnswer, BrowserRow
     from core.records.candidate import (
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
     from core.records.episode import Episode, Finding, Part, Scale, Step
     from core.records.episode_credit import CreditAnswer
-    from core.records.episode_page import EpisodeView
+    from core.records.episode_page import EpisodeFilter, EpisodePage, EpisodeView
     from core.records.evaluation import EvaluationAnswer
     from core.records.evaluation_page import Evaluation, EvaluationFilter
     from core.records.import_answer import ImportAnswer
@@ -73,9 +75,13 @@ if TYPE_CHECKING:
     )
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.learner import LearnerSettings, LearnerSummary
+    from core.records.member import MemberAnswer, MemberRow, SenderRow
     from core.records.note import NoteAnswer
     from core.records.observation import Observation, RewardAnswer
     from core.records.posterior import Posterior
+    from core.records.review import NextItem, QueueAnswer, QueueAsks, QueueRow, RubricAnswer, RubricRow
+    from core.records.rollout import RolloutRow, TraceRow
+    from core.records.rubric import Rubric
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.run_page import RunRow, RunsOfSession, SessionRow
     from core.records.run_query import RunSide
@@ -84,6 +90,7 @@ if TYPE_CHECKING:
     from core.records.selection import Selection
     from core.records.sides import ComparedSides
     from core.records.status import Status
+    from core.records.token import NewToken, TokenRow
     from core.records.training import TrainingAnswer
     from core.records.verification import Verification
     from core.records.view import View
@@ -117,6 +124,7 @@ else:
 
 __all__ = [
     "AgreementReport",
+    "AlertsView",
     "Arm",
     "ArmVersion",
     "ArmVersions",
@@ -126,11 +134,14 @@ __all__ = [
     "AsyncLearnerProtocol",
     "AsyncRun",
     "AuditEntry",
+    "AuditFilter",
+    "AuditPage",
     "BackupAnswer",
     "BatchAnswer",
     "BatchLine",
     "BrowserAnswer",
     "BrowserRow",
+    "BundleAnswer",
     "Call",
     "CarriedAnswer",
     "CarriedItem",
@@ -138,10 +149,13 @@ __all__ = [
     "CompactAnswer",
     "ComparedSides",
     "CreditAnswer",
+    "DenialPage",
     "EnvironmentDesign",
     "EnvironmentSummary",
     "Episode",
+    "EpisodeFilter",
     "EpisodeMarked",
+    "EpisodePage",
     "EpisodeView",
     "EraseAnswer",
     "Evaluation",
@@ -161,19 +175,30 @@ __all__ = [
     "LearnerSettings",
     "LearnerSummary",
     "MachineInventory",
+    "MemberAnswer",
+    "MemberRow",
     "ModelComparison",
+    "NewToken",
+    "NextItem",
     "NoteAnswer",
     "Observation",
     "Part",
     "Posterior",
     "Prior",
+    "QueueAnswer",
+    "QueueAsks",
+    "QueueRow",
     "RecordAnswer",
     "RepairAnswer",
     "ResetAnswer",
     "RestoreAnswer",
     "RewardAnswer",
+    "RolloutRow",
     "RowList",
     "RowTuple",
+    "Rubric",
+    "RubricAnswer",
+    "RubricRow",
     "Run",
     "RunRewardAnswer",
     "RunRow",
@@ -187,18 +212,22 @@ __all__ = [
     "SearchAnswer",
     "SearchHit",
     "Selection",
+    "SenderRow",
     "SessionRow",
     "SettingAnswer",
     "Status",
     "Step",
     "StepAnswer",
     "StoredInventory",
+    "TokenRow",
+    "TraceRow",
     "TrainingAnswer",
     "UndoAnswer",
     "Unreachable",
     "Usage",
     "Verification",
     "View",
+    "WebhookRow",
     "__version__",
     "binary",
     "continuous",

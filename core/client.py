@@ -21,20 +21,30 @@ from pkgutil import resolve_name
 from random import SystemRandom
 from secrets import randbits
 from tempfile import TemporaryFile
-from typing import IO, Any, Final, TypeVar, cast
+from typing import IO, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 import urllib3
+from msgspec import NODEFAULT
 from urllib3.util import Retry, Timeout, parse_url
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.attempts import Attempts, Limits, Offers
 from core.doors.http.refusals import TooMany
 from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
+from core.doors.signatures import parameters_of
 from core.doors.threads import Threads
-from core.doors.verbs import outside
-from core.errors import ArmscopeError, Closed, InvalidBatch, StoreError, TimedOut, UnreadableSource
+from core.doors.verbs import RECORDS, Verb, Verbs, outside
+from core.errors import (
+    ArmscopeError,
+    Closed,
+    InvalidBatch,
+    NotApplicable,
+    StoreError,
+    TimedOut,
+    UnreadableSource,
+)
 from core.flows.new_file import new_file, observations_file
 from core.records.answers import BackupAnswer, ExportAnswer, RecordAnswer
 from core.records.import_answer import ImportAnswer
@@ -44,6 +54,7 @@ from core.records.training import MANIFEST_END, TrainingAnswer, TrainingManifest
 from core.settings import DEFAULT_LEARNER, seconds
 from core.spool import Spool
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _RETRIES: Final = 5
 _READ_CONNECTS: Final = 3
@@ -60,36 +71,6 @@ _MOST_BYTES: Final = 32 << 20
 _MOST_S: Final = 30.0
 """Limits of an answer that an agent waits for."""
 _NDJSON: Final = "application/x-ndjson"
-_ROUTES: Final[Mapping[str, str]] = {
-    "compact": "compactions",
-    "confirm_browser": "browsers",
-    "credit_episode": "credits",
-    "declare": "scales",
-    "erase": "erasures",
-    "evaluate": "evaluations",
-    "mark_incomplete": "episodes:incomplete",
-    "note": "notes",
-    "record": "runs",
-    "record_step": "steps",
-    "redo": "redo",
-    "repair": "repairs",
-    "reset": "resets",
-    "reward": "rewards",
-    "reward_batch": "rewards:together",
-    "reward_run": "rewards",
-    "select": "select",
-    "undo": "undo",
-}
-"""Routes of verbs that act."""
-_REPORTS: Final[Mapping[str, str]] = {
-    "compare": "records/environments/{environment}/models",
-    "episode": "records/episodes/{uid}",
-    "run": "records/runs/{name}",
-    "session": "records/sessions/{name}",
-    "versions": "records/arms/{arm}/versions",
-}
-"""Routes of reports with fields in the path; any other is ``records/NAME``."""
-_IN_PATH: Final = frozenset(("environment", "uid", "name", "arm"))
 
 
 class Unreachable(StoreError):
@@ -146,26 +127,32 @@ class Client(LearnerProtocol):
     def _location(self) -> str:
         return parse_url(self._root.removesuffix("/api/v1"))._replace(auth=None).url
 
-    def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:
-        if name == "record_runs":
-            return cast("_T", self._record_runs(cast("Sequence[Run]", arguments["runs"])))
-        if name == "change":
-            path = f"settings/{quote(str(arguments['name']), safe='')}"
-            answer = self._answer("PUT", path, msgspec.json.encode({"value": arguments["value"]}))
-            return _decoded(answer, kind)
-        if arguments.get("key", "") is None:
-            arguments["key"] = str(uuid.uuid4())
+    def _call(self, operation: Verb[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if not operation.route:
+            raise NotApplicable(
+                f"A verb must have a route at the server, got {operation.name} without one; nothing was done.",
+                next_step="Call it where the database is: open_learner(PATH), or its command.",
+            )
+        parameters = parameters_of(operation.address)
+        values: dict[str, object] = {**dict(zip(parameters, args, strict=False)), **kwargs}
+        if "key" in parameters and values.get("key") is None:
+            values["key"] = str(uuid.uuid4())
+        path = operation.route
+        for name, at in operation.bound.items():
+            path = path.replace(f"{{{at}}}", quote(str(values.pop(name)), safe=""))
         fields = {
-            outside(name): value for name, value in arguments.items() if value is not None or name == "act_id"
+            outside(name): value
+            for name, value in values.items()
+            if value is not None or parameters[name].default is NODEFAULT
         }
-        if name in _ROUTES:
-            return _decoded(self._answer("POST", _ROUTES[name], msgspec.json.encode(fields)), kind)
-        path = _REPORTS.get(name, f"records/{name}")
-        for field in _IN_PATH & fields.keys() if name in _REPORTS else ():
-            path = path.replace(f"{{{field}}}", quote(str(fields.pop(field)), safe=""))
-        query = urlencode({"input": msgspec.json.encode(fields).decode()}) if fields else ""
-        answer = self._read(f"{path}?{query}".rstrip("?"))
-        return _decoded(msgspec.json.decode(answer, type=dict[str, msgspec.Raw])["record"], kind)
+        if path.startswith(RECORDS):
+            return _decoded(self._record(path, fields), operation.answer)
+        method = "PUT" if operation.bound else "POST"
+        return _decoded(self._answer(method, path, msgspec.json.encode(fields)), operation.answer)
+
+    def _record(self, path: str, fields: Mapping[str, object]) -> msgspec.Raw:
+        query = f"?{urlencode({'input': msgspec.json.encode(fields).decode()})}" if fields else ""
+        return msgspec.json.decode(self._read(path + query), type=dict[str, msgspec.Raw])["record"]
 
     def _read(self, path: str) -> bytes:
         """Return the answer of a report, in limited time also where it arrives byte by byte."""
@@ -188,7 +175,7 @@ class Client(LearnerProtocol):
             self._limited.timeout = None
 
     def _send(self, body: bytes) -> RecordAnswer:
-        return _decoded(self._answer("POST", _ROUTES["record"], body), RecordAnswer)
+        return _decoded(self._answer("POST", Verbs.record.route, body), RecordAnswer)
 
     def _now_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -36,7 +36,7 @@ settings.load_profile("check")
 
 ROOT = Path(__file__).resolve().parent.parent
 if sys.dont_write_bytecode:
-    # Tests start the program hundreds of times, and compiled anew each time it takes thrice as long to start. What
+    # Tests start the program hundreds of times, and compiled again each time it takes thrice as long to start. What
     # must not lie beside the sources lies in pytest's own cache, also for the processes that are started.
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(ROOT / ".pytest_cache" / "bytecode")
@@ -185,7 +185,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In `_ORDER`; within a folder as they stand. Tests of a file are left out where a server keeps everything."""
+    """In `_ORDER`; within a folder as they are. Tests of a file are left out where a server keeps everything."""
     items.sort(key=lambda item: _place(item.nodeid))
     if (turn := _turn(config)) is not None:
         items[:], left = divided(items, turn)
@@ -257,7 +257,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     keep_what_there_is()
     gc.set_threshold(20_000, 10, 10)
-    # pytest listens to the root, and in each test anew to all that keep what they say to themselves: Streamlit's do,
+    # pytest listens to the root, and in each test again to all that keep what they say to themselves: Streamlit's do,
     # each of its modules' own.
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("streamlit") and isinstance(logger, logging.Logger):

@@ -92,7 +92,7 @@ class Cluster:
         return asked.fetchall() if asked.description else []
 
     def snapshot(self, server: Server) -> None:
-        """Keep a database as it is at this moment, while nobody has it open."""
+        """Keep a database as it is at this moment, while no one has it open."""
         self.ask(f'CREATE DATABASE "{server.name}-kept" TEMPLATE "{server.name}"')
 
     def roll_back(self, server: Server) -> None:
@@ -276,7 +276,7 @@ def database_rows(path: Path, sql: str) -> list[Any]:
 
 
 def named(store: Store) -> Path:
-    """The path that a test names a database by, whatever keeps it."""
+    """The path that a test names a database by, no matter what keeps it."""
     return _RUNNING[-1].path_of(store.location) if isinstance(store.location, Server) else store.location
 
 

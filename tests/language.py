@@ -14,7 +14,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -120,15 +120,24 @@ def parts_of(name: str) -> list[str]:
     ]
 
 
-def sources() -> list[Path]:
-    """Return the Python files of core and dashboard, sorted."""
-    return sorted(path for folder in ("core", "dashboard") for path in (ROOT / folder).rglob("*.py"))
+def sources(*folders: str) -> list[Path]:
+    """Return the Python files of these folders, sorted; by default those of core and dashboard."""
+    return sorted(
+        path for folder in folders or ("core", "dashboard") for path in (ROOT / folder).rglob("*.py")
+    )
 
 
 def all_counts() -> dict[str, Counts]:
-    """Return the counts of each file that has any."""
-    counts = {path.relative_to(ROOT).as_posix(): counted(path) for path in sources()}
+    """Return the counts of each file that has any, tests included."""
+    files = sources("core", "dashboard", "tests")
+    counts = {path.relative_to(ROOT).as_posix(): counted(path) for path in files}
     return {path: one for path, one in counts.items() if any(one)}
+
+
+def total(counts: Mapping[str, Counts], *, tests: bool = False) -> Counts:
+    """Return the sums of the source's counts, or of those of the tests."""
+    rows = [one for path, one in counts.items() if path.startswith("tests/") == tests]
+    return Counts(*(sum(column) for column in zip(*rows, strict=True)))
 
 
 def rooms() -> dict[str, tuple[int, float, int]]:
@@ -154,8 +163,8 @@ def main() -> None:
     if "--write" in sys.argv:
         text = ",\n".join(f"  {json.dumps(path)}: {json.dumps(one)}" for path, one in sorted(counts.items()))
         LIMITS.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
-    totals = [sum(column) for column in zip(*counts.values(), strict=True)] or [0] * 4
-    sys.stdout.write("words {}, openings {}, long sentences {}, names {}\n".format(*totals))
+    for part, totals in (("source", total(counts)), ("tests", total(counts, tests=True))):
+        sys.stdout.write("{}: words {}, openings {}, long sentences {}, names {}\n".format(part, *totals))
     for room, (n_sentences, mean, longest) in sorted(rooms().items()):
         sys.stdout.write(f"{room}: {n_sentences} sentences, {mean:.1f} words on average, longest {longest}\n")
 

@@ -254,6 +254,22 @@ def test_pages_read_in_queries_and_write_in_actions() -> None:
     assert called == []
 
 
+ROWS_BY_POSITION = 185
+"""Places in the store and the flows that read a row by a number. It may only fall."""
+
+
+def test_few_rows_are_read_by_position() -> None:
+    found = [
+        f"{module_of(path)}:{node.lineno}"
+        for path in source_files("core/store", "core/flows")
+        if "migrations" not in path.parts
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "row"
+        if re.fullmatch(r"-?\d+", ast.unparse(node.slice))
+    ]
+    assert len(found) <= ROWS_BY_POSITION, found
+
+
 def test_functions_import_only_where_it_is_agreed() -> None:
     inside = [found for path in OURS for found in imports_of(path) if found.inside]
     strangers = [f"{found.module}:{found.line}" for found in inside if not is_within(found.module, LAZY)]
@@ -394,7 +410,7 @@ MAY_SKIP = [
 """The real agent runs may be missing, Debian's Chromium and PgBouncer (`.ci/run` installs both), an SQLite that can
 be listened to (Debian's can), a network to install other programs from to compare with, a system whose libpq tells
 what it sends, one where a user may mount a small disk that is soon full (Debian's may), and a Citus cluster, which
-nobody can install in a moment. Files for production are checked by systemd, nginx and Prometheus, where they are.
+no one can install in a moment. Files for production are checked by systemd, nginx and Prometheus, where they are.
 Nothing else is skipped.
 """
 

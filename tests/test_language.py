@@ -8,10 +8,12 @@ from collections import defaultdict
 
 import pytest
 
-from tests.language import BANNED_NAMES, LIMITS, PUBLIC, ROOT, Counts, all_counts, parts_of, sources
+from tests.language import BANNED_NAMES, LIMITS, PUBLIC, ROOT, Counts, all_counts, parts_of, sources, total
 
 GOALS = Counts(words=130, openings=26, long=134, names=441)
 """Of 2,594, 1,325, 134 and 8,835 at the beginning: 5 % of the words and names, 2 % of the openings."""
+GOALS_OF_TESTS = Counts(words=579, openings=346, long=27, names=8538)
+"""The same of the tests; these limits only fall."""
 MOST_SHARED_TYPE_NAMES = 64
 """Type names with more than one meaning outside ``formats/``; the limit only falls."""
 
@@ -33,9 +35,10 @@ def test_no_file_gets_worse(counts: dict[str, Counts]) -> None:
     )
 
 
-def test_the_totals_meet_the_goals(counts: dict[str, Counts]) -> None:
-    totals = Counts(*(sum(column) for column in zip(*counts.values(), strict=True)))
-    assert all(total <= goal for total, goal in zip(totals, GOALS, strict=True)), totals
+@pytest.mark.parametrize(("goals", "tests"), [(GOALS, False), (GOALS_OF_TESTS, True)])
+def test_the_totals_meet_the_goals(counts: dict[str, Counts], goals: Counts, tests: bool) -> None:
+    totals = total(counts, tests=tests)
+    assert all(now <= goal for now, goal in zip(totals, goals, strict=True)), totals
 
 
 def test_the_public_names_that_stay_are_banned_ones_in_use() -> None:

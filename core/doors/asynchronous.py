@@ -18,7 +18,6 @@ from typing import (
     Literal,
     NoReturn,
     ParamSpec,
-    Protocol,
     Self,
     TypeVar,
     Unpack,
@@ -27,6 +26,7 @@ from typing import (
 
 from core.doors.protocol import LearnerProtocol, RunOptions, not_sent, run_uid
 from core.doors.running import RunUnderWay
+from core.doors.verbs import Awaited, Methods, Verb
 from core.records.learner import LearnerSettings
 from core.records.run_story import RunStory
 
@@ -52,12 +52,16 @@ def _awaited(
     return awaited
 
 
-class AsyncLearnerProtocol(Protocol):
+class AsyncLearnerProtocol(Methods, Awaited):
     """`LearnerProtocol` with every operation awaited: the same parameters, answers and errors."""
 
     learner: LearnerProtocol
     _threads: ThreadPoolExecutor
     _run_threads: ThreadPoolExecutor
+
+    @classmethod
+    def _method(cls, operation: Verb[..., Any]) -> Callable[..., Any]:
+        return _awaited(LearnerProtocol._method(operation))
 
     def __reduce__(self) -> NoReturn:
         not_sent(self)
@@ -125,50 +129,16 @@ class AsyncLearnerProtocol(Protocol):
     select = _awaited(LearnerProtocol.select)
     record = _awaited(LearnerProtocol.record)
     record_runs = _awaited(LearnerProtocol.record_runs)
-    record_step = _awaited(LearnerProtocol.record_step)
-    mark_incomplete = _awaited(LearnerProtocol.mark_incomplete)
-    declare = _awaited(LearnerProtocol.declare)
-    episodes = _awaited(LearnerProtocol.episodes)
-    episode = _awaited(LearnerProtocol.episode)
-    lint = _awaited(LearnerProtocol.lint)
     compare = _awaited(LearnerProtocol.compare)
-    credit_episode = _awaited(LearnerProtocol.credit_episode)
     import_files = _awaited(LearnerProtocol.import_files)
     export = _awaited(LearnerProtocol.export)
     export_training = _awaited(LearnerProtocol.export_training)
     backup = _awaited(LearnerProtocol.backup)
-    reward = _awaited(LearnerProtocol.reward)
     reward_batch = _awaited(LearnerProtocol.reward_batch)
-    reward_run = _awaited(LearnerProtocol.reward_run)
-    evaluate = _awaited(LearnerProtocol.evaluate)
-    note = _awaited(LearnerProtocol.note)
     erase = _awaited(LearnerProtocol.erase)
-    compact = _awaited(LearnerProtocol.compact)
     reset = _awaited(LearnerProtocol.reset)
-    repair = _awaited(LearnerProtocol.repair)
-    confirm_browser = _awaited(LearnerProtocol.confirm_browser)
-    undo = _awaited(LearnerProtocol.undo)
-    redo = _awaited(LearnerProtocol.redo)
-    change = _awaited(LearnerProtocol.change)
-    posteriors = _awaited(LearnerProtocol.posteriors)
-    judgements = _awaited(LearnerProtocol.judgements)
-    arms = _awaited(LearnerProtocol.arms)
-    versions = _awaited(LearnerProtocol.versions)
-    runs = _awaited(LearnerProtocol.runs)
-    sessions = _awaited(LearnerProtocol.sessions)
-    session = _awaited(LearnerProtocol.session)
-    compare_sides = _awaited(LearnerProtocol.compare_sides)
     why = _awaited(LearnerProtocol.why)
-    evaluations = _awaited(LearnerProtocol.evaluations)
-    browsers = _awaited(LearnerProtocol.browsers)
-    agreement = _awaited(LearnerProtocol.agreement)
-    carried = _awaited(LearnerProtocol.carried)
-    search = _awaited(LearnerProtocol.search)
-    acts = _awaited(LearnerProtocol.acts)
-    ledger = _awaited(LearnerProtocol.ledger)
-    savings = _awaited(LearnerProtocol.savings)
     status = _awaited(LearnerProtocol.status)
-    verify = _awaited(LearnerProtocol.verify)
 
 
 def threads() -> tuple[ThreadPoolExecutor, ThreadPoolExecutor]:

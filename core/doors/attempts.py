@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from random import Random
-from typing import Any, Final, Literal, Protocol, TypeVar, get_args
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from core.doors.threads import Threads
+from core.doors.verbs import Verb, Verbs
 from core.errors import (
     ArmscopeError,
     Closed,
@@ -50,6 +51,7 @@ from core.records.transcript import Message
 from core.settings import seconds
 from core.spool import Spool
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 OnError = Literal["continue", "raise"]
 RunOutcome = Literal["recorded", "spooled", "rejected", "dropped"]
@@ -170,7 +172,7 @@ class RequestingLearner(Protocol):
     @property
     def select(self) -> Callable[..., Selection]: ...
     def record_runs(self, runs: Iterable[Run], /) -> object: ...
-    def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T: ...
+    def _call(self, operation: Verb[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
     def _send(self, body: bytes, /) -> RecordAnswer: ...
     def _now_ms(self) -> int: ...
     def _entropy(self) -> int: ...
@@ -331,7 +333,7 @@ class Attempts:
     def _recorded(self, run: Run, limits: Limits) -> RecordAnswer:
         def work() -> RecordAnswer:
             with self._learner._within(limits.connect_s, limits.record_s):
-                return self._learner._call("record", RecordAnswer, run=run, ended_now=run.ended_at_ms is None)
+                return self._learner._call(Verbs.record, run=run, ended_now=run.ended_at_ms is None)
 
         return self._threads.call(work, limits.record_s)
 

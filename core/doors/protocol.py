@@ -1,103 +1,72 @@
 """Protocol: the operations of a learner, the same for a database file and for a server.
 
-`LearnerProtocol` has one method per operation, with its parameters and its answer. `Learner` and `Client` differ in
-how a verb is called and how a file is moved.
+`LearnerProtocol` has one method for each verb. `Methods` has those that follow from the signature of a flow. Those
+below take what is handy in Python. `Learner` and `Client` differ in how a verb is called and how a file is moved.
 """
 
 from __future__ import annotations
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from pkgutil import resolve_name
 from time import monotonic
 from types import TracebackType
 from typing import (
-    TYPE_CHECKING,
     Any,
+    Final,
     Literal,
     NoReturn,
+    ParamSpec,
     Protocol,
     Self,
     TypedDict,
     TypeVar,
     Unpack,
+    get_args,
+    get_origin,
     overload,
 )
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.doors.attempts import Attempts, Offers, OnError, Request, RunOutcome
 from core.doors.running import RunUnderWay
-from core.doors.verbs import verb
+from core.doors.signatures import signature_of, words_of
+from core.doors.verbs import SCORED, Blocking, Methods, Verb, Verbs, verb
 from core.errors import ArmscopeError, Conflict, InvalidArm, InvalidBatch, InvalidInput, NotFound
 from core.frames import RowList, RowTuple
-from core.records.agreement import AgreementReport
 from core.records.answers import (
     BackupAnswer,
-    CompactAnswer,
-    EpisodeMarked,
     EraseAnswer,
     ExportAnswer,
     RecordAnswer,
-    RepairAnswer,
     ResetAnswer,
-    ScaleAnswer,
-    SettingAnswer,
-    StepAnswer,
-    UndoAnswer,
 )
 from core.records.arm import Arm, ArmType, check_key, skill_name, token_cost_of
-from core.records.arm_summary import ArmVersions, JudgedArm
-from core.records.audit import AuditEntry
-from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer, RunRewardRule
+from core.records.batch import BatchAnswer, BatchLine
 from core.records.bill import Spent, heaviest, merged
-from core.records.browser import BrowserAnswer, BrowserRow
 from core.records.candidate import tool_candidate
-from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
-from core.records.episode import EpisodeOptions, ScaleOptions, StepOptions
-from core.records.episode_credit import CreditAnswer, CreditRule
-from core.records.episode_page import EpisodeOutcome, EpisodeView
-from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, JudgingOptions
-from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationFilter
+from core.records.environment import ModelComparison
 from core.records.import_answer import ImportAnswer
-from core.records.inventory import CarriedAnswer
-from core.records.judgement import JudgedPosterior, Judgement
 from core.records.learner import LearnerSettings
 from core.records.limits import listed, shown
-from core.records.note import NoteAnswer
-from core.records.observation import Observation, RewardAnswer, RewardOutcome, value_of
+from core.records.observation import value_of
 from core.records.parameters import Compared, ExportFormat
 from core.records.reset import Target
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond, received
-from core.records.run_page import RunRow, RunsOfSession, SessionRow
-from core.records.run_query import (
-    ALL_RUNS,
-    ArmQuery,
-    ChangeQuery,
-    Dates,
-    RewardQuery,
-    RunQuery,
-    RunSide,
-    SessionQuery,
-)
 from core.records.run_story import RunStory
-from core.records.search import SearchAnswer, SearchKind
 from core.records.selection import Selection
-from core.records.sides import ComparedSides
 from core.records.status import Status as LearnerStatus
 from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingOptions
-from core.records.verification import Verification
-from core.records.view import EVERYTHING, View
 
-if TYPE_CHECKING:
-    from core.maths.statistics.savings import Savings
-
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
+_TABLES: Final[Mapping[object, Any]] = {list: RowList, tuple: RowTuple}
 
 
 class RunOptions(TypedDict, total=False):
@@ -159,7 +128,7 @@ class TrainingRequest(TrainingOptions):
     with_secrets: bool
 
 
-class LearnerProtocol(Protocol):
+class LearnerProtocol(Methods, Blocking):
     """One learner: it selects, records, rewards, resets, undoes and reports. Safe to share between threads."""
 
     _name: str
@@ -210,17 +179,17 @@ class LearnerProtocol(Protocol):
         """Return numbers of runs and arms in words, where they are known at once."""
         return ()
 
-    def _list(self, name: str, record: type[_T], /, **arguments: object) -> RowList[_T]:
-        kind: Any = list[record]  # type: ignore[valid-type]  # a type made of an argument
-        return RowList(self._call(name, kind, **arguments), record)
-
-    def _tuple(self, name: str, record: type[_T], /, **arguments: object) -> RowTuple[_T]:
-        kind: Any = tuple[record, ...]  # type: ignore[valid-type]  # likewise
-        return RowTuple(self._call(name, kind, **arguments), record)
+    @classmethod
+    def _method(cls, operation: Verb[..., Any]) -> Callable[..., Any]:
+        return _method_of(operation.name)
 
     @abstractmethod
-    def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:
-        """Call a verb and return its answer, a record of this kind."""
+    def _call(self, operation: Verb[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call a verb and return its answer."""
+
+    @abstractmethod
+    def _record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
+        """Record many runs."""
 
     @abstractmethod
     def _send(self, body: bytes) -> RecordAnswer:
@@ -362,9 +331,7 @@ class LearnerProtocol(Protocol):
         that are in.
         """
         offered = None if arms is None else [arm_of(arm) for arm in listed("arms", arms)]
-        selection = self._call(
-            "select", Selection, arms=offered, session=session, budget_tokens=budget_tokens, k=k
-        )
+        selection = self._call(Verbs.select, arms=offered, session=session, budget_tokens=budget_tokens, k=k)
         self._offers.add(selection, offered or ())
         return selection
 
@@ -399,7 +366,7 @@ class LearnerProtocol(Protocol):
             self._attempts.later(run)
             return None
         try:
-            return self._call("record", RecordAnswer, run=run, ended_now=run.ended_at_ms is None)
+            return self._call(Verbs.record, run=run, ended_now=run.ended_at_ms is None)
         except Conflict as problem:
             raise Conflict(
                 problem.problem,
@@ -408,53 +375,9 @@ class LearnerProtocol(Protocol):
 
     def record_runs(self, runs: Iterable[Run]) -> RowList[RecordAnswer]:
         """Record many runs; `InvalidBatch` names those that cannot be recorded, and the others are."""
-        return self._list("record_runs", RecordAnswer, runs=list(runs))
-
-    def record_step(self, episode: str, **options: Unpack[StepOptions]) -> StepAnswer:
-        """Record one answer of an environment, on disk when this returns.
-
-        ``reward`` None is no reward, which is not 0. The first step names its ``environment``. A step with a
-        ``number``, from 0 on, counts once.
-        """
-        return self._call("record_step", StepAnswer, episode=episode, **options)
-
-    def mark_incomplete(self, episode: str, **options: Unpack[EpisodeOptions]) -> EpisodeMarked:
-        """Mark an episode as incomplete: some of its answers could not be recorded."""
-        return self._call("mark_incomplete", EpisodeMarked, episode=episode, **options)
+        return RowList(self._record_runs(list(runs)), RecordAnswer)
 
     # Environments
-
-    def declare(self, environment: str, **options: Unpack[ScaleOptions]) -> ScaleAnswer:
-        """Declare the reward scale of an environment; options that are left out keep their active value."""
-        return self._call("declare", ScaleAnswer, environment=environment, **options)
-
-    def episodes(
-        self,
-        *,
-        environment: str | None = None,
-        split: str | None = None,
-        task: str | None = None,
-        model: str | None = None,
-        outcome: EpisodeOutcome | None = None,
-    ) -> RowTuple[EnvironmentSummary]:
-        """Return environments with the rewards and successes of their episodes."""
-        return self._tuple(
-            "episodes",
-            EnvironmentSummary,
-            environment=environment,
-            split=split,
-            task=task,
-            model=model,
-            outcome=outcome,
-        )
-
-    def episode(self, uid: str) -> EpisodeView:
-        """Return one episode, step by step; its ``total`` is None where nothing was paid."""
-        return self._call("episode", EpisodeView, uid=uid)
-
-    def lint(self, environment: str | None = None) -> RowTuple[EnvironmentDesign]:
-        """Return how environments pay, and the steps that show a problem."""
-        return self._tuple("lint", EnvironmentDesign, environment=environment)
 
     def compare(
         self, environment: str, *models: str, compared: Compared = "reward", paired: bool = True
@@ -464,21 +387,12 @@ class LearnerProtocol(Protocol):
         Without ``paired`` it compares all episodes; a difference may then be that of their tasks.
         """
         return self._call(
-            "compare",
-            ModelComparison,
+            Verbs.compare,
             environment=environment,
             models=models,
             compared=compared,
             paired=paired,
         )
-
-    def credit_episode(self, uid: str, rule: CreditRule) -> CreditAnswer:
-        """Credit the result of an episode to arms of its runs; `undo` reverts it, and another credit supersedes it.
-
-        ``equal``: all arms in the prompts of its runs share it; ``referenced``: the referenced arms share it;
-        ``step``: the tools of the paid steps share it, by payment; ``off``: no arm gets credit.
-        """
-        return self._call("credit_episode", CreditAnswer, uid=uid, rule=rule)
 
     # Files
 
@@ -551,35 +465,6 @@ class LearnerProtocol(Protocol):
 
     # People
 
-    def reward(
-        self,
-        arm: str,
-        value: float | UnsetType | None = UNSET,
-        *,
-        outcome: RewardOutcome | None = None,
-        reason: str | None = None,
-        run: str | None = None,
-        correct: bool = False,
-        key: str | None = None,
-        create: bool = False,
-    ) -> RewardAnswer:
-        """Give a lagged reward from 0 to 1; with ``run`` and ``correct`` it replaces the automatic one.
-
-        Neither a value nor an outcome means accepted. None is refused: an answer without a score is no success.
-        """
-        return self._call(
-            "reward",
-            RewardAnswer,
-            arm=arm,
-            value=value_of(value, outcome or UNSET),
-            outcome=outcome,
-            reason=reason,
-            run=run,
-            correct=correct,
-            key=key,
-            create=create,
-        )
-
     def reward_batch(
         self, rewards: Iterable[BatchLine | Mapping[str, object]], *, key: str | None = None
     ) -> BatchAnswer:
@@ -599,66 +484,7 @@ class LearnerProtocol(Protocol):
         """
         request = verb("reward_batch").decode({"rewards": list(rewards), "key": key})
         lines: Sequence[BatchLine] = getattr(request, "rewards")  # noqa: B009 - a field of a derived record
-        return self._call("reward_batch", BatchAnswer, rewards=lines, key=key)
-
-    def reward_run(
-        self,
-        run: str,
-        value: float | UnsetType | None = UNSET,
-        *,
-        rule: RunRewardRule = "referenced",
-        outcome: RewardOutcome | None = None,
-        reason: str | None = None,
-        correct: bool = False,
-        key: str | None = None,
-    ) -> RunRewardAnswer:
-        """Give the arms that a run referenced the same reward from 0 to 1, as one act with one undo.
-
-        Each gets one observation beside its automatic one; ``correct`` replaces that. ``rule`` "step" is for the
-        tools that the run called, "equal" for every arm in its prompt. The default outcome is accepted. If no arm
-        matches, nothing is recorded, and ``why`` has the reason.
-
-        >>> import tempfile
-        >>> from core import open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
-        ...     _ = learner.record("r1", arms=["tool:fs:Read", "tool:web:search"], calls=["Read"])
-        ...     [(one.arm, one.mean) for one in learner.reward_run("r1", 0.5, reason="half an answer").rewards]
-        [('tool:fs:Read', 0.75)]
-        """
-        return self._call(
-            "reward_run",
-            RunRewardAnswer,
-            run=run,
-            value=value_of(value, outcome or UNSET),
-            rule=rule,
-            outcome=outcome,
-            reason=reason,
-            correct=correct,
-            key=key,
-        )
-
-    def evaluate(
-        self, subject: str, outcome: EvaluationOutcome, **options: Unpack[JudgingOptions]
-    ) -> EvaluationAnswer:
-        """Judge a layer (``kairos://layer/{uuid}``), an execution, a run, or one ``arm`` of a run.
-
-        ``score`` is from 0 to 1 (of a failure: the grader's certainty); a success without one counts as 1. A second
-        evaluation of a subject by the same rater, model and rubric supersedes the first, which stays readable.
-        ``create`` creates an unknown layer or execution.
-
-        >>> import tempfile
-        >>> from core import open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
-        ...     _ = learner.record("r1", arms=["tool:web:search"], calls=["search"])
-        ...     answer = learner.evaluate("r1", "success", score=0.9, rubric="v2", rater="mara")
-        ...     answer.label, answer.exportable_for_sft, [one.id for one in learner.evaluations()]
-        ('gold', True, ['evaluation-1'])
-        """
-        return self._call("evaluate", EvaluationAnswer, subject=subject, outcome=outcome, **options)
-
-    def note(self, arm: str, text: str, *, key: str | None = None) -> NoteAnswer:
-        """Write a note about an arm; it moves no number, and a repeat under the same ``key`` counts once."""
-        return self._call("note", NoteAnswer, arm=arm, text=text, key=key)
+        return self._call(Verbs.reward_batch, rewards=lines, key=key)
 
     def erase(
         self,
@@ -687,8 +513,7 @@ class LearnerProtocol(Protocol):
         n_waiting = self._attempts.spool.erase(run=run, session=session)
         try:
             answer = self._call(
-                "erase",
-                EraseAnswer,
+                Verbs.erase,
                 run=run,
                 session=session,
                 execution=execution,
@@ -701,22 +526,6 @@ class LearnerProtocol(Protocol):
                 raise
             answer = EraseAnswer(of="session" if run is None else "run", texts=0, places={}, not_reached=())
         return answer.with_spool(n_waiting, str(self._attempts.spool.folder))
-
-    def compact(self, *, keep_days: int | None = None, shrink: bool = False) -> CompactAnswer:
-        """Delete the rows of runs that ended more than ``keep_days`` days ago, for good, and keep their sums.
-
-        Without ``keep_days`` the setting ``keep_runs_days`` decides. Runs with feedback stay whole. No undo brings
-        the rows back. With ``shrink`` the file gets smaller, and writers wait meanwhile.
-
-        >>> import tempfile
-        >>> from core import open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
-        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"])
-        ...     compacted = learner.compact(keep_days=365)
-        ...     compacted.runs, compacted.left
-        (0, 0)
-        """
-        return self._call("compact", CompactAnswer, keep_days=keep_days, shrink=shrink)
 
     def reset(
         self,
@@ -731,7 +540,7 @@ class LearnerProtocol(Protocol):
 
         An empty scope, such as the result of an empty search, raises `InvalidInput`.
         """
-        scope = {
+        scope: dict[str, Any] = {
             name: listed(name, named)
             for name, named in (("arms", arms), ("types", types))
             if named is not None
@@ -742,197 +551,52 @@ class LearnerProtocol(Protocol):
                     f"{name} must name at least one, got none; nothing was reset.",
                     next_step=f"Leave {name} out to reset every arm.",
                 )
-        return self._call("reset", ResetAnswer, **scope, target=target, reason=reason, key=key)
-
-    def repair(
-        self,
-        *,
-        arms: Sequence[str],
-        since: str,
-        until: str | None = None,
-        reason: str | None = None,
-        key: str | None = None,
-    ) -> RepairAnswer:
-        """Take back every automatic observation of arms in a span; a repeat under ``key`` counts once.
-
-        Times are ISO 8601 in UTC. Observations by people, graders and episode credits are kept.
-        """
-        return self._call(
-            "repair",
-            RepairAnswer,
-            arms=listed("arms", arms),
-            since=since,
-            until=until,
-            reason=reason,
-            key=key,
-        )
-
-    def confirm_browser(self, browser: str) -> BrowserAnswer:
-        """Confirm the name of a browser, so that it counts as a rater of its own."""
-        return self._call("confirm_browser", BrowserAnswer, browser=browser)
-
-    def undo(self, act_id: str | None) -> UndoAnswer:
-        """Undo an act by its id, for example a reward, reset, import or setting."""
-        return self._call("undo", UndoAnswer, act_id=act_id)
-
-    def redo(self, act_id: str | None) -> UndoAnswer:
-        """Redo an undone act."""
-        return self._call("redo", UndoAnswer, act_id=act_id)
-
-    def change(self, name: str, value: object) -> SettingAnswer:
-        """Change a setting."""
-        return self._call("change", SettingAnswer, name=name, value=value)
+        return self._call(Verbs.reset, **scope, target=target, reason=reason, key=key)
 
     # Reports
 
     @property
     def settings(self) -> LearnerSettings:
         """The active settings."""
-        return self._call("settings", LearnerSettings)
-
-    def posteriors(self, view: View = EVERYTHING, **query: Unpack[ArmQuery]) -> RowList[JudgedPosterior]:
-        """Return every arm with its posterior and its judgement, sorted by id; with ``since`` the changed ones."""
-        known = _known(ArmQuery, query, "posteriors")
-        return self._list("posteriors", JudgedPosterior, view=view, **known)
-
-    def judgements(self, view: View = EVERYTHING) -> dict[str, Judgement]:
-        """Return the judgement of every arm, by id; it simulates for about a second where there are many arms."""
-        return self._call("judgements", dict[str, Judgement], view=view)
-
-    def arms(self, **query: Unpack[ArmQuery]) -> RowList[JudgedArm]:
-        """Return every arm with its cost, prior, pulls and judgement, by id; with ``since`` the changed ones."""
-        return self._list("arms", JudgedArm, **_known(ArmQuery, query, "arms"))
-
-    def versions(self, arm: str) -> ArmVersions:
-        """Return the versions of an arm's definition, with the runs and the belief of each.
-
-        >>> import tempfile
-        >>> from core import Arm, open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
-        ...     for uid, version in (("r1", "a"), ("r2", "a"), ("r3", "b")):
-        ...         _ = learner.record(uid, arms=[Arm(key="tool:fs:Read", version=version)], calls=["Read"])
-        ...     [(one.version, one.runs) for one in learner.versions("tool:fs:Read").versions]
-        [('a', 2), ('b', 1)]
-        """
-        return self._call("versions", ArmVersions, arm=arm)
-
-    def runs(self, limit: int = 50, **query: Unpack[RunQuery]) -> RowTuple[RunRow]:
-        """Return the latest runs that pass the filters, newest first.
-
-        The filters are those of the page of runs. ``class_`` and ``from_`` are ``class`` and ``from``, which Python
-        keeps for itself. Several values of one filter are a list.
-
-        >>> import tempfile
-        >>> from core import open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
-        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"], model="large")
-        ...     _ = learner.record("r2", arms=["tool:fs:Read"], calls=["Read"], model="small", status="error")
-        ...     [run.uid for run in learner.runs(model="small", status=["error", "aborted"])]
-        ['r2']
-        """
-        return self._tuple("runs", RunRow, limit=limit, **_known(RunQuery, query, "runs"))
-
-    def sessions(self, limit: int = 50, **query: Unpack[SessionQuery]) -> RowTuple[SessionRow]:
-        """Return the sessions with runs that pass the filters, the latest first."""
-        return self._tuple("sessions", SessionRow, limit=limit, **_known(SessionQuery, query, "sessions"))
-
-    def session(self, name: str, *, limit: int = 200, texts: bool = False) -> RunsOfSession:
-        """Return a session with its runs in order; raises `NotFound`.
-
-        ``texts`` includes the kept messages of the runs whose texts the caller may read.
-
-        >>> import tempfile
-        >>> from core import open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/sessions.db") as learner:
-        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"], session="chat-1")
-        ...     [(one.session, one.n_runs) for one in learner.sessions()], learner.session("chat-1").arms
-        ([('chat-1', 1)], (('tool:fs:Read', 1, 1),))
-        """
-        return self._call("session", RunsOfSession, name=name, limit=limit, texts=texts)
-
-    def compare_sides(
-        self, a: RunSide = ALL_RUNS, b: RunSide = ALL_RUNS, *, limit: int = 50
-    ) -> ComparedSides:
-        """Return two sets of runs side by side: failures, bill, and each arm's belief, selection and shift by source.
-
-        >>> import tempfile
-        >>> from core import RunSide, open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
-        ...     _ = learner.record("r1", arms=["tool:fs:Read"], calls=["Read"], model="large")
-        ...     _ = learner.record("r2", arms=["tool:fs:Read"], calls=["other"], model="small")
-        ...     both = learner.compare_sides(RunSide(model="large"), RunSide(model="small"))
-        ...     [(one.arm, one.a.alpha_micro, one.b.beta_micro) for one in both.arms]
-        [('tool:fs:Read', 1000000, 1000000)]
-        """
-        return self._call("compare_sides", ComparedSides, a=a, b=b, limit=limit)
+        return self._call(Verbs.settings)
 
     def why(self, uid: str) -> RunStory:
         """Return why each arm was in a run's prompt or left out, and the rewards; raises `UnknownRun`."""
-        return self._call("run", RunStory, name=uid)
-
-    def evaluations(
-        self, wanted: EvaluationFilter = ANY_EVALUATION, limit: int = 50, **query: Unpack[Dates]
-    ) -> RowTuple[Evaluation]:
-        """Return the latest evaluations, newest first, each with its grade by the active thresholds."""
-        known = _known(Dates, query, "evaluations")
-        return self._tuple("evaluations", Evaluation, wanted=wanted, limit=limit, **known)
-
-    def browsers(self) -> RowTuple[BrowserRow]:
-        """Return the browsers that judge under a name of their own, without sign-in."""
-        return self._tuple("browsers", BrowserRow)
-
-    def agreement(self, wanted: EvaluationFilter = ANY_EVALUATION) -> AgreementReport:
-        """Return how far graders agree on outcome, label and score: Krippendorff's alpha with intervals."""
-        return self._call("agreement", AgreementReport, wanted=wanted)
-
-    def search(self, words: str, *, kinds: Sequence[SearchKind] = (), limit: int = 10) -> SearchAnswer:
-        """Return arms, runs, sessions, episodes, environments, queues and notes in which all words occur.
-
-        Words are literal, in any case, and parts of names suffice. Texts are searched only for who may read them.
-
-        >>> import tempfile
-        >>> from core import open_learner
-        >>> with tempfile.TemporaryDirectory() as folder, open_learner(folder + "/runs.db") as learner:
-        ...     _ = learner.record("r1", arms=["tool:web:search_pages"], session="chat-3004")
-        ...     [(hit.kind, hit.id) for hit in learner.search("CHAT-30").hits]
-        [('run', 'r1'), ('session', 'chat-3004')]
-        """
-        return self._call("search", SearchAnswer, words=words, kinds=kinds, limit=limit)
-
-    def carried(self, *, limit: int = 1) -> CarriedAnswer:
-        """Return what agents carry and what their sessions used, by machine, as its latest import read it."""
-        return self._call("carried", CarriedAnswer, limit=limit)
-
-    def acts(self, limit: int = 50, **query: Unpack[ChangeQuery]) -> RowTuple[AuditEntry]:
-        """Return the latest changes and their actors, newest first."""
-        return self._tuple("acts", AuditEntry, limit=limit, **_known(ChangeQuery, query, "acts"))
-
-    def ledger(
-        self, limit: int = 20, *, actor: str | None = None, **query: Unpack[RewardQuery]
-    ) -> RowTuple[Observation]:
-        """Return the latest rewards and imported priors, newest first, undone ones too."""
-        known = _known(RewardQuery, query, "ledger")
-        return self._tuple("ledger", Observation, limit=limit, actor=actor, **known)
-
-    def savings(self, view: View = EVERYTHING) -> Savings:
-        """Return the comparison of baseline with selected runs, within a view."""
-        kind: type[Savings] = resolve_name("core.maths.statistics.savings:Savings")  # it has arrays of NumPy
-        return self._call("savings", kind, view=view)
+        return self._call(Verbs.run, name=uid)
 
     def status(self) -> LearnerStatus:
         """Return the numbers of runs, arms, pulls and tokens, and the savings."""
-        return replace(self._call("status", LearnerStatus), spool=self._attempts.counts())
-
-    def verify(self, *, head: str | None = None) -> Verification:
-        """Recompute every cache from the recorded facts, and compare; ``head`` is one that was noted before."""
-        return self._call("verify", Verification, head=head)
+        return replace(self._call(Verbs.status), spool=self._attempts.counts())
 
 
-def _known(options: type, query: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return keyword arguments; raise `TypeError` for an unknown one, with those that are known."""
-    for unknown in query.keys() - options.__annotations__.keys():
-        raise TypeError(f"{name}() takes {', '.join(options.__annotations__)}, got {unknown!r}")
-    return query
+@cache
+def _method_of(name: str) -> Callable[..., Any]:
+    """Return the method of a verb: its signature and words are those of the flow, and lists are tables."""
+    operation = verb(name)
+    answer = operation.answer
+    table, record = _TABLES.get(get_origin(answer)), next(iter(get_args(answer)), None)
+    kind = answer if table is None else table[record]
+    signature = signature_of(operation.address).replace(return_annotation=kind)
+
+    _, *names = signature.parameters
+
+    def method(learner: LearnerProtocol, /, *args: object, **kwargs: object) -> object:
+        try:
+            _, *bound = signature.bind(learner, *args, **kwargs).arguments.items()
+        except TypeError as problem:
+            raise TypeError(f"{name}() takes {', '.join(names)}: {problem}") from None
+        arguments = dict(bound)
+        if name in SCORED:  # an explicit None is no score, and its absence is one
+            arguments["value"] = value_of(arguments.get("value", UNSET), arguments.get("outcome") or UNSET)
+        result = learner._call(operation, **arguments)
+        return result if table is None else table(result, record)
+
+    method.__name__, method.__doc__ = name, words_of(operation.address)
+    method.__qualname__ = f"{LearnerProtocol.__name__}.{name}"
+    method.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+    method.__annotations__ |= {"self": LearnerProtocol, "return": kind}
+    method.__signature__ = signature  # type: ignore[attr-defined]  # as `inspect` reads it
+    return method
 
 
 class Named(Protocol):

@@ -12,14 +12,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Final, Self, TypeVar, cast
+from typing import Final, ParamSpec, Self, TypeVar
 
 import msgspec
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.attempts import Attempts, Limits, Offers
 from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
-from core.doors.verbs import verb
+from core.doors.verbs import Methods, Verb, Verbs
 from core.errors import ArmscopeError, Closed, Denied, StoreError
 from core.flows.context import Context, fresh_seed, open_context, utc_now_ms
 from core.flows.learn import record_all
@@ -35,6 +35,7 @@ from core.records.training import TrainingAnswer
 from core.settings import DEFAULT_LEARNER, Settings
 from core.spool import Spool
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _SIZE_S: Final = 0.3
 """Longest wait for the numbers in a learner's repr."""
@@ -86,7 +87,7 @@ def learners(database: str | Path | None = None) -> RowList[LearnerSummary]:
     settings = Settings.from_environment(database=None if database is None else str(database))
     context = open_context(settings, create=False, whole=True)
     with closing(context.store):
-        return RowList(verb("learners").call(context), LearnerSummary)
+        return RowList(Methods.learners.call(context), LearnerSummary)
 
 
 def restore(file: str | Path, database: str | Path | None = None) -> RestoreAnswer:
@@ -110,7 +111,7 @@ class Learner(LearnerProtocol):
         self._context = context
         kept = Spool.of_database(context.store.location, context.learner, parent=spool)
         self._attempts = Attempts(self, Limits.of() if limits is None else limits, kept)
-        _ = verb("select").function, verb("record").function  # read before any time is limited
+        _ = Verbs.select.function, Verbs.record.function  # read before any time is limited
 
     @property
     def context(self) -> Context:
@@ -137,11 +138,8 @@ class Learner(LearnerProtocol):
             return ()
         return number_of(known.n_runs, "run"), number_of(known.n_arms, "arm")
 
-    def _call(self, name: str, kind: type[_T], /, **arguments: object) -> _T:  # noqa: ARG002 - for a decoder
-        if name == "record_runs":
-            return cast("_T", self._record_runs(cast("Sequence[Run]", arguments["runs"])))
-        answer: _T = verb(name).call(self.context, **arguments)
-        return answer
+    def _call(self, operation: Verb[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return operation.call(self.context, *args, **kwargs)
 
     def _record_runs(self, runs: Sequence[Run]) -> list[RecordAnswer]:
         answers = answers_of(runs, partial(record_all, self.context))
@@ -152,10 +150,7 @@ class Learner(LearnerProtocol):
         return recorded(answers, bad)
 
     def _send(self, body: bytes) -> RecordAnswer:
-        answer: RecordAnswer = verb("record").call(
-            self.context, verb("record").decode(msgspec.json.decode(body))
-        )
-        return answer
+        return Verbs.record.respond(self.context, Verbs.record.decode(msgspec.json.decode(body)))
 
     def _now_ms(self) -> int:
         return self._context.clock()
@@ -167,7 +162,7 @@ class Learner(LearnerProtocol):
         limits = resolve_name("core.formats:Limits").of(
             inflated_bytes=options["max_inflated_bytes"], rejected_lines=options["max_rejected"]
         )
-        answer: ImportAnswer = verb("import").call(
+        return Verbs.import_.call(
             self.context.for_rehearsal() if options["preview"] else self.context,
             paths=paths,
             format=options["format"],
@@ -178,16 +173,15 @@ class Learner(LearnerProtocol):
             each_event=options["each_event"],
             replace=options["replace"],
         )
-        return answer
 
     def _export(self, file: Path, format: ExportFormat) -> ExportAnswer:
-        return self._call("export", ExportAnswer, target=file, format=format)
+        return self._call(Verbs.export, target=file, format=format)
 
     def _train(self, file: Path, request: TrainingRequest, *, manifest: bool) -> TrainingAnswer:
-        return self._call("export_training", TrainingAnswer, target=file, manifest=manifest, **request)
+        return self._call(Verbs.export_training, target=file, manifest=manifest, **request)
 
     def _backup(self, file: Path) -> BackupAnswer:
-        return self._call("backup", BackupAnswer, target=file)
+        return self._call(Verbs.backup, target=file)
 
 
 class LateLearner(Learner):
@@ -200,7 +194,7 @@ class LateLearner(Learner):
         self._is_closed = self._is_open = False
         self._opening = threading.Lock()
         self._attempts = Attempts(self, Limits.of(), Spool.of_database(settings.database, self._name))
-        _ = verb("select").function, verb("record").function
+        _ = Verbs.select.function, Verbs.record.function
 
     @property
     def context(self) -> Context:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 from functools import cache
 from importlib import import_module
+from inspect import Signature
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, Unpack, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, Unpack, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT
 
@@ -33,13 +35,52 @@ class Parameter(NamedTuple):
 
 
 @cache
+def words_of(flow: str) -> str:
+    """Return the docstring of a flow (``module:function``)."""
+    return ast.get_docstring(_definition(flow)) or ""
+
+
 def summary_of(flow: str) -> str:
-    """Return the first line of the docstring of a flow (``module:function``).
+    """Return the first line of the docstring of a flow.
 
     >>> summary_of("core.flows.note:note")
     'Write a note about an arm; it moves no number.'
     """
-    return (ast.get_docstring(_definition(flow)) or "").partition("\n")[0]
+    return words_of(flow).partition("\n")[0]
+
+
+@cache
+def answer_of(flow: str) -> Any:  # noqa: ANN401 - a type
+    """Return the type of a flow's answer.
+
+    >>> answer_of("core.flows.note:note")
+    <class 'core.records.note.NoteAnswer'>
+    """
+    returned, names = _definition(flow).returns, _Names(flow.partition(":")[0])
+    assert returned is not None, "flows are typed"  # noqa: S101 - strict types
+    hint = SimpleNamespace(__annotations__={"return": ast.unparse(returned)})
+    return get_type_hints(hint, {}, names)["return"]
+
+
+@cache
+def signature_of(flow: str) -> Signature:
+    """Return the signature of the method of a learner that calls a flow.
+
+    >>> signature_of("core.flows.note:note")
+    <Signature (self, arm: str, text: str, *, key: str | None = None) -> core.records.note.NoteAnswer>
+    """
+    positional = {one.arg for one in _definition(flow).args.args}
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD if name in positional else inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if one.default is NODEFAULT else one.default,
+            annotation=get_args(one.type)[0] if get_origin(one.type) is Annotated else one.type,
+        )
+        for name, one in parameters_of(flow).items()
+    ]
+    learner = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    return Signature([learner, *parameters], return_annotation=answer_of(flow))
 
 
 @cache
@@ -51,7 +92,7 @@ def parameters_of(flow: str) -> dict[str, Parameter]:
     >>> list(parameters_of("core.flows.note:note"))
     ['arm', 'text', 'key']
     """
-    arguments, names = _definition(flow).args, _Names(_source(flow.partition(":")[0]))
+    arguments, names = _definition(flow).args, _Names(flow.partition(":")[0])
     every = [*arguments.args, *arguments.kwonlyargs, *filter(None, [arguments.kwarg])]
     texts = {one.arg: ast.unparse(one.annotation) for one in every if one.annotation is not None}
     described = {name: text for name, text in texts.items() if names.is_described(text)}
@@ -91,17 +132,21 @@ def _definition(flow: str) -> ast.FunctionDef:
 
 
 class _Names(dict[str, Any]):
-    """Names that a module imports, each imported at its first use."""
+    """Names of a module, each imported at its first use."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, module: str) -> None:
         super().__init__()
-        self._homes = homes_in(source)
+        self._module = module
+        self._homes = homes_in(_source(module))
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a type or a constant
-        if name not in self._homes:
-            return vars(builtins)[name]
-        module, original = self._homes[name]
-        self[name] = getattr(import_module(module), original)
+        if name not in self._homes and hasattr(builtins, name):
+            return getattr(builtins, name)
+        module, original = self._homes.get(name, (self._module, name))
+        home = import_module(module)
+        self[name] = (
+            getattr(home, original) if hasattr(home, original) else import_module(f"{module}.{original}")
+        )
         return self[name]
 
     def is_described(self, annotation: str) -> bool:

@@ -13,26 +13,112 @@ NoteInput(arm='tool:fs:Read', text='slow', key=None)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from types import MethodType, SimpleNamespace
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 from msgspec import UNSET
 
-from core.doors.signatures import parameters_of, summary_of
+from core.doors.signatures import answer_of, parameters_of, summary_of
 from core.doors.terminal import json_form
 from core.errors import ArmscopeError, InvalidInput
+from core.imported import homes_in
 from core.records.actor import Action
 from core.records.misfits import misfit
 from core.records.observation import value_of
 
 if TYPE_CHECKING:
+    from core.flows.alerts import alerts
+    from core.flows.audit import audit, denials
+    from core.flows.batch import reward_batch, reward_run
+    from core.flows.browsers import browsers, confirm_browser
+    from core.flows.bundle import export_bundle
+    from core.flows.compact import compact
     from core.flows.context import Context
+    from core.flows.credit import credit_episode
+    from core.flows.episode import declare, mark_incomplete, preview_declare, record_step
+    from core.flows.erase import erase
+    from core.flows.evaluate import evaluate
+    from core.flows.export import export_file
+    from core.flows.importing.files import import_files
+    from core.flows.inventory import carried
+    from core.flows.learn import record
+    from core.flows.learners import create_learner, learners
+    from core.flows.maintenance import backup
+    from core.flows.members import (
+        add_member,
+        add_sender,
+        invite_member,
+        members,
+        remove_member,
+        remove_sender,
+        senders,
+        set_role,
+        sign_out_member,
+    )
+    from core.flows.note import note
+    from core.flows.queries.arm import arm_versions
+    from core.flows.queries.environments import compare, lint
+    from core.flows.queries.episodes import episode, episode_list, episodes
+    from core.flows.queries.evaluations import agreement, evaluations
+    from core.flows.queries.judgement import judged_arms, judged_posteriors, judgements
+    from core.flows.queries.ledger import changes, rewards
+    from core.flows.queries.run import run
+    from core.flows.queries.runs import runs, session, sessions
+    from core.flows.queries.savings import savings
+    from core.flows.queries.search import search
+    from core.flows.queries.sides import compare_sides
+    from core.flows.queries.status import status
+    from core.flows.queries.verify import verify
+    from core.flows.queues import add_queue, queues
+    from core.flows.repair import repair
+    from core.flows.reset import reset
+    from core.flows.review import next_item
+    from core.flows.reward import reward
+    from core.flows.rollouts import rollouts
+    from core.flows.rubrics import add_rubric, rubrics
+    from core.flows.select import select
+    from core.flows.settings import accept_price, change, in_force
+    from core.flows.tokens import create_token, revoke_token, tokens
+    from core.flows.traces import traces
+    from core.flows.training import export_training
+    from core.flows.undo import redo, undo
+    from core.flows.webhooks import add_webhook, remove_webhook
+    from core.frames import RowList, RowTuple
+else:  # a flow is imported when it is called: until then its name is its address
+    _FLOWS = homes_in(Path(__file__).read_text(encoding="utf-8"))
+    globals().update(
+        {
+            name: f"{module}:{flow}"
+            for name, (module, flow) in _FLOWS.items()
+            if module.startswith("core.flows.")
+        }
+    )
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_T = TypeVar("_T")
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 _INPUTS: Final[Mapping[str, str]] = {
     "credit_episode": "CreditInput",
@@ -47,50 +133,119 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The arguments of a verb's flow that a caller elsewhere can pass."""
 
 
-class Verb(msgspec.Struct, frozen=True):
-    """One row of the table.
+class Learning:
+    """A learner whose methods call verbs."""
 
-    Its name is that of its flow's function, unless the row has another one. ``flow`` and ``document`` name functions
-    as ``module:function``. They are imported when the verb is called, so that a command line starts fast. ``whole``:
-    the verb concerns the full database and needs no learner. ``example`` is a valid request.
+    @classmethod
+    @abstractmethod
+    def _method(cls, operation: Verb[..., Any]) -> Callable[..., Any]:
+        """Return the method that calls a verb."""
+
+
+class Blocking(Learning):
+    """A learner whose methods return the answers."""
+
+
+class Awaited(Learning):
+    """A learner whose methods are awaited."""
+
+
+class Verb(msgspec.Struct, Generic[_P, _R], frozen=True, eq=False):
+    """One row of the table, and the method of learners that calls it.
+
+    ``flow`` is a function. At run time it is its ``address``, ``module:function``: the function is imported when the
+    verb is called, so that a command line starts fast. So is the function ``document`` of `core.doors`. ``whole``:
+    the verb concerns the full database and needs no learner. ``example`` is a valid request. ``route`` is its path
+    below a learner over HTTP, with the first parameter in braces. A path below ``records`` is for reading. "" means
+    that no server offers the verb.
     """
 
     action: Action
-    flow: str
-    name: str = ""
+    flow: Callable[Concatenate[Context, _P], _R]
     example: Mapping[str, object] = {}
-    document: str = "core.doors.verbs:unchanged"
+    document: str = "verbs:unchanged"
     whole: bool = False
+    route: str = ""
+    name: str = ""
+    address: str = ""
 
     def __post_init__(self) -> None:
-        if not self.name:
-            msgspec.structs.force_setattr(self, "name", self.flow.partition(":")[2])
         if self.action not in ACTIONS:
             raise InvalidInput(
-                f"The action of verb {self.name!r} must be one of {', '.join(ACTIONS)}, got {self.action!r}.",
+                f"The action of a verb must be one of {', '.join(ACTIONS)}, got {self.action!r}.",
                 next_step="Choose the action that a caller of the verb needs; core/records/actor.py lists them.",
             )
+        msgspec.structs.force_setattr(self, "address", self.flow)
+
+    def __set_name__(self, table: type, name: str) -> None:
+        msgspec.structs.force_setattr(self, "name", outside(name))
+
+    @overload
+    def __get__(
+        self: Verb[_P, list[_T]], learner: Awaited, kind: type
+    ) -> Callable[_P, Coroutine[Any, Any, RowList[_T]]]: ...
+
+    @overload
+    def __get__(
+        self: Verb[_P, tuple[_T, ...]], learner: Awaited, kind: type
+    ) -> Callable[_P, Coroutine[Any, Any, RowTuple[_T]]]: ...
+
+    @overload
+    def __get__(self, learner: Awaited, kind: type) -> Callable[_P, Coroutine[Any, Any, _R]]: ...
+
+    @overload
+    def __get__(self: Verb[_P, list[_T]], learner: Blocking, kind: type) -> Callable[_P, RowList[_T]]: ...
+
+    @overload
+    def __get__(
+        self: Verb[_P, tuple[_T, ...]], learner: Blocking, kind: type
+    ) -> Callable[_P, RowTuple[_T]]: ...
+
+    @overload
+    def __get__(self, learner: Blocking, kind: type) -> Callable[_P, _R]: ...
+
+    @overload
+    def __get__(self, learner: object, kind: type) -> Self: ...
+
+    def __get__(self, learner: object, kind: type) -> Any:
+        """Return the method of a learner, or of its class; the table has the verb itself."""
+        if not issubclass(kind, Learning):
+            return self
+        method = kind._method(self)
+        return method if learner is None else MethodType(method, learner)
 
     @property
     def words(self) -> str:
         """The first line of its flow's docstring."""
-        return summary_of(self.flow)
+        return summary_of(self.address)
 
     @property
     def input(self) -> type[Input]:
         """The record of its parameters, derived from the signature of its flow."""
-        return _input_of(self.name, self.flow)
+        return _input_of(self.name, self.address)
 
     @property
-    def answer(self) -> object:
+    def answer(self) -> type[_R]:
         """The return type of its flow."""
-        return get_type_hints(self.function)["return"]
+        return cast("type[_R]", answer_of(self.address))
 
     @property
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> Callable[Concatenate[Context, _P], _R]:
         """Return the flow of the verb."""
-        function: Callable[..., Any] = resolve_name(self.flow)
-        return function
+        return cast("Callable[Concatenate[Context, _P], _R]", resolve_name(self.address))
+
+    @property
+    def bound(self) -> dict[str, str]:
+        """The parameter that its route has in the path, if any, and its name there."""
+        names = re.findall(r"{(\w+)}", self.route)
+        return dict(zip(parameters_of(self.address), names, strict=False))
+
+    @property
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """The JSON schemas of its fields, by name."""
+        _, components = msgspec.json.schema_components([self.input])
+        fields: dict[str, dict[str, Any]] = components[self.input.__name__]["properties"]
+        return fields
 
     def decode(self, document: object, *, strict: bool = True) -> Input:
         """Convert a request to the verb's input; raises `InvalidInput` for an invalid one.
@@ -109,7 +264,7 @@ class Verb(msgspec.Struct, frozen=True):
                 f"{misfit(problem, document)}{allowed_at(self.input, str(problem))}.",
                 next_step=f"Send it like {msgspec.json.encode(self.example).decode()}; nothing was done.",
             ) from problem
-        if self.name in _SCORED and isinstance(document, Mapping) and None in document.values():
+        if self.name in SCORED and isinstance(document, Mapping) and None in document.values():
             value_of(document.get("value", UNSET), document.get("outcome", UNSET))
         return request
 
@@ -124,29 +279,40 @@ class Verb(msgspec.Struct, frozen=True):
         fields = {name: value for name, value in filters.items() if name not in names}
         return self.decode({**fields, "wanted": record} if record else fields, strict=strict)
 
-    def call(self, context: Context, request: Input | None = None, /, **arguments: object) -> Any:  # noqa: ANN401
-        """Call the flow with the fields of a request and with further arguments, such as ``progress``.
+    def call(self, context: Context, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Call the flow.
 
         Raises `Denied` where the role of the actor does not include the verb's action, and the errors of the flow.
         """
         if not self.whole:  # a flow of the full database decides itself: it lists the readable learners
             context.permit(self.action)
-        fields = () if request is None else request.__struct_fields__
-        return self.function(context, **{name: getattr(request, name) for name in fields}, **arguments)
+        return self.function(context, *args, **kwargs)
+
+    def respond(self, context: Context, request: Input, /, **arguments: object) -> _R:
+        """Call the flow as `call` does, with the fields of a request and with further arguments."""
+        if not self.whole:
+            context.permit(self.action)
+        function: Callable[..., _R] = self.function
+        return function(
+            context, **{name: getattr(request, name) for name in request.__struct_fields__}, **arguments
+        )
 
     def plain(self, context: Context, answer: object) -> object:
         """Return an answer as JSON-serialisable values."""
-        return msgspec.to_builtins(resolve_name(self.document)(context, answer), enc_hook=json_form)
+        return msgspec.to_builtins(
+            resolve_name(f"core.doors.{self.document}")(context, answer), enc_hook=json_form
+        )
 
     @property
     def answered(self) -> Any:  # noqa: ANN401 - a type
         """The type of its JSON document: as its document function states, else the answer of its flow."""
-        function = resolve_name(self.document)
+        function = resolve_name(f"core.doors.{self.document}")
         returned = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
         stated = get_type_hints(returned, function.__globals__, include_extras=True)["return"]
         if stated is not object:
             return stated
-        return _with_learner(self.answer) if self.document.endswith(":act") else self.answer
+        answer: Any = self.answer
+        return _with_learner(answer) if self.document.endswith(":act") else answer
 
 
 def unchanged(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents have one signature
@@ -154,7 +320,7 @@ def unchanged(context: Context, answer: object) -> object:  # noqa: ARG001 - all
     return answer
 
 
-_SCORED: Final = frozenset(("reward", "reward_run"))
+SCORED: Final = frozenset(("reward", "reward_run"))
 
 
 @cache
@@ -189,6 +355,8 @@ def outside(name: str) -> str:
     return name.rstrip("_")
 
 
+RECORDS: Final = "records/"
+"""Beginning of the routes of verbs that are read."""
 PAGING: Final = ("limit", "cursor", "direction")
 _IN_MS: Final = ("since_ms", "until_ms")
 """Fields of filters that a query has days for."""
@@ -239,65 +407,246 @@ def _path(kind: type, value: object) -> object:
     raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
 
 
-VERBS: Final = (
-    Verb("read", "core.flows.queries.status:status"),
-    Verb("read", "core.flows.learners:learners", whole=True),
-    Verb(
-        "settings",
-        "core.flows.learners:create_learner",
-        example={"name": "support"},
-        document="core.doors.documents:one",
-        whole=True,
-    ),
-    Verb(
+class Methods:
+    """Verbs whose method of a learner is their flow, without its context."""
+
+    learners = Verb("read", learners, route="records/learners", whole=True)
+    create_learner = Verb(
+        "settings", create_learner, example={"name": "support"}, document="documents:one", whole=True
+    )
+    posteriors = Verb(
+        "read", judged_posteriors, route="records/posteriors", example={"view": {"types": ["tool"]}}
+    )
+    arms = Verb("read", judged_arms, route="records/arms")
+    versions = Verb(
+        "read", arm_versions, route="records/arms/{arm}/versions", example={"arm": "tool:web:search"}
+    )
+    compare_sides = Verb(
         "read",
-        "core.flows.queries.judgement:judged_posteriors",
-        name="posteriors",
-        example={"view": {"types": ["tool"]}},
-    ),
-    Verb("read", "core.flows.queries.judgement:judged_arms", name="arms"),
-    Verb("read", "core.flows.queries.arm:arm_versions", name="versions", example={"arm": "tool:web:search"}),
-    Verb(
-        "read",
-        "core.flows.queries.sides:compare_sides",
+        compare_sides,
+        route="records/compare_sides",
         example={"a": {"model": "large"}, "b": {"model": "small"}},
-    ),
-    Verb(
+    )
+    runs = Verb(
         "read",
-        "core.flows.queries.runs:runs",
+        runs,
+        route="records/runs",
         example={"model": "gpt-4.1", "class": ["baseline", "selected"], "limit": 10},
-        document="core.doors.documents:runs",
-    ),
-    Verb(
+        document="documents:runs",
+    )
+    sessions = Verb(
         "read",
-        "core.flows.queries.run:run",
-        example={"name": "request-1"},
-        document="core.doors.story:document",
-    ),
-    Verb(
-        "read",
-        "core.flows.queries.runs:sessions",
+        sessions,
+        route="records/sessions",
         example={"model": "gpt-4.1", "limit": 10},
-        document="core.doors.documents:sessions",
-    ),
-    Verb(
+        document="documents:sessions",
+    )
+    session = Verb(
         "read",
-        "core.flows.queries.runs:session",
+        session,
+        route="records/sessions/{session}",
         example={"name": "chat-3004"},
-        document="core.doors.documents:session",
-    ),
-    Verb("read", "core.flows.rollouts:rollouts"),
-    Verb("read", "core.flows.traces:traces"),
-    Verb(
+        document="documents:session",
+    )
+    rollouts = Verb("read", rollouts, route="records/rollouts")
+    traces = Verb("read", traces, route="records/traces")
+    record_step = Verb(
         "ingest",
-        "core.flows.importing.files:import_files",
-        name="import",
-        example={"paths": ["runs.jsonl"]},
-        document="core.doors.documents:act",
-    ),
-    Verb(
+        record_step,
+        route="steps",
+        example={
+            "episode": "sums/2",
+            "environment": "sums",
+            "name": "submit",
+            "reward": 1.0,
+            "finished": True,
+        },
+    )
+    mark_incomplete = Verb(
+        "ingest", mark_incomplete, route="episodes:incomplete", example={"episode": "sums/1"}
+    )
+    episodes = Verb("read", episodes, route="records/episodes", example={"environment": "sums"})
+    episode_list = Verb(
+        "read",
+        episode_list,
+        example={"wanted": {"environment": "sums"}, "limit": 20},
+    )
+    lint = Verb("read", lint, route="records/lint", example={"environment": "sums"})
+    episode = Verb("read", episode, route="records/episodes/{episode}", example={"uid": "sums/1"})
+    declare = Verb(
+        "settings",
+        declare,
+        route="scales",
+        example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
+        document="documents:act",
+    )
+    credit_episode = Verb(
+        "credit",
+        credit_episode,
+        route="credits",
+        example={"uid": "sums/1", "rule": "equal"},
+        document="documents:act",
+    )
+    preview_declare = Verb(
+        "read", preview_declare, example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5}
+    )
+    export_bundle = Verb("read", export_bundle, example={"target": "handover.zip"})
+    accept_price = Verb(
+        "settings",
+        accept_price,
+        route="settings:accept-price",
+        example={"model": "large-20260401"},
+        document="documents:act",
+    )
+    change = Verb(
+        "settings",
+        change,
+        route="settings/{setting}",
+        example={"name": "baseline_rate", "value": 0.1},
+        document="documents:act",
+    )
+    reward = Verb(
+        "reward",
+        reward,
+        route="rewards",
+        example={"arm": "tool:web:search", "outcome": "partial", "reason": "half an answer"},
+        document="documents:act",
+    )
+    reward_run = Verb(
+        "reward",
+        reward_run,
+        route="rewards",
+        example={"run": "request-1", "value": 0.5},
+        document="documents:act",
+    )
+    evaluate = Verb(
+        "evaluate",
+        evaluate,
+        route="evaluations",
+        example={"subject": "request-1", "outcome": "success", "score": 0.9, "rubric": "v2"},
+        document="documents:act",
+    )
+    evaluations = Verb(
+        "read",
+        evaluations,
+        route="records/evaluations",
+        example={"wanted": {"outcome": "success"}, "limit": 10},
+        document="documents:evaluations",
+    )
+    agreement = Verb(
+        "read",
+        agreement,
+        route="records/agreement",
+        example={"wanted": {"rubric": "v2"}},
+        document="documents:agreement",
+    )
+    carried = Verb("read", carried, route="records/carried", example={"limit": 1})
+    search = Verb("read", search, route="records/search", example={"words": "request-1", "limit": 5})
+    note = Verb(
+        "reward",
+        note,
+        route="notes",
+        example={"arm": "tool:web:search", "text": "slow on Mondays"},
+        document="documents:act",
+    )
+    repair = Verb(
+        "reset",
+        repair,
+        route="repairs",
+        example={"arms": ["tool:web:search"], "since": "2026-01-31T08:00:00Z", "reason": "detector repaired"},
+        document="documents:act",
+    )
+    queues = Verb("read", queues)
+    add_queue = Verb(
+        "queue",
+        add_queue,
+        example={"name": "Week 13", "asks": {"source": "filter"}},
+        document="documents:act",
+    )
+    next_item = Verb("judge", next_item, example={"queue": "queue-1"})
+    rubrics = Verb("read", rubrics)
+    add_rubric = Verb(
+        "queue",
+        add_rubric,
+        example={"rubric": {"version": "v2", "title": "Answers"}},
+        document="documents:act",
+    )
+    browsers = Verb("read", browsers, route="records/browsers")
+    confirm_browser = Verb(
+        "queue",
+        confirm_browser,
+        route="browsers",
+        example={"browser": "kim 3f2a91"},
+        document="documents:act",
+    )
+    undo = Verb("undo_own", undo, route="undo", example={"act_id": "reward-1"}, document="documents:act")
+    redo = Verb("undo_own", redo, route="redo", example={"act_id": "reward-2"}, document="documents:act")
+    compact = Verb(
+        "erase", compact, route="compactions", example={"keep_days": 365}, document="documents:act"
+    )
+    verify = Verb("read", verify, route="records/verify", document="documents:verification", whole=True)
+    members = Verb("members", members, whole=True)
+    add_member = Verb(
+        "members",
+        add_member,
+        example={"issuer": "https://id.example.com", "subject": "u-17", "name": "kim", "role": "operator"},
+        whole=True,
+    )
+    invite_member = Verb(
+        "members",
+        invite_member,
+        example={"issuer": "https://id.example.com", "email": "jo@example.com", "role": "reviewer"},
+        whole=True,
+    )
+    set_role = Verb("members", set_role, example={"member": "ann", "role": "reviewer"}, whole=True)
+    sign_out_member = Verb("members", sign_out_member, example={"member": "ann"}, whole=True)
+    senders = Verb("members", senders, whole=True)
+    add_sender = Verb(
+        "members", add_sender, example={"member": "ann", "channel": "slack", "sender": "U018"}, whole=True
+    )
+    remove_sender = Verb("members", remove_sender, example={"channel": "slack", "sender": "U017"}, whole=True)
+    remove_member = Verb("members", remove_member, example={"member": "ann"}, whole=True)
+    tokens = Verb("members", tokens, whole=True)
+    create_token = Verb(
+        "members",
+        create_token,
+        example={"name": "ci-support", "scopes": ["ingest"], "learners": ["default"]},
+        whole=True,
+    )
+    revoke_token = Verb("members", revoke_token, example={"token": "old"}, whole=True)
+    alerts = Verb("alerts", alerts, whole=True)
+    add_webhook = Verb(
+        "alerts",
+        add_webhook,
+        example={"url": "https://hooks.example/armscope", "learner": "default"},
+        whole=True,
+    )
+    remove_webhook = Verb("alerts", remove_webhook, example={"webhook": "webhook-1"}, whole=True)
+    audit = Verb(
+        "members",
+        audit,
+        example={"wanted": {"action": "reward"}, "limit": 10},
+        whole=True,
+    )
+    denials = Verb("members", denials, whole=True)
+    judgements = Verb("read", judgements, route="records/judgements", example={"view": {"types": ["tool"]}})
+    savings = Verb("read", savings, route="records/savings", document="story:savings")
+    ledger = Verb("read", rewards, route="records/ledger", example={"limit": 10})
+    acts = Verb("read", changes, route="records/acts", example={"limit": 10})
+
+
+class Verbs(Methods):
+    """All verbs. For those below, `LearnerProtocol` has a method that takes what is handy in Python."""
+
+    status = Verb("read", status, route="records/status")
+    run = Verb(
+        "read", run, route="records/runs/{uid}", example={"name": "request-1"}, document="story:document"
+    )
+    import_ = Verb("ingest", import_files, example={"paths": ["runs.jsonl"]}, document="documents:act")
+    record = Verb(
         "ingest",
-        "core.flows.learn:record",
+        record,
+        route="runs",
         example={
             "run": {
                 "uid": "request-2",
@@ -306,242 +655,55 @@ VERBS: Final = (
             },
             "ended_now": True,
         },
-    ),
-    Verb(
-        "ingest",
-        "core.flows.episode:record_step",
-        example={
-            "episode": "sums/2",
-            "environment": "sums",
-            "name": "submit",
-            "reward": 1.0,
-            "finished": True,
-        },
-    ),
-    Verb("ingest", "core.flows.episode:mark_incomplete", example={"episode": "sums/1"}),
-    Verb("read", "core.flows.queries.episodes:episodes", example={"environment": "sums"}),
-    Verb(
+    )
+    compare = Verb(
         "read",
-        "core.flows.queries.episodes:episode_list",
-        example={"wanted": {"environment": "sums"}, "limit": 20},
-    ),
-    Verb("read", "core.flows.queries.environments:lint", example={"environment": "sums"}),
-    Verb(
-        "read",
-        "core.flows.queries.environments:compare",
+        compare,
+        route="records/environments/{environment}/models",
         example={"environment": "sums", "models": ["large", "small"]},
-    ),
-    Verb("read", "core.flows.queries.episodes:episode", example={"uid": "sums/1"}),
-    Verb(
-        "settings",
-        "core.flows.episode:declare",
-        example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "credit",
-        "core.flows.credit:credit_episode",
-        example={"uid": "sums/1", "rule": "equal"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "read",
-        "core.flows.episode:preview_declare",
-        example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
-    ),
-    Verb("read", "core.flows.export:export_file", name="export", example={"target": "all.jsonl"}),
-    Verb("read", "core.flows.bundle:export_bundle", example={"target": "handover.zip"}),
-    Verb(
-        "export_training",
-        "core.flows.training:export_training",
-        example={"target": "samples.jsonl", "format": "sft_jsonl"},
-    ),
-    Verb("select", "core.flows.select:select", example={"budget_tokens": 8000}),
-    Verb("read", "core.flows.settings:in_force", name="settings"),
-    Verb(
-        "settings",
-        "core.flows.settings:accept_price",
-        example={"model": "large-20260401"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "settings",
-        "core.flows.settings:change",
-        example={"name": "baseline_rate", "value": 0.1},
-        document="core.doors.documents:act",
-    ),
-    Verb(
+    )
+    export = Verb("read", export_file, example={"target": "all.jsonl"})
+    export_training = Verb(
+        "export_training", export_training, example={"target": "samples.jsonl", "format": "sft_jsonl"}
+    )
+    select = Verb("select", select, route="select", example={"budget_tokens": 8000})
+    settings = Verb("read", in_force, route="records/settings")
+    reward_batch = Verb(
         "reward",
-        "core.flows.reward:reward",
-        example={"arm": "tool:web:search", "outcome": "partial", "reason": "half an answer"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "reward",
-        "core.flows.batch:reward_batch",
+        reward_batch,
+        route="rewards:together",
         example={
             "rewards": [
                 {"arm": "tool:web:search", "value": 0.5, "run": "request-1"},
                 {"arm": "tool:fs:Read", "outcome": "rejected", "reason": "wrong file"},
             ]
         },
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "reward",
-        "core.flows.batch:reward_run",
-        example={"run": "request-1", "value": 0.5},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "evaluate",
-        "core.flows.evaluate:evaluate",
-        example={"subject": "request-1", "outcome": "success", "score": 0.9, "rubric": "v2"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "read",
-        "core.flows.queries.evaluations:evaluations",
-        example={"wanted": {"outcome": "success"}, "limit": 10},
-        document="core.doors.documents:evaluations",
-    ),
-    Verb(
-        "read",
-        "core.flows.queries.evaluations:agreement",
-        example={"wanted": {"rubric": "v2"}},
-        document="core.doors.documents:agreement",
-    ),
-    Verb("read", "core.flows.inventory:carried", example={"limit": 1}),
-    Verb("read", "core.flows.queries.search:search", example={"words": "request-1", "limit": 5}),
-    Verb(
-        "reward",
-        "core.flows.note:note",
-        example={"arm": "tool:web:search", "text": "slow on Mondays"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
+        document="documents:act",
+    )
+    reset = Verb(
         "reset",
-        "core.flows.reset:reset",
+        reset,
+        route="resets",
         example={"types": ["tool"], "target": "prior", "reason": "detector repaired"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "reset",
-        "core.flows.repair:repair",
-        example={"arms": ["tool:web:search"], "since": "2026-01-31T08:00:00Z", "reason": "detector repaired"},
-        document="core.doors.documents:act",
-    ),
-    Verb("read", "core.flows.queues:queues"),
-    Verb(
-        "queue",
-        "core.flows.queues:add_queue",
-        example={"name": "Week 13", "asks": {"source": "filter"}},
-        document="core.doors.documents:act",
-    ),
-    Verb("judge", "core.flows.review:next_item", example={"queue": "queue-1"}),
-    Verb("read", "core.flows.rubrics:rubrics"),
-    Verb(
-        "queue",
-        "core.flows.rubrics:add_rubric",
-        example={"rubric": {"version": "v2", "title": "Answers"}},
-        document="core.doors.documents:act",
-    ),
-    Verb("read", "core.flows.browsers:browsers"),
-    Verb(
-        "queue",
-        "core.flows.browsers:confirm_browser",
-        example={"browser": "kim 3f2a91"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "undo_own",
-        "core.flows.undo:undo",
-        example={"act_id": "reward-1"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "undo_own",
-        "core.flows.undo:redo",
-        example={"act_id": "reward-2"},
-        document="core.doors.documents:act",
-    ),
-    Verb(
-        "erase", "core.flows.erase:erase", example={"run": "request-1"}, document="core.doors.documents:act"
-    ),
-    Verb(
-        "erase", "core.flows.compact:compact", example={"keep_days": 365}, document="core.doors.documents:act"
-    ),
-    Verb(
-        "read", "core.flows.queries.verify:verify", document="core.doors.documents:verification", whole=True
-    ),
-    Verb("settings", "core.flows.maintenance:backup", example={"target": "copy.db"}, whole=True),
-    Verb("members", "core.flows.members:members", whole=True),
-    Verb(
-        "members",
-        "core.flows.members:add_member",
-        example={"issuer": "https://id.example.com", "subject": "u-17", "name": "kim", "role": "operator"},
-        whole=True,
-    ),
-    Verb(
-        "members",
-        "core.flows.members:invite_member",
-        example={"issuer": "https://id.example.com", "email": "jo@example.com", "role": "reviewer"},
-        whole=True,
-    ),
-    Verb("members", "core.flows.members:set_role", example={"member": "ann", "role": "reviewer"}, whole=True),
-    Verb("members", "core.flows.members:sign_out_member", example={"member": "ann"}, whole=True),
-    Verb("members", "core.flows.members:senders", whole=True),
-    Verb(
-        "members",
-        "core.flows.members:add_sender",
-        example={"member": "ann", "channel": "slack", "sender": "U018"},
-        whole=True,
-    ),
-    Verb(
-        "members",
-        "core.flows.members:remove_sender",
-        example={"channel": "slack", "sender": "U017"},
-        whole=True,
-    ),
-    Verb("members", "core.flows.members:remove_member", example={"member": "ann"}, whole=True),
-    Verb("members", "core.flows.tokens:tokens", whole=True),
-    Verb(
-        "members",
-        "core.flows.tokens:create_token",
-        example={"name": "ci-support", "scopes": ["ingest"], "learners": ["default"]},
-        whole=True,
-    ),
-    Verb("members", "core.flows.tokens:revoke_token", example={"token": "old"}, whole=True),
-    Verb("alerts", "core.flows.alerts:alerts", whole=True),
-    Verb(
-        "alerts",
-        "core.flows.webhooks:add_webhook",
-        example={"url": "https://hooks.example/armscope", "learner": "default"},
-        whole=True,
-    ),
-    Verb("alerts", "core.flows.webhooks:remove_webhook", example={"webhook": "webhook-1"}, whole=True),
-    Verb(
-        "members", "core.flows.audit:audit", example={"wanted": {"action": "reward"}, "limit": 10}, whole=True
-    ),
-    Verb("members", "core.flows.audit:denials", whole=True),
-)
+        document="documents:act",
+    )
+    erase = Verb("erase", erase, route="erasures", example={"run": "request-1"}, document="documents:act")
+    backup = Verb("settings", backup, example={"target": "copy.db"}, whole=True)
 
-REPORTS: Final = (
-    Verb("read", "core.flows.queries.judgement:judgements", example={"view": {"types": ["tool"]}}),
-    Verb("read", "core.flows.queries.savings:savings", document="core.doors.story:savings"),
-    Verb("read", "core.flows.queries.ledger:rewards", name="ledger", example={"limit": 10}),
-    Verb("read", "core.flows.queries.ledger:changes", name="acts", example={"limit": 10}),
-)
+
+REPORTS: Final = (Methods.judgements, Methods.savings, Methods.ledger, Methods.acts)
 """Verbs that only clients have: no command and no document for people is made of them."""
-_BY_NAME: Final = {one.name: one for one in (*VERBS, *REPORTS)}
+_ALL: Final = tuple(one for kind in (Methods, Verbs) for one in vars(kind).values() if isinstance(one, Verb))
+VERBS: Final = tuple(one for one in _ALL if one not in REPORTS)
+_BY_NAME: Final = {one.name: one for one in _ALL}
 
 
-def find_verb(name: str) -> Verb | None:
+def find_verb(name: str) -> Verb[..., Any] | None:
     """Return the verb of that name, or None."""
     return _BY_NAME.get(name)
 
 
-def verb(name: str) -> Verb:
+def verb(name: str) -> Verb[..., Any]:
     """Return the verb of that name; raises `InvalidInput` for an unknown one."""
     match = find_verb(name)
     if match is None:

@@ -19,9 +19,17 @@ from core.records.alert import CLEAR_MS, Alarm, AlertRow, AlertsView, Looked, We
 from core.records.counts import number_in
 from core.records.limits import whole
 from core.store import reads
-from core.store.alerts import clear_alert, latest_alerts, note_quiet, raise_alert, standing_alerts
+from core.store.alerts import (
+    clear_alert,
+    has_webhooks,
+    latest_alerts,
+    note_quiet,
+    raise_alert,
+    standing_alerts,
+    tell,
+    webhook_rows,
+)
 from core.store.transaction import Facts, Transaction
-from core.store.webhooks import has_webhooks, tell, webhook_rows
 
 MOST: Final = 1_000
 FindAlarms = Callable[[Context], Iterable[Alarm]]

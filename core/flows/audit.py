@@ -13,7 +13,7 @@ from core.records.limits import whole
 from core.records.run_query import Since
 from core.store.denials import denials as stored_denials
 from core.store.reads import audit_page
-from core.store.reads.since import after_of
+from core.store.reads.log import after_of
 
 MOST: int = 1_000
 """Maximum number of entries on a page."""

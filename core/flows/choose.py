@@ -13,7 +13,7 @@ from core.records.evaluation_lines import ChoiceLine
 from core.records.layer import LayerUri
 from core.records.limits import shown
 from core.records.review import ChoiceAnswer, Pair
-from core.store.choices import add_choice
+from core.store.notes import add_choice
 from core.store.reads.reviewable import Answer, answer_in, pairs_left
 from core.store.subjects import subject_no
 from core.store.transaction import Transaction

@@ -44,9 +44,8 @@ from core.records.parameters import ChosenExportFormat, ExportFormat
 from core.records.times import iso
 from core.store.compacted import all_compacted
 from core.store.episodes import episode_lines
-from core.store.export_rows import arm_lines, run_lines
 from core.store.ledger import all_reward_lines
-from core.store.lines import fact_lines
+from core.store.lines import arm_lines, fact_lines, run_lines
 from core.store.reads import arm_columns, totals
 from core.store.repairs import retracted_arms
 from core.store.subjects import execution_lines, layer_lines

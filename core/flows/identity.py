@@ -22,10 +22,11 @@ from core.store.members import (
     mark_removed,
     member_by_subject,
     n_operators,
+    note_use,
     settle_member,
+    token_by_digest,
 )
 from core.store.store import Store
-from core.store.tokens import note_use, token_by_digest
 from core.store.transaction import Facts, Transaction
 
 SESSION_MS = 12 * HOUR_MS

@@ -21,7 +21,7 @@ from core.records.judged import INCLUDED, NAMED, Judged
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
 from core.records.run import Phase, Run
-from core.store.holds import use_hold
+from core.store.offers import use_hold
 from core.store.reads import run_of_uid
 from core.store.runs import add_runs
 from core.store.transaction import Transaction

@@ -44,14 +44,15 @@ from core.store.members import (
     member_of_sender,
     member_rows,
     n_operators,
+    revoke_token,
     sender_rows,
     settle_member,
+    tokens_of_member,
 )
 from core.store.members import add_member as store_member
 from core.store.members import add_sender as store_sender
 from core.store.members import remove_sender as drop_sender
 from core.store.store import Store
-from core.store.tokens import revoke_token, tokens_of_member
 from core.store.transaction import Detail, Facts, Transaction
 
 

@@ -13,7 +13,7 @@ from core.flows.requests import repeated, unknown_arm
 from core.formats.scalars import utc_ms_of
 from core.records.answers import RepairAnswer
 from core.records.arm import check_key
-from core.records.limits import LAST_MS, shown
+from core.records.limits import LAST_MS, listed, shown
 from core.records.observation import check_reason, check_request_key
 from core.records.parameters import Reason, RequestKey
 from core.records.repair import repair_payload
@@ -41,7 +41,7 @@ class RepairScope(NamedTuple):
                 "arms must name at least one, got none; nothing was taken back.",
                 next_step="Name the arms of the repair.",
             )
-        for key in arms:
+        for key in listed("arms", arms):
             check_key(key)
         since_ms = _at_ms("since", since)
         until_ms = LAST_MS if until is None else _at_ms("until", until)

@@ -38,6 +38,7 @@ from core.records.review import (
     check_skip_reason,
 )
 from core.records.times import iso
+from core.store.notes import rubric_of
 from core.store.queues import Item, Placed, Queue, add_skip, find_queue
 from core.store.reads.reviewable import judged_last, named_item, suggestion_of, texts_of
 from core.store.replies import reply_of
@@ -53,7 +54,6 @@ from core.store.review import (
     put_off_item,
     write_draft,
 )
-from core.store.rubrics import rubric_of
 from core.store.transaction import Facts, Transaction
 
 _NO_JUDGEMENT: Final = "none"

@@ -9,9 +9,9 @@ from msgspec import Meta
 from core.flows.context import Context
 from core.records.review import RubricAnswer, RubricRow
 from core.records.rubric import LEVELS, Level, Rubric
+from core.store.notes import add_rubric as store_rubric
+from core.store.notes import rubric_of
 from core.store.reads.reviewable import rubric_rows
-from core.store.rubrics import add_rubric as store_rubric
-from core.store.rubrics import rubric_of
 from core.store.transaction import Facts, Transaction
 
 

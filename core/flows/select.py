@@ -24,7 +24,7 @@ from core.records.learner import LearnerSettings
 from core.records.limits import MAX_LABEL_CHARS, text
 from core.records.selection import Selection
 from core.records.times import MINUTE_MS
-from core.store.holds import begin_hold, extend_hold, open_hold, use_hold
+from core.store.offers import begin_hold, extend_hold, open_hold, use_hold
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot, Transaction
 

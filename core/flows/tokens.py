@@ -28,8 +28,8 @@ from core.records.token import (
     secret_of,
 )
 from core.settings import check_learner
-from core.store.tokens import add_token, token_row, token_rows
-from core.store.tokens import revoke_token as store_revoked
+from core.store.members import add_token, token_row, token_rows
+from core.store.members import revoke_token as store_revoked
 from core.store.transaction import Detail, Transaction
 
 

@@ -35,8 +35,8 @@ from core.records.training import (
 )
 from core.secrecy import SecretKind, secrets_in_all
 from core.store.evaluations import stored_name
+from core.store.notes import rubric_of
 from core.store.reads.training import JudgedPair
-from core.store.rubrics import rubric_of
 from core.store.transaction import Snapshot
 
 TEST_SHARE: Final = 0.1

@@ -26,8 +26,7 @@ from core.records.alert import (
 )
 from core.records.counts import number_in
 from core.settings import base_path, check_learner
-from core.store.transaction import Facts, Transaction
-from core.store.webhooks import (
+from core.store.alerts import (
     due_message,
     put_webhook,
     settle_message,
@@ -37,6 +36,7 @@ from core.store.webhooks import (
     webhook_row,
     webhook_rows,
 )
+from core.store.transaction import Facts, Transaction
 
 
 def add_webhook(

@@ -6,15 +6,13 @@ it. Both are read when they are asked for, so a confirmation and its undo hold f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from core.records.actor import Actor
 from core.records.browser import BrowserRow, NamedBrowser, holding_browser
-from core.records.evaluation_lines import BrowserLine
-from core.records.ledger_lines import PlacedLine
 from core.store.engine.dialect import ACTIVE
-from core.store.transaction import Byline, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Transaction
 
 _OF: Final = " FROM judged_in j WHERE j.learner_id = e.learner_id AND j.evaluation_no = e.evaluation_no"
 _IS_CONFIRMED: Final = (
@@ -35,12 +33,12 @@ def note_browsers(txn: Transaction, browsers: Sequence[tuple[int, NamedBrowser]]
 
 def confirmation_of(facts: Facts, browser: str, named: str) -> int | None:
     """Return the number of the active confirmation of a browser's name."""
-    row = facts.row(
+    return facts.scalar(
+        int,
         f"SELECT browser_no FROM browser WHERE learner_id = ? AND browser = ? AND named = ? AND {ACTIVE}"
         " AND undone = 0 ORDER BY browser_no LIMIT 1",
         [browser, named],
     )
-    return None if row is None else int(row[0])
 
 
 def raters_behind(facts: Facts, rater: str) -> tuple[str, ...]:
@@ -143,9 +141,3 @@ def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
             if (one := holding_browser(holder)) is not None and (one.browser, one.named) == (browser, named)
         ],
     )
-
-
-def browser_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return active and undone confirmations as lines."""
-    for one in snapshot.acts("browser", "browser", "named"):
-        yield one["revision"], BrowserLine(**one)

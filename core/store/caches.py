@@ -104,7 +104,7 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
 
     def know() -> None:
         known = facts.connection.rows_in(_RUN_SQL, [facts.learner_id, facts.revision], run_nos)
-        runs.update((row[0], row[1:]) for row in known)
+        runs.update((run_no, tuple(rest)) for run_no, *rest in known)
 
     def beside() -> tuple[list[Row], list[Row]]:
         named = run_nos if is_one else list(runs)
@@ -120,7 +120,7 @@ def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
     else:
         know()
         outcomes, ledger = beside()
-    facts.epochs.load({row[1] for row in outcomes})
+    facts.epochs.load({arm_no for _, arm_no, _ in outcomes})
     for row in runs.values():
         rollup.add_run(run_facts(row[1:]))
     flags_of: dict[tuple[int, int], int] = {}

@@ -34,8 +34,8 @@ from core.store.episode_credits import credits_in_force, followed_credits
 from core.store.episodes import episode_digest, episode_plans, read_episodes, unlike_recorded
 from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
-from core.store.holds import unlike_holds
 from core.store.links import last_link, link_with, unlike_chain
+from core.store.offers import unlike_holds
 from core.store.provenance import plans, standings
 from core.store.quality import (
     folded,
@@ -234,7 +234,7 @@ def _stored_posteriors(snapshot: Snapshot) -> dict[object, object]:
         f"SELECT arm_no, base_alpha_micro, base_beta_micro, epoch, {_ARM_SUMS}, seen, last_at_ms FROM posterior"
         " WHERE learner_id = ?"
     )
-    return {row[0]: row[1:] for row in rows}
+    return {number: tuple(rest) for number, *rest in rows}
 
 
 def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
@@ -243,14 +243,14 @@ def _posteriors(snapshot: Snapshot, rollup: Rollup) -> dict[object, object]:
         "SELECT arm_no, key, prior_alpha_micro, prior_beta_micro FROM arm WHERE learner_id = ?"
     )
     targets: dict[int, str] = dict(snapshot.rows("SELECT revision, target FROM reset WHERE learner_id = ?"))
-    snapshot.epochs.load(row[0] for row in arms)
+    snapshot.epochs.load(number for number, *_ in arms)
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(ARM_SUMS))
     ever: dict[int, int] = defaultdict(int)
     for (_, arm_no, epoch), amounts in rollup.arms.items():
         ever[arm_no] += seen_increase(amounts)
         for index, amount in enumerate(amounts):
             sums[arm_no, epoch][index] += amount
-    newest = newest_observations(snapshot, [row[0] for row in arms])
+    newest = newest_observations(snapshot, [number for number, *_ in arms])
     computed: dict[object, object] = {}
     for arm_no, key, alpha, beta in arms:
         epoch = snapshot.epochs.current(arm_no)
@@ -346,8 +346,8 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
     """Check that runs have the state, version and epoch of their active imports."""
     for run_nos in numbered_runs(snapshot, CHUNK):
         now = {
-            row[0]: row[1:]
-            for row in snapshot.rows_in(
+            number: tuple(rest)
+            for number, *rest in snapshot.rows_in(
                 "SELECT run_no, standing, rank, trace, digest, revision FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
                 run_nos,
@@ -445,8 +445,8 @@ def _qualities(snapshot: Snapshot) -> Iterator[Difference]:
 def _subjects(snapshot: Snapshot, kind: Kind) -> Iterator[Difference]:
     """Check that active and placeholder flags of layers and executions match the rows that refer to them."""
     rows = snapshot.rows(f"SELECT {kind}_no, bare, standing FROM {kind} WHERE learner_id = ?")
-    expected = subject_states(snapshot, kind, [row[0] for row in rows])
-    stored: dict[int, object] = {row[0]: (row[1], row[2]) for row in rows}
+    expected = subject_states(snapshot, kind, [number for number, *_ in rows])
+    stored: dict[int, object] = {number: (bare, active) for number, bare, active in rows}
     by_number: dict[int, object] = {**expected}
     yield from _compare(kind, stored, by_number)
 
@@ -556,7 +556,7 @@ def _listed(snapshot: Snapshot) -> Iterator[Difference]:
 def _described(snapshot: Snapshot) -> Iterator[Difference]:
     """Arms have the cost and label that the imports that are not undone say."""
     rows = snapshot.rows("SELECT arm_no, key, token_cost, label FROM arm WHERE learner_id = ?")
-    expected = descriptions(snapshot, [row[0] for row in rows])
+    expected = descriptions(snapshot, [number for number, *_ in rows])
     for arm_no, key, *now in rows:
         if tuple(now) != expected[arm_no][:2]:
             yield Difference("arm", key, _words(*now), _words(*expected[arm_no][:2]))
@@ -570,20 +570,20 @@ def _words(token_cost: int | None, label: str | None) -> str:
 def _counters(snapshot: Snapshot) -> Iterator[Difference]:
     """Numbers still to be given lie beyond those that were given, and no fact is newer than the learner."""
     for name in NUMBERED:
-        row = snapshot.row(
+        for number, least in snapshot.rows(
             f'SELECT next_{name}_no, (SELECT coalesce(max({name}_no), 0) + 1 FROM "{name}"'
             " WHERE learner_id = ?1) FROM learner WHERE learner_id = ?1"
-        )
-        if row is not None and row[0] < row[1]:
-            yield Difference("learner", f"next_{name}_no", str(row[0]), f"{row[1]} or more")
+        ):
+            if number < least:
+                yield Difference("learner", f"next_{name}_no", str(number), f"{least} or more")
     yield from _unlike_staged(snapshot)
     for table in [name for name in NUMBERED if "revision" in metadata.tables[name].columns]:
-        row = snapshot.row(
+        latest = snapshot.count_of(
             f'SELECT max(revision) FROM "{table}" WHERE learner_id = ? AND revision < ?',
             [snapshot.staged.revision or _EVER],
         )
-        if row is not None and row[0] is not None and row[0] > snapshot.revision:
-            yield Difference("learner", "revision", str(snapshot.revision), f"{row[0]} or more ({table})")
+        if latest > snapshot.revision:
+            yield Difference("learner", "revision", str(snapshot.revision), f"{latest} or more ({table})")
 
 
 def _unlike_staged(snapshot: Snapshot) -> Iterator[Difference]:
@@ -599,7 +599,11 @@ def _unlike_staged(snapshot: Snapshot) -> Iterator[Difference]:
             stored = f"revision {snapshot.staged.revision}, {snapshot.staged.parts} parts"
             yield Difference("learner", "staged_import_no", "0", f"the import in progress of {stored}")
         return
-    for name, number, highest in (("import", row[0], snapshot.staged.import_no), ("arm", row[1], row[2])):
+    next_import, next_arm, last_arm = row
+    for name, number, highest in (
+        ("import", next_import, snapshot.staged.import_no),
+        ("arm", next_arm, last_arm),
+    ):
         if number <= highest:
             yield Difference("learner", f"next_{name}_no", str(number), f"{highest + 1} or more")
     if snapshot.revision >= snapshot.staged.revision:
@@ -616,12 +620,12 @@ _GAPLESS: Final = tuple(name for name in NUMBERED if name not in {*TAKEN, "link"
 def _gaps(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that each number that was given has its row, up to the last."""
     for name in _GAPLESS:
-        row = snapshot.row(
+        for given, n_rows in snapshot.rows(
             f'SELECT next_{name}_no - 1, (SELECT count(*) FROM "{name}" WHERE learner_id = ?1)'
             " FROM learner WHERE learner_id = ?1"
-        )
-        if row is not None and row[0] > row[1]:
-            yield from _missing(snapshot, name, row[0])
+        ):
+            if given > n_rows:
+                yield from _missing(snapshot, name, given)
 
 
 def _missing(snapshot: Snapshot, name: str, given: int) -> Iterator[Difference]:

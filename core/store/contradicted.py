@@ -91,7 +91,7 @@ def contents(facts: Facts, run_nos: Sequence[int]) -> Iterator[StoredVersion]:
         rows = outcomes.get(run_no, ())
         version = Version(
             columns=tuple(columns),
-            arm_nos=tuple(row[0] for row in rows),
+            arm_nos=tuple(number for number, *_ in rows),
             flags=bytes(row[1] for row in rows).translate(AS_JUDGED),
             costs=tuple(row[2] for row in rows),
             evidence=_plain(evidence.get(run_no, ())),

@@ -18,7 +18,7 @@ from sqlalchemy import Column, Float, Integer, LargeBinary, Table, Text
 
 from core.errors import ArmscopeError, StoreDamaged, StoreUnusable
 from core.records.verification import Difference
-from core.store.file_faults import head_of, lost_acts
+from core.store.engine.file_faults import head_of, lost_acts
 from core.store.tables import metadata
 from core.store.transaction import Snapshot
 

@@ -85,11 +85,10 @@ def _add(txn: Transaction, counted: Counter[_DenialKey]) -> None:
 
 def count_denials(facts: Facts, since_ms: int, until_ms: int = _EVER) -> int:
     """Return the number of refusals from one time to another, in full minutes."""
-    row = facts.row(
+    return facts.count_of(
         "SELECT sum(n) FROM denial WHERE learner_id = ? AND minute BETWEEN ? AND ?",
         [since_ms // MINUTE_MS, until_ms // MINUTE_MS],
     )
-    return 0 if row is None or row[0] is None else int(row[0])
 
 
 def denials(

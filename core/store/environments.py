@@ -23,7 +23,7 @@ from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
-from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 DAY_MS: Final = 86_400_000
 _NAMED: Final = ("environment_no", "name")
@@ -117,14 +117,10 @@ def _scale(values: Sequence[float | str]) -> Scale:
 
 def scale_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone declarations as lines."""
-    for name, *row in snapshot.rows(
-        "SELECT e.name, s.scale_no, s.uid, s.actor, s.at_ms, s.revision, s.undone,"
-        f" {', '.join(f's.{column}' for column in _SCALE_COLUMNS.split(', '))} FROM scale s"
-        " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
-        f" WHERE s.learner_id = ? AND s.{ACTIVE} ORDER BY s.revision, s.scale_no"
-    ):
-        head, scale = FactHead(*row[:6]), _scale(row[6:])
-        yield head.revision, ScaleLine(environment=name, scale=scale, **snapshot.line_head("scale", head))
+    joined = "JOIN environment e ON e.learner_id = t.learner_id AND e.environment_no = t.environment_no"
+    for _, one in snapshot.acts("scale", *_SCALE_COLUMNS.split(", "), joined=joined, environment="e.name"):
+        scale = _scale([one.pop(column) for column in _SCALE_COLUMNS.split(", ")])
+        yield one["revision"], ScaleLine(scale=scale, **one)
 
 
 def read_scale(txn: Transaction, line: ScaleLine, import_no: int) -> int:
@@ -182,7 +178,7 @@ class Changes:
         txn.connection.insert(
             "environment_task", _ALIKE_COLUMNS, txn.learner_id, chain.from_iterable(rows), upsert=_COUNT_ON
         )
-        fewer = [(txn.learner_id, row[0], row[1]) for row in rows if row[-1] < 0]
+        fewer = [(txn.learner_id, number, digest) for number, digest, *_, n in rows if n < 0]
         if fewer:
             txn.connection.many(
                 "DELETE FROM environment_task WHERE learner_id = ? AND environment_no = ? AND digest = ? AND n = 0",
@@ -208,7 +204,7 @@ def _digest(kind: Kind) -> str:
 def stored_kinds(facts: Facts) -> dict[tuple[int, str], Row]:
     """Return the stored numbers of equal episodes, by environment and digest."""
     rows = facts.rows(f"SELECT {', '.join(_ALIKE_COLUMNS)} FROM environment_task WHERE learner_id = ?")
-    return {(row[0], row[1]): row[2:] for row in rows}
+    return {(number, digest): tuple(rest) for number, digest, *rest in rows}
 
 
 def _write(txn: Transaction, updated: Mapping[DayKey, EpisodeSums]) -> None:
@@ -289,7 +285,7 @@ def counted_episodes(facts: Facts, numbers: Sequence[int]) -> Counted:
     rows = facts.rows_in(
         f"SELECT {_COUNTED} FROM episode WHERE learner_id = ? AND {ACTIVE} AND episode_no IN ({{}})", numbers
     )
-    return _counted(rows, scales_of(facts, {row[0] for row in rows}))
+    return _counted(rows, scales_of(facts, {number for number, *_ in rows}))
 
 
 def _counted(rows: Iterable[Row], scales: Mapping[int, Scale]) -> Counted:
@@ -353,8 +349,9 @@ def declared_scales(facts: Facts) -> Mapping[int, Scale]:
 
 def environment_no_of(facts: Facts, name: str) -> int | None:
     """Return the number of a known environment."""
-    row = facts.row("SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [name])
-    return None if row is None else int(row[0])
+    return facts.scalar(
+        int, "SELECT environment_no FROM environment WHERE learner_id = ? AND name = ?", [name]
+    )
 
 
 def declared_scale(facts: Facts, environment_no: int) -> Scale:

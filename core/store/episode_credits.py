@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from core.errors import UnreadableSource
@@ -22,7 +23,7 @@ from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
 from core.store.tables import OBSERVATION_COLUMNS
-from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _COLUMNS: Final = (*OBSERVATION_COLUMNS[:-2], "episode_credit_no", *OBSERVATION_COLUMNS[-2:])
 RunArm = tuple[int, int]
@@ -223,23 +224,16 @@ def credit_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
         [snapshot.revision],
     ):
         exported[episode] = max(revision, latest)
-    rows = snapshot.rows(
-        "SELECT c.episode, c.rule, c.reward, c.episode_credit_no, c.uid, c.actor, c.at_ms, c.revision, c.undone"
-        " FROM episode_credit c"
-        " LEFT JOIN episode e ON e.learner_id = c.learner_id AND e.uid = c.episode"
-        f" WHERE c.learner_id = ? AND c.{ACTIVE} AND coalesce(e.standing, 1) = 1"
+    joined = "LEFT JOIN episode e ON e.learner_id = t.learner_id AND e.uid = t.episode"
+    acts = snapshot.acts(
+        "episode_credit",
+        *("episode", "rule", "reward"),
+        joined=joined,
+        where=" AND coalesce(e.standing, 1) = 1",
     )
-    placed = [(max(row[-2], exported[row[0]]), FactHead(*row[3:]), *row[:3]) for row in rows]
-    placed.sort(key=lambda one: (one[0], one[1].revision, one[1].number))
-    for position, head, episode, rule, reward in placed:
-        line = CreditLine(
-            episode=episode,
-            rule=rule,
-            reward=reward,
-            shares=_shares(snapshot, head.number),
-            **snapshot.line_head("credit", head),
-        )
-        yield position, line
+    placed = [(max(one["revision"], exported[one["episode"]]), number, one) for number, one in acts]
+    for position, number, one in sorted(placed, key=itemgetter(0)):
+        yield position, CreditLine(shares=_shares(snapshot, number), **one)
 
 
 def read_credit(txn: Transaction, line: CreditLine, import_no: int) -> int:

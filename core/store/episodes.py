@@ -685,8 +685,7 @@ def keyed(txn: Transaction, *digests: str | None) -> list[str | None]:
 
 
 def _key(txn: Transaction) -> bytes:
-    row = txn.row("SELECT digest_key FROM learner WHERE learner_id = ?")
-    known = "" if row is None else str(row[0])
+    known = txn.scalar(str, "SELECT digest_key FROM learner WHERE learner_id = ?") or ""
     if not known:
         known = token_hex(_KEY_BYTES)
         txn.connection.run("UPDATE learner SET digest_key = ? WHERE learner_id = ?", [known, txn.learner_id])
@@ -743,15 +742,9 @@ def drop_tasks(txn: Transaction, numbers: Sequence[int]) -> int:
 def _retask(txn: Transaction, number: int, line: Episode, before: int) -> None:
     """Write the task of the version in the rows, and its digest there and with its sources."""
     digest = episode_digest(line)
-    txn.connection.run(
-        "UPDATE episode SET task = ?, digest = ?, changed = ? WHERE learner_id = ? AND episode_no = ?",
-        [line.task, digest, txn.revision, txn.learner_id, number],
-    )
-    txn.connection.run(
-        "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND digest = ?"
-        " AND said IS NULL",
-        [digest, txn.learner_id, number, before],
-    )
+    txn.set_row("episode", "episode_no = ?", [number], task=line.task, digest=digest, changed=txn.revision)
+    same = "kind = 'episode' AND no = ? AND digest = ? AND said IS NULL"
+    txn.set_row("provenance", same, [number, before], digest=digest)
 
 
 # Step by step
@@ -875,15 +868,10 @@ def set_incomplete(txn: Transaction, uid: str) -> bool:
         return True
     txn.note_news()
     marked = episode_digest(replace(line, incomplete=True))
-    txn.connection.run(
-        "UPDATE episode SET status = 'incomplete', digest = ?, changed = ?"
-        " WHERE learner_id = ? AND episode_no = ?",
-        [marked, txn.revision, txn.learner_id, number],
+    txn.set_row(
+        "episode", "episode_no = ?", [number], status="incomplete", digest=marked, changed=txn.revision
     )
-    txn.connection.run(
-        "UPDATE provenance SET digest = ? WHERE learner_id = ? AND kind = 'episode' AND no = ? AND import_no = 0",
-        [marked, txn.learner_id, number],
-    )
+    txn.set_row("provenance", "kind = 'episode' AND no = ? AND import_no = 0", [number], digest=marked)
     return True
 
 
@@ -953,9 +941,9 @@ def episodes_beside(facts: Facts, uid: str) -> tuple[str | None, str | None]:
 def _next(
     facts: Facts, environment_no: int, beyond: str, cursor: Sequence[int], way: Literal["ASC", "DESC"]
 ) -> str | None:
-    row = facts.row(
+    return facts.scalar(
+        str,
         f"SELECT uid FROM episode WHERE learner_id = ? AND environment_no = ? AND {ACTIVE}"
         f" AND {beyond} ORDER BY at_ms {way}, episode_no {way} LIMIT 1",
         [environment_no, *cursor],
     )
-    return None if row is None else str(row[0])

@@ -654,10 +654,7 @@ def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]
                 for run_no, run_class in runs
             ],
         )
-        txn.connection.run(
-            "UPDATE execution SET session = ? WHERE learner_id = ? AND session = ?",
-            [number, txn.learner_id, name],
-        )
+        txn.set_row("execution", "session = ?", [name], session=number)
         n_renamed += len(runs)
         for table, column in _OFFERED:
             n_renamed += txn.connection.n_changed(
@@ -719,8 +716,7 @@ def _drop_holds(txn: Transaction, name: str) -> None:
 
 
 def _count(txn: Transaction, table: str, column: str, name: str) -> int:
-    row = txn.row(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [name])
-    return 0 if row is None else int(row[0])
+    return txn.count_of(f'SELECT count(*) FROM "{table}" WHERE learner_id = ? AND {column} = ?', [name])
 
 
 def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:

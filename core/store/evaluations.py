@@ -369,10 +369,7 @@ def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
 
 
 def _count(txn: Transaction, number: int, counts: int) -> None:
-    txn.connection.run(
-        "UPDATE evaluation SET counts = ?, changed = ? WHERE learner_id = ? AND evaluation_no = ?",
-        [counts, txn.revision, txn.learner_id, number],
-    )
+    txn.set_row("evaluation", "evaluation_no = ?", [number], counts=counts, changed=txn.revision)
 
 
 def counting_evaluations(facts: Facts) -> dict[int, int]:

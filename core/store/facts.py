@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from core.records.episode import Scale, ScaleLine
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import BrowserLine, ChoiceLine, EvaluationLine, RubricLine
@@ -19,8 +21,7 @@ from core.records.note import note_payload
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.rubric import Rubric
 from core.store import tables
-from core.store.browsers import add_browser, browser_lines, settle_browsers
-from core.store.choices import add_choice, choice_again, choice_lines
+from core.store.browsers import add_browser, settle_browsers
 from core.store.environments import read_scale, scale_lines, settle_scales
 from core.store.episode_credits import credit_lines, read_credit, settle_credits
 from core.store.evaluations import (
@@ -33,12 +34,19 @@ from core.store.evaluations import (
     settle_evaluations,
 )
 from core.store.ledger import moving_reward, read_reward, reward_lines, reward_payload, reward_reply
-from core.store.notes import add_note, note_lines, note_reply, note_text
-from core.store.queues import add_skip, queue_lines, read_queue, skip_lines
+from core.store.notes import (
+    add_choice,
+    add_note,
+    add_rubric,
+    choice_again,
+    note_reply,
+    note_text,
+    rubric_lines,
+)
+from core.store.queues import add_skip, queue_lines, read_queue
 from core.store.repairs import moving_repair, read_repair, repair_lines
-from core.store.replies import Reply
+from core.store.replies import HOLDS, Reply
 from core.store.resets import moving_boundary, read_reset, reset_lines
-from core.store.rubrics import add_rubric, rubric_lines
 from core.store.settings import moving_setting
 from core.store.transaction import Byline, Snapshot, Transaction
 
@@ -46,6 +54,9 @@ Moving = Callable[[Transaction, int, int], AbstractContextManager[None]]
 Settling = Callable[[Transaction, Sequence[int]], None]
 Retelling = Callable[[Transaction, int, int], None]
 Reading = Callable[[Transaction, Any, int], int]
+Listing = Callable[[Snapshot], Iterator[PlacedLine]]
+_HEAD: Final = ("id", "by", "at_ms", "revision", "undone")
+"""Fields that the lines of all facts have."""
 
 
 def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContextManager[None]:  # noqa: ARG001
@@ -63,6 +74,19 @@ def _nothing_is_named(txn: Transaction, number: int, import_no: int) -> None:
 def _read_by(add: Callable[[Transaction, Any, Byline], int]) -> Reading:
     """Return what appends a line of an import, given what appends one by a byline."""
     return lambda txn, line, import_no: add(txn, line, txn.imported(line, import_no))
+
+
+def _lines_of(line: type[Any], table: str, joined: str = "", **members: str) -> Listing:
+    """Return what lists the acts of a table as lines: a field is the column of its name, or a named expression."""
+    given = {*_HEAD, *members}
+    columns = [one.name for one in msgspec.structs.fields(line) if one.name not in given]
+    flags = [one.name for one in msgspec.structs.fields(line) if one.type is bool and one.name not in _HEAD]
+
+    def lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+        for _, one in snapshot.acts(table, *columns, joined=joined, **members):
+            yield one["revision"], line(**one | {flag: bool(one[flag]) for flag in flags})
+
+    return lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +134,7 @@ class Exchanged(Fact):
     """
 
     line: FactLine
-    lines: Callable[[Snapshot], Iterator[PlacedLine]]
+    lines: Listing
     read: Reading
     request: Request | None = None
     is_boundary: bool = False
@@ -156,7 +180,16 @@ _ALL: Final = (
         table="note",
         example="note-1",
         line=NoteLine(id="elsewhere/note-1", arm=_ARM, text="slow on Mondays"),
-        lines=note_lines,
+        lines=_lines_of(
+            NoteLine,
+            "note",
+            "JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no"
+            " LEFT JOIN reply p ON p.learner_id = t.learner_id AND p.kind = 'note' AND p.no = t.note_no"
+            f" AND {HOLDS}",
+            arm="a.key",
+            key="p.key",
+            text="nullif(t.text, '')",
+        ),
         read=_read_by(
             lambda txn, line, byline: add_note(txn, txn.arm_no_of(line.arm), note_text(line), byline)
         ),
@@ -177,7 +210,7 @@ _ALL: Final = (
         example="browser-1",
         settled=settle_browsers,
         line=BrowserLine(id="elsewhere/browser-1", browser="3f2a91", named="kim"),
-        lines=browser_lines,
+        lines=_lines_of(BrowserLine, "browser"),
         read=_read_by(lambda txn, line, byline: add_browser(txn, line.browser, line.named, byline)),
     ),
     Exchanged(
@@ -199,7 +232,16 @@ _ALL: Final = (
         line=ChoiceLine(
             id="elsewhere/choice-1", layer=_LAYER, first=_FIRST, second=_SECOND, chosen="second", rater="mara"
         ),
-        lines=choice_lines,
+        lines=_lines_of(
+            ChoiceLine,
+            "choice",
+            "JOIN layer l ON l.learner_id = t.learner_id AND l.layer_no = t.layer_no"
+            " JOIN execution f ON f.learner_id = t.learner_id AND f.execution_no = t.first_no"
+            " JOIN execution s ON s.learner_id = t.learner_id AND s.execution_no = t.second_no",
+            layer="l.uid",
+            first="f.uid",
+            second="s.uid",
+        ),
         read=_read_by(add_choice),
         again=choice_again,
     ),
@@ -216,7 +258,7 @@ _ALL: Final = (
         table="review_aside",
         example="aside-1",
         line=SkippedLine(id="elsewhere/aside-1", queue="elsewhere/queue-1", item=1, reason="cut off"),
-        lines=skip_lines,
+        lines=_lines_of(SkippedLine, "review_aside", item="t.item_no"),
         read=_read_by(add_skip),
     ),
     Exchanged(

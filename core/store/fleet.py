@@ -19,7 +19,7 @@ from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.damage import UNREADABLE
 from core.store.engine import Connection
 from core.store.engine.dialect import ACTIVE, BY_TIME
-from core.store.file_faults import damaged
+from core.store.engine.file_faults import damaged
 from core.store.reads.log import LearnerStateKey, names_of, numbered
 from core.store.store import Store
 from core.store.tables import LISTED

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from core.store.compacted import compacted_sources
 from core.store.engine.dialect import ACTIVE
+from core.store.mapped import Mapped
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
@@ -26,6 +27,13 @@ class MachineRow(NamedTuple):
     at_ms: int
     import_no: int
     content: str
+
+
+_MACHINES: Final = Mapped(
+    MachineRow,
+    "machine",
+    "machine t LEFT JOIN import i ON i.learner_id = t.learner_id AND i.import_no = t.import_no",
+)
 
 
 class Reopened(NamedTuple):
@@ -94,10 +102,7 @@ def reopen_import(txn: Transaction, act: str) -> Reopened | None:
 
 def finish_import(txn: Transaction, number: int, summary: str) -> None:
     """Note what the import came to."""
-    txn.connection.run(
-        "UPDATE import SET summary = ? WHERE learner_id = ? AND import_no = ?",
-        [summary, txn.learner_id, number],
-    )
+    txn.set_row("import", "import_no = ?", [number], summary=summary)
 
 
 def present(facts: Facts, sources: Sequence[str]) -> set[str]:
@@ -125,19 +130,9 @@ def keep_machine(txn: Transaction, name: str, import_no: int, content: str) -> N
 
 def own_machine(txn: Transaction, name: str) -> MachineRow | None:
     """Return the stored inventory of the actor's machine; None if there is none."""
-    row = txn.row(
-        "SELECT actor, name, at_ms, import_no, content FROM machine"
-        " WHERE learner_id = ? AND actor = ? AND name = ?",
-        [txn.actor.name, name],
-    )
-    return None if row is None else MachineRow(*row)
+    return _MACHINES.row(txn, "AND t.actor = ? AND t.name = ?", [txn.actor.name, name])
 
 
-def machine_rows(facts: Facts) -> list[MachineRow]:
+def machine_rows(facts: Facts) -> tuple[MachineRow, ...]:
     """Return the machines whose import was not undone, the latest first."""
-    rows = facts.rows(
-        "SELECT m.actor, m.name, m.at_ms, m.import_no, m.content FROM machine m"
-        " LEFT JOIN import i ON i.learner_id = m.learner_id AND i.import_no = m.import_no"
-        " WHERE m.learner_id = ? AND coalesce(i.undone, 0) = 0 ORDER BY m.at_ms DESC, m.actor, m.name"
-    )
-    return [MachineRow(*row) for row in rows]
+    return _MACHINES.rows(facts, "AND coalesce(i.undone, 0) = 0 ORDER BY t.at_ms DESC, t.actor, t.name")

@@ -183,8 +183,9 @@ def moving_reward(
     since: int,  # noqa: ARG001 - no matter since when
 ) -> AbstractContextManager[None]:
     """Update the caches around a change of an observation's state."""
-    row = txn.row("SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [number])
-    run_no = row[0] if row else 0
+    run_no = txn.count_of(
+        "SELECT run_no FROM observation WHERE learner_id = ? AND observation_no = ?", [number]
+    )
     return shifting(txn, [run_no] if run_no else [], [] if run_no else [number])
 
 
@@ -334,12 +335,11 @@ def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, 
 
 def _stands(txn: Transaction, prefix: str) -> bool:
     """Return whether an imported reward with this prefix of its id counts."""
-    row = txn.row(
+    return txn.has_row(
         "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"
         f" AND {ACTIVE} AND undone = 0 LIMIT 1",
         [prefix, prefix + _AFTER_EVERY_TEXT],
     )
-    return row is not None
 
 
 def _amounts(line: RewardLine) -> tuple[int, int]:

@@ -176,8 +176,7 @@ def mend(txn: Transaction, difference: int, explained: Explained) -> int:
 
 def unprovable_until(facts: Facts) -> int | None:
     """Return the link up to which nothing proves the facts, or None if all are provable."""
-    row = facts.row("SELECT max(link_no) FROM mended WHERE learner_id = ? AND explained = ''")
-    return None if row is None or row[0] is None else int(row[0])
+    return facts.scalar(int, "SELECT max(link_no) FROM mended WHERE learner_id = ? AND explained = ''")
 
 
 # Candidates

@@ -1,25 +1,33 @@
-"""Offers: selections for foreign clients until their reports have arrived; and sessions of clients.
+"""Selections that were handed out: offers until their reports have arrived, sessions of clients, and holds.
 
 An offer waits for an hour. Each of its arms has a row until a report. After the last report, or the hour, its choice
 is deleted: the run has it, if one was made.
+
+All requests of a session share the selection of its hold, until the session was idle. A session has one open hold at
+most. Its row is written before the selection is handed out. The row of an ended hold keeps the coin, the seed and the
+times; its arms are in the runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.selection import Selection
 from core.store.caches import shifting
+from core.store.erased import Erased
+from core.store.mapped import Mapped, StoredAs
 from core.store.provenance import attributed, tellings_of
+from core.store.rollup import prob_micro
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 from core.store.version import read_version
 
-_OFFER: Final = insert_into("offer")
 _ARM: Final = insert_into("offer_arm", "learner_id", "arm_no", "offer_no")
-_SESSION: Final = insert_into("agent_session", "learner_id", "agent_session_no", "uid", "name", "started_ms")
 _WAITING: Final = (
     "SELECT o.offer_no, o.session, o.choice, o.run_no FROM offer_arm a"
     " JOIN offer o ON o.learner_id = a.learner_id AND o.offer_no = a.offer_no"
@@ -28,6 +36,8 @@ _WAITING: Final = (
     " WHERE a.learner_id = ? AND a.arm_no = ? AND o.at_ms BETWEEN ? AND ?"
     " AND (o.run_no = 0 OR r.revision > p.epoch){of} ORDER BY a.offer_no DESC LIMIT 1"
 )
+
+_OPEN: Final = "learner_id = ? AND choice <> ''"
 
 
 class Waiting(NamedTuple):
@@ -55,10 +65,19 @@ class AgentSession(NamedTuple):
     ended_ms: int | None
 
 
+_SESSIONS: Final = Mapped(AgentSession, "agent_session", number=StoredAs("agent_session_no"))
+
+
 def add_offer(txn: Transaction, selection: Selection, *, session: str) -> int:
     """Remember a selection that is given away; its number."""
-    number = txn.number("offer")
-    txn.run(_OFFER, [number, session, txn.now_ms, selection.run_class, selection.to_json(), 0])
+    number = txn.add_numbered(
+        "offer",
+        session=session,
+        at_ms=txn.now_ms,
+        **{"class": selection.run_class},
+        choice=selection.to_json(),
+        run_no=0,
+    )
     arm_nos = txn.arm_nos(selection.included).values()
     txn.connection.many(_ARM, [(txn.learner_id, arm_no, number) for arm_no in sorted(arm_nos)])
     return number
@@ -99,16 +118,14 @@ def waiting_offer(txn: Transaction, arm_no: int, *, waits_ms: int, session: str 
 
 def remember_report(txn: Transaction, offer: Waiting, arm_no: int, run_no: int) -> None:
     """Note that something was observed of an arm of an offer, and which run was made of it."""
-    key = [txn.learner_id, offer.offer_no]
     if run_no != offer.run_no:
-        txn.connection.run(
-            "UPDATE offer SET run_no = ? WHERE learner_id = ? AND offer_no = ?", [run_no, *key]
-        )
-    txn.connection.run(
-        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no = ? AND arm_no = ?", [*key, arm_no]
+        txn.set_row("offer", "offer_no = ?", [offer.offer_no], run_no=run_no)
+    txn.run(
+        "DELETE FROM offer_arm WHERE learner_id = ? AND offer_no = ? AND arm_no = ?", [offer.offer_no, arm_no]
     )
-    left = txn.connection.row("SELECT 1 FROM offer_arm WHERE learner_id = ? AND offer_no = ? LIMIT 1", key)
-    if left is None:
+    if not txn.has_row(
+        "SELECT 1 FROM offer_arm WHERE learner_id = ? AND offer_no = ? LIMIT 1", [offer.offer_no]
+    ):
         _close(txn, [offer.offer_no])
 
 
@@ -155,23 +172,89 @@ def reported_sessions(facts: Facts) -> frozenset[str]:
 
 def begin_session(txn: Transaction, uid: str, name: str) -> int:
     """Remember that a client begins a session; its number."""
-    number = txn.number("agent_session")
-    txn.run(_SESSION, [number, uid, name, txn.now_ms])
-    return number
+    return txn.add_numbered("agent_session", uid=uid, name=name, started_ms=txn.now_ms)
 
 
 def session_named(facts: Facts, uid: str) -> AgentSession | None:
     """The session that goes by an id."""
-    row = facts.row(
-        "SELECT agent_session_no, name, started_ms, ended_ms FROM agent_session WHERE learner_id = ? AND uid = ?",
-        [uid],
-    )
-    return None if row is None else AgentSession(*row)
+    return _SESSIONS.row(facts, "AND uid = ?", [uid])
 
 
 def end_session(txn: Transaction, number: int) -> None:
     """Remember that a session ended."""
-    txn.connection.run(
-        "UPDATE agent_session SET ended_ms = ? WHERE learner_id = ? AND agent_session_no = ?",
-        [txn.now_ms, txn.learner_id, number],
+    txn.set_row("agent_session", "agent_session_no = ?", [number], ended_ms=txn.now_ms)
+
+
+class Hold(NamedTuple):
+    """An open hold: when it was used last, and its selection with every arm decided so far."""
+
+    used_ms: int
+    selection: Selection
+
+
+def open_hold(facts: Facts, session: str, now_ms: int, *, idle_ms: int) -> Hold | None:
+    """Return the hold of a session that was used within the idle time."""
+    row = facts.row(
+        f"SELECT used_ms, choice FROM hold WHERE {_OPEN} AND session = ? AND used_ms BETWEEN ? AND ?",
+        [_name(facts, session), now_ms - idle_ms, now_ms + idle_ms],
     )
+    return None if row is None else Hold(row[0], Selection.from_json(row[1]))
+
+
+def begin_hold(txn: Transaction, session: str, selection: Selection, *, idle_ms: int) -> Selection:
+    """Open the hold of a session and return its selection, with the time of the hold.
+
+    End the hold before, and those of other sessions that are idle. No two holds of a session begin at one time, even
+    if the clock went back.
+    """
+    name = _name(txn, session)
+    txn.run(
+        f"UPDATE hold SET choice = '' WHERE {_OPEN} AND (session = ? OR used_ms < ? OR used_ms > ?)",
+        [name, txn.now_ms - idle_ms, txn.now_ms + idle_ms],
+    )
+    later = txn.rows(
+        "SELECT began_ms FROM hold WHERE learner_id = ? AND session = ? AND began_ms >= ?", [name, txn.now_ms]
+    )
+    began_ms = next(ms for ms in count(txn.now_ms) if (ms,) not in later)
+    selection = structs.replace(selection, held_since_ms=began_ms)
+    txn.add_row(
+        "hold",
+        session=name,
+        began_ms=began_ms,
+        used_ms=txn.now_ms,
+        **{"class": selection.run_class},
+        prob_micro=prob_micro(selection.baseline_prob),
+        seed=selection.seed,
+        revision=selection.revision,
+        choice=selection.to_json(),
+    )
+    return selection
+
+
+def extend_hold(txn: Transaction, session: str, selection: Selection) -> None:
+    """Replace the selection of an open hold by one with more arms, and note its use."""
+    now = {"choice": selection.to_json(), "used_ms": txn.now_ms}
+    txn.set_row("hold", "choice <> '' AND session = ?", [_name(txn, session)], **now)
+
+
+def use_hold(txn: Transaction, session: str) -> None:
+    """Note that the open hold of a session was used now."""
+    where = "choice <> '' AND session = ? AND used_ms < ?"
+    txn.set_row("hold", where, [_name(txn, session), txn.now_ms], used_ms=txn.now_ms)
+
+
+def _name(facts: Facts, session: str) -> str:
+    """Return the name under which a session is stored: that of an erased one is a number."""
+    erased = facts.erased if isinstance(facts, Transaction) else Erased.of(facts.connection, facts.learner_id)
+    return erased.session(session) or session
+
+
+def unlike_holds(facts: Facts) -> Iterator[tuple[str, object, object]]:
+    """Return open holds whose columns differ from their selection: the session, the columns, the selection's."""
+    for session, began_ms, *stored, choice in facts.each(
+        f"SELECT session, began_ms, class, prob_micro, seed, revision, choice FROM hold WHERE {_OPEN}"
+    ):
+        chosen = Selection.from_json(choice)
+        own = [chosen.run_class, prob_micro(chosen.baseline_prob), chosen.seed, chosen.revision]
+        if (began_ms, stored) != (chosen.held_since_ms, own):
+            yield session, stored, own

@@ -174,8 +174,8 @@ def recompute_runs(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
 def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
     planned = list(plans(txn, run_nos))
     now = {
-        row[0]: row[1:]
-        for row in txn.rows_in(
+        number: tuple(rest)
+        for number, *rest in txn.rows_in(
             "SELECT run_no, standing, digest, revision, rank FROM run WHERE learner_id = ? AND run_no IN ({})",
             [plan.run_no for plan in planned],
         )

@@ -116,7 +116,7 @@ def stored_quality(facts: Facts) -> dict[int, Sums]:
     rows = facts.rows(
         "SELECT layer_no, retrievals, successes, failures, bonus, last_no FROM layer_quality WHERE learner_id = ?"
     )
-    return {row[0]: Sums._make(row[1:]) for row in rows}
+    return {number: Sums._make(rest) for number, *rest in rows}
 
 
 def quality_of(facts: Facts, layer_no: int) -> Quality:
@@ -234,7 +234,7 @@ def _stored(facts: Facts, layer_nos: Sequence[int]) -> dict[int, Sums]:
         [facts.learner_id],
         layer_nos,
     )
-    return {row[0]: Sums._make(row[1:]) for row in rows}
+    return {number: Sums._make(rest) for number, *rest in rows}
 
 
 def stored_histories(facts: Facts, layer_nos: Sequence[int]) -> dict[int, dict[str, ModelHistory]]:

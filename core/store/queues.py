@@ -15,16 +15,13 @@ from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.review import QueueAsks
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
+from core.store.mapped import FLAG, Mapped, StoredAs, json_of
 from core.store.reads import run_of_uid
 from core.store.subjects import name_subject
 from core.store.tables import insert_into
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 
 _ADD_ITEM: Final = insert_into("review_item")
-_HEADS: Final = (
-    "review_queue_no, uid, name, asks, n_reviewers, blind, rubric, control_micro, due_ms, actor, at_ms, import_no,"
-    " revision, undone"
-)
 
 
 class Placed(NamedTuple):
@@ -71,6 +68,16 @@ class Queue(NamedTuple):
         return f"queue-{self.queue_no}"
 
 
+_QUEUES: Final = Mapped(
+    Queue,
+    "review_queue",
+    queue_no=StoredAs("review_queue_no"),
+    asks=json_of(QueueAsks),
+    blind=FLAG,
+    undone=FLAG,
+)
+
+
 def add_queue(txn: Transaction, line: QueueLine, items: Sequence[Item], byline: Byline) -> int:
     """Append the queue of a line with these items, and return its number."""
     number = txn.append_fact(
@@ -110,33 +117,8 @@ def find_queue(facts: Facts, name: str) -> Queue:
 
 def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
     """Return active queues, by number; with ``undone`` also undone ones."""
-    rows = facts.rows(
-        f"SELECT {_HEADS} FROM review_queue WHERE learner_id = ? AND {ACTIVE} AND undone <= ?"
-        " ORDER BY review_queue_no",
-        [int(undone)],
-    )
-    return [_queue(facts, row) for row in rows]
-
-
-def _queue(facts: Facts, row: Row) -> Queue:
-    number, uid, name, asks, n_reviewers, blind, *rest = row
-    rubric, control_micro, due_ms, actor, at_ms, import_no, revision, undone = rest
-    return Queue(
-        queue_no=number,
-        uid=uid or f"{facts.origin}/queue-{number}",
-        name=name,
-        asks=msgspec.json.decode(asks, type=QueueAsks),
-        n_reviewers=n_reviewers,
-        blind=bool(blind),
-        rubric=rubric,
-        control_micro=control_micro,
-        due_ms=due_ms,
-        actor=actor,
-        at_ms=at_ms,
-        import_no=import_no,
-        revision=revision,
-        undone=bool(undone),
-    )
+    known = _QUEUES.rows(facts, f"AND {ACTIVE} AND undone <= ? ORDER BY review_queue_no", [int(undone)])
+    return [one if one.uid else one._replace(uid=f"{facts.origin}/{one.id}") for one in known]
 
 
 def items_of(facts: Facts, queue_no: int) -> list[Item]:
@@ -256,9 +238,3 @@ def skips_of_queue(facts: Facts, queue: Queue) -> Mapping[int, list[tuple[str, b
     ):
         skips[item_no].append((actor, bool(final), reason))
     return skips
-
-
-def skip_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return active and undone skips as lines."""
-    for one in snapshot.acts("review_aside", "queue", "reason", "final", item="t.item_no"):
-        yield one["revision"], SkippedLine(**one | {"final": bool(one["final"])})

@@ -8,11 +8,11 @@ Nothing is deleted. An undo lets all of them count again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from core.errors import UnreadableSource
 from core.records.arm import Arm
@@ -21,11 +21,10 @@ from core.records.ledger_lines import PlacedLine, RepairLine
 from core.records.repair import Repair
 from core.store.caches import automatic, shifting
 from core.store.compacted import compacted_runs, refuse_compacted_span
-from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, RUNS_BY_UID
 from core.store.provenance import standings
 from core.store.reads import standing_corrections
-from core.store.transaction import Byline, FactHead, Facts, Snapshot, Transaction
+from core.store.transaction import Byline, Facts, Snapshot, Transaction
 from core.store.version import mark_retracted
 
 _NONE: Final = "-"
@@ -85,7 +84,7 @@ def observed_in(facts: Facts, arm_nos: Sequence[int], since_ms: int, until_ms: i
         _IN_SPAN, [facts.learner_id, since_ms, until_ms, facts.revision], sorted(arm_nos)
     )
     reports = facts.connection.rows_in(_REPORTS, [facts.learner_id, since_ms, until_ms], sorted(arm_nos))
-    corrected = standing_corrections(facts, {row[0] for row in outcomes})
+    corrected = standing_corrections(facts, {number for number, *_ in outcomes})
     observed = [_outcome(*row, is_corrected=row[:2] in corrected) for row in sorted(outcomes)]
     observed += [
         AutomaticObservation._make((run_no, arm_no, number, *amounts, True))
@@ -229,11 +228,9 @@ def retracted_arms(facts: Facts) -> dict[str, frozenset[str]]:
 
 def repair_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone repairs as lines, never before the runs and reports that they name."""
-    rows = snapshot.rows(
-        "SELECT since_ms, until_ms, n_observations, reason, repair_no, uid, actor, at_ms, revision, undone"
-        f" FROM repair WHERE learner_id = ? AND {ACTIVE}"
-    )
-    yield from sorted((_placed(snapshot, row) for row in rows), key=itemgetter(0))
+    reason = "nullif(t.reason, '')"
+    acts = snapshot.acts("repair", "since_ms", "until_ms", observations="t.n_observations", reason=reason)
+    yield from sorted((_placed(snapshot, number, one) for number, one in acts), key=itemgetter(0))
 
 
 _NAMED: Final = (
@@ -245,13 +242,11 @@ _NAMED: Final = (
 )
 
 
-def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
-    since_ms, until_ms, n_observations, reason, *columns = row
-    head = FactHead(*columns)
-    named = snapshot.rows(_NAMED, [head.number])
+def _placed(snapshot: Snapshot, number: int, members: Mapping[str, Any]) -> tuple[int, RepairLine]:
+    named = snapshot.rows(_NAMED, [number])
     arms = sorted({key for key, *_ in named})
     runs: dict[str, list[str]] = defaultdict(lambda: [_NONE] * len(arms))
-    reports, latest = [], head.revision
+    reports, latest = [], members["revision"]
     for key, referenced, run, run_revision, report, report_revision, report_no in named:
         if report_no:
             reports.append(report or f"{snapshot.origin}/reward-{report_no}")
@@ -261,13 +256,9 @@ def _placed(snapshot: Snapshot, row: Row) -> tuple[int, RepairLine]:
             latest = max(latest, run_revision)
     line = RepairLine(
         arms=tuple(arms),
-        since_ms=since_ms,
-        until_ms=until_ms,
-        observations=n_observations,
         outcomes={run: "".join(marks) for run, marks in sorted(runs.items())},
         reports=tuple(sorted(reports)),
-        reason=reason or None,
-        **snapshot.line_head("repair", head),
+        **members,
     )
     return latest, line
 

@@ -70,14 +70,15 @@ def known_by_request(txn: Transaction, kind: str, key: str, payload: int) -> int
 
     Raises `Conflict` where the key belongs to another request.
     """
-    row = txn.row(
+    number = txn.scalar(
+        int,
         f"SELECT q.no{_OF_KEY} WHERE q.learner_id = ? AND q.key = ? AND q.kind = ? AND q.payload = ?{_HELD_FIRST}",
         [key, kind, payload],
     )
-    stored = reply_of(txn, key) if row is None else None
+    stored = reply_of(txn, key) if number is None else None
     if stored is not None:
         raise taken(key, stored)
-    return None if row is None else int(row[0])
+    return number
 
 
 def taken(key: str, stored: Reply) -> Conflict:

@@ -14,7 +14,7 @@ from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
 from core.store.caches import restate, shifting, shifting_compacted
 from core.store.engine.dialect import ACTIVE
-from core.store.transaction import Byline, FactHead, Snapshot, Transaction, rebase
+from core.store.transaction import Byline, Snapshot, Transaction, rebase
 
 
 def add_reset(
@@ -100,24 +100,13 @@ def _facts_after(txn: Transaction, since: int, arm_nos: Sequence[int]) -> tuple[
 
 def reset_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone resets as lines."""
-    for target, scope, reason, *row in snapshot.rows(
-        "SELECT target, scope, reason, reset_no, uid, actor, at_ms, revision, undone FROM reset"
-        f" WHERE learner_id = ? AND {ACTIVE} ORDER BY revision"
-    ):
-        head = FactHead(*row)
+    for number, one in snapshot.acts("reset", "target", "scope", reason="nullif(t.reason, '')"):
         arms = snapshot.rows(
             "SELECT a.key FROM reset_arm x JOIN arm a ON a.learner_id = x.learner_id AND a.arm_no = x.arm_no"
             " WHERE x.learner_id = ? AND x.reset_no = ? ORDER BY a.key",
-            [head.number],
+            [number],
         )
-        line = ResetLine(
-            arms=tuple(key for (key,) in arms),
-            target=target,
-            scope=scope,
-            reason=reason or None,
-            **snapshot.line_head("reset", head),
-        )
-        yield head.revision, line
+        yield one["revision"], ResetLine(arms=tuple(key for (key,) in arms), **one)
 
 
 def read_reset(txn: Transaction, line: ResetLine, import_no: int) -> int:

@@ -26,6 +26,7 @@ from core.store.queues import Item, Queue, items_of, skips_of_queue
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 
+# A judgement counts for an item if a person made it since the queue, of the item's subject, by the queue's rubric.
 _COUNTING: Final = "e.counts = 1 AND (e.execution_no <> 0 OR e.run_no <> 0)"
 _SAME: Final = (
     "e.learner_id = i.learner_id AND e.layer_no = i.layer_no AND e.execution_no = i.execution_no"
@@ -40,15 +41,14 @@ _JUDGED: Final = (
     f" AND {_COUNTING} AND e.model = '' AND e.rater <> '' AND e.claimed_by = '' AND e.rubric = ?"
     f" AND {_SINCE}"
 )
-# Items first, in so many words: SQLite would else go through all evaluations there are.
+# CROSS JOIN reads the items first: SQLite would else go through all evaluations there are. An execution may have got
+# its run since, so only an item without an execution is compared by its run.
 _ITEMS_JUDGED: Final = " UNION ALL ".join(
     (
         _JUDGED.format(
             by=EVALUATIONS_BY_KEY, same=f"{_SAME} AND e.run_no = i.run_no", kind="i.execution_no = 0"
         ),
-        _JUDGED.format(
-            by=EVALUATIONS_BY_KEY, same=_SAME, kind="i.execution_no <> 0"
-        ),  # it may have become a run's since
+        _JUDGED.format(by=EVALUATIONS_BY_KEY, same=_SAME, kind="i.execution_no <> 0"),
     )
 )
 _OF_ITEM: Final = "learner_id = ? AND review_queue_no = ? AND item_no = ? AND actor = ?"
@@ -280,16 +280,14 @@ def put_off_by(facts: Facts, queue_no: int, actor: str) -> dict[int, int]:
 def write_draft(txn: Transaction, queue_no: int, item_no: int, draft: Draft | None) -> None:
     """Store or delete the actor's draft; expired drafts are deleted too, and none lasts longer than usual."""
     key = [txn.learner_id, queue_no, item_no, txn.actor.name]
-    txn.connection.run(
-        "UPDATE review_draft SET until_ms = ? WHERE learner_id = ? AND until_ms > ?",
-        [txn.now_ms + DRAFT_MS, txn.learner_id, txn.now_ms + 2 * DRAFT_MS],
-    )
+    until_ms = txn.now_ms + DRAFT_MS
+    txn.set_row("review_draft", "until_ms > ?", [until_ms + DRAFT_MS], until_ms=until_ms)
     txn.run("DELETE FROM review_draft WHERE learner_id = ? AND until_ms <= ?", [txn.now_ms])
     if draft is None or draft == Draft():
         txn.connection.run(f"DELETE FROM review_draft WHERE {_OF_ITEM}", key)
     else:
         fields = msgspec.json.encode(draft).decode()
-        txn.connection.run(_DRAFT, [*key, fields, txn.now_ms + DRAFT_MS])
+        txn.connection.run(_DRAFT, [*key, fields, until_ms])
 
 
 def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int) -> Draft | None:
@@ -313,14 +311,13 @@ _OPEN_BLIND: Final = (
 
 def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
     """Return whether a run is to be judged in an active queue, by this reviewer or by anyone."""
-    row = facts.row(
+    return facts.has_row(
         "SELECT 1 FROM review_item i JOIN review_queue q ON q.learner_id = i.learner_id"
         f" AND q.review_queue_no = i.review_queue_no AND q.{ACTIVE} AND q.undone = 0"
         " LEFT JOIN execution x ON x.learner_id = i.learner_id AND x.execution_no = i.execution_no"
         " WHERE i.learner_id = ? AND (i.run_no = ? OR x.run_no = ?) AND i.assigned_to IN ('', ?) LIMIT 1",
         [run_no, run_no, actor],
     )
-    return row is not None
 
 
 def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:

@@ -103,8 +103,7 @@ def keep_rollouts(
 
 
 def _make_room(txn: Transaction, n_new: int, at_most: int) -> None:
-    row = txn.row("SELECT sum(n_events) FROM rollout WHERE learner_id = ?")
-    over = n_new + int((row and row[0]) or 0) - at_most
+    over = n_new + txn.count_of("SELECT sum(n_events) FROM rollout WHERE learner_id = ?") - at_most
     if over <= 0:
         return
     gone = []
@@ -202,19 +201,15 @@ def note_rollouts(txn: Transaction, settled: Iterable[tuple[StoredRollout, str]]
 
 def has_old_rollouts(facts: Facts, now_ms: int) -> bool:
     """Return whether `forget_rollouts` would change anything."""
-    row = facts.row(
+    return facts.has_row(
         "SELECT 1 FROM rollout WHERE learner_id = ? AND (last_ms <= ? OR last_ms > ?) LIMIT 1",
         [now_ms - LIFETIME_MS, now_ms + LIFETIME_MS],
     )
-    return row is not None
 
 
 def forget_rollouts(txn: Transaction) -> None:
     """Delete rollouts that no longer grow; those of a clock that ran ahead count as of now."""
-    txn.connection.run(
-        "UPDATE rollout SET last_ms = ? WHERE learner_id = ? AND last_ms > ?",
-        [txn.now_ms, txn.learner_id, txn.now_ms + LIFETIME_MS],
-    )
+    txn.set_row("rollout", "last_ms > ?", [txn.now_ms + LIFETIME_MS], last_ms=txn.now_ms)
     rows = txn.rows(
         "SELECT uid FROM rollout WHERE learner_id = ? AND last_ms <= ?", [txn.now_ms - LIFETIME_MS]
     )

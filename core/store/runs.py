@@ -343,7 +343,7 @@ def _note_texts(txn: Transaction, uids: Sequence[str], known: Mapping[str, Known
 
 
 def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, KnownRun]:
-    return {row[0]: KnownRun(*row[1:]) for row in txn.rows_in(_KNOWN_QUERY, uids)}
+    return {name: KnownRun(*rest) for name, *rest in txn.rows_in(_KNOWN_QUERY, uids)}
 
 
 class _StoredVersion(NamedTuple):

@@ -131,13 +131,18 @@ class _ImportSegments(Epochs):
 
 
 class Part(Transaction):
-    """One part of an import. To itself it is in the future, where what was staged before has happened."""
+    """One part of an import. It reads what earlier parts staged as if it were committed.
 
-    _OPEN = (
+    No other reader sees its rows before the import settles. So it counts parts where a write counts revisions, and
+    its rows have revisions beyond all others. Its epochs are segments, which end at the resets of the import itself.
+    Arms that are missing get numbers in a table of their own. The write that settles the import makes them.
+    """
+
+    _OPEN = (  # the learner's revision stays, because its own acts go on meanwhile
         "UPDATE learner SET staged_parts = staged_parts + 1"
         f" WHERE learner_id = ? AND name = ? RETURNING {BEGUN}"
     )
-    _FIRST = -1
+    _FIRST = -1  # no revision: a part makes no learner by itself
 
     def __init__(self, connection: Connection, name: str, stage: Stage, *, actor: Actor) -> None:
         super().__init__(connection, name, actor=actor, now_ms=0, origin="")
@@ -491,7 +496,7 @@ class Activation:
             f"SELECT arm_no, {SUM_OF_ARM} FROM staged_day WHERE learner_id = ? AND epoch = ? GROUP BY arm_no",
             key,
         )
-        epochs = txn.current_epochs([row[0] for row in rows])
+        epochs = txn.current_epochs([number for number, *_ in rows])
         rollup = Rollup()
         for (arm_no, *sums), epoch in zip(rows, epochs, strict=True):
             rollup.add((UNKNOWN, arm_no, epoch), *sums)
@@ -504,8 +509,8 @@ class Activation:
         waiting = _deferred(txn, "stretch", segment)
         _count_deferred(txn, waiting, [])
         now = {
-            row[0]: row[1:]
-            for row in txn.rows_in(
+            number: tuple(rest)
+            for number, *rest in txn.rows_in(
                 "SELECT run_no, import_no, revision, rank, trace, digest, standing, uid FROM run"
                 " WHERE learner_id = ? AND run_no IN ({})",
                 [one.run_no for one in waiting],

@@ -41,10 +41,9 @@ from core.store.check import differences, look_over
 from core.store.damage import UNREADABLE, damage, words_of
 from core.store.denials import Refusals
 from core.store.engine import Connection, Database, port, sqlite
-from core.store.engine.port import PATIENCE_S
+from core.store.engine.file_faults import damaged, missing
+from core.store.engine.port import PATIENCE_S, WAITS
 from core.store.engine.sqlite import LOCK_TIMEOUT_S
-from core.store.engine.waits import WAITS
-from core.store.file_faults import damaged, missing
 from core.store.files import files_of
 from core.store.schema import HEAD, STAMP, mismatch, prepare
 from core.store.staging import Part, Stage, sweep

@@ -193,21 +193,20 @@ def _restate_layer(txn: Transaction, number: int, sources: Sequence[SubjectSourc
 
 def _write_layer(txn: Transaction, number: int, sources: Sequence[SubjectSource]) -> None:
     line = _merged_layer(sources)
-    txn.connection.run(
-        "UPDATE layer SET adapter_no = ?, layer_index = ?, label = ?, task = ?, type = ?, domain = ?, tags = ?,"
-        " bare = ?, standing = ? WHERE learner_id = ? AND layer_no = ?",
-        [
-            _adapter_no(txn, line.adapter, line.adapter_name, line.adapter_version),
-            line.index,
-            line.label,
-            line.task,
-            line.type,
-            line.domain,
-            msgspec.json.encode(line.tags).decode(),
-            *_state(sources),
-            txn.learner_id,
-            number,
-        ],
+    bare, active = _state(sources)
+    txn.set_row(
+        "layer",
+        "layer_no = ?",
+        [number],
+        adapter_no=_adapter_no(txn, line.adapter, line.adapter_name, line.adapter_version),
+        layer_index=line.index,
+        label=line.label,
+        task=line.task,
+        type=line.type,
+        domain=line.domain,
+        tags=msgspec.json.encode(line.tags).decode(),
+        bare=bare,
+        standing=active,
     )
 
 
@@ -293,17 +292,14 @@ def describe_execution(
         txn.connection.run(  # the description of an undone import
             "DELETE FROM training_pair WHERE learner_id = ? AND execution_no = ?", [txn.learner_id, number]
         )
-        txn.connection.run(
-            "UPDATE execution SET adapter_no = ?, run_no = ?, session = ?, at_ms = ?"
-            " WHERE learner_id = ? AND execution_no = ?",
-            [
-                _adapter_no(txn, line.adapter),
-                _run_no(txn, line),
-                line.session,
-                line.at_ms,
-                txn.learner_id,
-                number,
-            ],
+        txn.set_row(
+            "execution",
+            "execution_no = ?",
+            [number],
+            adapter_no=_adapter_no(txn, line.adapter),
+            run_no=_run_no(txn, line),
+            session=line.session,
+            at_ms=line.at_ms,
         )
     _note(txn, "execution", number, import_no, _DESCRIBED)
     _put_pairs(txn, number, line, import_no, keep_texts=keep_texts)
@@ -404,11 +400,10 @@ def _layers_of(txn: Transaction, number: int) -> list[int]:
 
 
 def _has_pair(txn: Transaction, number: int, layer_no: int) -> bool:
-    row = txn.row(
+    return txn.has_row(
         "SELECT 1 FROM training_pair WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
         [number, layer_no],
     )
-    return row is not None
 
 
 def execution_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
@@ -461,10 +456,8 @@ def recompute_subjects(txn: Transaction, kind: Kind, numbers: Sequence[int]) -> 
         if kind == "layer":
             _restate_layer(txn, number, sources)
         else:
-            txn.connection.run(
-                "UPDATE execution SET bare = ?, standing = ? WHERE learner_id = ? AND execution_no = ?",
-                [*_state(sources), txn.learner_id, number],
-            )
+            bare, active = _state(sources)
+            txn.set_row("execution", "execution_no = ?", [number], bare=bare, standing=active)
 
 
 def subject_states(facts: Facts, kind: Kind, numbers: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -310,7 +310,7 @@ def adopt(txn: Transaction, numbers: Sequence[int]) -> None:
     pairs = txn.rows_in(
         f"SELECT {', '.join(columns_of('training_pair'))} FROM training_pair WHERE learner_id = ?"
         " AND execution_no IN ({})",
-        [row[0] for row in rows],
+        [number for number, *_ in rows],
     )
     for table, staged in (("execution", rows), ("training_pair", pairs)):
         txn.chain.adopt(table, staged)

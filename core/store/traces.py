@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from core.errors import StoreBusy
 from core.records.times import DAY_MS
 from core.store.compacted import compacted_runs
+from core.store.mapped import Mapped, StoredAs
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
 from core.store.version import source_rank
@@ -38,7 +39,6 @@ _ADD: Final = (
     " session = CASE WHEN trace.session = '' THEN excluded.session ELSE trace.session END"
 )
 _SPAN: Final = insert_into("span", "learner_id", "trace", "uid", "content")
-_COLUMNS: Final = "uid, session, said, is_rooted, n_spans, n_told, last_ms"
 
 
 class Packed(NamedTuple):
@@ -60,6 +60,9 @@ class StoredTrace(NamedTuple):
     n_spans: int
     n_settled: int
     last_ms: int
+
+
+_TRACES: Final = Mapped(StoredTrace, "trace", problem=StoredAs("said"), n_settled=StoredAs("n_told"))
 
 
 def keep_spans(
@@ -95,8 +98,7 @@ def _known(txn: Transaction, uids: Sequence[str]) -> dict[str, set[str]]:
 
 
 def _make_room(txn: Transaction, n_bytes: int, at_most: int) -> None:
-    row = txn.row("SELECT sum(n_bytes) FROM trace WHERE learner_id = ?")
-    over = n_bytes + int((row and row[0]) or 0) - at_most
+    over = n_bytes + txn.count_of("SELECT sum(n_bytes) FROM trace WHERE learner_id = ?") - at_most
     if over <= 0:
         return
     gone = []
@@ -146,14 +148,13 @@ def forget_old(txn: Transaction) -> None:
     )
 
 
-def due_traces(facts: Facts, now_ms: int, silent_ms: int, at_most: int) -> list[StoredTrace]:
+def due_traces(facts: Facts, now_ms: int, silent_ms: int, at_most: int) -> tuple[StoredTrace, ...]:
     """Return traces to turn into runs: those with a root, and those without a new span for a while."""
-    rows = facts.rows(
-        f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ? AND n_told < n_spans"
-        " AND (is_rooted = 1 OR last_ms <= ? OR last_ms > ?) ORDER BY last_ms, uid LIMIT ?",
+    return _TRACES.rows(
+        facts,
+        "AND n_told < n_spans AND (is_rooted = 1 OR last_ms <= ? OR last_ms > ?) ORDER BY last_ms, uid LIMIT ?",
         [now_ms - silent_ms, now_ms + silent_ms, at_most],
     )
-    return [StoredTrace(*row) for row in rows]
 
 
 def spans_of(facts: Facts, uid: str) -> list[bytes]:
@@ -178,14 +179,10 @@ def note_settled(txn: Transaction, settled: Sequence[tuple[str, int, str]]) -> N
     )
 
 
-def listed_traces(facts: Facts, at_most: int) -> list[StoredTrace]:
+def listed_traces(facts: Facts, at_most: int) -> tuple[StoredTrace, ...]:
     """Return traces that wait for their root, became runs without it, or can't become one; the latest first."""
-    rows = facts.rows(
-        f"SELECT {_COLUMNS} FROM trace WHERE learner_id = ?"
-        " AND (is_rooted = 0 OR said <> '' OR n_told < n_spans) ORDER BY last_ms DESC, uid LIMIT ?",
-        [at_most],
-    )
-    return [StoredTrace(*row) for row in rows]
+    where = "AND (is_rooted = 0 OR said <> '' OR n_told < n_spans) ORDER BY last_ms DESC, uid LIMIT ?"
+    return _TRACES.rows(facts, where, [at_most])
 
 
 def drop_traces(txn: Transaction, uids: Sequence[str], sessions: Sequence[str]) -> int:

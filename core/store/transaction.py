@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from random import getrandbits
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -28,11 +28,12 @@ from core.store.chain import STATE, Chain, ChainedConnection, State
 from core.store.descriptions import Description, Descriptions
 from core.store.engine import Connection, Row
 from core.store.engine.dialect import ACTIVE, ARMS_BY_KEY
-from core.store.engine.waits import LEAST_S, WAITS
+from core.store.engine.port import LEAST_S, WAITS
 from core.store.erased import Erased
 from core.store.links import ADD_LINK, Subject, shown_head, sum_of_facts, tellings_from
 from core.store.tables import ACT, LISTED, NUMBERED, insert_into, marking, metadata
 
+V = TypeVar("V", int, str)
 Detail = dict[str, str | int | float | bool | None]
 """Details of an audit entry."""
 TAKEN: Final = ("arm", "run", "import", "adapter", "layer", "execution")
@@ -76,6 +77,12 @@ ROOM: Final = 1_000_000
 def _settings(stored: str) -> LearnerSettings:
     """Settings from their text; frozen, so every write may have the same."""
     return msgspec.json.decode(stored, type=LearnerSettings)
+
+
+@lru_cache(maxsize=256)
+def _setting(table: str, where: str, columns: tuple[str, ...]) -> str:
+    changed = ", ".join(f"{column} = ?" for column in columns)
+    return f"UPDATE {table} SET {changed} WHERE learner_id = ? AND {where}"
 
 
 def settings_of(connection: Connection, learner_id: int) -> LearnerSettings:
@@ -188,17 +195,6 @@ class Byline(NamedTuple):
     import_no: int = 0
 
 
-class FactHead(NamedTuple):
-    """Columns that all tables of facts have, in the order in which they are read."""
-
-    number: int
-    uid: str
-    actor: str
-    at_ms: int
-    revision: int
-    undone: int
-
-
 class Signed(Protocol):
     """A line of an export that names its fact, actor and time; None = unknown."""
 
@@ -269,6 +265,20 @@ class Statements:
     def row(self, sql: str, values: Iterable[object] = ()) -> Row | None:
         return self.connection.row(sql, [self.learner_id, *values])
 
+    def scalar(self, kind: type[V], sql: str, values: Iterable[object] = ()) -> V | None:
+        """Return the only value of the first row as this type; None without a row, or for NULL."""
+        row = self.connection.row(sql, [self.learner_id, *values])
+        return None if row is None or row[0] is None else kind(*row)
+
+    def count_of(self, sql: str, values: Iterable[object] = ()) -> int:
+        """Return the only value of the first row as a whole number; 0 without a row, or for NULL."""
+        row = self.connection.row(sql, [self.learner_id, *values])
+        return 0 if row is None else int(row[0] or 0)
+
+    def has_row(self, sql: str, values: Iterable[object] = ()) -> bool:
+        """Return whether there is a row."""
+        return self.connection.row(sql, [self.learner_id, *values]) is not None
+
     def each(self, sql: str, values: Iterable[object] = ()) -> Iterator[Row]:
         return self.connection.each(sql, [self.learner_id, *values])
 
@@ -336,27 +346,31 @@ class Snapshot(Statements):
     def exists(self) -> bool:
         return bool(self.learner_id >= 0)
 
-    def line_head(self, name: str, head: FactHead) -> dict[str, Any]:
-        """Return the members that lines of all facts have."""
-        return {
-            "id": head.uid or f"{self.origin}/{name}-{head.number}",
-            "by": head.actor,
-            "at_ms": head.at_ms,
-            "revision": head.revision,
-            "undone": head.undone > 0,
-        }
+    def acts(
+        self, table: str, *columns: str, joined: str = "", where: str = "", **members: str
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield active and undone acts ``t`` by revision: the number, and the members of the line of each.
 
-    def acts(self, table: str, *columns: str, joined: str = "", **members: str) -> Iterator[dict[str, Any]]:
-        """Yield members of lines of active and undone acts ``t``, by revision: columns, then named expressions."""
+        Those of its head come with the columns and the named expressions.
+        """
         names = (*columns, *members)
         selected = ", ".join((*(f"t.{column}" for column in columns), *members.values()))
-        for row in self.rows(
+        of = metadata.tables[table].info[ACT]
+        for number, uid, actor, at_ms, revision, undone, *values in self.rows(
             f"SELECT t.{table}_no, t.uid, t.actor, t.at_ms, t.revision, t.undone, {selected} FROM {table} t {joined}"
-            f" WHERE t.learner_id = ?1 AND t.{ACTIVE} ORDER BY t.revision, t.{table}_no"
+            f" WHERE t.learner_id = ?1 AND t.{ACTIVE}{where} ORDER BY t.revision, t.{table}_no"
         ):
-            head = FactHead(*row[: len(FactHead._fields)])
-            values = zip(names, row[len(head) :], strict=True)
-            yield dict(values) | self.line_head(metadata.tables[table].info[ACT], head)
+            yield (
+                number,
+                {
+                    **dict(zip(names, values, strict=True)),
+                    "id": uid or f"{self.origin}/{of}-{number}",
+                    "by": actor,
+                    "at_ms": at_ms,
+                    "revision": revision,
+                    "undone": undone > 0,
+                },
+            )
 
     def of(self, name: str) -> Snapshot:
         """Another learner at the same moment, without texts: who may see those of one may not those of every one."""
@@ -415,22 +429,22 @@ class Transaction(Statements):
         while row is None:  # others may be making it, or sweep it away, at this very moment
             self._make()
             row = self._row_by_name()
-        self.created: bool = row[3] == self._FIRST
-        self.learner_id: int = row[0]
-        self.origin: str = row[1]
-        self.settings = _settings(row[2])
-        if row[8]:
+        self.learner_id: int
+        self.revision: int
+        self.learner_id, self.origin, settings, self.revision, token, *staged, upgrade_at = row[:9]
+        self.created = self.revision == self._FIRST
+        self.settings = _settings(settings)
+        if upgrade_at:
             raise _unfinished(name)
         first = 9 + len(STATE)
         self._next: dict[str, int] = dict(zip(NUMBERED, row[first:], strict=True))
-        self._first_revision, self._first_next = row[3], dict(self._next)
+        self._first_revision, self._first_next = self.revision, dict(self._next)
         self.chain = Chain(State(*row[9:first]), name, is_staging=self._FIRST != Transaction._FIRST)
         self.chained = ChainedConnection(connection, self.chain, self.learner_id, name, self._first_next)
         self.connection = cast("Connection", self.chained)
         if self.created and origin:
             self._name(origin, sticky)
-        self.revision: int = row[3]
-        self.staged = Staged(*row[5:8])
+        self.staged = Staged(*staged)
         self._was_staged = self.staged.import_no > 0
         # It is no secret. It only must not repeat; a forked child draws others.
         self._token = getrandbits(_TOKEN_BITS)
@@ -441,7 +455,7 @@ class Transaction(Statements):
         if memory is not None and memory.snapshot_key == (
             self.origin,
             self.revision - 1,
-            row[4],
+            token,
             connection.file,
         ):
             self._arms, self._present = memory.arms, memory.epochs
@@ -545,6 +559,16 @@ class Transaction(Statements):
     def add_row(self, table: str, **values: object) -> None:
         """Insert a row of the learner; values are named like their columns."""
         self.connection.insert(table, tuple(values), self.learner_id, tuple(values.values()))
+
+    def add_numbered(self, table: str, **values: object) -> int:
+        """Insert a row under the next number of its table, and return the number."""
+        number = self.number(table)
+        self.add_row(table, **{f"{table}_no": number}, **values)
+        return number
+
+    def set_row(self, table: str, where: str, at: Iterable[object], **values: object) -> None:
+        """Set columns of the learner's rows of a condition, which has the values ``at``."""
+        self.connection.run(_setting(table, where, tuple(values)), [*values.values(), self.learner_id, *at])
 
     def is_new(self, name: str, number: int) -> bool:
         """Return whether this write took a number of a kind."""

@@ -295,8 +295,11 @@ def _mark_again(txn: Transaction, undo_no: int) -> None:
 
 def _target(txn: Transaction, undo_no: int) -> tuple[str, int]:
     """Return the act of an undo."""
-    row = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [undo_no])
-    return ("", 0) if row is None else (row[0], row[1])
+    kind, number = txn.row("SELECT kind, no FROM undo WHERE learner_id = ? AND undo_no = ?", [undo_no]) or (
+        "",
+        0,
+    )
+    return kind, number
 
 
 def _recompute_import(txn: Transaction, import_no: int) -> None:

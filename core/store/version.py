@@ -685,7 +685,7 @@ def read_version(facts: Facts, run_no: int) -> Version:
     return msgspec.convert(
         (
             columns,
-            [row[0] for row in outcomes],
+            [number for number, *_ in outcomes],
             bytes(row[1] for row in outcomes).translate(AS_JUDGED),
             [row[2] for row in outcomes],
             evidence,

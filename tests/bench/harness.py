@@ -155,7 +155,7 @@ def pairs(base: Work, ours: Work, n: int, *, collect: bool = True) -> Pairs:
     """Time ``base`` and ``ours`` in turns; each is called with the number of its pair.
 
     One pair more is run first and not counted: it fills caches and loads code. ``collect`` tidies up before
-    each timing, so that nobody pays for the other's garbage.
+    each timing, so that no one pays for the other's garbage.
     """
     base_ms: list[float] = []
     ours_ms: list[float] = []

@@ -127,7 +127,7 @@ def _depth(context: Context, scale: Scale) -> Row:
 
 def opened(name: str) -> AppTest:
     """A page as a browser would open it; fails where it failed."""
-    set_log_level("ERROR")  # Streamlit warns that nobody serves
+    set_log_level("ERROR")  # Streamlit warns that no one serves
     page = AppTest.from_file(str(_APP), default_timeout=120).run()
     if name != "overview":
         page.switch_page(f"app_pages/{name}.py").run()

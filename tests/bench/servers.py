@@ -73,7 +73,7 @@ def _serving(
 
 
 def wait_for(address: str) -> None:
-    """Until somebody answers there."""
+    """Until someone answers there."""
     until = time.monotonic() + _PATIENCE_S
     while time.monotonic() < until:
         try:
@@ -85,7 +85,7 @@ def wait_for(address: str) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port that no one listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -39,7 +39,7 @@ class Visitor:
         self._connecting.__exit__(kind, problem, trace)
 
     def rerun(self) -> float:
-        """Have the page drawn anew; milliseconds until the server says it is finished. Fails where it failed."""
+        """Have the page drawn again; milliseconds until the server says it is finished. Fails where it failed."""
         began = time.perf_counter_ns()
         self._acknowledge()
         self._socket.send(self._request())

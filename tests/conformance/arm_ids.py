@@ -1,4 +1,4 @@
-"""Which ids are an arm's, said anew from the rules and not by asking the code under test."""
+"""Which ids are an arm's, said again from the rules and not by asking the code under test."""
 
 from __future__ import annotations
 

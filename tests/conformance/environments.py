@@ -49,7 +49,7 @@ class Serving:
 
 
 def alone() -> dict[str, str]:
-    """The environment of a process that asks nobody for updates, nor a proxy for what is on this machine."""
+    """The environment of a process that asks no one for updates, nor a proxy for what is on this machine."""
     known = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
     return {**known, "OPENREWARD_DISABLE_UPDATE_CHECK": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 

@@ -1,4 +1,4 @@
-"""What KAIROS's rules come to, said anew from the rules and not by asking the code under test."""
+"""What KAIROS's rules come to, said again from the rules and not by asking the code under test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def score_of(reward: Mapping[str, Any]) -> float:
 
 
 def flags(reward: Mapping[str, Any]) -> dict[str, bool]:
-    """What a stored reward may be exported for, whatever it says of that itself."""
+    """What a stored reward may be exported for, no matter what it says of that itself."""
     is_known = is_said(reward.get("rubric_version")) and (
         is_said(reward.get("rater")) or is_said(reward.get("llm_model_id"))
     )

@@ -114,7 +114,7 @@ def before(alpha: float, beta: float, observed: float) -> Json:
 
 
 Tell = Callable[[Mapping[str, Any]], list[object]]
-"""What a flow was called with → the call in somebody else's words."""
+"""What a flow was called with → the call in someone else's words."""
 
 
 @contextmanager

@@ -110,7 +110,7 @@ class Model:
     """What ours must answer, and by which rule that may differ from theirs.
 
     ``taints`` names, by arm, the rule by which its counts are others than qortex's. What was ``offered`` is known,
-    and is reset with the rest, before anybody observed it.
+    and is reset with the rest, before anyone observed it.
     """
 
     arms: dict[str, State] = field(default_factory=dict)
@@ -224,7 +224,7 @@ LAST: Final = "$last"
 
 
 def is_malformed(name: str, args: object) -> bool:
-    """Whether the schema itself refuses the arguments, or nobody could know what is on offer."""
+    """Whether the schema itself refuses the arguments, or no one could know what is on offer."""
     if not isinstance(args, Mapping) or not _NEEDED.get(name, set()) <= args.keys():
         return True
     if name != "session_end" and not args.get("learner"):

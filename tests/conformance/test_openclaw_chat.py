@@ -104,7 +104,7 @@ def test_deviations_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def _ours(vector: Vector, folder: Path) -> Json:
     given = vector.input
     if not given.get("allowTextCommands", True):
-        return _parts(None, ())  # its host hands the message to nobody
+        return _parts(None, ())  # its host hands the message to no one
     who = None if given["authorized"] else (lambda channel, sender: None)
     named = {} if who is None else {"channel": "general", "sender": "stranger"}
     fate = _FATES.get(given["gateway"], "ok")

@@ -40,7 +40,7 @@ def _referenced(given: dict[str, Any]) -> object:
 
 
 def _arm(given: dict[str, Any]) -> Arm:
-    """A memory's label is its content here, whatever its id makes of it."""
+    """A memory's label is its content here, no matter what its id makes of it."""
     if given["armType"] == "memory":
         return Arm(key="memory:notes:one", content=given["armLabel"])
     return Arm(key=given["armId"])

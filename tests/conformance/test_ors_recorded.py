@@ -59,7 +59,7 @@ def learner(tmp_path: Path) -> Iterator[Learner]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client tries as often as ever, with pauses that nobody has to wait for."""
+    """The client tries as often as ever, with pauses that no one has to wait for."""
     patiently: Any = vars(ors_session)["resumable_sse"]
 
     async def at_once(*args: object, **more: object) -> object:

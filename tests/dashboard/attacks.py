@@ -22,7 +22,7 @@ GUESTS: Final = ("kim", "twin")
 """Accounts with one verified address."""
 ADDRESS: Final = "kim@example.com"
 LIAR: Final = "liar"
-"""Has that address, too, which nobody verified."""
+"""Has that address, too, which no one verified."""
 PEOPLE: Final[Mapping[str, Mapping[str, object]]] = {
     **{guest: {"email": ADDRESS, "email_verified": True} for guest in GUESTS},
     LIAR: {"email": ADDRESS, "email_verified": False},

@@ -19,7 +19,7 @@ Open = Callable[..., AppTest]
 
 @pytest.fixture(scope="package", autouse=True)
 def components_looked_for_once() -> Iterator[None]:
-    """For each app under test Streamlit reads what is said of every package installed, which takes it longer than
+    """For each app under test Streamlit reads what is stated of every package installed, which takes it longer than
     most pages; a server does it once.
     """
     with pytest.MonkeyPatch.context() as patching:

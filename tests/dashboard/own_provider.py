@@ -1,4 +1,4 @@
-"""A small identity provider of the tests' own: it asks nobody anything, and can lie in its tokens."""
+"""A small identity provider of the tests' own: it asks no one anything, and can lie in its tokens."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _by_secret(secret: Callable[[OwnProvider], bytes]) -> Forge:
 
 
 def _of_other_claims(provider: OwnProvider, claims: Claims) -> str:
-    """The claims of somebody else under a signature that was made for these."""
+    """The claims of someone else under a signature that was made for these."""
     head, _, mark = provider.signed(claims).split(".")
     other = urlsafe_b64encode(json.dumps({**claims, "sub": "olga"}).encode()).rstrip(b"=").decode()
     return f"{head}.{other}.{mark}"

@@ -9,7 +9,7 @@ def test_an_answer_that_was_overtaken_is_given_but_not_kept() -> None:
     cache, revision = Cache(bound=4), [1]
 
     def ask() -> str:
-        revision[0] += 1  # somebody writes while the question is asked
+        revision[0] += 1  # someone writes while the question is asked
         return f"of revision {revision[0]}"
 
     assert cache.get(1, ask, still=lambda: revision[0] == 1) == "of revision 2"

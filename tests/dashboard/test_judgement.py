@@ -1,4 +1,4 @@
-"""What is said of arms: the title of one, the title of many, cells; every name, and never more than was judged."""
+"""What is stated of arms: the title of one, the title of many, cells; every name, and never more than was judged."""
 
 from __future__ import annotations
 

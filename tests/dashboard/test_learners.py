@@ -61,7 +61,7 @@ def test_switching_keeps_the_page_and_the_filters_that_apply(open_page: Open, da
 
 
 def test_of_several_learners_any_is_shown_and_the_address_says_which(open_page: Open, database: Path) -> None:
-    """Nobody said whose dashboard it is: an address without a name would be another's once others are made."""
+    """No one said whose dashboard it is: an address without a name would be another's once others are made."""
     context = context_at(database)
     for name, n_runs in (("support", 3), ("billing", 2)):
         record_all(context.of(name), runs(keys(3), n_runs))

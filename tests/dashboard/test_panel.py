@@ -46,7 +46,7 @@ def test_a_failing_panel_takes_nothing_with_it() -> None:
 
 @pytest.fixture
 def sent() -> Iterator[list[ForwardMsg]]:
-    """What is said to the browser, before what is said of one place comes together where nothing was sent yet."""
+    """What is stated to the browser, before what is stated of one place comes together where nothing was sent yet."""
     messages: list[ForwardMsg] = []
     ForwardMsgQueue.on_before_enqueue_msg(messages.append)
     yield messages

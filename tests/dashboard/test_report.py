@@ -198,7 +198,7 @@ def test_all_of_it_is_of_one_revision(tmp_path: Path) -> None:
     numbers, extra = count(), runs(keys(3), 1)[0]
 
     def busy() -> int:
-        """Somebody else writes whenever the clock is looked at."""
+        """Someone else writes whenever the clock is looked at."""
         record_all(context, [msgspec.structs.replace(extra, uid=f"other-{next(numbers)}")])
         return 0
 

@@ -39,7 +39,7 @@ MARKUP = "<script>alert(1)</script> **b** :red[x] $\\alpha$"
 
 @pytest.fixture
 def context(database: Path) -> Iterator[Context]:
-    """Five runs that nobody has judged."""
+    """Five runs that no one has judged."""
     context = context_at(database)
     offered, calls = inventory(READ, EDIT), (Call(name="Read"),)
     times = [NOON_MS + number * 60_000 for number in range(5)]

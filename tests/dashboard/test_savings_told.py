@@ -144,7 +144,7 @@ def test_truncated_baseline_runs_are_counted_and_not_called_everything(learner: 
 
 
 def plain_run(run_class: RunClass, number: int, tokens: float, session: str | None = None) -> Run:
-    """A run of a class that somebody else's coin decided."""
+    """A run of a class that someone else's coin decided."""
     return Run(
         uid=f"{run_class}-{number}",
         inventory=Inventory(kind="declared", arms=(ARMS[0],)),

@@ -1,4 +1,4 @@
-"""Several people at one process: nobody is shown an answer that was kept for somebody who may see more."""
+"""Several people at one process: no one is shown an answer that was kept for someone who may see more."""
 
 from __future__ import annotations
 

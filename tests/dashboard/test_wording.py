@@ -1,4 +1,4 @@
-"""Words: what may never be written, whatever the number or the string."""
+"""Words: what may never be written, no matter what the number or the string."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -72,7 +73,7 @@ def judge(context: Context) -> None:
     evaluate(context, LAYER, "success", rater="mara", create=True)
 
 
-def arguments(one: Verb) -> dict[str, object]:
+def arguments(one: Verb[..., Any]) -> dict[str, object]:
     """What a verb's flow is called with by its example."""
     given = one.decode(one.example)
     return {name: getattr(given, name) for name in one.input.__struct_fields__}

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import sys
+from typing import assert_type
 
-from core import Client, JudgedPosterior, LearnerProtocol, open_learner
+from core import (
+    AsyncLearnerProtocol,
+    Client,
+    JudgedArm,
+    JudgedPosterior,
+    LearnerProtocol,
+    NoteAnswer,
+    QueueRow,
+    RowList,
+    RowTuple,
+    RunRow,
+    open_learner,
+)
+from core.doors.verbs import Verbs
+from core.flows.context import Context
 
 
 def mean_after_a_reward(learner: LearnerProtocol, arm: str) -> float:
@@ -18,6 +33,24 @@ def mean_after_a_reward(learner: LearnerProtocol, arm: str) -> float:
     assert learner.savings().overall.baseline.n_runs >= 0
     assert learner.ledger()[0].arm == arm
     return rows[0].mean
+
+
+async def typed(learner: LearnerProtocol, awaited: AsyncLearnerProtocol, context: Context) -> None:
+    """Let the type checker see each method with its types: an unneeded ignore is an error, too."""
+    assert_type(learner.note("tool:web:search", "slow"), NoteAnswer)
+    assert_type(learner.runs(3, model="large"), RowTuple[RunRow])
+    assert_type(learner.queues(), RowTuple[QueueRow])
+    assert_type(await awaited.note("tool:web:search", text="slow"), NoteAnswer)
+    assert_type(await awaited.arms(type="tool"), RowList[JudgedArm])
+    assert_type(Verbs.queues.call(context), tuple[QueueRow, ...])
+    learner.note("tool:web:search")  # type: ignore[call-arg]
+    learner.note("tool:web:search", 3)  # type: ignore[arg-type]
+    learner.runs(modle="large")  # type: ignore[call-arg]
+    await awaited.set_role("ann", "king")  # type: ignore[arg-type]
+    await awaited.evaluate("r1", "fine")  # type: ignore[arg-type]
+    Verbs.note.call(context, arm="tool:web:search")  # type: ignore[call-arg]
+    rows: list[RunRow] = Verbs.queues.call(context)  # type: ignore[assignment]
+    assert rows == []
 
 
 def main(place: str) -> None:

@@ -177,7 +177,7 @@ def test_a_sound_database_is_looked_over_once_and_no_more(sound: World, tmp_path
     reward(later, "tool:fs:Read", 0.5)
     assert file_database(later.store).looked_over_ms == first, "it lay there as it was left"
     later.store.close()
-    with path.open("r+b") as file:  # somebody else has had it in his hands
+    with path.open("r+b") as file:  # someone else has had it in his hands
         file.seek(92)
         file.write(file.read(1))
     again = Context(store=Store(path), learner=LEARNER, actor=Actor(name="op"))

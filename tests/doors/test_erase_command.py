@@ -12,7 +12,7 @@ __all__ = ["filled", "shell"]
 
 
 class Terminal:
-    """Somebody who answers one question."""
+    """Someone who answers one question."""
 
     def __init__(self, answer: str) -> None:
         self.answer = answer

@@ -32,7 +32,7 @@ from core.records.run import RUN_CLASSES
 from core.records.run_query import OUTCOMES, SPANS, STATUSES
 from core.records.times import DAY_MS, HOUR_MS, iso
 from core.records.view import RunFilter, View
-from core.store.reads.since import after_of
+from core.store.reads.log import after_of
 from core.store.store import Store
 from tests.doors.examples import ARM, RUN, example_world
 from tests.doors.http.asking import Asking

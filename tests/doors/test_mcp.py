@@ -151,7 +151,7 @@ def test_an_agent_takes_back_its_own_acts_only(service: Service, context: Contex
 @pytest.mark.parametrize("name", LISTS)
 def test_rows_of_a_list_are_those_of_its_verb_and_go_on_from_a_mark(service: Service, name: str) -> None:
     operation, context = verb(LISTS[name]), service.context(agent("bot"))
-    every = json.loads(json.dumps(operation.plain(context, operation.call(context, operation.decode({})))))
+    every = json.loads(json.dumps(operation.plain(context, operation.respond(context, operation.decode({})))))
     every = every["rows"] if isinstance(every, dict) else every
     assert told(service, agent("bot"), "rows", list=name, limit=1_000) == {"rows": every, "next": None}
     assert every

@@ -31,7 +31,7 @@ def usual_mask() -> Iterator[None]:
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """Everything below a folder that anybody but its owner may touch."""
+    """Everything below a folder that anyone but its owner may touch."""
     found = {str(one.relative_to(folder)): stat.S_IMODE(one.lstat().st_mode) for one in folder.rglob("*")}
     return {name: oct(mode) for name, mode in found.items() if mode & 0o077}
 

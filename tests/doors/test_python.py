@@ -1,4 +1,4 @@
-"""The Python door: what a stranger writes in ten lines, and what is said when it is wrong."""
+"""The Python door: what a stranger writes in ten lines, and what is stated when it is wrong."""
 
 from __future__ import annotations
 

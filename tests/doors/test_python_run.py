@@ -25,7 +25,6 @@ from core import (
 )
 from core.errors import (
     ArmscopeError,
-    Closed,
     InvalidArm,
     InvalidInput,
 )
@@ -356,30 +355,6 @@ def test_a_task_that_is_cancelled_leaves_an_aborted_run(tmp_path: Path) -> None:
             return (await learner.why("r")).facts.status
 
     assert asyncio.run(agent()) == "aborted"
-
-
-# Closed, and what can be read
-
-
-def test_closed_means_closed(tmp_path: Path) -> None:
-    learner = open_learner(tmp_path / "a.db")
-    chosen = learner.select([OPENAI])
-    learner.close()
-    learner.close()
-    refused: list[Any] = [
-        lambda: learner.select([OPENAI]),
-        lambda: learner.record("r", selection=chosen),
-        lambda: learner.reward("tool:web:search"),
-        learner.posteriors,
-        learner.status,
-        learner.verify,
-        lambda: learner.run([OPENAI]).__enter__(),
-        lambda: learner.settings,
-    ]
-    for verb in refused:
-        with pytest.raises(Closed, match="is closed") as told:
-            verb()
-        assert told.value.code == "closed"
 
 
 # A selection on its way

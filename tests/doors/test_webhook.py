@@ -346,7 +346,7 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
 
 
 def endless(handler: BaseHTTPRequestHandler) -> None:
-    """A body that never ends; nobody reads it."""
+    """A body that never ends; no one reads it."""
     handler.send_response(200)
     handler.end_headers()
     with suppress(OSError):

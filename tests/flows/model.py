@@ -35,7 +35,7 @@ class Telling:
 
 @dataclass
 class Reward:
-    """What somebody gave: ``reward`` of ``weight``, which only an import tells to be below 1."""
+    """What someone gave: ``reward`` of ``weight``, which only an import tells to be below 1."""
 
     arm: str
     run: str | None
@@ -208,7 +208,7 @@ class Model:
         }
 
     def counts_by_itself(self, uid: str, arm: str) -> bool:
-        """Whether the run's own observation of an arm counts: nobody corrected it, no repair took it back."""
+        """Whether the run's own observation of an arm counts: no one corrected it, no repair took it back."""
         standing = self.standing(uid)
         return (
             standing is not None

@@ -49,7 +49,7 @@ _Txn = TypeVar("_Txn", bound=Transaction)
 
 
 def refused(work: Callable[[_Txn], _T]) -> Callable[[_Txn], _T]:
-    """The work, at the end of which something is left that SQLite lets nobody commit: an arm of no learner."""
+    """The work, at the end of which something is left that SQLite lets no one commit: an arm of no learner."""
 
     def spoiled(txn: _Txn) -> _T:
         answer = work(txn)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import pytest
 
@@ -136,7 +136,7 @@ def judged_at_once(context: Context) -> object:
 
 
 def chosen(context: Context) -> object:
-    """Of two answers that nobody knows; who may choose is told that, and nobody else."""
+    """Of two answers that no one knows; who may choose is told that, and no one else."""
     with pytest.raises(UnknownExecution):
         return choose.choose(context, "a", "b", "c", "first")
     return None
@@ -155,7 +155,7 @@ def a_test(context: Context) -> Message:
 
 
 def settled(context: Context) -> None:
-    """What came of a message that somebody took, if it was allowed them."""
+    """What came of a message that someone took, if it was allowed them."""
     message = a_test(replace(context, actor=Actor(name="mara")))
     sent = SendResult(webhook="webhook-1", message=message.uid, result="200", ok=True)
     webhooks.settle(context, message, sent)
@@ -316,12 +316,12 @@ OF_OTHERS: dict[str, tuple[Action, Flow]] = {
 """Flows that ask for more where the act is not one's own."""
 
 
-def flow_of(one: Verb) -> str:
-    module, name = one.flow.split(":")
+def flow_of(one: Verb[..., Any]) -> str:
+    module, name = one.address.split(":")
     return f"{module.split('.')[2]}.{name}"
 
 
-def itself(one: Verb) -> Flow:
+def itself(one: Verb[..., Any]) -> Flow:
     """A verb's flow, which asks who is calling though the verb has asked before; what it is about is one's own."""
     return lambda context, _: one.function(owning(context), **arguments(one))
 
@@ -392,11 +392,11 @@ def test_each_role_may_do_what_the_table_says(world: Path, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("one", VERBS, ids=lambda one: one.name)
-def test_a_verb_is_denied_before_its_flow_is_asked(context: Context, one: Verb) -> None:
+def test_a_verb_is_denied_before_its_flow_is_asked(context: Context, one: Verb[..., Any]) -> None:
     for role in ROLES:
         if role not in TABLE[one.action]:
             with pytest.raises(Denied):
-                one.call(owning(acting(context, role)), one.decode(one.example))
+                one.respond(owning(acting(context, role)), one.decode(one.example))
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -84,7 +84,7 @@ def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> No
 
 
 def test_a_payment_belongs_to_the_runs_that_referenced_the_tool_its_step_called(tmp_path: Path) -> None:
-    """It was in both prompts, and called in one; a tool that no run is known to have called is anybody's."""
+    """It was in both prompts, and called in one; a tool that no run is known to have called is anyone's."""
     runs = (a_run("r", calls=("a",)), a_run("s", calls=("b",)))
     context = learner_of(tmp_path, *runs, paid(("a", 0.5), ("c", -0.25), runs=("r", "s")))
     assert weights(context, "step") == {("r", A): 666_667, ("r", C): 166_667, ("s", C): 166_666}

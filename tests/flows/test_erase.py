@@ -110,7 +110,7 @@ def draft(context: Context) -> None:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[Context]:
-    """A world whose sums equal its facts afterwards, whatever was erased."""
+    """A world whose sums equal its facts afterwards, no matter what was erased."""
     made = planted_world(tmp_path)
     yield made
     made.store.close()
@@ -119,7 +119,7 @@ def context(tmp_path: Path) -> Iterator[Context]:
 
 
 def planted_world(folder: Path) -> Context:
-    """A word wherever somebody can say one of one run, by one person, and another run beside it."""
+    """A word wherever someone can say one of one run, by one person, and another run beside it."""
     context = context_at(folder / "a.db")
     change(context, "keep_texts", True)
     person = replace(context, actor=Actor(name=PERSON, role="operator"))

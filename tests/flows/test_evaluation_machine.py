@@ -273,7 +273,7 @@ class Machine(LearnerMachine):
         else:
             one = self.model.judged[known]
             assert one.told is not None
-            if not one.told - self.model.undone:  # it stands anew, later than all
+            if not one.told - self.model.undone:  # it stands again, later than all
                 self.model.judged[known] = self.model.judged.pop(known)
             one.told.add(made.id)
         return made.id

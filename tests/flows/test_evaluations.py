@@ -275,7 +275,7 @@ def test_an_export_brings_all_of_it_and_undoing_the_import_none(context: Context
 
 
 def test_what_is_judged_here_outlives_the_import_that_brought_it(context: Context, tmp_path: Path) -> None:
-    """The layer stands while somebody names it: it goes back to being bare, and keeps its quality."""
+    """The layer stands while someone names it: it goes back to being bare, and keeps its quality."""
     brought = import_files(
         context,
         [lines_file(tmp_path / "layers.jsonl", {"kind": "layer", "uid": LAYER_UID, "label": "Draft"})],
@@ -316,7 +316,7 @@ def test_what_two_files_tell_stands_with_its_layer_while_one_of_them_does(
 
 
 def test_what_is_told_anew_shares_a_weight_as_its_export_tells(context: Context, tmp_path: Path) -> None:
-    """Of three raters of one arm the first has the millionth that is over; one told anew comes after the others."""
+    """Of three raters of one arm the first has the millionth that is over; one told again comes after the others."""
 
     def told(name: str, outcome: str) -> str | None:
         arm = "tool:other:a"

@@ -1,4 +1,4 @@
-"""Out and in again: nothing of what was learnt is lost, whatever arms are called."""
+"""Out and in again: nothing of what was learnt is lost, no matter what arms are called."""
 
 from __future__ import annotations
 

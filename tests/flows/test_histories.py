@@ -18,7 +18,7 @@ from tests.worlds.history import History
 
 def shuffled(lines: list[bytes], random: Random) -> list[bytes]:
     """Exported lines in another order that means the same: anything between two resets may change places,
-    but a run comes before what is said about it, and corrections of one run and arm keep their order.
+    but a run comes before what is stated about it, and corrections of one run and arm keep their order.
     """
     head = [line for line in lines if _field(line, "kind") in {"learner", "arm"}]
     stretches: list[list[bytes]] = [[]]

@@ -1,4 +1,4 @@
-"""The laws of importing, on formats whose file is a document that is written anew as it grows, or a zip."""
+"""The laws of importing, on formats whose file is a document that is written again as it grows, or a zip."""
 
 from __future__ import annotations
 

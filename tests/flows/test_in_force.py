@@ -55,7 +55,7 @@ def exported_runs(context: Context, file: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    """Runs chosen under settings that changed, by each of the ways there are; and one that nobody chose."""
+    """Runs chosen under settings that changed, by each of the ways there are; and one that no one chose."""
     context = context_at(tmp_path / "a.db")
     for uid, settings, k in (
         ("usual", {}, None),
@@ -119,7 +119,7 @@ def test_an_export_takes_it_along(context: Context, tmp_path: Path) -> None:
 
 
 def test_lines_without_it_read_and_are_told_without_it(context: Context, tmp_path: Path) -> None:
-    """As an older armscope wrote them, or anybody by hand."""
+    """As an older armscope wrote them, or anyone by hand."""
     export_file(context, tmp_path / "new.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_bytes().splitlines()]
     for line in lines:

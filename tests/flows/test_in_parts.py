@@ -1,4 +1,4 @@
-"""Imports that are told in parts: nobody sees them until they stand, and then they are as if told at once.
+"""Imports that are told in parts: no one sees them until they stand, and then they are as if told at once.
 
 The machine does whatever can be done between the parts, and the plain model of the rules is told of an import only
 when it stands.
@@ -93,7 +93,7 @@ class InParts(Machine):
     @precondition(lambda self: self.steps is not None)
     @rule()
     def die(self) -> None:
-        """What was told so far stays where it is, and nobody ever sees it."""
+        """What was told so far stays where it is, and no one ever sees it."""
         assert self.steps is not None
         self.steps.close()
         self.steps = None

@@ -63,7 +63,7 @@ def file_of(folder: Path, name: str, *told: tuple[str, str | None, int]) -> Path
 
 
 def texts(context: Context, uid: str) -> StoredTexts | None:
-    """What anybody who reads is shown: the pair of the execution as an export tells it."""
+    """What anyone who reads is shown: the pair of the execution as an export tells it."""
     with context.store.reading(context.learner) as snapshot:
         for _, line in execution_lines(snapshot):
             if getattr(line, "uid", None) == execution_uid(uid):

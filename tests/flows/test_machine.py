@@ -223,7 +223,7 @@ class Machine(LearnerMachine):
 
     @rule(target=acts, data=st.data(), value=VALUES, weight=st.sampled_from(WEIGHTS))
     def be_told_a_part(self, data: st.DataObject, value: float | None, weight: int) -> Made:
-        """An observation of weight below 1, of a run or of none; it lists an arm that nobody knew."""
+        """An observation of weight below 1, of a run or of none; it lists an arm that no one knew."""
         arm, run = data.draw(st.sampled_from([*((arm, None) for arm in ARMS), *self._said()]))
         self.n_files += 1
         reward = 1.0 if value is None else value
@@ -244,7 +244,7 @@ class Machine(LearnerMachine):
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
     def repeat(self, data: st.DataObject) -> None:
-        """The same key and content: the first answer, and nothing else happens, whatever came between."""
+        """The same key and content: the first answer, and nothing else happens, no matter what came between."""
         key = data.draw(st.sampled_from(sorted(self.answers)))
         content, first = self.answers[key]
         arm, value, outcome, run, correct = content

@@ -300,7 +300,7 @@ def test_every_act_is_in_the_audit_of_the_installation_and_names_no_secret(conte
     assert audit(operator).entries == ()
 
 
-# Nobody gives more than he holds
+# No one gives more than he holds
 
 _PLACES = st.sampled_from([None, "support", "sales"])
 _GRANTS = st.builds(
@@ -364,7 +364,7 @@ def test_a_session_takes_the_invitation_of_its_verified_address_once(context: Co
 
 
 def test_an_invitation_revives_no_session_that_is_over(context: Context) -> None:
-    """Of a member who is there taking an invitation would say who they are, whatever became of the session."""
+    """Of a member who is there taking an invitation would say who they are, no matter what became of the session."""
     add_member(context, ID, "u-jo", "jo", email="jo@example.com")
     now_ms = context.clock()
     jo = Session(issuer=ID, subject="u-jo", issued_ms=now_ms, email="jo@example.com")

@@ -40,7 +40,7 @@ def learner(tmp_path: Path) -> Iterator[Learner]:
 
 
 def run_of(chosen: Selection, number: int, chance: np.random.Generator, *, split: bool) -> Run:
-    """A run whose prompt is read from the cache if it has every arm, else written anew."""
+    """A run whose prompt is read from the cache if it has every arm, else written again."""
     prefix = 250 * len(chosen.included) + 12_000 + int(chance.integers(0, 3_000))
     read, write = (prefix, 0) if len(chosen.included) == len(ARMS) else (0, prefix)
     return Run(

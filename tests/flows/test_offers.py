@@ -310,7 +310,7 @@ def test_a_reset_and_what_comes_after(context: Context) -> None:
 
 
 def test_what_is_told_after_a_reset_counts_after_it(context: Context) -> None:
-    """As with qortex: whoever reports is answered with one pull more, whatever was selected when."""
+    """As with qortex: whoever reports is answered with one pull more, no matter what was selected when."""
     offered(context, k=0)
     run = reported(context, KEYS[0], 1.0).run
     done = reset(context)

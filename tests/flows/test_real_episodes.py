@@ -1,4 +1,4 @@
-"""Real evaluations: what is said of their episodes, beside what plain code reads out of the files."""
+"""Real evaluations: what is stated of their episodes, beside what plain code reads out of the files."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_backup_before_the_baseline_is_refused(context: Context, tmp_path: Pat
 
 
 def test_what_is_in_the_log_of_a_backup_is_restored_too(context: Context, tmp_path: Path) -> None:
-    """Somebody copied the files of a database in use, all of them."""
+    """Someone copied the files of a database in use, all of them."""
     for beside in ("", "-wal"):
         (tmp_path / f"copied.db{beside}").write_bytes(Path(f"{kept_in(context.store)}{beside}").read_bytes())
     record(context, a_run("r4"))

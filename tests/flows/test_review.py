@@ -139,7 +139,7 @@ def test_an_item_for_two_is_open_to_two_and_to_no_third(desk: Desk) -> None:
     assert view_item(cay, QUEUE, 1).state == "done"
 
 
-# While somebody is typing
+# While someone is typing
 
 
 def test_a_hold_that_ran_out_is_told_and_what_was_typed_stays(desk: Desk) -> None:
@@ -311,7 +311,7 @@ def test_only_judgements_by_people_of_its_rubric_and_since_it_was_made_are_count
 
 
 def _takes_out(context: Context, folder: Path, *, told: set[str], n_hidden: int) -> None:
-    """What somebody's exports hold of evaluations, and say of those that are left out."""
+    """What someone's exports hold of evaluations, and say of those that are left out."""
     context = replace(context, actor=Actor(name=context.actor.name, role="operator"))
     for format in EXPORT_FORMATS:
         path = folder / f"{context.actor.name}.{format}"
@@ -486,7 +486,7 @@ def test_queues_travel_and_an_import_undone_is_as_if_never_read(desk: Desk, tmp_
 
 
 def replace_holds(row: object) -> object:
-    """A row without who holds what, which is nobody's fact."""
+    """A row without who holds what, which is no one's fact."""
     told = msgspec.to_builtins(row)
     del told["progress"]["holders"], told["progress"]["held_by_others"], told["progress"]["left_for_me"]
     return told

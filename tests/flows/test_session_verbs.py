@@ -101,7 +101,7 @@ def test_texts_come_only_to_callers_who_may_read_them(
 ) -> None:
     caller, operation = acting(context, *roles), verb("session")
     request = operation.decode({"name": "chat-1", "texts": True})
-    answer = operation.call(caller, request)
+    answer = operation.respond(caller, request)
     assert set(answer.transcripts) == ({"r0", "r2"} if may else set())
     document = msgspec.json.encode(operation.plain(caller, answer)).decode()
     assert (SECRET in document) == may

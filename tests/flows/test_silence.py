@@ -1,4 +1,4 @@
-"""A learner that fell silent, and what the first page shows of runs that nobody chose for."""
+"""A learner that fell silent, and what the first page shows of runs that no one chose for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may not read texts gets none: a word planted wherever somebody can write is in nothing that they are given."""
+"""Who may not read texts gets none: a word planted wherever someone can write is in nothing that they are given."""
 
 from __future__ import annotations
 

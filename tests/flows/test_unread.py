@@ -66,7 +66,7 @@ def test_a_reward_whose_run_is_gone_is_named(tmp_path: Path) -> None:
 
 
 def test_a_posterior_that_lost_a_reward_is_named(context: Context) -> None:
-    """What `armscope verify` would find and nobody should wait for: a reward in the ledger and nowhere else."""
+    """What `armscope verify` would find and no one should wait for: a reward in the ledger and nowhere else."""
     for _ in range(3):
         reward(context, A, 1)
     forgotten = "UPDATE posterior SET pulls = 1 WHERE arm_no = (SELECT arm_no FROM arm WHERE key = ?)"

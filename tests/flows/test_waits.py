@@ -1,4 +1,4 @@
-"""Nobody waits for an import: not while it reads, not while it writes; and one that is killed leaves nothing."""
+"""No one waits for an import: not while it reads, not while it writes; and one that is killed leaves nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ARM = "tool:other:a"
 
 
 def patient_for(context: Context, seconds: float) -> Context:
-    """The same context for somebody who waits only so long for other writers."""
+    """The same context for someone who waits only so long for other writers."""
     return replace(context, store=Store(named(context.store), lock_timeout_s=seconds))
 
 

@@ -19,7 +19,7 @@ async () => {
 
 
 def findings(page: Page) -> list[str]:
-    """Findings on the page as it stands."""
+    """Findings on the page as it is."""
     if page.evaluate("!window.axe"):
         page.evaluate(AXE_SCRIPT)
     told: list[str] = page.evaluate(_RUN)

@@ -124,7 +124,7 @@ def changed(beginning: Beginning) -> Served:
 
 @pytest.fixture
 def changing(changed: Served, beginning: Beginning, request: pytest.FixtureRequest) -> Served:
-    """The same as `served`, for journeys that change what is believed; one that goes once more begins anew."""
+    """The same as `served`, for journeys that change what is believed; one that goes once more begins again."""
     return beginning(lines()) if is_again(request) else changed
 
 

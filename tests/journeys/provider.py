@@ -68,7 +68,7 @@ class Provider:
 
 
 def free_port() -> int:
-    """A port that nobody has."""
+    """A port that no one has."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -196,7 +196,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
                 assert page.status == 200
         except urllib.error.HTTPError as refusal:  # it answers: where people sign in, the way to do so
             refusal.close()
-        except OSError:  # nobody there yet, or too busy to answer in time
+        except OSError:  # no one there yet, or too busy to answer in time
             continue
         return
 

@@ -154,7 +154,7 @@ def test_back_through_runs_one_after_the_other(come: Come, served: Served) -> No
 
 
 def test_back_to_how_one_judged_before(come: Come, served: Served) -> None:
-    """An address that names no mode is the first one's, whatever was chosen on another way to the page."""
+    """An address that names no mode is the first one's, no matter what was chosen on another way to the page."""
     visit = come(served).open("overview").go("review")
     before = address(visit.page.url), at_rest(visit)
     visit.go("runs")

@@ -80,7 +80,7 @@ def test_two_spans_are_chosen_and_compared(come: Come, served: Served) -> None:
 
 
 def test_nothing_else_promises_that_ctrl_enter_sends(come: Come, served: Served) -> None:
-    """A long text that was begun: on the page of rewards Ctrl + Enter sends, elsewhere nobody says that it would."""
+    """A long text that was begun: on the page of rewards Ctrl + Enter sends, elsewhere no one says that it would."""
     visit = come(served)
     for name, part in (("settings", "Choosing"), ("settings", "Money"), ("arm", "")):
         visit.come_to(name, **({"part": part} if part else {"arm": _BASH}))

@@ -101,7 +101,7 @@ def test_two_people_judge_all_items_by_keyboard(
     feedback = kim.page.get_by_role("textbox", name="Feedback")
     expect(feedback).to_have_value("1 half 2")
 
-    # Its hold runs out while somebody types: it is said, and goes on.
+    # Its hold runs out while someone types: it is said, and goes on.
     database_rows(kims.database, "UPDATE review_hold SET until_ms = 1 WHERE actor LIKE 'kim%'")
     feedback.press("End")
     feedback.press_sequentially(" 3")

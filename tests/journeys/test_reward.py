@@ -160,7 +160,7 @@ def test_ctrl_enter_sends_from_every_field(come: Come, changing: Served) -> None
 
 
 def test_a_half_filled_form_survives_reload_menu_and_back(come: Come, changing: Served) -> None:
-    """The reason while it is still being typed; nobody left the field."""
+    """The reason while it is still being typed; no one left the field."""
     visit = come(changing, place=2)
     late: list[Route] = []
     visit.page.route("**/Selectbox.*.js", lambda held: late.append(held), times=1)  # noqa: PLW0108  # it is marked

@@ -31,7 +31,7 @@ _KNOCK: Final = {
 
 @pytest.fixture(scope="module")
 def signing_in(tmp_path_factory: pytest.TempPathFactory, provider_python: Path) -> Iterator[Served]:
-    """A dashboard on which people sign in, and one operator whom nobody meets."""
+    """A dashboard on which people sign in, and one operator whom no one meets."""
     folder, port = tmp_path_factory.mktemp("signing in"), free_port()
     with _signing_in(folder, provider_python, port, f"http://localhost:{port}") as server:
         yield server

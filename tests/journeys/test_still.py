@@ -1,4 +1,4 @@
-"""Nothing moves while somebody types, also while new runs come in; and a panel that fails, fails alone."""
+"""Nothing moves while someone types, also while new runs come in; and a panel that fails, fails alone."""
 
 from __future__ import annotations
 

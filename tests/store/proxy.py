@@ -143,7 +143,7 @@ async def _first(client: StreamReader) -> bytes:
 
 
 def _refusal(words: str) -> bytes:
-    """How a server says that it lets nobody in."""
+    """How a server says that it lets no one in."""
     said = f"SFATAL\0VFATAL\0C57P03\0M{words}\0\0".encode()
     return b"E" + _LENGTH.pack(_LENGTH.size + len(said)) + said
 

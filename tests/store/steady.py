@@ -1,7 +1,7 @@
-"""Steady writers: processes that act on learners of a server, whatever befalls it, and say what they were told.
+"""Steady writers: processes that act on learners of a server, no matter what befalls it, and say what they were told.
 
 Some of what they do has a uid or a key, some has neither, and one kind of it is the same whoever does it. What has a
-uid or a key is sent again as long as nobody knows whether it stands. What was refused is always sent again: a refusal
+uid or a key is sent again as long as no one knows whether it stands. What was refused is always sent again: a refusal
 says that nothing of it was written.
 
 Started as ``python -m tests.store.steady SERVER HOW_MANY LEARNER ...`` from the project's root; they act until
@@ -34,7 +34,7 @@ from core.store.store import Store
 from tests.worlds import a_run
 
 Outcome = Literal["kept", "unsure", "again", "refused", "missed"]
-"""What came of an act: it is on disk; nobody knows, and it had no key; nobody knows, and it is sent again under its
+"""What came of an act: it is on disk; no one knows, and it had no key; no one knows, and it is sent again under its
 key; it was refused, and is sent again; what it is about is not there.
 """
 SAME: Final = "tool:other:same"

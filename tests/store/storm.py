@@ -169,7 +169,7 @@ class Storm:
         return int(str(n_runs))
 
     def check(self) -> None:
-        """Nothing is lost, nothing double, nobody complained, and beliefs are what was recorded."""
+        """Nothing is lost, nothing double, no one complained, and beliefs are what was recorded."""
         assert {problem for one in (*self.writers, *self.readers) for problem in one.problems} == {""}
         found = self.figures()
         assert (found.lost, found.double, found.unclean) == (0, 0, 0), found

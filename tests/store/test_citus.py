@@ -249,7 +249,7 @@ def test_a_worker_is_killed_and_a_shard_moved_under_writers(
         Companion(("act", server.url, f"learner {number}", str(number))) for number in range(N_WRITERS)
     ]
     for writer in writers:
-        request.addfinalizer(writer.process.kill)  # whatever fails, nobody writes on for ever
+        request.addfinalizer(writer.process.kill)  # whatever fails, no one writes on for ever
         writer.wait_for("run")
     time.sleep(2)
     killed_s = time.monotonic()
@@ -350,7 +350,7 @@ def _start() -> None:
     programs = Path(
         subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
     )
-    # Nobody reaps it here, and so it would look alive.
+    # No one reaps it here, and so it would look alive.
     for left in (
         (_folder() / "postmaster.pid"),
         *_folder().parent.glob(f".s.PGSQL.{_PORTS.get(_folder())}*"),

@@ -1,4 +1,4 @@
-"""Thirty processes write to one database at the same time: nobody fails, and every reward is kept once."""
+"""Thirty processes write to one database at the same time: no one fails, and every reward is kept once."""
 
 from __future__ import annotations
 

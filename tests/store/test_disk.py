@@ -151,7 +151,7 @@ def _write_and_raise(context: Context, problem: BaseException) -> None:
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A folder that anybody can reach (the test's own is closed to others)."""
+    """A folder that anyone can reach (the test's own is closed to others)."""
     with tempfile.TemporaryDirectory(prefix="armscope-test-") as name:
         folder = Path(name)
         folder.chmod(0o777)
@@ -160,7 +160,7 @@ def public() -> Iterator[Path]:
 
 
 def lent(path: Path) -> Path:
-    """A new database that anybody may read, as its owner has chosen."""
+    """A new database that anyone may read, as its owner has chosen."""
     path.write_bytes(empty_database())
     path.chmod(0o644)
     return path

@@ -123,7 +123,7 @@ def test_every_exception_among_the_keys_is_there() -> None:
     assert KEYS_WITHOUT.keys() <= there
 
 
-@pytest.mark.of_file  # what is said to a file is said to a server, too, and more
+@pytest.mark.of_file  # what is stated to a file is said to a server, too, and more
 def test_every_statement_is_bound_to_one_learner_but_those_that_are_named(said: Said) -> None:
     speak = dialect.speaker(dialect.POSTGRESQL)
     free = {by: sql for sql, one in said.statements.items() if not bound(speak(sql)) for by in one.by}
@@ -133,7 +133,7 @@ def test_every_statement_is_bound_to_one_learner_but_those_that_are_named(said: 
     assert len(ABOUT_ALL) < len(said.statements) / 20
 
 
-@pytest.mark.of_file  # what is said to a file is said to a server, too, and more
+@pytest.mark.of_file  # what is stated to a file is said to a server, too, and more
 def test_a_learner_is_written_by_its_number(said: Said) -> None:
     """Of an act every statement goes where the learner is; its row above all, which every act begins with."""
     updates = [sql for sql in said.statements if re.match(r"(UPDATE|DELETE FROM) ", sql)]

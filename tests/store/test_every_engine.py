@@ -483,7 +483,7 @@ def test_a_connection_that_was_cut_is_made_anew(server: Server, cluster: Cluster
 
 
 def test_after_a_statement_that_failed_every_other_goes_on(server: Server) -> None:
-    """Sent along with one that fails, the sixth of a kind is not prepared, whatever the driver takes it for."""
+    """Sent along with one that fails, the sixth of a kind is not prepared, no matter what the driver takes it for."""
     database = Database(server)
 
     def ask(connection: Connection) -> list[tuple[object, ...]]:
@@ -571,7 +571,7 @@ def test_an_import_that_may_not_be_the_only_one_any_more_is_void(server: Server,
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
-    """How often somebody who does something, not for the first time, waits for the server to answer."""
+    """How often someone who does something, not for the first time, waits for the server to answer."""
     drivers: list[psycopg.Connection[object]] = []
     connect = psycopg.connect
 
@@ -602,7 +602,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], in
 def test_few_round_trips(
     through: str, server: Server, cluster: Cluster, wire: Callable[[Callable[[], object]], int]
 ) -> None:
-    """Each adds the way to the server and back to what somebody waits for; a pooler needs no further one."""
+    """Each adds the way to the server and back to what someone waits for; a pooler needs no further one."""
     with ExitStack() as running:
         if through == "a pooler":
             server = running.enter_context(pooling(cluster.asked)).to(server)
@@ -682,7 +682,7 @@ def test_few_round_trips_of_a_page(
 
 @pytest.fixture
 def waiting(server: Server, cluster: Cluster) -> Iterator[Callable[[], int]]:
-    """A server that waits for a standby that is away; and what waits there until somebody does, and which it is."""
+    """A server that waits for a standby that is away; and what waits there until someone does, and which it is."""
     asked = (
         f"SELECT pid FROM pg_stat_activity WHERE datname = '{server.name}' AND wait_event = 'SyncRep'"
         " ORDER BY query_start"
@@ -717,7 +717,7 @@ def rewarded(context: Context, answers: list[object]) -> threading.Thread:
 
 
 def recorded(server: Server, cluster: Cluster) -> Context:
-    """A context on a database that something is recorded in already, opened while nobody is waited for."""
+    """A context on a database that something is recorded in already, opened while no one is waited for."""
     comes_back(cluster)
     context = context_of(server)
     record(context, a_run("r"))
@@ -762,7 +762,7 @@ def test_a_commit_whose_answer_is_lost_is_asked_for(
     context.store.close()
 
 
-# What is said where it can't be
+# What is stated where it can't be
 
 
 def seen_in_frames(problem: BaseException | None) -> Iterator[dict[str, object]]:

@@ -79,7 +79,7 @@ def counted(server: Server, writers: Writers, folder: Path) -> Count:
     return count(writers.end(), ledger(server, writers.learners, folder))
 
 
-# A server that is started anew
+# A server that is started again
 
 
 def ways_to_start_anew(postgres: Breakable) -> list[Callable[[], None]]:
@@ -88,7 +88,7 @@ def ways_to_start_anew(postgres: Breakable) -> list[Callable[[], None]]:
 
 
 def test_writers_go_on_when_a_server_starts_anew(postgres: Breakable, server: Server, tmp_path: Path) -> None:
-    """Within ten seconds it is done again, and nobody hears of it."""
+    """Within ten seconds it is done again, and no one hears of it."""
     with writing(server, *FEW) as writers:
         for befall in ways_to_start_anew(postgres):
             writers.wait_for(4)
@@ -137,7 +137,7 @@ def test_writers_go_on_however_often_a_server_starts_anew(
 
 @pytest.mark.long
 def test_a_machine_that_is_gone_is_noticed_though_nothing_says_so(tmp_path: Path) -> None:
-    """A process that ends closes its connections; a machine without power closes none, and tells nobody who waits."""
+    """A process that ends closes its connections; a machine without power closes none, and tells no one who waits."""
     try:
         with on_another_machine() as (postgres, server, take_away):
             context = Context(store=Store(server), actor=Actor(name="mara"))
@@ -259,7 +259,7 @@ def test_what_is_lost_is_not_taken_for_the_same_by_another(
 def test_who_only_tries_again_makes_doubles_and_who_does_not_loses(
     postgres: Breakable, server: Server, proxy: Proxy
 ) -> None:
-    """What is said above would not hold by itself."""
+    """What is stated above would not hold by itself."""
     postgres.ask("CREATE TABLE naive (name text)", server.name)
     names = [f"{kind} {number}" for kind in ("again", "once") for number in range(30)]
     for name in names:

@@ -53,7 +53,7 @@ def test_it_shares_no_code_with_the_product() -> None:
 def serial(draw: st.DrawFn) -> list[Operation]:
     """A history of operations that happen at moments, one after another, each seen to begin before and end after.
 
-    The last one reads every list. Of some appends nobody knows whether they happened; some of these did.
+    The last one reads every list. Of some appends no one knows whether they happened; some of these did.
     """
     made: list[Operation] = []
     lists: dict[str, list[str]] = {name: [] for name in LISTS}
@@ -90,7 +90,7 @@ def test_it_finds_nothing_where_each_operation_happened_at_one_moment(history: l
 
 @given(serial(), st.randoms(use_true_random=False))
 def test_it_finds_an_update_that_another_overwrote(history: list[Operation], random: Random) -> None:
-    """From a moment on nobody reads it any more: all at once, or after it was read."""
+    """From a moment on no one reads it any more: all at once, or after it was read."""
     for one, name, value in acknowledged(history):
         gone = random.uniform(one.began, history[-1].began)
         lost = [

@@ -1,4 +1,4 @@
-"""The writers' lock: one holder, whatever becomes of the file or of the process."""
+"""The writers' lock: one holder, no matter what becomes of the file or of the process."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_writers_go_on_when_the_pooler_or_the_server_starts_anew(tmp_path: Path)
     assert (found.unsure, found.refused) == (0, {})
 
 
-# What is said where it can't be
+# What is stated where it can't be
 
 
 def test_an_unknown_mode_no_transactions_and_options_are_refused(

@@ -38,7 +38,7 @@ def in_place(backup: Path, path: Path) -> None:
 
 
 def moved_over(backup: Path, path: Path) -> None:
-    """With the log of what it replaces removed: who has that open writes into files that nobody sees."""
+    """With the log of what it replaces removed: who has that open writes into files that no one sees."""
     for beside in ("-wal", "-shm"):
         Path(f"{path}{beside}").unlink()
     shutil.copy(backup, f"{path}.new")
@@ -136,7 +136,7 @@ def test_what_is_answered_afterwards_is_there_for_everybody(tmp_path: Path, rest
 
 
 def test_a_log_that_was_removed_takes_nothing_of_what_comes_after(tmp_path: Path) -> None:
-    """The file is the same, but what would go into the log that is open would go into one that nobody sees."""
+    """The file is the same, but what would go into the log that is open would go into one that no one sees."""
     path = tmp_path / "a.db"
     living = context_at(path)
     record(living, a_run("r1", arms=["z"], calls=["z"]))

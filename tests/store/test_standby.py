@@ -48,7 +48,7 @@ def place(both: Pair) -> Server:
 
 @contextmanager
 def looking(place: Server, read_place: Located) -> Iterator[Context]:
-    """Somebody who acts, and looks at pages that are read elsewhere."""
+    """Someone who acts, and looks at pages that are read elsewhere."""
     store = Store(place, read_location=read_place)
     with closing(store):
         yield Context(store=store, actor=Actor(name="mara"), clock=count(START_MS, 1_000).__next__)

@@ -34,7 +34,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tampered(lively: Path, folder: Path, sql: str) -> Context:
-    """The same world, in which somebody changed something past all flows."""
+    """The same world, in which someone changed something past all flows."""
     copy = folder / "tampered.db"
     copy_world(lively, copy)
     context = context_at(copy)
@@ -161,7 +161,7 @@ def test_whatever_else_was_changed_by_hand_is_found(lively: Path, tmp_path: Path
 
 @pytest.mark.of_file
 def test_a_parent_that_is_missing_is_found(lively: Path, tmp_path: Path) -> None:
-    """Only a file lets anybody take it away."""
+    """Only a file lets anyone take it away."""
     copy = tmp_path / "tampered.db"
     copy_world(lively, copy)
     with closing(sqlite3.connect(copy)) as driver, driver:

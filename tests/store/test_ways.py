@@ -20,9 +20,9 @@ from core.store.facts import FACTS
 from core.store.imports import present
 from core.store.lines import take_line
 from core.store.reads.arm_story import parts_of_arm
+from core.store.reads.log import Position
 from core.store.reads.run_pages import changed_runs, run_page
 from core.store.reads.run_story import manual_rewards
-from core.store.reads.since import Position
 from core.store.transaction import Snapshot, Transaction
 from core.store.undoing import add_undo
 from tests.worlds.lively import lively_context
@@ -180,5 +180,5 @@ def test_an_evaluation_of_an_arm_in_a_run_seeks(tmp_path: Path) -> None:
         )[0]
     first = EvaluationOrder(run=run, arm=arm, outcome="success", rater="mara", key="one")
     again = EvaluationOrder(run=run, arm=arm, outcome="failure", rater="mara", key="two")
-    for order in (first, again):  # of a run that nobody judged, and again
+    for order in (first, again):  # of a run that no one judged, and again
         check_evaluation(context, order, {"run"})

@@ -21,8 +21,8 @@ from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.settings import Located
+from core.store.engine.file_faults import Note, leave_note
 from core.store.engine.sqlite import look_at
-from core.store.file_faults import Note, leave_note
 from core.store.store import Store
 from tests.engine import running
 

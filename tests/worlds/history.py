@@ -20,7 +20,7 @@ from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.reset import Target
 from core.records.run import Inventory, Run
-from core.store.export_rows import arm_lines
+from core.store.lines import arm_lines
 from tests.flows.model import Model, Reset, Reward, Telling
 from tests.flows.sources import check_sources
 from tests.worlds import START_MS, a_run, context_at

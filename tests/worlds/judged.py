@@ -1,4 +1,4 @@
-"""A world that was judged: people, a model and nobody, by several rubrics, again and again; and what each one said.
+"""A world that was judged: people, a model and no one, by several rubrics, again and again; and what each one said.
 
 What is told of it is kept beside it in plain records, so that queries can be held to a plain recomputation.
 """

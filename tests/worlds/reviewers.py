@@ -42,7 +42,7 @@ class Desk:
     now_ms: int = field(default=START_MS)
 
     def of(self, name: str, role: Role = "reviewer") -> Context:
-        """Somebody at the database."""
+        """Someone at the database."""
         return replace(self.context, actor=Actor(name=name, role=role))
 
     def pass_minutes(self, minutes: float) -> None:

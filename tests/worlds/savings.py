@@ -172,7 +172,7 @@ class Estimates:
             self._entry_cell, self._entry_session = both % n_cells, both // n_cells
 
     def of(self, ratio: float) -> Told:
-        """What is said where selecting makes this of a run's tokens."""
+        """What is stated where selecting makes this of a run's tokens."""
         drawn = self._drawn
         tokens = np.rint(np.where(drawn.group == SELECTED, ratio, 1.0) * drawn.baseline_tokens)
         tokens = np.maximum(tokens, 1.0).ravel()
@@ -254,7 +254,7 @@ def _truth(endless: World) -> dict[Way, float]:
 def answers_by_ratio(
     world: World, n_worlds: int, *, seed: int = 1, ratios: tuple[float, ...]
 ) -> Iterator[dict[float, Told]]:
-    """What is said of so many worlds, some at a time, for each ratio."""
+    """What is stated of so many worlds, some at a time, for each ratio."""
     key = [seed, world.n_runs, round(100 * world.spread), world.session_runs, world.n_strata]
     chance = np.random.default_rng(key)
     step = max(1, _AT_ONCE // world.n_runs)

@@ -24,7 +24,7 @@ from core.doors.cli.spool import spool_words
 from core.doors.documents import act as act_document
 from core.doors.http.guard import LAYERS_PER_MINUTE, PER_MINUTE
 from core.doors.terminal import say, say_cells, say_facts
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
 from core.records.savings_words import VERDICTS, compared, figure, money_rows
@@ -35,8 +35,7 @@ from core.settings import database_at, default_database, secret, spool_folder, v
 
 if TYPE_CHECKING:
     from core.flows import queries
-    from core.records.answers import SettingAnswer
-    from core.records.learner import LearnerSettings, LearnerSummary
+    from core.records.learner import LearnerSummary
 
 Source = Literal["option", "variable", "default"]
 SETTINGS = group("settings", words="List the settings, or set one.")
@@ -184,7 +183,7 @@ def _default(one: Variable) -> str | None:
 
 @command("list", inside=SETTINGS, takes="settings", examples=["settings", "settings list --json"])
 def list_settings(line: typer.Context) -> None:
-    in_force: LearnerSettings = verb("settings").call(context_of(line))
+    in_force = Verbs.settings.call(context_of(line))
     document = msgspec.to_builtins(in_force)
     rows = [(key, msgspec.json.encode(one).decode()) for key, one in document.items()]
     answer(line, document, lambda: say_cells(("setting", "value"), rows))
@@ -202,7 +201,7 @@ def set_setting(
     value: Annotated[str, typer.Argument(help="Its value, as JSON or plain text.")],
 ) -> None:
     context = context_of(line, create=True)
-    change: SettingAnswer = verb("change").call(context, name=name, value=_setting_value(value))
+    change = Verbs.change.call(context, name=name, value=_setting_value(value))
     before, now = (msgspec.json.encode(one).decode() for one in (change.before, change.value))
     text = (UNCHANGED if change.id is None else CHANGED).format(name=change.name, before=before, value=now)
     keeps = change.name == "keep_texts" and change.value is True
@@ -222,7 +221,7 @@ def accept_price(
     model: Annotated[str, typer.Argument(help=words("accept_price", "model"))],
 ) -> None:
     context = context_of(line)
-    accepted: SettingAnswer = verb("accept_price").call(context, model=model)
+    accepted = Verbs.accept_price.call(context, model=model)
     like = price_offers([model], accepted.before).get(model) if isinstance(accepted.before, dict) else None
     text = (PRICED if like is None else ACCEPTED).format(model=model, like=like)
     done(
@@ -241,7 +240,7 @@ def _setting_value(text: str) -> object:
 
 @command(examples=["status", "--database demo.db status --json"])
 def status(line: typer.Context, read_database: ReadDatabase = None) -> None:
-    result: queries.Status = verb("status").call(context_of(line, read_database=read_database))
+    result = Verbs.status.call(context_of(line, read_database=read_database))
     answer(line, result, lambda: _say_status(result))
 
 
@@ -328,9 +327,7 @@ def learners(
 ) -> None:
     context = context_of(line, create=create is not None, whole=True)
     result: list[LearnerSummary] = (
-        verb("learners").call(context)
-        if create is None
-        else [verb("create_learner").call(context, name=create)]
+        Verbs.learners.call(context) if create is None else [Verbs.create_learner.call(context, name=create)]
     )
     tell = answer if create is None else done
     tell(line, result, lambda: _say_learners(result))

@@ -12,7 +12,7 @@ from core.doors.cli.program.app import Fields, answer, check_terminal, command, 
 from core.doors.cli.program.spelling import arm_ids, types_of, words
 from core.doors.signatures import parameters_of
 from core.doors.terminal import mean_words, say
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.errors import InvalidReward
 from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule, past_effect
 from core.records.counts import number_of
@@ -21,9 +21,6 @@ from core.records.reset import Target
 if TYPE_CHECKING:
     from core.flows.context import Context
     from core.formats.reward_table import RewardTable
-    from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
-    from core.records.note import NoteAnswer
-    from core.records.observation import RewardAnswer
 
 
 def plain_number(text: str) -> float:
@@ -91,7 +88,7 @@ def reward(
 
 def _one(line: typer.Context, values: Fields) -> None:
     context = context_of(line, create=values["create"])
-    result: RewardAnswer = verb("reward").call(context, **values)
+    result = Verbs.reward.call(context, **values)
     rounded = ", rounded to millionths" if result.rounded else ""
     words = (
         f"{result.arm} rewarded {result.reward:g} ({result.kind}{rounded}); {result.effect} "
@@ -102,7 +99,7 @@ def _one(line: typer.Context, values: Fields) -> None:
 
 def _only(arm: str | None, values: Fields, option: str, takes: set[str], *, also: str | None = None) -> None:
     """Refuse what an option doesn't go with."""
-    usual = {name: one.default for name, one in parameters_of(verb("reward").flow).items()}
+    usual = {name: one.default for name, one in parameters_of(Verbs.reward.address).items()}
     others = {name: value != usual[name] for name, value in values.items()}
     wrong = [f"--{name}" for name, said in others.items() if said and name not in takes]
     wrong += ["ARM"] if arm is not None else []
@@ -123,7 +120,7 @@ def _table(line: typer.Context, file: Path, key: str | None) -> None:
     context = context_of(line)
     if table.bad:
         raise refused({**preview_batch(context, table.lines).bad, **table.bad}, table.n_lines)
-    _print_batch(line, context, verb("reward_batch").call(context, rewards=table.lines, key=key))
+    _print_batch(line, context, Verbs.reward_batch.call(context, rewards=table.lines, key=key))
 
 
 def _whole_run(line: typer.Context, values: Fields, every: str, rule: RunRewardRule) -> None:
@@ -137,9 +134,7 @@ def _whole_run(line: typer.Context, values: Fields, every: str, rule: RunRewardR
         raise typer.BadParameter(f"--all: {problem.problem}") from None
     context = context_of(line)
     rest = {name: values[name] for name in ("run", "reason", "correct", "key")}
-    result: RunRewardAnswer = verb("reward_run").call(
-        context, value=value, outcome=outcome, rule=rule, **rest
-    )
+    result = Verbs.reward_run.call(context, value=value, outcome=outcome, rule=rule, **rest)
     if result.id is None:  # no arm by the rule
         answer(line, result, lambda: say(result.why or ""))
         return
@@ -161,7 +156,7 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
 @command(examples=['note tool:web:search "slow on Mondays"'])
 def note(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    result: NoteAnswer = verb("note").call(context, **values)
+    result = Verbs.note.call(context, **values)
     written(line, context, result, f"Noted about {result.arm}.", act=result.id)
 
 
@@ -186,7 +181,7 @@ def repair(
     context = context_of(line)
     if not yes:
         _confirm_repair(context, arm, values["since"], values["until"])
-    result: RepairAnswer = verb("repair").call(context, arms=arm, **values)
+    result = Verbs.repair.call(context, arms=arm, **values)
     text = f"{result.observation_count:,} observations of {len(result.arm_ids):,} arms taken back."
     written(line, context, result, text, act=result.id)
 
@@ -225,10 +220,10 @@ def reset(
 ) -> None:
     """Without --arm and --type it is all of them."""
     context = context_of(line)
-    scope = {"arms": arm or (), "types": types_of(arm_type or [])}
+    scope: Fields = {"arms": arm or (), "types": types_of(arm_type or [])}
     if not yes:
         _confirm_reset(context, scope, values["target"])
-    result: ResetAnswer = verb("reset").call(context, **scope, **values)
+    result = Verbs.reset.call(context, **scope, **values)
     text = f"{result.reset_count:,} arms reset to {result.to}."
     written(line, context, result, text, act=result.id)
 
@@ -248,7 +243,7 @@ def _confirm_reset(context: Context, scope: Fields, target: Target) -> None:
 @command(examples=["undo reward-12", "undo rewards-12", "undo import-1"], options={"act_id": "act"})
 def undo(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    result: UndoAnswer = verb("undo").call(context, **values)
+    result = Verbs.undo.call(context, **values)
     all_of_it = f", all {result.count:,} acts of it" if result.count > 1 else ""
     text = f"{result.undone} is undone{all_of_it}; nothing was deleted."
     if result.left_out:

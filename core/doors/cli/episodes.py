@@ -10,7 +10,7 @@ import typer
 from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, group, written
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.explained import episodes as tables
 from core.records.arm import MICRO
 from core.records.counts import number_of
@@ -50,14 +50,14 @@ _SHOWN_SHARES: Final = 20
     omit=("with_design",),
 )
 def list_environments(line: typer.Context, values: Fields) -> None:
-    rows: tuple[EnvironmentSummary, ...] = verb("episodes").call(context_of(line), **values)
+    rows = Verbs.episodes.call(context_of(line), **values)
     answer(line, rows, lambda: say_environments(rows, model=values["model"]))
 
 
 @command(
     "each",
     inside=EPISODES,
-    words=verb("episode_list").words,
+    words=Verbs.episode_list.words,
     takes="episodes",
     examples=["episodes each --environment sums --outcome success --limit 20"],
     options=FILTERS,
@@ -71,13 +71,13 @@ def list_episodes(
     ] = 50,
 ) -> None:
     episode_filter = EpisodeFilter(**values)
-    page: EpisodePage = verb("episode_list").call(context_of(line), wanted=episode_filter, limit=limit)
+    page = Verbs.episode_list.call(context_of(line), wanted=episode_filter, limit=limit)
     answer(line, page, lambda: say_page(page))
 
 
 @command("show", inside=EPISODES, takes="episode", examples=["episodes show sums/s-17"])
 def show_episode(line: typer.Context, uid: Uid) -> None:
-    one: EpisodeView = verb("episode").call(context_of(line), uid=uid)
+    one = Verbs.episode.call(context_of(line), uid=uid)
     answer(line, one, lambda: say_episode(one))
 
 
@@ -91,9 +91,7 @@ def lint_environments(
         str | None, typer.Option("--environment", metavar="E", help=words("lint", "environment"))
     ] = None,
 ) -> None:
-    findings: tuple[EnvironmentDesign, ...] = verb("lint").call(
-        context_of(line), environment=name or environment
-    )
+    findings = Verbs.lint.call(context_of(line), environment=name or environment)
     answer(line, findings, lambda: say_findings(findings))
 
 
@@ -119,7 +117,7 @@ def compare_models(
         bool, typer.Option("--unpaired", help="Use all episodes, also of tasks that only one attempted.")
     ] = False,
 ) -> None:
-    comparison: ModelComparison = verb("compare").call(
+    comparison = Verbs.compare.call(
         context_of(line),
         environment=environment,
         models=[*(models or ()), *(more or ())],
@@ -144,7 +142,7 @@ def credit_episode(
     context = context_of(line)
     if not yes:
         _confirm(context, uid, rule)
-    credit: CreditAnswer = verb("credit_episode").call(context, uid=uid, rule=rule)
+    credit = Verbs.credit_episode.call(context, uid=uid, rule=rule)
     if credit.id is None:  # no arm could be credited
         answer(line, credit, lambda: say(credited(credit)))
         return
@@ -175,10 +173,10 @@ def declare_scale(
     values = {**values, **_ends("", scale), **_ends("step_", step_scale)}
     context = context_of(line)
     if preview:
-        shown: ScaleAnswer = verb("preview_declare").call(context, **values)
+        shown = Verbs.preview_declare.call(context, **values)
         answer(line, shown, lambda: say(PREVIEW.format(scale=declared(shown))))
         return
-    result: ScaleAnswer = verb("declare").call(context, **values)
+    result = Verbs.declare.call(context, **values)
     written(line, context, result, declared(result), act=result.id)
 
 

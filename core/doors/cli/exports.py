@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 import typer
@@ -29,7 +29,7 @@ from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, counted
 from core.doors.terminal import say, say_cells, say_error, say_json_line, say_on_stderr
-from core.doors.verbs import verb
+from core.doors.verbs import Verb, Verbs
 from core.errors import InvalidInput, UnreadableSource
 from core.records.counts import number_of
 from core.records.status import left_out_words
@@ -122,10 +122,10 @@ def export(
             )
         export_into(context, sys.stdout.buffer, "-", format_name)
         return
-    one_verb = verb("export_bundle" if with_manifest else "export")
+    operation: Verb[..., Any] = Verbs.export_bundle if with_manifest else Verbs.export
     tell = _say_package if with_manifest else _say_export
     with following(line) as bar:
-        result = one_verb.call(context, target=file, format=format_name, progress=counted(bar, "runs"))
+        result = operation.call(context, target=file, format=format_name, progress=counted(bar, "runs"))
     done(line, result, lambda: tell(result))
 
 
@@ -149,7 +149,7 @@ def _export_training(
         query = TrainingQuery(format=format_name, pairing=pairing, with_secrets=with_secrets)
         training_into(context, sys.stdout.buffer, "-", query)
         return
-    result = verb("export_training").call(
+    result = Verbs.export_training.call(
         context,
         target=file,
         format=format_name,
@@ -313,7 +313,7 @@ def import_(
         _say_watched(line, context, paths, news)
         return
     with following(line) as bar:
-        result: ImportAnswer = verb("import").call(
+        result = Verbs.import_.call(
             context.for_rehearsal() if preview else context,
             paths=paths,
             **values,

@@ -12,7 +12,7 @@ import typer
 from core.doors.cli.program.app import answer, command, context_of, global_options, has_terminal
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_cells, time_words
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.errors import InvalidInput, UnknownAct
 from core.records.arm import ESTIMATE_ERROR
 from core.records.counts import number_of
@@ -48,7 +48,7 @@ def inventory(
     if stored:
         if home is not None:
             raise typer.BadParameter("--home names a folder of this machine, which --stored does not read")
-        read: CarriedAnswer = verb("carried").call(context_of(line), limit=limit)
+        read = Verbs.carried.call(context_of(line), limit=limit)
         answer(line, read, lambda: _say_stored(read, whole=whole))
         return
     from core.installed.answer import machine_inventory

@@ -12,7 +12,7 @@ from core.doors.cli.program.app import Fields, Format, answer, command, context_
 from core.doors.cli.program.spelling import Options, arm_ids
 from core.doors.documents import evaluations as evaluations_document
 from core.doors.terminal import say, say_cells
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.errors import InvalidInput
 from core.records.counts import number_of
 from core.records.evaluation import Blocker, EvaluationOutcome, GraderKind, Label
@@ -25,14 +25,11 @@ from core.records.times import iso
 from core.records.view import RunFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from core.flows import queries
     from core.maths.statistics.agreement import Agreement, NoAgreement
-    from core.records.browser import BrowserAnswer, BrowserRow
-    from core.records.evaluation import EvaluationAnswer
+    from core.records.browser import BrowserRow
     from core.records.evaluation_page import Evaluation
-    from core.records.review import NextItem, QueueAnswer, QueueRow, ReviewItem, RubricAnswer, RubricRow
+    from core.records.review import NextItem, QueueRow, ReviewItem, RubricRow
 
 _WHY: dict[NoAgreement, str] = {
     "no_pairs": "nothing was judged by two",
@@ -80,7 +77,7 @@ class EvaluationOptions(Options, frozen=True, kw_only=True):
 )
 def evaluate(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    result: EvaluationAnswer = verb("evaluate").call(context, **values)
+    result = Verbs.evaluate.call(context, **values)
     ready = [
         use
         for use, is_ready in (
@@ -129,7 +126,7 @@ def evaluations(
         counting=not all_of_them,
         **msgspec.structs.asdict(options),
     )
-    page: Sequence[Evaluation] = verb("evaluations").call(context, wanted=evaluation_filter, **values)
+    page = Verbs.evaluations.call(context, wanted=evaluation_filter, **values)
     heads = ("evaluation", "of", "outcome", "score", "label", "grader", "rubric", "ready for", "state")
     rows = [
         (
@@ -167,9 +164,9 @@ def _grader_name(grader: Grader) -> str:
 @command(examples=["agreement", "agreement --rubric v2 --json"])
 def agreement(line: typer.Context, options: EvaluationOptions) -> None:
     """Reliable is an interval from .800 on, tentative from .667 on (Krippendorff); 1 is perfect, 0 is chance."""
-    one, context = verb("agreement"), context_of(line)
+    one, context = Verbs.agreement, context_of(line)
     evaluation_filter = EvaluationFilter(**msgspec.structs.asdict(options))
-    report: queries.AgreementReport = one.call(context, wanted=evaluation_filter)
+    report = one.call(context, wanted=evaluation_filter)
     answer(line, one.plain(context, report), lambda: _say_agreement(report))
 
 
@@ -243,7 +240,7 @@ class QueueOptions(Options, frozen=True, kw_only=True):
 
 @command("list", inside=QUEUES, takes="queues", examples=["queue", "queue list --json"])
 def list_queues(line: typer.Context) -> None:
-    rows: tuple[QueueRow, ...] = verb("queues").call(context_of(line))
+    rows = Verbs.queues.call(context_of(line))
     answer(line, rows, lambda: _say_queues(rows))
 
 
@@ -263,14 +260,14 @@ def list_queues(line: typer.Context) -> None:
 )
 def add_queue(line: typer.Context, values: Fields, options: QueueOptions) -> None:
     context = context_of(line)
-    queue: QueueAnswer = verb("add_queue").call(context, asks=options.asks(), **values)
+    queue = Verbs.add_queue.call(context, asks=options.asks(), **values)
     text = QUEUE_ADDED.format(name=queue.name, items=queue.n_items, id=queue.id)
     written(line, context, queue, text, act=queue.id)
 
 
 @command("next", inside=QUEUES, takes="next_item", examples=['queue next "Week 13"'])
 def next_item(line: typer.Context, values: Fields) -> None:
-    item: NextItem = verb("next_item").call(context_of(line), **values)
+    item = Verbs.next_item.call(context_of(line), **values)
     answer(line, item, lambda: _say_next(item))
 
 
@@ -319,7 +316,7 @@ def _say_item(item: ReviewItem) -> None:
 
 @command("list", inside=RUBRICS, takes="rubrics", examples=["rubric", "rubric list"])
 def list_rubrics(line: typer.Context) -> None:
-    rows: tuple[RubricRow, ...] = verb("rubrics").call(context_of(line))
+    rows = Verbs.rubrics.call(context_of(line))
     answer(line, rows, lambda: _say_rubrics(rows))
 
 
@@ -339,7 +336,7 @@ def add_rubric(
     ] = None,
 ) -> None:
     context = context_of(line)
-    row: RubricAnswer = verb("add_rubric").call(context, rubric=_rubric(version, title, file))
+    row = Verbs.add_rubric.call(context, rubric=_rubric(version, title, file))
     written(line, context, row, RUBRIC_ADDED.format(version=row.version), act=row.id)
 
 
@@ -386,14 +383,14 @@ def _say_rubrics(rows: tuple[RubricRow, ...]) -> None:
 
 @command("list", inside=BROWSERS, takes="browsers", examples=["browser", "browser list --json"])
 def list_browsers(line: typer.Context) -> None:
-    rows: tuple[BrowserRow, ...] = verb("browsers").call(context_of(line))
+    rows = Verbs.browsers.call(context_of(line))
     answer(line, rows, lambda: _say_browsers(rows))
 
 
 @command("confirm", inside=BROWSERS, takes="confirm_browser", examples=['browser confirm "kim 3f2a91"'])
 def confirm(line: typer.Context, values: Fields) -> None:
     context = context_of(line)
-    result: BrowserAnswer = verb("confirm_browser").call(context, **values)
+    result = Verbs.confirm_browser.call(context, **values)
     judged = number_of(result.n_judged, "judgement")
     text = CONFIRMED.format(browser=result.browser, name=result.name, id=result.id, judged=judged)
     written(line, context, result, text, act=result.id)

@@ -22,17 +22,16 @@ from core.doors.cli.program.app import (
 from core.doors.documents import act as act_document
 from core.doors.progress import counted
 from core.doors.terminal import say, say_cells, say_facts
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.records.counts import number_of
 from core.records.verification import unprovable_words
 from core.settings import database_at
 
 if TYPE_CHECKING:
-    from core.flows import queries
     from core.flows.context import Context
     from core.flows.maintenance import Examination
     from core.flows.restore import RestorePlan
-    from core.records.answers import BackupAnswer, CompactAnswer, EraseAnswer, RestoreAnswer
+    from core.records.answers import RestoreAnswer
 
 _MEND: Final = (
     "Next: armscope upgrade explains such a chain where an import counted replaced states of episodes."
@@ -50,9 +49,9 @@ _BROKEN: Final = (
 @command(examples=["verify", "verify --quiet || echo damaged", "verify --head 120:5f0c…"], omit=("limit",))
 def verify(line: typer.Context, values: Fields) -> None:
     """Exits with 1 and the differences, if there are any."""
-    one_verb, context = verb("verify"), context_of(line, whole=True)
+    one_verb, context = Verbs.verify, context_of(line, whole=True)
     with following(line) as bar:
-        result: queries.Verification = one_verb.call(context, **values, progress=counted(bar, "runs"))
+        result = one_verb.call(context, **values, progress=counted(bar, "runs"))
 
     def tell() -> None:
         if result.replayed or result.not_replayed:
@@ -137,7 +136,7 @@ def _say_examined(result: Examination) -> None:
 def backup(line: typer.Context, values: Fields) -> None:
     context = context_of(line, whole=True)
     with following(line) as bar:
-        result: BackupAnswer = verb("backup").call(context, **values, progress=counted(bar, "pages"))
+        result = Verbs.backup.call(context, **values, progress=counted(bar, "pages"))
     text = f"{result.size_bytes:,} bytes written to {result.file}; open it with --database {result.file}."
     damage = (
         [] if result.damage is None else [f"The copy has the database's damage: {result.damage}.", _REFUSED]
@@ -301,7 +300,7 @@ def erase(
     context = context_of(line)
     if not yes:
         _confirm_erase(context, values)
-    result: EraseAnswer = verb("erase").call(context, **values)
+    result = Verbs.erase.call(context, **values)
     message = f"{number_of(result.texts, 'text')} erased. Not reached: {', '.join(result.not_reached)}."
     written(line, context, result, message, act=None)
 
@@ -327,7 +326,7 @@ def compact(
     context = context_of(line)
     if not yes:
         _confirm_compact(context, values["keep_days"])
-    result: CompactAnswer = verb("compact").call(context, **values)
+    result = Verbs.compact.call(context, **values)
     if result.runs:
         message = (
             f"{number_of(result.runs, 'run')} deleted that ended before {result.until}. Their sums stay."

@@ -22,7 +22,7 @@ from core.doors.cli.program.app import (
 from core.doors.cli.program.spelling import words
 from core.doors.documents import audit_rows
 from core.doors.terminal import say, say_table
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.errors import InvalidInput
 from core.explained import people
 from core.records.actor import SCOPES, PersonRole
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from core.doors.alerting import CheckResult
     from core.records.alert import AlertsView, SendResult, WebhookRow
     from core.records.audit import AuditPage
-    from core.records.member import MemberAnswer, MemberRow, SenderRow
-    from core.records.token import NewToken, TokenRow
+    from core.records.member import MemberAnswer
+    from core.records.token import TokenRow
 
 _IN = typer.Option("--in", metavar="LEARNER", help="In this learner only; else in every one.")
 _INS = typer.Option(
@@ -62,7 +62,7 @@ WebhookId = Annotated[str, typer.Argument(metavar="ID", help=words("remove_webho
 
 @command("list", inside=MEMBERS, takes="members", examples=["member", "member list --json"])
 def list_members(line: typer.Context) -> None:
-    rows: tuple[MemberRow, ...] = verb("members").call(context_of(line, whole=True))
+    rows = Verbs.members.call(context_of(line, whole=True))
     answer(line, rows, lambda: say_table(people.MEMBERS, rows))
 
 
@@ -90,11 +90,11 @@ def add_member(
 ) -> None:
     """With --subject a person is let in at once; with --email alone they are invited for 7 days."""
     context = context_of(line, create=True, whole=True)
-    values = {"issuer": issuer, "name": name, "role": role, "learner": learner_name}
+    values: Fields = {"issuer": issuer, "name": name, "role": role, "learner": learner_name}
     if subject is not None:
-        _say_member(line, verb("add_member").call(context, subject=subject, email=email or "", **values))
+        _say_member(line, Verbs.add_member.call(context, subject=subject, email=email or "", **values))
     elif email is not None:
-        _say_member(line, verb("invite_member").call(context, email=email, **values))
+        _say_member(line, Verbs.invite_member.call(context, email=email, **values))
     else:
         raise typer.BadParameter("add takes --issuer, and --subject or --email")
 
@@ -111,17 +111,17 @@ def set_role(
 ) -> None:
     new_role = None if role == "none" else role
     context = context_of(line, whole=True)
-    _say_member(line, verb("set_role").call(context, member=name, role=new_role, learner=learner_name))
+    _say_member(line, Verbs.set_role.call(context, member=name, role=new_role, learner=learner_name))
 
 
 @command("remove", inside=MEMBERS, takes="remove_member", examples=["member remove jo"])
 def remove_member(line: typer.Context, name: Name) -> None:
-    _say_member(line, verb("remove_member").call(context_of(line, whole=True), member=name))
+    _say_member(line, Verbs.remove_member.call(context_of(line, whole=True), member=name))
 
 
 @command("signout", inside=MEMBERS, takes="sign_out_member", examples=["member signout jo"])
 def sign_out_member(line: typer.Context, name: Name) -> None:
-    _say_member(line, verb("sign_out_member").call(context_of(line, whole=True), member=name))
+    _say_member(line, Verbs.sign_out_member.call(context_of(line, whole=True), member=name))
 
 
 def _say_member(line: typer.Context, answered: MemberAnswer) -> None:
@@ -139,7 +139,7 @@ def _member_words(answered: MemberAnswer) -> list[str]:
 
 @command("list", inside=TOKENS, takes="tokens", examples=["token", "token list"])
 def list_tokens(line: typer.Context) -> None:
-    rows: tuple[TokenRow, ...] = verb("tokens").call(context_of(line, whole=True))
+    rows = Verbs.tokens.call(context_of(line, whole=True))
     answer(line, rows, lambda: say_table(people.TOKENS, rows))
 
 
@@ -167,7 +167,7 @@ def create_token(
     values: Fields,
 ) -> None:
     """The secret is shown once, and stored nowhere."""
-    created: NewToken = verb("create_token").call(
+    created = Verbs.create_token.call(
         context_of(line, create=True, whole=True),
         scopes=check_scopes(scope or ()),
         learners=learner_names or None,
@@ -179,7 +179,7 @@ def create_token(
 
 @command("revoke", inside=TOKENS, takes="revoke_token", examples=["token revoke ci"])
 def revoke_token(line: typer.Context, name: TokenName) -> None:
-    row: TokenRow = verb("revoke_token").call(context_of(line, whole=True), token=name)
+    row = Verbs.revoke_token.call(context_of(line, whole=True), token=name)
     done(line, row, lambda: say(REVOKED.format(name=row.name, id=row.id)))
 
 
@@ -233,9 +233,9 @@ def audit(
     page: AuditPage | DenialPage
     at_most = None if whole else limit
     if denials:
-        page = verb("denials").call(context, wanted=audit_filter, limit=at_most)
+        page = Verbs.denials.call(context, wanted=audit_filter, limit=at_most)
     else:
-        page = verb("audit").call(
+        page = Verbs.audit.call(
             context, installation=installation, wanted=audit_filter, before=before, since=mark, limit=at_most
         )
     if format_name is not None:
@@ -272,7 +272,7 @@ def _utc_ms(option: str, text: str | None) -> int | None:
 @command("list", inside=CHANNELS, takes="senders", examples=["channel", "channel list"])
 def list_senders(line: typer.Context) -> None:
     """A bridge is a token made with --bridge. It gets no answer for a sender who is no member."""
-    rows: tuple[SenderRow, ...] = verb("senders").call(context_of(line, whole=True))
+    rows = Verbs.senders.call(context_of(line, whole=True))
     answer(line, rows, lambda: say_table(people.SENDERS, rows))
 
 
@@ -284,7 +284,7 @@ def add_sender(
     member: Annotated[str, typer.Argument(help=words("add_sender", "member"))],
 ) -> None:
     context = context_of(line, whole=True)
-    row: SenderRow = verb("add_sender").call(context, member=member, channel=channel, sender=sender)
+    row = Verbs.add_sender.call(context, member=member, channel=channel, sender=sender)
     back = shlex.join(["armscope", "channel", "remove", channel, sender])
     text = SENDER_ADDED.format(member=row.member, sender=sender, channel=channel, back=back)
     done(line, row, lambda: say(text))
@@ -293,7 +293,7 @@ def add_sender(
 @command("remove", inside=CHANNELS, takes="remove_sender", examples=["channel remove slack U017"])
 def remove_sender(line: typer.Context, values: Fields) -> None:
     context = context_of(line, whole=True)
-    row: SenderRow = verb("remove_sender").call(context, **values)
+    row = Verbs.remove_sender.call(context, **values)
     back = shlex.join(["armscope", "channel", "add", values["channel"], values["sender"], row.member])
     text = SENDER_REMOVED.format(member=row.member, back=back, **values)
     done(line, row, lambda: say(text))
@@ -304,7 +304,7 @@ def list_alerts(
     line: typer.Context,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("alerts", "limit"))] = 50,
 ) -> None:
-    view: AlertsView = verb("alerts").call(context_of(line, whole=True), limit=limit)
+    view = Verbs.alerts.call(context_of(line, whole=True), limit=limit)
     answer(line, view, lambda: _say_view(view))
 
 
@@ -326,9 +326,7 @@ def add_webhook(
     ] = None,
 ) -> None:
     """`serve` and `api` check every minute. They sign requests with the secret in ARMSCOPE_WEBHOOK_SECRET."""
-    row: WebhookRow = verb("add_webhook").call(
-        context_of(line, create=True, whole=True), learner=about, **values
-    )
+    row = Verbs.add_webhook.call(context_of(line, create=True, whole=True), learner=about, **values)
     done(line, row, lambda: say(WEBHOOK_ADDED.format(id=row.id, about=_about(row))))
 
 
@@ -354,7 +352,7 @@ def check_now(line: typer.Context) -> None:
 
 @command("remove", inside=ALERTS, takes="remove_webhook", examples=["alert remove webhook-1"])
 def remove_webhook(line: typer.Context, webhook: WebhookId) -> None:
-    row: WebhookRow = verb("remove_webhook").call(context_of(line, whole=True), webhook=webhook)
+    row = Verbs.remove_webhook.call(context_of(line, whole=True), webhook=webhook)
     done(line, row, lambda: say(WEBHOOK_REMOVED.format(id=row.id)))
 
 

@@ -12,7 +12,7 @@ import typer
 
 from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
 from core.doors.terminal import mean_words, say, say_cells, say_facts, time_words
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.errors import InvalidInput
 from core.files import read_file
 from core.records.arm import Arm
@@ -22,9 +22,7 @@ from core.records.view import View
 
 if TYPE_CHECKING:
     from core.maths.statistics.savings import Comparison, Savings
-    from core.records.arm_summary import ArmVersions
-    from core.records.judgement import JudgedPosterior, Judgement
-    from core.records.selection import Selection
+    from core.records.judgement import Judgement
 
 
 @command(examples=["arms --type tool", "arms --format tsv | cut -f 1", "arms --since 0 --format nl"])
@@ -34,7 +32,7 @@ def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> No
 
     context = context_of(line)
     judged = queries.judgements(context)
-    result: list[queries.JudgedArm] = verb("arms").call(context, judged=judged, **filters)
+    result = Verbs.arms.call(context, judged=judged, **filters)
     rows = [
         (
             one.arm,
@@ -55,7 +53,7 @@ def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> No
 def versions(line: typer.Context, values: Fields) -> None:
     from core import explained
 
-    result: ArmVersions = verb("versions").call(context_of(line), **values)
+    result = Verbs.versions.call(context_of(line), **values)
     rows = [
         (
             one.version,
@@ -127,7 +125,7 @@ def judgement_cell(judged: Judgement | None) -> str:
         "posteriors --format csv > beliefs.csv",
         "posteriors --since 0 --format nl",
     ],
-    words=verb("posteriors").words,
+    words=Verbs.posteriors.words,
     takes="arms",
 )
 def posteriors(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
@@ -136,7 +134,7 @@ def posteriors(line: typer.Context, filters: Fields, format_name: Format = None)
 
     context = context_of(line)
     judged = queries.judgements(context)
-    result: list[JudgedPosterior] = verb("posteriors").call(context, judged=judged, **filters)
+    result = Verbs.posteriors.call(context, judged=judged, **filters)
     rows = [
         (
             one.arm,
@@ -192,7 +190,7 @@ def select(
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
     offered = None if arms is None else _read_arms(arms)
-    result: Selection = verb("select").call(context, arms=offered, **values)
+    result = Verbs.select.call(context, arms=offered, **values)
     rows = [
         (
             "in" if one.included else "out",
@@ -238,8 +236,8 @@ def savings(
 ) -> None:
     context = context_of(line)
     view = View(models=tuple(model or ()), channels=tuple(channel or ()))
-    operation = verb("savings")
-    result: Savings = operation.call(context, view=view)
+    operation = Verbs.savings
+    result = operation.call(context, view=view)
     answer(line, operation.plain(context, result), lambda: _say_savings(result))
 
 

@@ -13,7 +13,7 @@ from core.doors.cli.program.spelling import words as described
 from core.doors.documents import runs as runs_document
 from core.doors.documents import sessions as sessions_document
 from core.doors.terminal import mean_words, say, say_cells
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.errors import InvalidInput
 from core.records.arm import MICRO
 from core.records.limits import shown
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from core.flows import queries
     from core.flows.context import Context
-    from core.records.observation import Observation
-    from core.records.run_page import RunRow, RunsOfSession, SessionRow
+    from core.records.run_page import RunsOfSession
     from core.records.search import SearchAnswer
     from core.records.sides import ComparedSides, SideArm, SideRuns
     from core.records.transcript import Message
@@ -47,7 +46,7 @@ NOTHING = "Nothing was found in {searched}."
 )
 def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None:
     context = context_of(line)
-    latest: Sequence[RunRow] = verb("runs").call(context, **given)
+    latest = Verbs.runs.call(context, **given)
     heads = ("run", "ended", "class", "outcome", "arms", "referenced", "tokens", "uid")
     rows = [
         (
@@ -74,8 +73,8 @@ def runs(line: typer.Context, given: Fields, format_name: Format = None) -> None
 @command("run", examples=["run request-1", "run 3012 --json"], options={"name": "uid"})
 def explain_run(line: typer.Context, values: Fields) -> None:
     """Each arm has its evidence, its observed reward, and the change that would have flipped the decision."""
-    run_verb, context = verb("run"), context_of(line)
-    story: queries.RunStory = run_verb.call(context, **values)
+    run_verb, context = Verbs.run, context_of(line)
+    story = run_verb.call(context, **values)
     answer(line, run_verb.plain(context, story), lambda: _say_run(story))
 
 
@@ -123,7 +122,7 @@ def _say_run(story: queries.RunStory) -> None:
 )
 def sessions(line: typer.Context, fields: Fields, format_name: Format = None) -> None:
     context = context_of(line)
-    rows: Sequence[SessionRow] = verb("sessions").call(context, **fields)
+    rows = Verbs.sessions.call(context, **fields)
     heads = ("session", "last run", "runs", "observed", "unfinished", "tokens")
     cells = [
         (
@@ -147,8 +146,8 @@ def sessions(line: typer.Context, fields: Fields, format_name: Format = None) ->
 
 @command(examples=["session chat-3004", "session chat-3004 --texts --json"])
 def session(line: typer.Context, fields: Fields) -> None:
-    operation, context = verb("session"), context_of(line)
-    one: RunsOfSession = operation.call(context, **fields)
+    operation, context = Verbs.session, context_of(line)
+    one = operation.call(context, **fields)
     answer(line, operation.plain(context, one), lambda: _say_session(context, one))
 
 
@@ -192,7 +191,7 @@ def _say_texts(transcripts: Mapping[str, tuple[Message, ...]]) -> None:
     options={"arm": "ARM", "run": "ID"},
 )
 def ledger(line: typer.Context, given: Fields, format_name: Format = None) -> None:
-    rows: Sequence[Observation] = verb("ledger").call(context_of(line), **given)
+    rows = Verbs.ledger.call(context_of(line), **given)
     heads = ("reward of", "arm", "kind", "value", "run", "by", "at", "state")
     cells = [
         (
@@ -227,10 +226,10 @@ def compare(
     *,
     values: Fields,
 ) -> None:
-    operation = verb("compare_sides")
+    operation = Verbs.compare_sides
     request = operation.decode({"a": _side(a or ()), "b": _side(b or ()), **values})
     context = context_of(line)
-    result: ComparedSides = operation.call(context, request)
+    result = operation.respond(context, request)
 
     def show() -> None:
         _say_sides(result)
@@ -324,9 +323,8 @@ def search(
     *,
     values: Fields,
 ) -> None:
-    result: SearchAnswer = verb("search").call(
-        context_of(line), words=" ".join(words), kinds=tuple(kind or ()), **values
-    )
+    fields: Fields = {"words": " ".join(words), "kinds": tuple(kind or ()), **values}
+    result = Verbs.search.call(context_of(line), **fields)
     answer(line, result, lambda: _say_hits(result))
 
 

@@ -21,7 +21,7 @@ from core.doors.cli.program.app import (
     group,
 )
 from core.doors.terminal import say, say_cells
-from core.doors.verbs import verb
+from core.doors.verbs import Verbs
 from core.records.counts import number_of
 from core.records.status import SpoolCounts
 from core.settings import secret
@@ -29,7 +29,6 @@ from core.spool import Header, Spool, spools
 
 if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
-    from core.records.rollout import RolloutRow, TraceRow
 
 SPOOL = group("spool", words="List the runs that wait to be recorded, send them, or clear rejected ones.")
 _SHOWN: Final = 3
@@ -206,7 +205,7 @@ def _say(rows: list[SpoolRow]) -> None:
 
 @command(examples=["rollouts"])
 def rollouts(line: typer.Context) -> None:
-    result: list[RolloutRow] = verb("rollouts").call(context_of(line))
+    result = Verbs.rollouts.call(context_of(line))
     rows = [(one.rollout, f"{one.events:,}", one.last_at, one.said or "it has not started") for one in result]
 
     def tell() -> None:
@@ -220,7 +219,7 @@ def rollouts(line: typer.Context) -> None:
 
 @command(examples=["traces"])
 def traces(line: typer.Context) -> None:
-    result: list[TraceRow] = verb("traces").call(context_of(line))
+    result = Verbs.traces.call(context_of(line))
     rows = [
         (one.trace, one.session or "", one.state, f"{one.spans:,}", one.last_at, one.said or one.run or "")
         for one in result

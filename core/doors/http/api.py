@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import Any, Final, TypedDict
 from urllib.parse import quote as percent_encoded
 
 import msgspec
@@ -28,16 +28,12 @@ from core.doors.http.routes import LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.service import Service
 from core.doors.terminal import json_form
-from core.doors.verbs import Input, Verb, verb
+from core.doors.verbs import RECORDS, REPORTS, VERBS, Input, Verb, Verbs
 from core.errors import ArmscopeError
 from core.flows.context import Context
 from core.formats.strict import json_body
 from core.records.actor import Actor, authorise
 from core.settings import base_path
-
-if TYPE_CHECKING:
-    from core.records.answers import ExportAnswer
-
 
 _LIMITS: Final = (
     ("minimum", "maximum", ""),
@@ -79,19 +75,6 @@ def _docs_refused(problem: ArmscopeError, call: HttpCall) -> HttpAnswer:
 # Records: answers of verbs as the types that `Learner` returns. Other routes leave fields out or rename them.
 
 BYTES: Final = "application/octet-stream"
-_REPORTS: Final = (
-    *("settings", "posteriors", "judgements", "arms", "runs", "evaluations", "agreement", "acts", "ledger"),
-    *("savings", "status", "episodes", "lint", "carried"),
-    *("search", "compare_sides", "sessions", "browsers"),
-)
-_IN_PATH: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "compare": ("environments/{environment}/models", {"environment": "environment"}),
-    "episode": ("episodes/{episode}", {"uid": "episode"}),
-    "run": ("runs/{uid}", {"name": "uid"}),
-    "session": ("sessions/{session}", {"name": "session"}),
-    "versions": ("arms/{arm}/versions", {"arm": "arm"}),
-}
-"""Paths of reports with required fields, and those fields, by the path's names."""
 _INPUT: Final = {
     "input": {"type": "string", "description": "JSON object with further fields of the request."}
 }
@@ -106,25 +89,25 @@ def _array_or_fields(value: Any) -> object:  # noqa: ANN401 - any type that the 
     return value.tolist() if hasattr(value, "tolist") else json_form(value)
 
 
-def _request(operation: Verb, call: HttpCall, bound: Mapping[str, str] = {}) -> Input:
+def _request(operation: Verb[..., Any], call: HttpCall, bound: Mapping[str, str] = {}) -> Input:
     check_fields(call, "input")
     fields = json_body(call.query.get("input", "{}").encode())
     return parsed_input(operation, call, fields, bound)
 
 
-def _report(operation: Verb, bound: Mapping[str, str]) -> LearnerHandler:
+def _report(operation: Verb[..., Any]) -> LearnerHandler:
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
-        request = _request(operation, call, bound)
-        return tagged_answer(context, call, lambda: _form(operation.call(context, request)))
+        request = _request(operation, call, operation.bound)
+        return tagged_answer(context, call, lambda: _form(operation.respond(context, request)))
 
     return handler
 
 
 def _verified(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     """Return the verification of every learner."""
-    operation = verb("verify")
+    operation = Verbs.verify
     authorise(actor, operation.action, None)
-    return document_answer(_form(operation.call(service.whole(actor), _request(operation, call))))
+    return document_answer(_form(operation.respond(service.whole(actor), _request(operation, call))))
 
 
 def _exported(context: Context, call: HttpCall) -> HttpAnswer:
@@ -132,9 +115,8 @@ def _exported(context: Context, call: HttpCall) -> HttpAnswer:
     check_fields(call, "format")
     with ExitStack() as opened:
         folder = opened.enter_context(TemporaryDirectory(prefix="armscope-"))
-        operation = verb("export")
-        request = operation.decode({**call.query, "target": str(Path(folder) / "export")})
-        answer: ExportAnswer = operation.call(context, request)
+        request = Verbs.export.decode({**call.query, "target": str(Path(folder) / "export")})
+        answer = Verbs.export.respond(context, request)
         first = msgspec.json.encode(answer)
         second = None if answer.observations_file is None else Path(answer.observations_file)
         headers = {
@@ -146,13 +128,12 @@ def _exported(context: Context, call: HttpCall) -> HttpAnswer:
         return HttpAnswer(200, b"", headers, pieces=file_pieces(opened.pop_all(), first, files))
 
 
-def _row(name: str, path: str, bound: Mapping[str, str] = {}) -> ApiRoute:
-    operation = verb(name)
+def _row(operation: Verb[..., Any]) -> ApiRoute:
     route = Route(
-        ("GET",), f"{AT_LEARNER}/records/{path}", operation.action, of_learner=_report(operation, bound)
+        ("GET",), f"{AT_LEARNER}/{operation.route}", operation.action, of_learner=_report(operation)
     )
     text = RouteText(
-        id=f"get_{name}_record",
+        id=f"get_{operation.name}_record",
         answer=operation,
         form="record",
         tagged=True,
@@ -162,13 +143,16 @@ def _row(name: str, path: str, bound: Mapping[str, str] = {}) -> ApiRoute:
 
 
 RECORD_ROWS: Final = (
-    *(_row(name, name) for name in _REPORTS),
-    *(_row(name, path, bound) for name, (path, bound) in _IN_PATH.items()),
+    *(
+        _row(one)
+        for one in (*VERBS, *REPORTS)
+        if one.route.startswith(RECORDS) and one is not Verbs.verify  # it names every learner
+    ),
     ApiRoute(
         Route(("GET",), f"{AT_LEARNER}/records/verify", "read", _verified),
         RouteText(
             id="get_verify_record",
-            answer=verb("verify"),
+            answer=Verbs.verify,
             form="record",
             query=_INPUT,
         ),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, Final, cast, get_args
+from typing import IO, Any, Final, cast, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -22,7 +22,7 @@ from core.doors.http.refusals import worded
 from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
 from core.doors.service import Service
-from core.doors.verbs import verb
+from core.doors.verbs import Verb, Verbs
 from core.errors import InvalidInput
 from core.flows import maintenance
 from core.flows.context import Context
@@ -31,9 +31,6 @@ from core.formats import FORMATS, Limits
 from core.formats.strict import json_body
 from core.records.actor import Actor
 from core.records.run import UNITS, Phase
-
-if TYPE_CHECKING:
-    from core.records.training import TrainingAnswer
 
 BYTES: Final = "application/octet-stream"
 _CSV: Final = "text/csv; charset=utf-8"
@@ -65,7 +62,7 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
     """Import a transcript or an archive; the first ``?tools_bytes=`` bytes are a list of tools."""
     check_fields(call, *_FIELDS)
     options = {name: call.query[name] for name in ("format", "unit", "phase") if name in call.query}
-    request = cast("Any", verb("import").decode({"paths": [call.query.get("file", _NAME)], **options}))
+    request = cast("Any", Verbs.import_.decode({"paths": [call.query.get("file", _NAME)], **options}))
     limits = {
         "inflated_bytes": _count(call, "max_inflated_bytes"),
         "rejected_lines": _count(call, "max_rejected"),
@@ -90,7 +87,7 @@ def _import(context: Context, call: HttpCall) -> HttpAnswer:
             replace=_is_true(call, "replace"),
         )
     hint = None if answer.hint is None else worded(answer.hint)
-    return document_answer(verb("import").plain(context, msgspec.structs.replace(answer, hint=hint)))
+    return document_answer(Verbs.import_.plain(context, msgspec.structs.replace(answer, hint=hint)))
 
 
 def _count(call: HttpCall, name: str) -> int | None:
@@ -141,12 +138,12 @@ def _training(context: Context, call: HttpCall) -> HttpAnswer:
             "The body must be one object that says which rows, and no target, got something else.",
             next_step='Send it like {"format": "sft_jsonl"}.',
         )
-    operation = verb("export_training")
+    operation = Verbs.export_training
     folder = TemporaryDirectory(prefix="armscope-")
     try:
         target = Path(folder.name) / "rows"
         request = cast("Any", operation.decode({**body, "target": str(target)}))
-        result: TrainingAnswer = operation.call(context, request)
+        result = operation.respond(context, request)
     except BaseException:
         folder.cleanup()
         raise
@@ -177,14 +174,12 @@ def _backup(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     return HttpAnswer(200, b"", headers, pieces=file_pieces(folder, b"", [Path(result.file)]))
 
 
-def _done(name: str) -> Callable[[Context, HttpCall], HttpAnswer]:
+def _done(operation: Verb[..., Any]) -> Callable[[Context, HttpCall], HttpAnswer]:
     """Return the route's work for a verb whose fields are the body."""
 
     def work(context: Context, call: HttpCall) -> HttpAnswer:
-        operation = verb(name)
-        return document_answer(
-            operation.plain(context, operation.call(context, operation.decode(json_body(call.body))))
-        )
+        request = operation.decode(json_body(call.body))
+        return document_answer(operation.plain(context, operation.respond(context, request)))
 
     return work
 
@@ -223,7 +218,7 @@ ROWS: Final = (
         ),
         RouteText(
             id="import_file",
-            answer=verb("import"),
+            answer=Verbs.import_,
             words="Read a transcript or an archive in: the body is the file.",
             query=_IMPORT_QUERY,
             lines=RUN_LINE,
@@ -232,7 +227,7 @@ ROWS: Final = (
     ApiRoute(
         Route(("POST",), f"{AT_LEARNER}/training", "export_training", of_learner=_training),
         RouteText(
-            verb=verb("export_training"),
+            verb=Verbs.export_training,
             words="Rows to train on; with a manifest that comes first.",
             bound=frozenset({"target"}),
             answers=(BYTES, NDJSON, _CSV),
@@ -240,12 +235,12 @@ ROWS: Final = (
         ),
     ),
     ApiRoute(
-        Route(("POST",), f"{AT_LEARNER}/erasures", "erase", of_learner=_done("erase")),
-        RouteText(verb=verb("erase")),
+        Route(("POST",), f"{AT_LEARNER}/erasures", "erase", of_learner=_done(Verbs.erase)),
+        RouteText(verb=Verbs.erase),
     ),
     ApiRoute(
-        Route(("POST",), f"{AT_LEARNER}/compactions", "erase", of_learner=_done("compact")),
-        RouteText(verb=verb("compact")),
+        Route(("POST",), f"{AT_LEARNER}/compactions", "erase", of_learner=_done(Verbs.compact)),
+        RouteText(verb=Verbs.compact),
     ),
     ApiRoute(
         Route(("GET",), f"{ROOT}/backup", "members", _backup),

@@ -40,7 +40,7 @@ from core.records.arm import MICRO
 from core.records.estimate import Estimate
 from core.records.posterior import BANDS
 from core.spool import spools
-from core.store.engine.waits import BUCKETS_S, WAITS, Waited
+from core.store.engine.port import BUCKETS_S, WAITS, Waited
 from core.store.store import Store
 from core.upkeep import upkeep_of
 from core.version import __version__

@@ -28,7 +28,7 @@ from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, 
 from core.doors.http.schemas import ApiRoute, Form, RouteText, choice
 from core.doors.service import Service
 from core.doors.terminal import as_plain
-from core.doors.verbs import PAGING, Input, Verb, query_fields, verb
+from core.doors.verbs import PAGING, RECORDS, Input, Verb, Verbs, query_fields
 from core.errors import ArmscopeError, InvalidInput, StoreError
 from core.flows import queries
 from core.flows.context import Context
@@ -37,8 +37,6 @@ from core.flows.learn import record_all
 from core.flows.queries.previews import CreditPreview
 from core.flows.queries.timeseries import Point
 from core.flows.reward import reward_all
-from core.flows.rollouts import rollouts
-from core.flows.traces import traces
 from core.formats.armscope import RunDecoder
 from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.records.actor import Action, Actor, authorise
@@ -67,9 +65,9 @@ _MEDIA: Final[Mapping[ExportFormat, str]] = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-_RECORD: Final = verb("record")
-_REWARD: Final = verb("reward")
-_REWARD_RUN: Final = verb("reward_run")
+_RECORD: Final = Verbs.record
+_REWARD: Final = Verbs.reward
+_REWARD_RUN: Final = Verbs.reward_run
 RUN_LINE: Final = '{"kind": "run", "uid": "r9", "arms": ["tool:web:search"], "calls": ["search"]}'
 FORMAT: Final = {"format": choice("Form of the file.", EXPORT_FORMATS)}
 _SERIES: Final = {
@@ -89,7 +87,9 @@ _ANSWER = TypeVar("_ANSWER")
 # Bodies
 
 
-def parsed_input(operation: Verb, call: HttpCall, body: object, bound: Mapping[str, str] = {}) -> Input:
+def parsed_input(
+    operation: Verb[..., Any], call: HttpCall, body: object, bound: Mapping[str, str] = {}
+) -> Input:
     """Return a verb's input from a parsed body, the path and the Idempotency-Key header.
 
     ``bound`` are fields of the verb that the path has, by the path's names.
@@ -110,11 +110,11 @@ def parsed_input(operation: Verb, call: HttpCall, body: object, bound: Mapping[s
     return operation.decode(_keyed(operation, call.headers[_KEY], body) if _KEY in call.headers else body)
 
 
-def _example(operation: Verb, bound: Mapping[str, str]) -> dict[str, object]:
+def _example(operation: Verb[..., Any], bound: Mapping[str, str]) -> dict[str, object]:
     return {name: value for name, value in operation.example.items() if name not in bound}
 
 
-def _keyed(operation: Verb, key: str, body: dict[str, object]) -> dict[str, object]:
+def _keyed(operation: Verb[..., Any], key: str, body: dict[str, object]) -> dict[str, object]:
     if not 1 <= len(key) <= MAX_REQUEST_KEY_CHARS:
         raise InvalidInput(
             f"The Idempotency-Key must be 1 to {MAX_REQUEST_KEY_CHARS} characters, got {len(key)}.",
@@ -163,13 +163,13 @@ def _tag(view: queries.Visibility) -> str:
     return f'"{view.snapshot_key.revision}-{blake2b(repr(rest).encode(), digest_size=8).hexdigest()}"'
 
 
-def _acted(operation: Verb, context: Context, request: Input) -> HttpAnswer:
-    return document_answer(operation.plain(context, operation.call(context, request)))
+def _acted(operation: Verb[..., Any], context: Context, request: Input) -> HttpAnswer:
+    return document_answer(operation.plain(context, operation.respond(context, request)))
 
 
-def _of_verb(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
+def _of_verb(operation: Verb[..., Any]) -> LearnerHandler:
     """Return a handler that calls a verb with the body."""
-    operation = verb(name)
+    bound = operation.bound
 
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
         return _acted(operation, context, parsed_input(operation, call, json_body(call.body), bound))
@@ -177,15 +177,21 @@ def _of_verb(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
     return handler
 
 
-def _query_of(name: str, bound: Mapping[str, str] = {}) -> LearnerHandler:
-    """Return a handler that answers with a verb that only reads."""
-    operation = verb(name)
+def _query_of(operation: Verb[..., Any], query: Mapping[str, Mapping[str, object]]) -> LearnerHandler:
+    """Return a handler that answers with a verb that only reads; a repeated field of the query is a list."""
+    bound = operation.bound
 
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
-        check_fields(call)
-        request = operation.decode({field: call.path_values[at] for field, at in bound.items()})
+        check_fields(call, *query)
+        lists: dict[str, list[str]] = {
+            name: [] for name, schema in query.items() if schema.get("type") == "array"
+        }
+        for name, value in call.pairs:
+            lists.get(name, []).append(value)
+        fields = {name: call.path_values[at] for name, at in bound.items()}
+        request = operation.decode({**call.query, **lists, **fields}, strict=False)
         return tagged_answer(
-            context, call, lambda: operation.plain(context, operation.call(context, request))
+            context, call, lambda: operation.plain(context, operation.respond(context, request))
         )
 
     return handler
@@ -201,20 +207,12 @@ class ListPage(NamedTuple):
     onward: Sequence[object] | None
 
 
-def _listed(page: Callable[[Context, Any, int], ListPage], *shape: type | tuple[type, ...]) -> LearnerHandler:
-    """Return a handler that answers with a page of a list; ``shape`` has the types of its cursor's parts."""
-
-    def handler(context: Context, call: HttpCall) -> HttpAnswer:
-        check_fields(call, "limit", "cursor")
-        cursor, limit = _cursor(call, shape), _limit(call)
-        return tagged_answer(context, call, lambda: _page_document(page(context, cursor, limit)))
-
-    return handler
+_Page = Callable[[Context, Any, int, Mapping[str, Any]], ListPage]
 
 
 def _filtered(
-    name: str,
-    page: Callable[[Context, Any, int, Mapping[str, Any]], ListPage],
+    operation: Verb[..., Any],
+    page: _Page,
     *shape: type | tuple[type, ...],
 ) -> LearnerHandler:
     """Return a handler that answers with a page of a verb's list; the fields of its input filter the list.
@@ -223,7 +221,6 @@ def _filtered(
     """
 
     def handler(context: Context, call: HttpCall) -> HttpAnswer:
-        operation = verb(name)
         names = [field for part in query_fields(operation.input) for field in part]
         check_fields(call, "limit", "cursor", *names)
         request = operation.filtered(_fields(call, names), strict=False)
@@ -300,37 +297,40 @@ def check_fields(call: HttpCall, *names: str) -> None:
             )
 
 
-def _by_arm(name: str) -> LearnerHandler:
-    """Return the handler of a verb's list that is sorted by arm id."""
-    operation = verb(name)
+def _sorted(operation: Verb[..., Any], field: str) -> _Page:
+    """Return pages of a verb's rows, which are sorted by a field that is the cursor."""
 
     def page(context: Context, cursor: list[str] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
         every = operation.call(context, **query)
-        rest = [one for one in every if cursor is None or one.arm > cursor[0]]
-        items = operation.plain(context, rest[:limit])
-        return ListPage(cast("list[object]", items), [rest[limit - 1].arm] if len(rest) > limit else None)
+        rest = [one for one in every if cursor is None or getattr(one, field) > cursor[0]]
+        items = cast("list[object]", operation.plain(context, rest[:limit]))
+        return ListPage(items, [getattr(rest[limit - 1], field)] if len(rest) > limit else None)
 
-    return _filtered(name, page, str)
+    return page
 
 
-def _environments(
-    context: Context, cursor: list[str] | None, limit: int, query: Mapping[str, Any]
-) -> ListPage:
-    """Return environments by name."""
-    operation = verb("episodes")
-    rest = [one for one in operation.call(context, **query) if cursor is None or one.environment > cursor[0]]
-    onward = [rest[limit - 1].environment] if len(rest) > limit else None
-    return ListPage(cast("list[object]", operation.plain(context, rest[:limit])), onward)
+def _placed(operation: Verb[..., Any], field: str) -> _Page:
+    """Return pages of a verb's rows after the one whose field the cursor has."""
+
+    def page(context: Context, cursor: list[str] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
+        rows = operation.call(context, **query)
+        names = [getattr(one, field) for one in rows]
+        begin = names.index(cursor[0]) + 1 if cursor is not None and cursor[0] in names else 0
+        end = begin + limit
+        items = cast("list[object]", operation.plain(context, rows[begin:end]))
+        return ListPage(items, [names[end - 1]] if end < len(rows) else None)
+
+    return page
 
 
 def _findings(context: Context, call: HttpCall) -> HttpAnswer:
     """Return the payment pattern and findings of an environment: a list of one."""
     check_fields(call, "limit", "cursor")
-    operation, cursor, limit = verb("lint"), _cursor(call, (str,)), _limit(call)
+    operation, cursor, limit = Verbs.lint, _cursor(call, (str,)), _limit(call)
     request = operation.decode({"environment": call.path_values["environment"]})
 
     def page() -> object:
-        items = cast("list[object]", operation.plain(context, operation.call(context, request)))
+        items = cast("list[object]", operation.plain(context, operation.respond(context, request)))
         return _page_document(ListPage(items[: limit if cursor is None else 0], None))
 
     return tagged_answer(context, call, page)
@@ -339,13 +339,13 @@ def _findings(context: Context, call: HttpCall) -> HttpAnswer:
 def _models(context: Context, call: HttpCall) -> HttpAnswer:
     """Return models compared on the same tasks, or on all episodes."""
     check_fields(call, "paired")
-    operation, paired = verb("compare"), call.query.get("paired", "true")
+    operation, paired = Verbs.compare, call.query.get("paired", "true")
     if paired not in {"true", "false"}:
         raise InvalidInput(
             "paired must be true or false, got something else.", next_step="Leave it out for true."
         )
     request = operation.decode({"environment": call.path_values["environment"], "paired": paired == "true"})
-    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
+    return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
 def _runs(context: Context, cursor: list[Any] | None, limit: int, filters: Mapping[str, Any]) -> ListPage:
@@ -388,59 +388,25 @@ def _ledger(context: Context, cursor: list[int] | None, limit: int, query: Mappi
     return ListPage([as_plain(row) for row in rows[:limit]], onward)
 
 
-def _traces(context: Context, cursor: list[str] | None, limit: int) -> ListPage:
-    every = traces(context)
-    return _after([one.trace for one in every], every, cursor, limit)
-
-
-def _rollouts(context: Context, cursor: list[str] | None, limit: int) -> ListPage:
-    every = rollouts(context)
-    return _after([one.rollout for one in every], every, cursor, limit)
-
-
-def _after(names: Sequence[str], rows: Sequence[object], cursor: list[str] | None, limit: int) -> ListPage:
-    """Return the rows after the one that the cursor names."""
-    begin = names.index(cursor[0]) + 1 if cursor is not None and cursor[0] in names else 0
-    end = begin + limit
-    return ListPage([as_plain(one) for one in rows[begin:end]], [names[end - 1]] if end < len(rows) else None)
-
-
 def _entries(page: AuditPage) -> ListPage:
     return ListPage([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
 
 
 def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call, "limit", "cursor")
-    operation, cursor, limit = verb("learners"), _cursor(call, (str,)), _limit(call)
+    operation, cursor, limit = Verbs.learners, _cursor(call, (str,)), _limit(call)
     context = service.whole(actor)
-    rest = [one for one in operation.call(context, Input()) if cursor is None or one.name > cursor[0]]
+    rest = [one for one in operation.respond(context, Input()) if cursor is None or one.name > cursor[0]]
     onward = [rest[limit - 1].name] if len(rest) > limit else None
     return document_answer(
         _page_document(ListPage(cast("list[object]", operation.plain(context, rest[:limit])), onward))
     )
 
 
-def _search(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return what is found; a repeated field ``kinds`` names several."""
-    operation, kinds = verb("search"), [value for field, value in call.pairs if field == "kinds"]
-    check_fields(call, *_SEARCHED)
-    fields = {name: call.query[name] for name in ("words", "limit") if name in call.query}
-    request = operation.decode({**fields, "kinds": kinds}, strict=False)
-    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
-
-
-def _session(context: Context, call: HttpCall) -> HttpAnswer:
-    """Return one session; its messages are asked for by name."""
-    check_fields(call, *_OF_SESSION)
-    operation = verb("session")
-    request = operation.decode({**call.query, "name": call.path_values["session"]}, strict=False)
-    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
-
-
 def _sides(context: Context, call: HttpCall) -> HttpAnswer:
     """Return two sets of runs side by side; a repeated filter names several values."""
     check_fields(call, *_COMPARED)
-    operation, sides = verb("compare_sides"), {"a": dict[str, Any](), "b": dict[str, Any]()}
+    operation, sides = Verbs.compare_sides, {"a": dict[str, Any](), "b": dict[str, Any]()}
     for field, value in call.pairs:
         side, _, name = field.partition(".")
         if name:
@@ -451,7 +417,7 @@ def _sides(context: Context, call: HttpCall) -> HttpAnswer:
     }
     limit = {"limit": call.query["limit"]} if "limit" in call.query else {}
     request = operation.decode({**one_or_several, **limit}, strict=False)
-    return tagged_answer(context, call, lambda: operation.plain(context, operation.call(context, request)))
+    return tagged_answer(context, call, lambda: operation.plain(context, operation.respond(context, request)))
 
 
 # Routes without a verb, or with several
@@ -598,14 +564,14 @@ def _timeseries(context: Context, call: HttpCall) -> HttpAnswer:
 
 def _verify(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call, "head")
-    operation, context = verb("verify"), service.whole(actor)
+    operation, context = Verbs.verify, service.whole(actor)
     authorise(actor, operation.action, None)  # the answer names every learner
     return _acted(operation, context, operation.decode({**call.query}))
 
 
 def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
     """Return what a reset would change."""
-    request = cast("Any", parsed_input(verb("reset"), call, json_body(call.body)))
+    request = cast("Any", parsed_input(Verbs.reset, call, json_body(call.body)))
     preview = queries.preview_reset(context, arms=request.arms, types=request.types, target=request.target)
     return document_answer(
         ResetEffect(
@@ -621,7 +587,7 @@ def _preview_reset(context: Context, call: HttpCall) -> HttpAnswer:
 
 def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
     """Return what a repair would take back."""
-    request = cast("Any", parsed_input(verb("repair"), call, json_body(call.body)))
+    request = cast("Any", parsed_input(Verbs.repair, call, json_body(call.body)))
     preview = queries.preview_repair(context, request.arms, request.since, request.until)
     arms = tuple(
         ArmEffectOfRepair(
@@ -649,7 +615,7 @@ def _preview_repair(context: Context, call: HttpCall) -> HttpAnswer:
 
 def _preview_credit(context: Context, call: HttpCall) -> HttpAnswer:
     """Return the arms that an episode's credit would move, the largest change first."""
-    request = cast("Any", parsed_input(verb("credit_episode"), call, json_body(call.body)))
+    request = cast("Any", parsed_input(Verbs.credit_episode, call, json_body(call.body)))
     return document_answer(as_plain(queries.preview_credit(context, request.uid, request.rule)))
 
 
@@ -667,49 +633,40 @@ def _row(
     return ApiRoute(route, text)
 
 
-def _act(path: str, name: str, method: str = "POST", bound: Mapping[str, str] = {}) -> ApiRoute:
-    """Return the route of a verb whose input is the body; ``bound`` are its fields in the path."""
-    return _row(method, path, _of_verb(name, bound), RouteText(verb=verb(name), bound=frozenset(bound)))
+def _act(operation: Verb[..., Any]) -> ApiRoute:
+    """Return the route of a verb whose input is the body; a field in the path is put there."""
+    text = RouteText(verb=operation, bound=frozenset(operation.bound))
+    return _row("PUT" if operation.bound else "POST", operation.route, _of_verb(operation), text)
 
 
-def _look(path: str, name: str, bound: Mapping[str, str] = {}) -> ApiRoute:
-    """Return the route of a verb that only reads; its input is in the path."""
-    text = RouteText(id=f"get_{name}", answer=verb(name), tagged=True)
-    return _row("GET", path, _query_of(name, bound), text)
+def _look(operation: Verb[..., Any], id: str = "", *, whole: bool = False) -> ApiRoute:
+    """Return the route of a verb that only reads; its input is in the path, and the ``whole`` rest in the query."""
+    query = {name: one for name, one in operation.fields.items() if whole and name not in operation.bound}
+    text = RouteText(id=id or f"get_{operation.name}", answer=operation, tagged=True, query=query)
+    return _row("GET", operation.route.removeprefix(RECORDS), _query_of(operation, query), text)
 
 
 def _list(
     path: str,
-    handler: LearnerHandler,
-    of: Verb | type,
+    operation: Verb[..., Any],
+    page: _Page,
+    *shape: type | tuple[type, ...],
+    of: type | None = None,
     words: str = "",
-    *,
     action: Action = "read",
-    query: Mapping[str, Mapping[str, object]] = {},
-    filters: str | None = None,
 ) -> ApiRoute:
-    """Return the route of a list whose items are of a type, or those of a verb.
-
-    The query has the fields of the verb ``filters``.
-    """
-    id = f"list_{path.rpartition('/')[2]}"
+    """Return the route of a verb's list, with its fields as the query; ``of`` is the type of the items."""
     text = RouteText(
-        id=id,
-        answer=of,
-        form="list",
-        tagged=True,
-        words=words,
-        query=query,
-        verb=None if filters is None else verb(filters),
+        id=f"list_{path}", answer=of or operation, form="list", tagged=True, words=words, verb=operation
     )
-    return _row("GET", path, handler, text, action=action)
+    return _row("GET", path, _filtered(operation, page, *shape), text, action=action)
 
 
 def _plain(
     path: str,
     handler: Handler,
     id: str,
-    answer: Verb | type,
+    answer: Verb[..., Any] | type,
     words: str = "",
     *,
     probe: Literal["no", "thread", "loop"] = "no",
@@ -720,114 +677,79 @@ def _plain(
     return ApiRoute(Route(("GET",), path, "read", handler, public=probe != "no", probe=probe), text)
 
 
-def _preview(path: str, handler: LearnerHandler, name: str, answer: type, words: str) -> ApiRoute:
+def _preview(operation: Verb[..., Any], handler: LearnerHandler, answer: type, words: str) -> ApiRoute:
     """Return the route of what a verb would do."""
-    id = f"preview_{name.partition('_')[0]}"
-    text = RouteText(id=id, verb=verb(name), answer=answer, words=words)
-    return _row("POST", f"{path}:preview", handler, text)
+    id = f"preview_{operation.name.partition('_')[0]}"
+    text = RouteText(id=id, verb=operation, answer=answer, words=words)
+    return _row("POST", f"{operation.route}:preview", handler, text)
 
 
-def _fields_of(name: str) -> Mapping[str, Mapping[str, object]]:
-    """Return the schemas of the fields of a verb's input."""
-    kind = verb(name).input
-    fields: Mapping[str, Mapping[str, object]] = msgspec.json.schema_components([kind])[1][kind.__name__][
-        "properties"
-    ]
-    return fields
-
-
-_SEARCHED: Final = _fields_of("search")
-
-
-_SIDES: Final = _fields_of("compare_sides")
-
-
-_OF_SESSION: Final = {name: field for name, field in _fields_of("session").items() if name != "name"}
 _COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
     **{
         f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
         for side in ("a", "b")
         for name, words in side_words().items()
     },
-    "limit": _SIDES["limit"],
+    "limit": Verbs.compare_sides.fields["limit"],
 }
 
 
+_AT_NUMBER: Final = ((int, type(None)), int)
+"""Shape of a cursor: a time, which may be missing, and a number."""
 ROWS: Final = (
     _plain("/healthz", _health, "probe_health", Health, _READABLE, probe="thread"),
     _plain("/livez", _alive, "probe_life", Health, "Whether the server answers.", probe="loop"),
     _plain("/readyz", _health, "probe_readiness", Health, _READABLE, probe="thread"),
     _plain(f"{ROOT}/health", _health, "get_health", Health, _READABLE),
     _plain(f"{ROOT}/version", _version, "get_version", ServerVersion, "Which version answers."),
-    _plain(f"{ROOT}/verify", _verify, "verify", verb("verify")),
-    _plain(f"{ROOT}/learners", _learners, "list_learners", verb("learners")),
-    _look("status", "status"),
-    _look("settings", "settings"),
-    _list("traces", _listed(_traces, str), verb("traces")),
-    _list("rollouts", _listed(_rollouts, str), verb("rollouts")),
-    _look("agreement", "agreement"),
-    _look("carried", "carried"),
-    _row(
-        "GET", "search", _search, RouteText(id="search", answer=verb("search"), tagged=True, query=_SEARCHED)
-    ),
+    _plain(f"{ROOT}/verify", _verify, "verify", Verbs.verify),
+    _plain(f"{ROOT}/learners", _learners, "list_learners", Verbs.learners),
+    _look(Verbs.status),
+    _look(Verbs.settings),
+    _list("traces", Verbs.traces, _placed(Verbs.traces, "trace"), str),
+    _list("rollouts", Verbs.rollouts, _placed(Verbs.rollouts, "rollout"), str),
+    _look(Verbs.agreement),
+    _look(Verbs.carried),
+    _look(Verbs.search, "search", whole=True),
     _row(
         "GET",
         "sides",
         _sides,
-        RouteText(id="compare_sides", answer=verb("compare_sides"), tagged=True, query=_COMPARED),
+        RouteText(id="compare_sides", answer=Verbs.compare_sides, tagged=True, query=_COMPARED),
     ),
-    _look("runs/{uid}", "run", {"name": "uid"}),
+    _look(Verbs.run),
+    _look(Verbs.session, whole=True),
     _row(
         "GET",
-        "sessions/{session}",
-        _session,
-        RouteText(id="get_session", answer=verb("session"), tagged=True, query=_OF_SESSION),
+        "environments/{environment}/findings",
+        _findings,
+        RouteText(id="list_findings", answer=Verbs.lint, form="list", tagged=True),
     ),
-    _list("environments/{environment}/findings", _findings, verb("lint")),
     _row(
         "GET",
         "environments/{environment}/models",
         _models,
-        RouteText(id="compare_models", answer=verb("compare"), tagged=True, query=_PAIRED),
+        RouteText(id="compare_models", answer=Verbs.compare, tagged=True, query=_PAIRED),
     ),
-    _look("episodes/{episode}", "episode", {"uid": "episode"}),
+    _look(Verbs.episode),
     _list(
         "episodes",
-        _filtered("episode_list", _episodes, (int, type(None)), int),
-        EpisodeRow,
-        verb("episode_list").words,
-        filters="episode_list",
+        Verbs.episode_list,
+        _episodes,
+        *_AT_NUMBER,
+        of=EpisodeRow,
+        words=Verbs.episode_list.words,
     ),
-    _list("posteriors", _by_arm("posteriors"), verb("posteriors"), filters="posteriors"),
-    _list("arms", _by_arm("arms"), verb("arms"), filters="arms"),
-    _look("arms/{arm}/versions", "versions", {"arm": "arm"}),
-    _list(
-        "sessions",
-        _filtered("sessions", _sessions, (int, type(None)), str),
-        verb("sessions"),
-        filters="sessions",
-    ),
-    _list("runs", _filtered("runs", _runs, (int, type(None)), int), verb("runs"), filters="runs"),
-    _list(
-        "evaluations", _filtered("evaluations", _evaluations, int), verb("evaluations"), filters="evaluations"
-    ),
-    _list("ledger", _filtered("ledger", _ledger, int), verb("ledger"), filters="ledger"),
-    _list(
-        "acts",
-        _filtered("acts", _acts, int),
-        AuditEntry,
-        "Who changed what, the latest first.",
-        filters="acts",
-    ),
-    _list(
-        "audit",
-        _filtered("acts", _acts, int),
-        AuditEntry,
-        "Who did what.",
-        action="members",
-        filters="acts",
-    ),
-    _list("environments", _filtered("episodes", _environments, str), verb("episodes"), filters="episodes"),
+    _list("posteriors", Verbs.posteriors, _sorted(Verbs.posteriors, "arm"), str),
+    _list("arms", Verbs.arms, _sorted(Verbs.arms, "arm"), str),
+    _look(Verbs.versions),
+    _list("sessions", Verbs.sessions, _sessions, (int, type(None)), str),
+    _list("runs", Verbs.runs, _runs, *_AT_NUMBER),
+    _list("evaluations", Verbs.evaluations, _evaluations, int),
+    _list("ledger", Verbs.ledger, _ledger, int),
+    _list("acts", Verbs.acts, _acts, int, of=AuditEntry, words="Who changed what, the latest first."),
+    _list("audit", Verbs.acts, _acts, int, of=AuditEntry, words="Who did what.", action="members"),
+    _list("environments", Verbs.episodes, _sorted(Verbs.episodes, "environment"), str),
     _row(
         "GET",
         "timeseries",
@@ -836,20 +758,20 @@ ROWS: Final = (
             id="get_timeseries", answer=Series, tagged=True, words="A figure window by window.", query=_SERIES
         ),
     ),
-    _look("savings", "savings"),
+    _look(Verbs.savings),
     _row(
         "GET",
         "export",
         _export,
         RouteText(
             id="export",
-            words=verb("export").words,
+            words=Verbs.export.words,
             query=FORMAT,
             answers=tuple(_MEDIA.values()),
             headers={_COMPACTED: "Number of compacted runs, which the file lacks: only their sums are left."},
         ),
     ),
-    _act("select", "select"),
+    _act(Verbs.select),
     _row("POST", "runs", _record, RouteText(verb=_RECORD)),
     _row(
         "POST",
@@ -858,14 +780,13 @@ ROWS: Final = (
         RouteText(id="record_runs", answer=_RECORD, words="Record runs, a line each.", lines=RUN_LINE),
         action="ingest",
     ),
-    _act("steps", "record_step"),
-    _act("episodes:incomplete", "mark_incomplete"),
-    _act("scales", "declare"),
-    _act("credits", "credit_episode"),
+    _act(Verbs.record_step),
+    _act(Verbs.mark_incomplete),
+    _act(Verbs.declare),
+    _act(Verbs.credit_episode),
     _preview(
-        "credits",
+        Verbs.credit_episode,
         _preview_credit,
-        "credit_episode",
         CreditPreview,
         "Whom an episode's credit would move, as a preview.",
     ),
@@ -882,24 +803,20 @@ ROWS: Final = (
         ),
         action="reward",
     ),
-    _act("rewards:together", "reward_batch"),
-    _act("notes", "note"),
-    _act("evaluations", "evaluate"),
-    _act("browsers", "confirm_browser"),
-    _act("repairs", "repair"),
+    _act(Verbs.reward_batch),
+    _act(Verbs.note),
+    _act(Verbs.evaluate),
+    _act(Verbs.confirm_browser),
+    _act(Verbs.repair),
     _preview(
-        "repairs",
-        _preview_repair,
-        "repair",
-        RepairEffect,
-        "What a repair would take back, arm by arm; nothing is.",
+        Verbs.repair, _preview_repair, RepairEffect, "What a repair would take back, arm by arm; nothing is."
     ),
-    _act("resets", "reset"),
-    _preview("resets", _preview_reset, "reset", ResetEffect, "What a reset would change; nothing is."),
-    _act("undo", "undo"),
-    _act("redo", "redo"),
-    _act("settings:accept-price", "accept_price"),
-    _act("settings/{setting}", "change", "PUT", {"name": "setting"}),
+    _act(Verbs.reset),
+    _preview(Verbs.reset, _preview_reset, ResetEffect, "What a reset would change; nothing is."),
+    _act(Verbs.undo),
+    _act(Verbs.redo),
+    _act(Verbs.accept_price),
+    _act(Verbs.change),
 )
 
 
@@ -928,7 +845,7 @@ def run_lines(context: Context, lines: Iterator[bytes]) -> Iterator[Result]:
         document = json_body(line)
         if isinstance(document, dict) and document.get("kind") == "run":
             return runs_of_lines.run(line), False
-        request = cast("Any", verb("record").decode(document))
+        request = cast("Any", Verbs.record.decode(document))
         return request.run, request.ended_now
 
     def done(orders: Sequence[tuple[Run, bool]]) -> list[RecordAnswer]:
@@ -946,7 +863,7 @@ def reward_lines(context: Context, lines: Iterator[bytes], key: str | None) -> I
     def read(line: bytes) -> RewardOrder:
         nonlocal index
         index += 1
-        request = verb("reward").decode(json_body(line))
+        request = Verbs.reward.decode(json_body(line))
         fields = {name: getattr(request, name) for name in request.__struct_fields__}
         if fields["key"] is None:
             fields["key"] = key_of_line(key, index)

@@ -70,8 +70,8 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str = ""
-    verb: Verb | None = None
-    other: Verb | None = None
+    verb: Verb[..., Any] | None = None
+    other: Verb[..., Any] | None = None
     answer: Any = None
     form: Form = "document"
     tagged: bool = False
@@ -94,7 +94,7 @@ class RouteText(msgspec.Struct, frozen=True, kw_only=True):
         return self.words or named[0]
 
     @property
-    def verbs(self) -> tuple[Verb, ...]:
+    def verbs(self) -> tuple[Verb[..., Any], ...]:
         """The verbs whose inputs its body may be."""
         return tuple(one for one in (self.verb, self.other) if one is not None)
 

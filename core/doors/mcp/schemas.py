@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Final
 
-import msgspec
-
 from core.doors.qortex import TOOLS
-from core.doors.verbs import query_fields, verb
+from core.doors.verbs import Verbs, query_fields, verb
 from core.formats.kairos_export import MAX_ADAPTERS
 from core.records.run_query import side_words
 
@@ -140,17 +138,9 @@ CARRIED: Final = _own(
 )
 
 
-def _fields_of(name: str) -> dict[str, Schema]:
-    """Return the schemas of a verb's fields, by name."""
-    kind = verb(name).input
-    _, components = msgspec.json.schema_components([kind])
-    fields: dict[str, Schema] = components[kind.__name__]["properties"]
-    return fields
-
-
 RUNS: Final = _own(
     (),
-    **_fields_of("runs")
+    **Verbs.runs.fields
     | {
         "limit": {
             "type": "integer",
@@ -161,8 +151,8 @@ RUNS: Final = _own(
         }
     },
 )
-SEARCH: Final = _own(("words",), **_fields_of("search"))
-VERSIONS: Final = _own(("arm",), **_fields_of("versions"))
+SEARCH: Final = _own(("words",), **Verbs.search.fields)
+VERSIONS: Final = _own(("arm",), **Verbs.versions.fields)
 LISTS: Final[Mapping[str, str]] = {
     "arms": "arms",
     "posteriors": "posteriors",
@@ -195,7 +185,7 @@ ROWS: Final = _own(
     },
     limit=_integer(10) | {"minimum": 1, "maximum": 1_000, "description": "How many."},
 )
-_OF_SESSION: Final = _fields_of("session")
+_OF_SESSION: Final = Verbs.session.fields
 SESSION: Final = _own(
     ("session",),
     session=_OF_SESSION["name"],
@@ -204,7 +194,7 @@ SESSION: Final = _own(
 )
 SIDES: Final = _own(
     (),
-    **_fields_of("compare_sides")
+    **Verbs.compare_sides.fields
     | {
         side: {
             "type": "object",
@@ -214,5 +204,5 @@ SIDES: Final = _own(
         for side in ("a", "b")
     },
 )
-REPAIR: Final = _own(("arms", "since"), **_fields_of("repair"))
+REPAIR: Final = _own(("arms", "since"), **Verbs.repair.fields)
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

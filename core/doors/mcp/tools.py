@@ -35,12 +35,11 @@ from core.doors.mcp.schemas import (
     qortex_schema,
 )
 from core.doors.service import Service
-from core.doors.verbs import verb
+from core.doors.verbs import Verb, Verbs, verb
 from core.errors import ArmscopeError, Denied, InvalidEvaluation, InvalidInput
 from core.flows.kairos import export_call, reward_call
 from core.formats.kairos import refusal
 from core.records.actor import Action, Actor, Grant, Scope, may
-from core.records.inventory import CarriedAnswer
 from core.records.limits import one_of, shown
 from core.records.times import iso
 
@@ -212,13 +211,13 @@ def _learner_of(arguments: Arguments) -> str | None:
     return named
 
 
-def _verb(name: str, fields: Mapping[str, str]) -> Callable[[Service, Actor, Arguments], object]:
-    """Return a handler that calls a verb; ``fields`` are its fields by the tool's names."""
+def _verb(operation: Verb[..., Any], **fields: str) -> Callable[[Service, Actor, Arguments], object]:
+    """Return a handler that calls a verb; ``fields`` are those for which the tool has another name."""
 
     def run(service: Service, actor: Actor, arguments: Arguments) -> object:
-        operation, context = verb(name), service.context(actor, _learner_of(arguments)).of_own_door()
-        request = {field: arguments[ours] for ours, field in fields.items() if ours in arguments}
-        return operation.plain(context, operation.call(context, operation.decode(request)))
+        context = service.context(actor, _learner_of(arguments)).of_own_door()
+        request = {fields.get(name, name): one for name, one in arguments.items() if name != "learner"}
+        return operation.plain(context, operation.respond(context, operation.decode(request)))
 
     return run
 
@@ -234,9 +233,9 @@ def _object(
     return run_object
 
 
-_listed_runs: Final = _verb("runs", {name: name for name in RUNS["properties"] if name != "learner"})
-_one_session: Final = _object(_verb("session", {"session": "name", "limit": "limit", "texts": "texts"}))
-_undone: Final = _object(_verb("undo", {"id": "act_id"}))
+_listed_runs: Final = _verb(Verbs.runs)
+_one_session: Final = _object(_verb(Verbs.session, session="name"))
+_undone: Final = _object(_verb(Verbs.undo, id="act_id"))
 
 
 def _runs(service: Service, actor: Actor, arguments: Arguments) -> Document:
@@ -259,7 +258,9 @@ def _rows(service: Service, actor: Actor, arguments: Arguments) -> Document:
         )
     operation, context = verb(LISTS[str(name)]), service.context(actor, _learner_of(arguments)).of_own_door()
     paged = {"limit": limit} if "limit" in operation.input.__struct_fields__ else {}
-    answer: Any = operation.plain(context, operation.call(context, operation.filtered({**filters, **paged})))
+    answer: Any = operation.plain(
+        context, operation.respond(context, operation.filtered({**filters, **paged}))
+    )
     rows = (answer["rows"] if isinstance(answer, dict) else answer)[:limit]
     since = filters.get("since")
     return {"rows": rows, "next": rows[-1]["mark"] if rows and since is not None else since}
@@ -285,8 +286,8 @@ def _undo(service: Service, actor: Actor, arguments: Arguments) -> Document:
 
 def _carried(service: Service, actor: Actor, arguments: Arguments) -> Document:
     """Return the latest machine's answer, with the items that no session used."""
-    operation, context = verb("carried"), service.context(actor, _learner_of(arguments))
-    answer: CarriedAnswer = operation.call(context)
+    operation, context = Verbs.carried, service.context(actor, _learner_of(arguments))
+    answer = operation.call(context)
     if not answer.machines:
         return {
             "sentence": None,
@@ -358,7 +359,7 @@ _TABLE: Final = (
         "Why each arm was in one run's prompt or left out, and what was observed of it. Use this when a person "
         "asks why a tool was missing; the tool runs lists runs.",
         WHY,
-        _object(_verb("run", {"run": "name"})),
+        _object(_verb(Verbs.run, run="name")),
     ),
     _reads(
         "runs",
@@ -371,7 +372,7 @@ _TABLE: Final = (
         "Arms, runs, sessions, episodes, environments, queues and notes in whose names all words occur. Use this to "
         "find the run of a session, or an arm by a part of its id.",
         SEARCH,
-        _object(_verb("search", {name: name for name in SEARCH["properties"] if name != "learner"})),
+        _object(_verb(Verbs.search)),
     ),
     _reads(
         "rows",
@@ -387,7 +388,7 @@ _TABLE: Final = (
         "Take back every automatic observation of named arms in a span of time, such as those of a broken detector. "
         "Observations by people and graders are kept. Nothing is deleted, and a person can take it back.",
         REPAIR,
-        _object(_verb("repair", {name: name for name in REPAIR["properties"] if name != "learner"})),
+        _object(_verb(Verbs.repair)),
         allowed_as="repair",
     ),
     _reads(
@@ -395,7 +396,7 @@ _TABLE: Final = (
         "The versions of an arm's definition, such as a tool's description: when each was in use, its runs, and the "
         "belief that they alone come to. They show whether usefulness changed with the text.",
         VERSIONS,
-        _object(_verb("versions", {"arm": "arm"})),
+        _object(_verb(Verbs.versions)),
     ),
     _reads(
         "session",
@@ -409,7 +410,7 @@ _TABLE: Final = (
         "Two models, channels, spans or runs side by side: failures, tokens, and each arm's belief and shift by "
         "source. Use this to see what changed since a day: a ends before it, b begins then.",
         SIDES,
-        _object(_verb("compare_sides", {"a": "a", "b": "b", "limit": "limit"})),
+        _object(_verb(Verbs.compare_sides)),
     ),
     _reads(
         "carried",

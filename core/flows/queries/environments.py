@@ -181,7 +181,7 @@ def _least_paid(codes: Ints, reached: Floats) -> Ints:
 
 
 def lint(
-    context: Context, *, environment: Annotated[str | None, Meta(description="Only this environment.")] = None
+    context: Context, environment: Annotated[str | None, Meta(description="Only this environment.")] = None
 ) -> tuple[EnvironmentDesign, ...]:
     """Report how environments pay, and the steps that show a problem.
 

@@ -52,9 +52,9 @@ from core.store.reads.episodes import (
     runs_without_episode,
     step_columns,
 )
+from core.store.reads.log import position_of
 from core.store.reads.run_story import arms_in_runs
 from core.store.reads.runs import rows_of
-from core.store.reads.since import position_of
 from core.store.transaction import Facts, Snapshot
 
 DESIGN_EPISODES: Final = 1_000

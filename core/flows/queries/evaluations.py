@@ -40,7 +40,7 @@ from core.records.evaluation_page import ANY_EVALUATION, Evaluation, EvaluationF
 from core.records.parameters import completed
 from core.records.run_query import Dates, dates_of
 from core.store.reads.evaluations import evaluated_names, evaluation_columns, evaluation_page
-from core.store.reads.since import Position, after_of, mark_of
+from core.store.reads.log import Position, after_of, mark_of
 
 PAGE_EVALUATIONS: Final = 25
 
@@ -83,7 +83,6 @@ def evaluations(
     wanted: Annotated[
         EvaluationFilter, Meta(description="Only evaluations that pass this filter.")
     ] = ANY_EVALUATION,
-    *,
     limit: Annotated[
         int, Meta(ge=1, le=10_000, description="Maximum number of evaluations, newest first.")
     ] = 50,

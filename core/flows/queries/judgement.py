@@ -39,7 +39,7 @@ from core.records.view import EVERYTHING, View
 from core.store import reads
 from core.store.reads import arm_columns
 from core.store.reads.evaluations import bare_layers, judged_layers, n_bare_layers, n_judged_layers
-from core.store.reads.since import mark_of, position_of
+from core.store.reads.log import mark_of, position_of
 from core.store.transaction import Snapshot
 
 _MOST_EXPLAINED: Final = 20

@@ -20,15 +20,15 @@ from core.records.repair import Repair
 from core.records.reset import Reset
 from core.records.run_query import ChangeQuery, RewardQuery, dates_of, rewards_of
 from core.store import reads
+from core.store.reads.log import Position, after_of, mark_of
 from core.store.reads.runs import find_run
-from core.store.reads.since import Position, after_of, mark_of
 from core.store.repairs import repairs as repairs_of
 
 
 def rewards(
     context: Context,
-    *,
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of rows.")] = 20,
+    *,
     actor: Annotated[str | None, Meta(description="Only rewards by this actor.")] = None,
     before: int | None = None,
     **query: Unpack[RewardQuery],

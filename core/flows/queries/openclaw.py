@@ -27,7 +27,7 @@ from core.maths.statistics.savings import Comparison
 from core.records.posterior import BANDS
 from core.records.view import RunFilter, View
 from core.store import reads
-from core.store.export_rows import lines_of
+from core.store.lines import lines_of
 from core.store.reads.run_pages import run_numbers, runs_counted
 
 MAX_TRACES: Final = 1_000

@@ -27,6 +27,7 @@ from core.records.run_query import RunQuery, RunScope, SessionQuery, scope_of
 from core.records.transcript import Message
 from core.records.view import RunFilter, View
 from core.store import reads
+from core.store.reads.log import marked_runs, position_of
 from core.store.reads.run_pages import (
     changed_runs,
     looked_up,
@@ -36,7 +37,6 @@ from core.store.reads.run_pages import (
     session_rows,
 )
 from core.store.reads.run_story import arms_in_runs, manual_rewards, parts
-from core.store.reads.since import marked_runs, position_of
 from core.store.review import is_open_item
 from core.store.texts import read_transcript
 from core.store.transaction import Snapshot

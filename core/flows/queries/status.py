@@ -33,7 +33,7 @@ from core.store.denials import count_denials
 from core.store.files import files_of, is_open_to_others
 from core.store.mending import unprovable_until
 from core.store.offers import offer_counts
-from core.store.reads.measured import Counted, budgets_used, counted, last_run_no
+from core.store.reads.usage import Counted, budgets_used, counted, last_run_no
 from core.store.transaction import Snapshot
 from core.upkeep import known_damage
 

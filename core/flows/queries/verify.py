@@ -18,7 +18,7 @@ from core.store import reads
 from core.store.check import PASSES, Head, contradictions, differences, installation_differences, without_head
 from core.store.damage import damage, guarded, words_of
 from core.store.draws import Draws, unlike_draws
-from core.store.file_faults import damaged
+from core.store.engine.file_faults import damaged
 from core.store.mending import unprovable_until
 from core.upkeep import note_damage, note_upkeep
 

@@ -57,7 +57,7 @@ from core.errors import StoreError, StoreUnsure, StoreUnusable
 from core.records.status import Standing
 from core.settings import UNREADABLE_ADDRESS, Server
 from core.store.engine import citus, dialect, port
-from core.store.engine.port import PATIENCE_S, Distribution, Row, T
+from core.store.engine.port import LEAST_S, PATIENCE_S, WAITS, Distribution, Row, T
 from core.store.engine.refused import (
     GOING,
     is_lost,
@@ -66,7 +66,6 @@ from core.store.engine.refused import (
     is_refused_for_now,
     translated,
 )
-from core.store.engine.waits import LEAST_S, WAITS
 from core.store.tables import metadata
 
 OLDEST: Final = 15

@@ -23,7 +23,7 @@ from core.errors import (
     StoreUnusable,
 )
 from core.settings import Server
-from core.store.file_faults import as_invalid
+from core.store.engine.file_faults import as_invalid
 
 GOING: Final = "57P"
 """Prefixes of codes for a server or connection that ends."""

@@ -32,9 +32,7 @@ from sqlalchemy.pool import NullPool
 from core.errors import ArmscopeError, InvalidInput, StoreBusy, StoreUnusable
 from core.records.times import DAY_MS
 from core.store.engine import dialect, port
-from core.store.engine.port import Row, T
-from core.store.engine.waits import LEAST_S, WAITS
-from core.store.file_faults import (
+from core.store.engine.file_faults import (
     NOTHING,
     OPENING,
     Doing,
@@ -54,6 +52,7 @@ from core.store.file_faults import (
     missing,
     note_at,
 )
+from core.store.engine.port import LEAST_S, WAITS, Row, T
 from core.store.files import make_file, make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
 

@@ -48,7 +48,6 @@ from core.store.reads.log import (
     setting_rows,
     standing,
 )
-from core.store.reads.measured import REWARDS_READ, PullsHeld, RewardsRead, pulls_held, rewards_read
 from core.store.reads.runs import (
     RunMatch,
     find_run,
@@ -72,13 +71,18 @@ from core.store.reads.sessions import (
     walk,
 )
 from core.store.reads.usage import (
+    REWARDS_READ,
+    PullsHeld,
+    RewardsRead,
     Totals,
     calls_per_run,
     counts_by_day,
     inclusions_between,
     last_run_ms,
     mix_days,
+    pulls_held,
     pulls_series,
+    rewards_read,
     strata,
     totals,
     unpriced_models,

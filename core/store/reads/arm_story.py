@@ -139,12 +139,11 @@ def unversioned_counts(
 
 def n_in_prompts(snapshot: Snapshot, arm_no: int) -> int:
     """Return the number of runs that had an arm in full or by name, in every epoch."""
-    row = snapshot.row(
+    return snapshot.count_of(
         "SELECT coalesce(sum(inclusions + n_named - n_loaded), 0) FROM arm_day"
         " WHERE learner_id = ? AND arm_no = ?",
         [arm_no],
     )
-    return 0 if row is None else int(row[0])
 
 
 def first_of_models(snapshot: Snapshot) -> tuple[tuple[str, int], ...]:

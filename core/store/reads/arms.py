@@ -17,7 +17,7 @@ from core.records.arm import ARM_TYPES, MICRO, ArmType, skill_name
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, ARMS_BY_KEY
-from core.store.reads.since import Position
+from core.store.reads.log import Position
 from core.store.rollup import SUM_OF_ARM
 from core.store.tables import LISTED
 from core.store.transaction import Facts, Snapshot, base_of
@@ -108,8 +108,7 @@ def arm_path(snapshot: Snapshot, arm: int | str) -> ArmDays:
 
 def arm_number(facts: Facts, key: str) -> int | None:
     """Return the number of an arm, hidden ones included; None if unknown."""
-    row = facts.row("SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [key])
-    return None if row is None else int(row[0])
+    return facts.scalar(int, "SELECT arm_no FROM arm WHERE learner_id = ? AND key = ?", [key])
 
 
 def arm_counts(snapshot: Snapshot) -> dict[ArmType, int]:
@@ -192,11 +191,10 @@ def sessions_of_loads(snapshot: Snapshot, arm_no: int | None = None) -> dict[str
 
 def is_known_by_text(snapshot: Snapshot, arm_no: int) -> bool:
     """Return whether the arm was recognised by its name in a text or in the arguments of a call."""
-    row = snapshot.row(
+    return snapshot.has_row(
         "SELECT 1 FROM evidence WHERE learner_id = ? AND arm_no = ? AND place IN ('text', 'metadata') LIMIT 1",
         [arm_no],
     )
-    return row is not None
 
 
 def skills_named_alike(snapshot: Snapshot, key: str) -> tuple[str, ...]:
@@ -250,7 +248,7 @@ def arm_row(facts: Facts, arm_no: int) -> ArmRow | None:
 def arm_rows(facts: Facts, arm_nos: Collection[int]) -> dict[int, ArmRow]:
     """Return the posteriors of listed arms, by number."""
     rows = facts.rows_in(_ROWS, sorted(arm_nos))
-    return {row[0]: ArmRow._make(row[1:]) for row in rows}
+    return {number: ArmRow._make(rest) for number, *rest in rows}
 
 
 def hidden_arm_nos(facts: Facts, types: Sequence[ArmType]) -> set[int]:

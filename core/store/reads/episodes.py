@@ -33,7 +33,7 @@ from core.records.run_page import Direction
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, EPISODES_BY_TIME
 from core.store.environments import BROKEN, declared_scales
-from core.store.reads.since import Position, mark_of
+from core.store.reads.log import Position, mark_of
 from core.store.transaction import Facts, Snapshot
 
 LINE_STEPS: Final = 500

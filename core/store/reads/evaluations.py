@@ -36,8 +36,8 @@ from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.quality import heads_of
 from core.store.reads.arms import arm_number
+from core.store.reads.log import Position
 from core.store.reads.runs import find_run
-from core.store.reads.since import Position
 from core.store.tables import leaving_out
 from core.store.transaction import Facts
 
@@ -62,10 +62,9 @@ def layer_number(facts: Facts, named: str) -> int | None:
         except InvalidEvaluation:
             return None
         uid = uri.key if isinstance(uri, LayerUri) else named
-    row = facts.row(
-        f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}", [uid.lower()]
+    return facts.scalar(
+        int, f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}", [uid.lower()]
     )
-    return None if row is None else int(row[0])
 
 
 def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
@@ -377,7 +376,7 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
         f" WHERE q.learner_id = ? AND l.{ACTIVE} ORDER BY q.bonus DESC, l.uid LIMIT ?",
         [limit],
     )
-    heads = heads_of(facts, [row[0] for row in rows])
+    heads = heads_of(facts, [number for number, *_ in rows])
     uids = _uids(facts, sorted(set(heads.values())))
     rated = _rated(facts, [row[11] for row in rows])
     return tuple(_layer(row, uids.get(heads.get(row[0], 0)), rated.get(row[11])) for row in rows)
@@ -385,11 +384,10 @@ def judged_layers(facts: Facts, *, limit: int) -> tuple[JudgedLayer, ...]:
 
 def n_judged_layers(facts: Facts) -> int:
     """Return the number of active layers that have quality."""
-    row = facts.row(
+    return facts.count_of(
         "SELECT count(*) FROM layer_quality q JOIN layer l ON l.learner_id = q.learner_id"
         f" AND l.layer_no = q.layer_no WHERE q.learner_id = ? AND l.{ACTIVE}"
     )
-    return 0 if row is None else int(row[0])
 
 
 def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
@@ -405,8 +403,7 @@ def bare_layers(facts: Facts, *, limit: int) -> tuple[BareLayer, ...]:
 
 def n_bare_layers(facts: Facts) -> int:
     """Return the number of bare layers."""
-    row = facts.row(f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1")
-    return 0 if row is None else int(row[0])
+    return facts.count_of(f"SELECT count(*) FROM layer WHERE learner_id = ? AND {ACTIVE} AND bare = 1")
 
 
 def _uids(facts: Facts, layer_nos: Sequence[int]) -> dict[int, str]:

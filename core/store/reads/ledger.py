@@ -21,7 +21,7 @@ from core.records.run_query import EVERY_REWARD, RewardScope
 from core.records.times import HOUR_MS
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_RUN
-from core.store.reads.since import Position
+from core.store.reads.log import Position
 from core.store.tables import leaving_out
 from core.store.transaction import Facts, Snapshot
 
@@ -223,7 +223,7 @@ class Given(NamedTuple):
         """Return the sums of the arms in the epochs of their columns; ``at`` maps arm numbers to columns."""
         rows = [row for row in self.rows if row[0] < len(at) and at[row[0]] != UNKNOWN]
         if self.until_ms is not None:
-            snapshot.epochs.load(row[0] for row in rows)
+            snapshot.epochs.load(number for number, *_ in rows)
             rows = [row for row in rows if snapshot.epochs.of(row[0], row[1]) == columns.epoch[at[row[0]]]]
         arm_no, _, hour, success, failure = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
         arm = at[arm_no] if len(arm_no) else arm_no
@@ -282,7 +282,7 @@ def manual_rewards(snapshot: Snapshot, columns: ArmColumns, since_ms: int) -> Ma
     """Return the feedback and corrections since a time that count in the present epochs, by time."""
     values = [snapshot.learner_id, snapshot.revision, since_ms, snapshot.revision]
     rows = [row for row in snapshot.connection.rows(_BY_HAND, values) if row[1] in columns.places]
-    actors = {actor: index for index, actor in enumerate(sorted({row[0] for row in rows}))}
+    actors = {actor: index for index, actor in enumerate(sorted({number for number, *_ in rows}))}
     actor, arm, *amounts = zip(*rows, strict=True) if rows else [()] * 6
     success, failure, at_ms, number = map(ints, amounts)
     return ManualRewards(
@@ -349,7 +349,7 @@ def _posteriors(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Row]:
         " WHERE learner_id = ? AND arm_no IN ({})",
         sorted(set(arm_nos)),
     )
-    return {row[0]: row[1:] for row in rows}
+    return {number: tuple(rest) for number, *rest in rows}
 
 
 def _observation(

@@ -178,7 +178,7 @@ def _judged(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[tuple[int, int],
         " AND e.run_no <> 0 AND e.run_no IN ({}) GROUP BY e.run_no, e.arm_no",
         run_nos,
     )
-    return {(row[0], row[1]): _Judged(*row[2:]) for row in rows}
+    return {(one, other): _Judged(*rest) for one, other, *rest in rows}
 
 
 def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Judged]:
@@ -186,7 +186,7 @@ def _judged_executions(snapshot: Snapshot) -> dict[tuple[int, int], _Judged]:
         f"SELECT e.layer_no, e.execution_no, {_RATERS} FROM evaluation e WHERE e.learner_id = ?"
         " AND e.counts = 1 AND e.execution_no <> 0 AND e.arm_no = 0 GROUP BY e.layer_no, e.execution_no"
     )
-    return {(row[0], row[1]): _Judged(*row[2:]) for row in rows}
+    return {(one, other): _Judged(*rest) for one, other, *rest in rows}
 
 
 def _rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> dict[int, float]:
@@ -394,14 +394,14 @@ def judged_last(facts: Facts, rater: str, *, limit: int) -> tuple[MyJudgement, .
 
 def _item_of(facts: Facts, about: Placed, rubric: str) -> tuple[int, int]:
     """Return the newest active queue of this rubric with the subject as an item, and its number there; 0 = none."""
-    row = facts.row(
+    queue_no, item_no = facts.row(
         "SELECT i.review_queue_no, i.item_no FROM review_item i JOIN review_queue q"
         " ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
         " WHERE i.learner_id = ? AND i.execution_no = ? AND i.run_no = ? AND i.arm_no = ? AND i.layer_no = ?"
         f" AND q.{ACTIVE} AND q.undone = 0 AND q.rubric = ? ORDER BY i.review_queue_no DESC, i.item_no LIMIT 1",
         [about.execution_no, about.run_no, about.arm_no, about.layer_no, rubric],
-    )
-    return (0, 0) if row is None else (row[0], row[1])
+    ) or (0, 0)
+    return queue_no, item_no
 
 
 def suggestion_of(facts: Facts, about: Placed, outcome: str, score: float | None) -> Suggestion | None:

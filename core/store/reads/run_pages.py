@@ -24,8 +24,8 @@ from core.records.view import RunFilter, View
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_NAME
 from core.store.reads.arms import arm_number
+from core.store.reads.log import Position
 from core.store.reads.runs import rows_of
-from core.store.reads.since import Position
 from core.store.rollup import hour_of
 from core.store.transaction import Snapshot
 
@@ -154,12 +154,11 @@ def runs_counted(snapshot: Snapshot, run_filter: RunFilter, view: View) -> int |
 
 
 def _counted(snapshot: Snapshot, kinds: Kinds, unit: TimeUnit, within: tuple[int, int]) -> int:
-    row = snapshot.row(
+    return snapshot.count_of(
         f"SELECT sum(n) FROM usage_{unit} WHERE learner_id = ? AND outcome <> 'empty'{kinds[0]}"
         f" AND {unit} >= ? AND {unit} < ?",
         [*kinds[1], *within],
     )
-    return 0 if row is None or row[0] is None else int(row[0])
 
 
 def _candidates(
@@ -449,8 +448,7 @@ def _days_of(snapshot: Snapshot, arm_no: int) -> set[int]:
 
 def _was_in(snapshot: Snapshot, hour: int, arm_no: int) -> bool:
     """Return whether an arm was in the prompt of any run of an hour."""
-    row = snapshot.row(
+    return snapshot.has_row(
         "SELECT 1 FROM arm_hour WHERE learner_id = ? AND hour = ? AND arm_no = ? AND inclusions > 0 LIMIT 1",
         [hour, arm_no],
     )
-    return row is not None

@@ -93,7 +93,7 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
 
 def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
     """Ids of the arms that a version names, by number."""
-    numbers = sorted({*version.arm_nos, *(row[0] for row in version.decisions)})
+    numbers = sorted({*version.arm_nos, *(number for number, *_ in version.decisions)})
     return dict(
         snapshot.rows_in("SELECT arm_no, key FROM arm WHERE learner_id = ? AND arm_no IN ({})", numbers)
     )

@@ -159,8 +159,7 @@ def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
 
 def run_count(snapshot: Snapshot) -> int:
     """Return how many runs were ever numbered, for a full check."""
-    row = snapshot.row("SELECT max(run_no) FROM run WHERE learner_id = ?")
-    return 0 if row is None or row[0] is None else int(row[0])
+    return snapshot.count_of("SELECT max(run_no) FROM run WHERE learner_id = ?")
 
 
 def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:

@@ -241,12 +241,11 @@ def _joined(compacted: _SessionParts, other: _SessionParts, n_rows: int) -> Floa
 def _newest_run(snapshot: Snapshot, until_ms: int | None = None) -> int:
     """Return the number of the latest recorded run, or of the latest one before a time; 0 = none."""
     order = "run_no" if until_ms is None else "at_ms"
-    row = snapshot.row(
+    return snapshot.count_of(
         "SELECT run_no FROM run WHERE learner_id = ? AND coalesce(at_ms, 0) < ? AND revision <= ?"
         f" ORDER BY {order} DESC LIMIT 1",
         [_EVER if until_ms is None else until_ms, snapshot.revision],
     )
-    return 0 if row is None else int(row[0])
 
 
 def has_inferred(snapshot: Snapshot) -> bool:

@@ -168,12 +168,11 @@ def joined_arms(
 
 def _since(snapshot: Snapshot, until_ms: int) -> int:
     """Return the end of the oldest run to read; 0 = all."""
-    row = snapshot.row(
+    return snapshot.count_of(
         "SELECT at_ms FROM run WHERE learner_id = ? AND at_ms < ? AND revision <= ? ORDER BY at_ms DESC"
         " LIMIT 1 OFFSET ?",
         [until_ms, snapshot.revision, RUNS_READ],
     )
-    return 0 if row is None else int(row[0])
 
 
 SAMPLED: Final = 10_000

@@ -256,12 +256,12 @@ def _by_key(rows: Iterable[_Row]) -> dict[tuple[int, int], _Row]:
 
 def texts_of_pair(snapshot: Snapshot, execution_no: int, layer_no: int) -> tuple[str | None, str | None]:
     """Instruction and response of a pair."""
-    row = snapshot.row(
+    instruction, response = snapshot.row(
         "SELECT instruction, response FROM training_pair"
         " WHERE learner_id = ? AND execution_no = ? AND layer_no = ?",
         [execution_no, layer_no],
-    )
-    return (None, None) if row is None else (row[0], row[1])
+    ) or (None, None)
+    return instruction, response
 
 
 _OF_ADAPTERS: Final = (

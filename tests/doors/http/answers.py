@@ -79,7 +79,7 @@ def small_world(folder: Path) -> Iterator[Asking]:
 
 
 def main() -> None:
-    """Print the examples anew, or write them."""
+    """Print the examples again, or write them."""
     found: dict[str, object] = {}
     for one in examples():
         with TemporaryDirectory() as name, small_world(Path(name)) as asking:

@@ -30,7 +30,7 @@ Asked = Callable[..., Asking]
 
 @pytest.fixture
 def context(world: Path, tmp_path: Path) -> Iterator[Context]:
-    """A copy of the world, which is sound afterwards, whatever was asked."""
+    """A copy of the world, which is sound afterwards, no matter what was asked."""
     shutil.copytree(world, tmp_path / "here")
     made = context_at(tmp_path / "here" / "a.db")
     yield made
@@ -44,7 +44,7 @@ def at_desk(context: Context) -> Service:
 
 @pytest.fixture
 def ask_as(context: Context) -> Iterator[Asked]:
-    """Make somebody who asks: the machine's user, or those whose tokens these are."""
+    """Make someone who asks: the machine's user, or those whose tokens these are."""
     with ExitStack() as ending:
 
         def made(listener: Listener = LOCAL, **tokens: Actor) -> Asking:

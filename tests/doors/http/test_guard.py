@@ -487,7 +487,7 @@ def test_a_body_has_its_limits(context: Context, ask_as: Asked) -> None:
     assert told.status == 413
     large = [b"x" * (1 << 20)] * 5
     assert asking.ask("POST", f"{AT}/notes", large, JSON).status == 413
-    assert asking.ask("POST", f"{AT}/notes", [body[:5], None], JSON).status == 0  # nobody is there to be told
+    assert asking.ask("POST", f"{AT}/notes", [body[:5], None], JSON).status == 0  # no one is there to be told
     assert queries.revision(context).revision == before
     assert asking.ask("POST", f"{AT}/notes", [b"", body[:5], b"", body[5:]], JSON).status == 200
     slow = asyncio.run(_slowly(asking.app))

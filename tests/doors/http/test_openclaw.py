@@ -33,7 +33,7 @@ JSON_SENT = {"content-type": "application/json"}
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    """A seed and a hostile id in every prompt; runs on three days, one of whose usage nobody knows."""
+    """A seed and a hostile id in every prompt; runs on three days, one of whose usage no one knows."""
     context = context_at(tmp_path / "a.db")
     prompt = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read", token_cost=120), Arm(key=HOSTILE)))
     for place, tokens in enumerate((100, 200, None, 400)):

@@ -68,7 +68,7 @@ def sent_once(context: Context, tmp_path: Path, name: str) -> tuple[Any, Any]:
     copy = context_at(tmp_path / "copy" / "a.db")
     one = verb(name)
     given = one.decode(one.example)
-    told = json.loads(msgspec.json.encode(one.plain(copy, one.call(copy, given))))
+    told = json.loads(msgspec.json.encode(one.plain(copy, one.respond(copy, given))))
     copy.store.close()
     return told, one.example
 
@@ -85,18 +85,18 @@ def test_an_act_is_answered_as_its_command_answers_it(
 def test_what_is_looked_at_is_what_commands_tell(context: Context, asking: Asking) -> None:
     for name in (*LOOKS, "verify", "learners"):
         one = verb(name)
-        told = json.loads(msgspec.json.encode(one.plain(context, one.call(context, one.decode({})))))
+        told = json.loads(msgspec.json.encode(one.plain(context, one.respond(context, one.decode({})))))
         found = asking.get(f"/api/v1/{name}" if one.whole else f"{AT}/{name}").document
         assert found == (
             {"items": told, "next": None} if name in {"learners", "traces", "rollouts"} else told
         ), name
     story = verb("run")
-    told = story.plain(context, story.call(context, story.decode({"name": RUN})))
+    told = story.plain(context, story.respond(context, story.decode({"name": RUN})))
     assert asking.get(f"{AT}/runs/{RUN}").document == json.loads(msgspec.json.encode(told))
     assert asking.get(f"{AT}/savings").document["overall"]["baseline"]["n_runs"] == 0
     for name, (route, asked) in PAID.items():
         one = verb(name)
-        plain = one.plain(context, one.call(context, one.decode(asked)))
+        plain = one.plain(context, one.respond(context, one.decode(asked)))
         told = json.loads(msgspec.json.encode(plain))
         found = asking.get(f"{AT}/{route}").document
         if name in {"episodes", "episode_list", "lint"}:
@@ -112,7 +112,7 @@ def test_environments_are_told_by_name_page_by_page(context: Context, asking: As
             assert asking.post(f"{AT}/steps", {"episode": episode, **said}).document["steps"] == 1
         assert asking.post(f"{AT}/steps", {"episode": episode, **said, "reward": 0.5}).status == 409
     one = verb("episodes")
-    told = json.loads(msgspec.json.encode(one.plain(context, one.call(context, one.decode({})))))
+    told = json.loads(msgspec.json.encode(one.plain(context, one.respond(context, one.decode({})))))
     first = asking.get(f"{AT}/environments?limit=2").document
     second = asking.get(f"{AT}/environments?limit=2&cursor={first['next']}").document
     assert (first["items"] + second["items"], second["next"]) == (told, None)
@@ -272,7 +272,7 @@ def test_the_search_takes_its_words_and_kinds_from_the_query(context: Context, a
     one = verb("search")
     wanted = one.decode({"words": "request 1", "kinds": ["run", "arm"], "limit": 1})
     found = asking.get(f"{AT}/search?words=request%201&kinds=run&kinds=arm&limit=1")
-    assert found.document == json.loads(msgspec.json.encode(one.plain(context, one.call(context, wanted))))
+    assert found.document == json.loads(msgspec.json.encode(one.plain(context, one.respond(context, wanted))))
     assert [hit["id"] for hit in found.document["hits"]] == [RUN]
     hostile = asking.get(f"{AT}/search?words={'%22' * 5_000}%00")
     assert (hostile.status, hostile.document["hits"]) == (200, [])

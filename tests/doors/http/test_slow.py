@@ -1,4 +1,4 @@
-"""Slow, silent and unknown clients keep nobody else waiting, and what is held for them is bounded."""
+"""Slow, silent and unknown clients keep no one else waiting, and what is held for them is bounded."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OURS = ("armscope api", "armscope import")
 """Commands whose options may be named: of whoever runs the server."""
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 OTHERS = ("doors/cli/", "doors/mcp/", "doors/http/address.py", "core/installed/")
-"""What is said at a terminal, in a protocol without addresses, and before there is a server."""
+"""What is stated at a terminal, in a protocol without addresses, and before there is a server."""
 ROUTED = {
     "run",
     "arms",

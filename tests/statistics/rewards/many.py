@@ -13,7 +13,7 @@ from core.demo.environments import World, episodes
 from core.maths.statistics.rewards.paid import Paid, columns_of
 
 MANY: Final = 1_000
-"""Episodes from which on worlds are drawn from a pool ten times as large: making each anew would take an hour."""
+"""Episodes from which on worlds are drawn from a pool ten times as large: making each again would take an hour."""
 
 
 def columns(world: World, n: int, seed: int) -> Paid:

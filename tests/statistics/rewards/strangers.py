@@ -51,7 +51,7 @@ def match(dice: Dice, uid: str) -> Episode:
 
 
 def library(dice: Dice, uid: str) -> Episode:
-    """Reading anew pays, reading again pays nothing; longer answers are somewhat better, and paid for that."""
+    """Reading again pays, reading again pays nothing; longer answers are somewhat better, and paid for that."""
     n, seen = int(dice.integers(4, 14)), set[int]()
     steps = []
     for at in range(n):

@@ -61,7 +61,7 @@ def test_the_same_runs_prove_it_only_with_a_coin_of_ours() -> None:
 
 
 def test_a_stored_probability_that_decided_nothing_is_noticed() -> None:
-    """Who records all baseline runs first did not draw them, whatever probability stands in the rows."""
+    """Who records all baseline runs first did not draw them, no matter what probability stands in the rows."""
     saved = savings_of(world(1, np.arange(1_000) < 1_000 * PROB, ratio=1.0, ramp=-0.3))
     assert saved.balance.by == "time"
     assert saved.overall.reason == "unbalanced"

@@ -24,7 +24,7 @@ N_RUNS = 3_000
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
-    """Sessions of ten, every fourth run in none, ten an hour; each third run was decided by nobody."""
+    """Sessions of ten, every fourth run in none, ten an hour; each third run was decided by no one."""
     context = context_at(tmp_path_factory.mktemp("busy") / "a.db")
     classes: tuple[RunClass, ...] = ("baseline", "selected", "imported")
     runs = [

@@ -64,7 +64,7 @@ def spelled(kind: type[Input], options: Mapping[str, ParameterInfo | str]) -> It
 
     ``options`` has the parameter of a field that differs, or only its metavar.
 
-    >>> [(one.name, one.default) for one in spelled(verb("runs").input, {})][:1]
+    >>> [(one.name, one.default) for one in spelled(Verbs.runs.input, {})][:1]
     [('limit', 50)]
     """
     for field in fields_of(kind):
