@@ -259,7 +259,7 @@ ROWS_BY_POSITION = 185
 
 
 def test_few_rows_are_read_by_position() -> None:
-    found = [
+    places = [
         f"{module_of(path)}:{node.lineno}"
         for path in source_files("core/store", "core/flows")
         if "migrations" not in path.parts
@@ -267,7 +267,7 @@ def test_few_rows_are_read_by_position() -> None:
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "row"
         if re.fullmatch(r"-?\d+", ast.unparse(node.slice))
     ]
-    assert len(found) <= ROWS_BY_POSITION, found
+    assert len(places) <= ROWS_BY_POSITION, places
 
 
 def test_functions_import_only_where_it_is_agreed() -> None:

@@ -64,8 +64,8 @@ OPERATIONS = sorted(public(LearnerProtocol) - {"name", "close"})
 
 def of_example(name: str) -> Operation:
     """Call a verb with the fields of its example."""
-    asked = verb(name).decode(verb(name).example)
-    fields = {field: getattr(asked, field) for field in asked.__struct_fields__}
+    example = verb(name).decode(verb(name).example)
+    fields = {field: getattr(example, field) for field in example.__struct_fields__}
     return lambda one: getattr(one, name)(**fields)
 
 
