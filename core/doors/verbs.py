@@ -120,6 +120,8 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _T = TypeVar("_T")
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+_ACTS: Final = frozenset({"credit", "erase", "evaluate", "queue", "reset", "reward", "settings", "undo_own"})
+"""Actions whose answers are documents with their learner."""
 _INPUTS: Final[Mapping[str, str]] = {
     "credit_episode": "CreditInput",
     "export_training": "TrainingInput",
@@ -154,16 +156,16 @@ class Verb(msgspec.Struct, Generic[_P, _R], frozen=True, eq=False):
     """One row of the table, and the method of learners that calls it.
 
     ``flow`` is a function. At run time it is its ``address``, ``module:function``: the function is imported when the
-    verb is called, so that a command line starts fast. So is the function ``document`` of `core.doors`. ``whole``:
-    the verb concerns the full database and needs no learner. ``example`` is a valid request. ``route`` is its path
-    below a learner over HTTP, with the first parameter in braces. A path below ``records`` is for reading. "" means
-    that no server offers the verb.
+    verb is called, so that a command line starts fast. So is the function ``document`` of `core.doors`; without one,
+    the answer of an act gets its learner. ``whole``: the verb concerns the full database and needs no learner.
+    ``example`` is a valid request. ``route`` is its path below a learner over HTTP, with the first parameter in
+    braces. A path below ``records`` is for reading. "" means that no server offers the verb.
     """
 
     action: Action
     flow: Callable[Concatenate[Context, _P], _R]
     example: Mapping[str, object] = {}
-    document: str = "verbs:unchanged"
+    document: str = ""
     whole: bool = False
     route: str = ""
     name: str = ""
@@ -175,6 +177,9 @@ class Verb(msgspec.Struct, Generic[_P, _R], frozen=True, eq=False):
                 f"The action of a verb must be one of {', '.join(ACTIONS)}, got {self.action!r}.",
                 next_step="Choose the action that a caller of the verb needs; core/records/actor.py lists them.",
             )
+        if not self.document:
+            is_act = self.action in _ACTS and not self.whole
+            msgspec.structs.force_setattr(self, "document", "documents:act" if is_act else "verbs:unchanged")
         msgspec.structs.force_setattr(self, "address", self.flow)
 
     def __set_name__(self, table: type, name: str) -> None:
@@ -466,11 +471,7 @@ class Methods:
         "ingest", mark_incomplete, route="episodes:incomplete", example={"episode": "sums/1"}
     )
     episodes = Verb("read", episodes, route="records/episodes", example={"environment": "sums"})
-    episode_list = Verb(
-        "read",
-        episode_list,
-        example={"wanted": {"environment": "sums"}, "limit": 20},
-    )
+    episode_list = Verb("read", episode_list, example={"wanted": {"environment": "sums"}, "limit": 20})
     lint = Verb("read", lint, route="records/lint", example={"environment": "sums"})
     episode = Verb("read", episode, route="records/episodes/{episode}", example={"uid": "sums/1"})
     declare = Verb(
@@ -478,53 +479,32 @@ class Methods:
         declare,
         route="scales",
         example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5},
-        document="documents:act",
     )
     credit_episode = Verb(
-        "credit",
-        credit_episode,
-        route="credits",
-        example={"uid": "sums/1", "rule": "equal"},
-        document="documents:act",
+        "credit", credit_episode, route="credits", example={"uid": "sums/1", "rule": "equal"}
     )
     preview_declare = Verb(
         "read", preview_declare, example={"environment": "sums", "lo": 0, "hi": 2, "threshold": 1.5}
     )
     export_bundle = Verb("read", export_bundle, example={"target": "handover.zip"})
     accept_price = Verb(
-        "settings",
-        accept_price,
-        route="settings:accept-price",
-        example={"model": "large-20260401"},
-        document="documents:act",
+        "settings", accept_price, route="settings:accept-price", example={"model": "large-20260401"}
     )
     change = Verb(
-        "settings",
-        change,
-        route="settings/{setting}",
-        example={"name": "baseline_rate", "value": 0.1},
-        document="documents:act",
+        "settings", change, route="settings/{setting}", example={"name": "baseline_rate", "value": 0.1}
     )
     reward = Verb(
         "reward",
         reward,
         route="rewards",
         example={"arm": "tool:web:search", "outcome": "partial", "reason": "half an answer"},
-        document="documents:act",
     )
-    reward_run = Verb(
-        "reward",
-        reward_run,
-        route="rewards",
-        example={"run": "request-1", "value": 0.5},
-        document="documents:act",
-    )
+    reward_run = Verb("reward", reward_run, route="rewards", example={"run": "request-1", "value": 0.5})
     evaluate = Verb(
         "evaluate",
         evaluate,
         route="evaluations",
         example={"subject": "request-1", "outcome": "success", "score": 0.9, "rubric": "v2"},
-        document="documents:act",
     )
     evaluations = Verb(
         "read",
@@ -542,48 +522,23 @@ class Methods:
     )
     carried = Verb("read", carried, route="records/carried", example={"limit": 1})
     search = Verb("read", search, route="records/search", example={"words": "request-1", "limit": 5})
-    note = Verb(
-        "reward",
-        note,
-        route="notes",
-        example={"arm": "tool:web:search", "text": "slow on Mondays"},
-        document="documents:act",
-    )
+    note = Verb("reward", note, route="notes", example={"arm": "tool:web:search", "text": "slow on Mondays"})
     repair = Verb(
         "reset",
         repair,
         route="repairs",
         example={"arms": ["tool:web:search"], "since": "2026-01-31T08:00:00Z", "reason": "detector repaired"},
-        document="documents:act",
     )
     queues = Verb("read", queues)
-    add_queue = Verb(
-        "queue",
-        add_queue,
-        example={"name": "Week 13", "asks": {"source": "filter"}},
-        document="documents:act",
-    )
+    add_queue = Verb("queue", add_queue, example={"name": "Week 13", "asks": {"source": "filter"}})
     next_item = Verb("judge", next_item, example={"queue": "queue-1"})
     rubrics = Verb("read", rubrics)
-    add_rubric = Verb(
-        "queue",
-        add_rubric,
-        example={"rubric": {"version": "v2", "title": "Answers"}},
-        document="documents:act",
-    )
+    add_rubric = Verb("queue", add_rubric, example={"rubric": {"version": "v2", "title": "Answers"}})
     browsers = Verb("read", browsers, route="records/browsers")
-    confirm_browser = Verb(
-        "queue",
-        confirm_browser,
-        route="browsers",
-        example={"browser": "kim 3f2a91"},
-        document="documents:act",
-    )
-    undo = Verb("undo_own", undo, route="undo", example={"act_id": "reward-1"}, document="documents:act")
-    redo = Verb("undo_own", redo, route="redo", example={"act_id": "reward-2"}, document="documents:act")
-    compact = Verb(
-        "erase", compact, route="compactions", example={"keep_days": 365}, document="documents:act"
-    )
+    confirm_browser = Verb("queue", confirm_browser, route="browsers", example={"browser": "kim 3f2a91"})
+    undo = Verb("undo_own", undo, route="undo", example={"act_id": "reward-1"})
+    redo = Verb("undo_own", redo, route="redo", example={"act_id": "reward-2"})
+    compact = Verb("erase", compact, route="compactions", example={"keep_days": 365})
     verify = Verb("read", verify, route="records/verify", document="documents:verification", whole=True)
     members = Verb("members", members, whole=True)
     add_member = Verb(
@@ -622,12 +577,7 @@ class Methods:
         whole=True,
     )
     remove_webhook = Verb("alerts", remove_webhook, example={"webhook": "webhook-1"}, whole=True)
-    audit = Verb(
-        "members",
-        audit,
-        example={"wanted": {"action": "reward"}, "limit": 10},
-        whole=True,
-    )
+    audit = Verb("members", audit, example={"wanted": {"action": "reward"}, "limit": 10}, whole=True)
     denials = Verb("members", denials, whole=True)
     judgements = Verb("read", judgements, route="records/judgements", example={"view": {"types": ["tool"]}})
     savings = Verb("read", savings, route="records/savings", document="story:savings")
@@ -678,16 +628,14 @@ class Verbs(Methods):
                 {"arm": "tool:fs:Read", "outcome": "rejected", "reason": "wrong file"},
             ]
         },
-        document="documents:act",
     )
     reset = Verb(
         "reset",
         reset,
         route="resets",
         example={"types": ["tool"], "target": "prior", "reason": "detector repaired"},
-        document="documents:act",
     )
-    erase = Verb("erase", erase, route="erasures", example={"run": "request-1"}, document="documents:act")
+    erase = Verb("erase", erase, route="erasures", example={"run": "request-1"})
     backup = Verb("settings", backup, example={"target": "copy.db"}, whole=True)
 
 
