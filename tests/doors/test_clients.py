@@ -40,11 +40,10 @@ from core.errors import (
 from core.maths.statistics.savings import Savings
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
-from core.records.run_query import RunSide
 from core.records.times import DAY_MS
 from core.records.view import View
 from tests.conftest import ROOT
-from tests.doors.examples import ARM, FILE, RUN, SESSION
+from tests.doors.examples import ARM, FILE, RUN
 from tests.doors.http.test_served import served
 from tests.worlds import START_MS, context_at
 
@@ -102,23 +101,17 @@ ANSWERS: dict[str, Operation] = {
     "run": lambda one: one.run(RUN),
     "why": lambda one: one.why("c1"),
     "sessions": lambda one: one.sessions(3, model=None),
-    "session": lambda one: one.session(SESSION, limit=5, texts=True),
-    "compare_sides": lambda one: one.compare_sides(RunSide(run="c1"), RunSide(), limit=3),
     "runs": lambda one: one.runs(3),
     "posteriors": lambda one: one.posteriors(View(types=("tool",))),
-    "evaluations": lambda one: one.evaluations(limit=2),
-    "search": lambda one: one.search("search", kinds=["arm", "run"], limit=3),
     "acts": lambda one: one.acts(5),
     "ledger": lambda one: one.ledger(50),
     "status": lambda one: one.status(),
     "episodes": lambda one: one.episodes(environment="sums", split=None, task="t", model="large"),
-    "episode": lambda one: one.episode("sums/1"),
     "compare": lambda one: one.compare("sums", "large", "small", compared="success", paired=False),
     "export": lambda one: one.export("out.csv", "csv"),
     "export_training": lambda one: one.export_training("train.jsonl", "reward_jsonl", raters=("mara",)),
     "backup": lambda one: one.backup("copy.db"),
     "erase": lambda one: one.erase(rater="zoe"),
-    "compact": lambda one: one.compact(keep_days=365, shrink=True),
 }
 """One call of each operation, in the order in which they are done on one world."""
 OTHERS = [one for one in (*VERBS, *REPORTS) if one.name in OPERATIONS and one.name not in ANSWERS]
