@@ -92,7 +92,9 @@ _KIND: Final = msgspec.json.Decoder(_Kind)
 _ROLE: Final = msgspec.json.Decoder(_Role)
 _NO_OFFER: Final = Offer()
 _SKILL_FILE: Final = b"SKILL.md"
-_SKILL_OF: Final = re.compile(r"""([^/\\\s"',]+)[/\\]+SKILL\.md""")
+_SKILL_OF: Final = re.compile(r"""(?:([^/\\\s"',]+)[/\\]+|(?<![\w.-]))SKILL\.md""")
+_PATTERN: Final = re.compile(r"[$%*?{}\[\]<>()`]|^\.\.?$")
+"""A name that a shell replaces by another one."""
 _READER: Final = re.compile(r"(?:^|[._])(?:read|view|open)(?:_file|_text_file)?$")
 _READ_PART: Final = re.compile(
     r"(?<![\w.-])(?:cat|head|tail|less|more|bat|nl|sed\s+-n|type|gc|get-content)"
@@ -104,6 +106,8 @@ _READ_PART: Final = re.compile(
 
 def skills_read(tool: str, arguments: str) -> Iterator[str]:
     r"""Yield the names of the skills whose files a call reads: by a tool that reads, or by a program of a command.
+
+    A path that does not name the skill gives "".
 
     >>> [*skills_read("shell", '["bash", "-lc", "cat /s/go/SKILL.md > /tmp/x && rm /s/web/SKILL.md"]')]
     ['go']
@@ -117,7 +121,7 @@ def skills_read(tool: str, arguments: str) -> Iterator[str]:
     pieces = [piece.replace(r"\n", "\n").replace(r"\r", "\n") for piece in arguments.split(r"\\")]
     lines = [line for line in r"\\".join(pieces).split("\n") if "SKILL.md" in line]
     for part in [arguments] if is_reader else chain.from_iterable(map(_READ_PART.findall, lines)):
-        yield from _SKILL_OF.findall(part)
+        yield from ("" if _PATTERN.search(name) else name for name in _SKILL_OF.findall(part))
 
 
 def role_of(message: bytes | msgspec.Raw) -> str | None:
@@ -507,13 +511,13 @@ class Session(Order, ABC, Generic[L]):
         return tuple(arm.key for arm in inventory.offered if arm.key in keys) if names else ()
 
     def _count_loads(self, whole: Inventory) -> None:
-        """Count the loads that mean no listed skill, or several, in a session that lists skills."""
+        """Count the loads that mean no listed skill, in a session that lists skills, or no certain one."""
         listed = {*self.by_name.keys, *(arm.key for arm in whole.arms)}
-        if any(key.startswith("skill:") for key in listed):
-            for name in (name for prompt in self.prompts for name in sorted(prompt.loaded)):
-                key = self.by_name.loaded_key(name)
-                if key not in listed:
-                    (self.unknown.ambiguous if key is None else self.unknown.unlisted)[name] += 1
+        has_list = any(key.startswith("skill:") for key in listed)
+        for name in (name for prompt in self.prompts for name in sorted(prompt.loaded)):
+            key = self.by_name.loaded_key(name)
+            if key not in listed and (has_list or not name):
+                (self.unknown.ambiguous if key is None else self.unknown.unlisted)[name] += 1
 
     def _messages(self, prompt: Prompt) -> tuple[Message, ...]:
         messages = prompt.talk.messages
