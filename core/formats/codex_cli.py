@@ -212,6 +212,7 @@ _SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | 
 
 
 def spawner(source: msgspec.Raw) -> str | None:
+    """Return the session that started a sub-agent's."""
     spawned = (decoded(_SOURCE, source) or {}).get("subagent", {}).get("thread_spawn", {})
     parent = spawned.get("parent_thread_id")
     return parent if isinstance(parent, str) else None
