@@ -87,9 +87,9 @@ class SessionUse:
 
     def called(self, uses: Iterable[NamedUse], call_id: str | None) -> None:
         """Add the uses of a call, of which its result may take loads back."""
-        made = [*uses]
-        self.pending += made
-        self.loading[call_id or ""] = [one for one in made if one.kind == "load"]
+        added = [*uses]
+        self.pending += added
+        self.loading[call_id or ""] = [one for one in added if one.kind == "load"]
 
     def ended(self, call_id: str | None, *, failed: bool) -> None:
         """Take back the loads of a call that failed."""
