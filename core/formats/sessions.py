@@ -45,7 +45,7 @@ _LINE_BYTES: Final = 512
 _SESSION_PARTS: Final = 20
 _RUN_PARTS: Final = 10
 _CALL_PARTS: Final = 3
-_PART_BYTES: Final = 256
+PART_BYTES: Final = 256
 
 
 class Line(Protocol):
@@ -287,7 +287,7 @@ class Session(Order, ABC, Generic[L]):
         """Open a run, with a prompt of the person."""
         prompt = Prompt(identity, request=request, began=at, last_time=at, n_unread=self.n_unread)
         self.n_unread = 0
-        self.n_parts += _RUN_PARTS + len(request or "") // _PART_BYTES
+        self.n_parts += _RUN_PARTS + len(request or "") // PART_BYTES
         if request is not None:
             text = request.encode(errors="surrogatepass")
             if self.prompts:
@@ -332,7 +332,7 @@ class Session(Order, ABC, Generic[L]):
 
     def add_text(self, prompt: Prompt, text: str) -> None:
         """Add a text of the agent to a run."""
-        self.n_parts += 1 + len(text) // _PART_BYTES
+        self.n_parts += 1 + len(text) // PART_BYTES
         prompt.texts.append(text)
         self.mark(prompt, text.encode(errors="surrogatepass"))
         if self.keeps_texts:
@@ -398,7 +398,7 @@ class Session(Order, ABC, Generic[L]):
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None
     ) -> bool:
         """Return whether this call came before. All calls of an id that has several contents count."""
-        self.n_parts += _CALL_PARTS + (len(arguments) // _PART_BYTES if self.keeps_texts else 0)
+        self.n_parts += _CALL_PARTS + (len(arguments) // PART_BYTES if self.keeps_texts else 0)
         if identity is None or not self.has_call_ids:
             return False
         content, contents = hash((name, bytes(arguments))), self._calls.get(identity)
@@ -422,7 +422,7 @@ class Session(Order, ABC, Generic[L]):
             self.by_name.keep_loads({one for run in self.prompts for one in (*run.loaded, *run.typed)})
         prompt = self._waiting.get(identity or "")
         if prompt is not None and output:
-            self.n_parts += min(len(output), READ_CHARS) // _PART_BYTES
+            self.n_parts += min(len(output), READ_CHARS) // PART_BYTES
             prompt.talk.result(output_text(output), identity)
 
     @property
