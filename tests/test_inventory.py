@@ -7,19 +7,26 @@ import os
 import socket
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.installed.answer import machine_inventory
+from core.installed.other_sessions import codex_sessions, pi_sessions
+from core.installed.sessions import SessionReader, claude_code_sessions, settled
 from core.records.inventory import CarriedItem, MachineInventory, upper_bound
+from tests.formats.test_by_name import Loads, claude, codex, ended, loads, pi
 
 NOW_MS = 1_790_000_000_000
 DAY_MS = 86_400_000
@@ -588,6 +595,23 @@ def test_rollouts_of_codex(tmp_path: Path) -> None:
     }
     whole = f"findFind it{json.dumps(schema, separators=(',', ':'))}"
     assert costs == {"find": ("in full", quarter(whole)), "late": ("by name", 1)}
+
+
+@pytest.mark.parametrize("make", [claude, codex, pi])
+@settings(max_examples=10)
+@given(prompts=st.lists(loads, min_size=1, max_size=3))
+def test_a_load_that_failed_is_none_as_in_the_runs(make: Callable[..., bytes], prompts: list[Loads]) -> None:
+    folders = {claude: ".claude/projects/p", codex: ".codex/sessions/p", pi: ".pi/agent/sessions/p"}
+    with TemporaryDirectory() as home:
+        path = Path(home, folders[make], "a.jsonl")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(ended(make, prompts))
+        found = {claude: claude_code_sessions, codex: codex_sessions, pi: pi_sessions}[make](
+            Path(home), SessionReader()
+        )
+        (session,) = settled(found)
+    loaded = {name for one in prompts for name, ending in one if ending is None or not ending[0]}
+    assert session.loads == loaded
 
 
 def test_sessions_of_gemini(tmp_path: Path) -> None:

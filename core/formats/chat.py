@@ -30,6 +30,7 @@ from core.records.episode import Episode, Step
 from core.records.episode import Part as RewardPart
 from core.records.limits import Label
 from core.records.run import (
+    FIRST,
     MARKED_BYTES,
     MESSAGES,
     METADATA_CHARS,
@@ -730,7 +731,7 @@ class _Evaluation:
                 self._by_task.setdefault(self._key(record), []).append(digest)
                 if record.broken is None:
                     good.append(digest)
-        self._good = sampled(good)
+        self._good = sampled(good, good[:FIRST])
 
     def history(self, record: Record, source: str) -> History:
         """Return the marks of a rollout."""

@@ -57,7 +57,7 @@ _ENDS: Final[dict[str, Status]] = {"task_complete": "completed", "turn_aborted":
 _SKILLS: Final = b"### Available skills"
 _SKILL: Final = re.compile(r"^- (\S+?): .*\(file: .*\)$", re.MULTILINE)
 _NAMED_SKILL: Final = re.compile(r"\s*<skill>\s*<name>([^<\s]{1,200})</name>")
-_FAILED: Final = re.compile(
+FAILED: Final = re.compile(
     r"(?:(?!Output:).*\n){0,9}?(?:Exit code: |Process exited with code )-?[1-9]"
     r'|(?s:\s*\{.*"(?:exit_code"\s*:\s*-?[1-9]|success"\s*:\s*false))'
 )
@@ -116,10 +116,10 @@ class _Tool(msgspec.Struct, rename="camel"):
     @property
     def called(self) -> str:
         """Return the name as it appears in calls."""
-        return _Payload(type="function_call", name=self.name, namespace=self.namespace).called
+        return Payload(type="function_call", name=self.name, namespace=self.namespace).called
 
 
-class _Payload(msgspec.Struct):
+class Payload(msgspec.Struct):
     type: str = ""
     id: str | None = None
     forked_from_id: str | None = None
@@ -170,7 +170,7 @@ class _Payload(msgspec.Struct):
     @property
     def parents(self) -> set[str]:
         """Ids of the sessions that a header names as its parents."""
-        return {one for one in (self.forked_from_id, self.parent_thread_id, _spawner(self.source)) if one}
+        return {one for one in (self.forked_from_id, self.parent_thread_id, spawner(self.source)) if one}
 
 
 class _SearchedTool(msgspec.Struct):
@@ -190,14 +190,14 @@ class _SearchedTool(msgspec.Struct):
 
 class _Line(msgspec.Struct):
     type: str = ""
-    payload: _Payload | None = None
+    payload: Payload | None = None
     timestamp: str | None = None
     uuid: None = None
     parent_uuid: None = None
 
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
-_PAYLOAD: Final = msgspec.json.Decoder(_Payload)
+_PAYLOAD: Final = msgspec.json.Decoder(Payload)
 _SEARCHED: Final = msgspec.json.Decoder(list[_SearchedTool])
 _TOOLS: Final = msgspec.json.Decoder(list[_Tool])
 _CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
@@ -211,7 +211,8 @@ _USUAL: Final = frozenset(("", "auto", "default", "standard"))
 _SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
 
 
-def _spawner(source: msgspec.Raw) -> str | None:
+def spawner(source: msgspec.Raw) -> str | None:
+    """Return the session that started a sub-agent's."""
     spawned = (decoded(_SOURCE, source) or {}).get("subagent", {}).get("thread_spawn", {})
     parent = spawned.get("parent_thread_id")
     return parent if isinstance(parent, str) else None
@@ -294,7 +295,7 @@ class _Session(Steps[_Line]):
     """Tools whose definitions searches of a run returned."""
 
     def add(self, line: _Line, raw: bytes) -> None:
-        one, at = line.payload or _Payload(), line.timestamp
+        one, at = line.payload or Payload(), line.timestamp
         if line.type == "session_meta":
             self._add_header(one, at)
             return
@@ -327,7 +328,7 @@ class _Session(Steps[_Line]):
         self.offer_by_name(self.searched)
         yield from super().entries(reading)
 
-    def _add_header(self, one: _Payload, at: str | None) -> None:
+    def _add_header(self, one: Payload, at: str | None) -> None:
         if self.id is None:
             self.id, self.provider, self.parents = plain(one.id), one.model_provider, one.parents
             self.is_sub_agent = b'"subagent"' in bytes(one.source)
@@ -371,7 +372,7 @@ class _Session(Steps[_Line]):
             row = replace_fields(split(self.model, "agent", counts), unread=self.unknown.spend(names))
             self._use(row.as_request if counts == request else row, at)
 
-    def _add_record(self, one: _Payload, at: str | None) -> None:
+    def _add_record(self, one: Payload, at: str | None) -> None:
         """Add the usage of one response; a parent's in a fork is its own matter."""
         identity = decoded(_TEXT, one.response_id)
         is_known = identity in self.responses
@@ -401,7 +402,7 @@ class _Session(Steps[_Line]):
             if self.prompts:
                 self.prompts[-1].model = self.model
 
-    def _add_event(self, one: _Payload, at: str | None) -> None:
+    def _add_event(self, one: Payload, at: str | None) -> None:
         if one.type == "task_started":
             self.turn_id = plain(one.turn_id)
         elif one.type == "user_message":
@@ -424,7 +425,7 @@ class _Session(Steps[_Line]):
         self.prompts[-1].model = self.model
         self.prompts[-1].rows, self.early = [*self.early], []
 
-    def _add_item(self, one: _Payload, at: str | None) -> None:
+    def _add_item(self, one: Payload, at: str | None) -> None:
         self.alone = None
         if one.type in _CALLS:
             self.call(one.called, one.call_id, one.arguments or one.input or one.action, at)
@@ -438,7 +439,7 @@ class _Session(Steps[_Line]):
             self._add_skills(one)
         elif one.type.endswith("_output"):
             output = decoded(_TEXT, one.output) or bytes(one.output).decode(errors="replace")
-            self.add_output(one.call_id, one.output, failed=_FAILED.match(output) is not None)
+            self.add_output(one.call_id, one.output, failed=FAILED.match(output) is not None)
             if one.tools and self.prompts:
                 tools = decoded(_SEARCHED, one.tools) or ()
                 self.searched.setdefault(self.prompts[-1].identity, []).extend(
@@ -447,7 +448,7 @@ class _Session(Steps[_Line]):
         elif one.type not in _OTHERS and self.unknown.block(one.type):
             self.turn(at).n_foreign += 1
 
-    def _add_skills(self, one: _Payload) -> None:
+    def _add_skills(self, one: Payload) -> None:
         """Add the skills that the instructions list, or the one that a person named."""
         if _SKILLS in bytes(one.content):
             listed = one.text.partition(_SKILLS.decode())[2]

@@ -30,7 +30,7 @@ from core.formats.heads import head_of
 from core.formats.prompts import Beside, Counts, counts_of
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import digest_of, plain, utc_ms_of
-from core.formats.sessions import NamedSession, read_named
+from core.formats.sessions import PART_BYTES, NamedSession, read_named
 from core.formats.strict import UNDECODABLE, Flaw, decoded
 from core.formats.sub_agents import Response, alone
 from core.records.limits import Label
@@ -174,6 +174,7 @@ class _Session(NamedSession[_Piece]):
                 yield one
             else:
                 self._add_message(*one)
+                reading.check_parts(self.n_parts)
         self._read_sub_agents(reading)
         yield from super().entries(reading)
 
@@ -181,6 +182,7 @@ class _Session(NamedSession[_Piece]):
         """Yield each message; it is no longer held then."""
         for identity in [*self._longest]:
             number, raw = self._longest.pop(identity)
+            self.n_parts -= _parts_of(raw)
             try:
                 yield identity, _MESSAGE.decode(raw), raw
             except UNDECODABLE as error:
@@ -229,13 +231,18 @@ class _Session(NamedSession[_Piece]):
         message, known = decoded(_MESSAGE, raw), self._longest.get(place)
         before = None if known is None else decoded(_MESSAGE, known[1])
         if before is None or (message is not None and before.begins(message)):
-            self._longest[place] = (number, raw)
+            self._hold(place, number, raw)
         elif message is None:  # it can't be read, which is reported
-            self._longest[f"{name} line {number}"] = (number, raw)
+            self._hold(f"{name} line {number}", number, raw)
         elif not message.begins(before):
             self._n_more[name] = n + 1
-            self._longest[f"{name} {n + 1}"] = (number, raw)
+            self._hold(f"{name} {n + 1}", number, raw)
             self.unknown.n_shared += 1 + (n == 0)
+
+    def _hold(self, place: str, number: int, raw: bytes) -> None:
+        before = self._longest.get(place, (0, b""))[1]
+        self.n_parts += _parts_of(raw) - _parts_of(before)
+        self._longest[place] = (number, raw)
 
     def _add_message(self, identity: str, message: _Message, raw: bytes) -> None:
         self.n_facts += 1
@@ -287,6 +294,10 @@ class _Session(NamedSession[_Piece]):
 def _identity(message: msgspec.Raw) -> str | None:
     """Return the id of a message; None where it is no text, or the message is no object."""
     return (decoded(_IDENTIFIED, message) or _Identified()).id
+
+
+def _parts_of(raw: bytes) -> int:
+    return 1 + len(raw) // PART_BYTES if raw else 0
 
 
 def _by_time(messages: dict[str, tuple[int, bytes]]) -> dict[str, tuple[int, bytes]]:

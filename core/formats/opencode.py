@@ -34,7 +34,7 @@ from core.formats.heads import head_of
 from core.formats.prompts import counts_of
 from core.formats.reading import Document, Format, Head, Reading, SubAgentFiles
 from core.formats.scalars import plain
-from core.formats.sessions import Steps
+from core.formats.sessions import PART_BYTES, Steps
 from core.formats.sqlite_file import MAGIC, Rows, opened, tables_in
 from core.formats.stream import Bytes
 from core.formats.strict import UNDECODABLE, Flaw, decoded, uncollected
@@ -380,7 +380,6 @@ def stored_session_of(path: Path) -> Path | None:
     return _stored_session(path.parent)
 
 
-_PART_BYTES: Final = 256
 _STORED: Final = ("session", "message", "part")
 """Folders of the storage from before 1.2."""
 
@@ -444,7 +443,7 @@ class _Source:
         pieces = None if self._document is None else [(1, self._document.raw)]
         n_parts = 0
         for number, raw, export in reading.records(partial(_decode, path=reading.path), pieces=pieces):
-            n_parts += 0 if reading.shape == "object" else len(raw) // _PART_BYTES + raw.count(b"{") // 2
+            n_parts += 0 if reading.shape == "object" else len(raw) // PART_BYTES + raw.count(b"{") // 2
             reading.check_parts(n_parts)
             if isinstance(export, Rejected):
                 self.rejected.append(export)

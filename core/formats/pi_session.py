@@ -105,7 +105,7 @@ class _Message(msgspec.Struct, rename="camel"):
         return "\n".join([block.text for block in self.blocks if block.type == "text" and block.text])
 
 
-class _Line(LinkedLine, rename="camel"):
+class Line(LinkedLine, rename="camel"):
     timestamp: str | int | float | None = None
     provider: Label | None = None
     model_id: Label | None = None
@@ -133,7 +133,7 @@ _OTHER_ROLES: Final = frozenset(
     ("bashExecution", "custom", "hookMessage", "branchSummary", "compactionSummary", "system")
 )
 _OTHER_BLOCKS: Final = frozenset(("text", "thinking", "image", "toolCall"))
-_decode: Final = lines_of(_Line, _READ_TYPES, _READ_ROLES)
+_decode: Final = lines_of(Line, _READ_TYPES, _READ_ROLES)
 
 
 def _claims(head: Head) -> bool:
@@ -170,19 +170,19 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
 
 
 def _n_sessions(reading: Reading) -> int:
-    def header(raw: bytes) -> _Line | None:
+    def header(raw: bytes) -> Line | None:
         return _decode(raw) if b'"session"' in raw or b"\\u" in raw else None
 
-    lines = (line for _, _, line in reading.records(header) if isinstance(line, _Line))
+    lines = (line for _, _, line in reading.records(header) if isinstance(line, Line))
     return len({_header_of(line) for line in lines} - {None})
 
 
-def _header_of(line: _Line) -> str | None:
+def _header_of(line: Line) -> str | None:
     return f"{plain(line.id) or 'session'}/{_time(line)}" if line.type == "session" else None
 
 
 @dataclass
-class _Session(Session[_Line]):
+class _Session(Session[Line]):
     """``report`` is the session's own."""
 
     format_name = NAME
@@ -200,7 +200,7 @@ class _Session(Session[_Line]):
         arms = () if self.inventory is None else self.inventory.arms
         self.reads_text = any(arm.type != "tool" for arm in arms)
 
-    def add(self, line: _Line, raw: bytes) -> None:
+    def add(self, line: Line, raw: bytes) -> None:
         self.is_repeated(line.id, line.parent_id)
         message = line.message
         if line.type == "message" and message is not None:
@@ -238,12 +238,12 @@ class _Session(Session[_Line]):
         if report.is_aborted:
             last.status = "aborted"
 
-    def _add_model(self, line: _Line) -> None:
+    def _add_model(self, line: Line) -> None:
         self.id = self.id or _header_of(line)
         self.provider = line.provider or self.provider
         self.model = line.model_id or self.model
 
-    def _add_message(self, line: _Line, message: _Message, raw: bytes) -> None:
+    def _add_message(self, line: Line, message: _Message, raw: bytes) -> None:
         if self.is_same_line(line.id and f"{line.timestamp}\n{line.id}", raw):
             return
         self.n_facts += 1
@@ -259,12 +259,12 @@ class _Session(Session[_Line]):
             if typed := _TYPED_SKILL.match(message.text):
                 opened.typed.add(typed[1])
 
-    def _open(self, line: _Line, message: _Message, request: str | None = None) -> Prompt:
+    def _open(self, line: Line, message: _Message, request: str | None = None) -> Prompt:
         opened = self.begin(_identity(line, message), request, line.timestamp)
         opened.provider, opened.model = self.provider, self.model
         return opened
 
-    def _add_reply(self, line: _Line, message: _Message) -> None:
+    def _add_reply(self, line: Line, message: _Message) -> None:
         run = self.prompts[-1] if self.prompts else self._open(line, message)
         run.n_replies += 1
         run.provider = message.provider or run.provider
@@ -301,13 +301,13 @@ class _Session(Session[_Line]):
             self.note_loads(run, name, bytes(block.arguments), identity_of(block.id))
 
 
-def _identity(line: _Line, message: _Message) -> str:
+def _identity(line: Line, message: _Message) -> str:
     """Time and id of the entry; without an id, time and hash of what it says."""
     identity = plain(line.id) or digest_of(message.text.encode())
     return f"{_time(line)}/{identity}"
 
 
-def _time(line: _Line) -> str:
+def _time(line: Line) -> str:
     return plain(str(line.timestamp or "")) or "unknown"
 
 

@@ -45,7 +45,7 @@ _LINE_BYTES: Final = 512
 _SESSION_PARTS: Final = 20
 _RUN_PARTS: Final = 10
 _CALL_PARTS: Final = 3
-_PART_BYTES: Final = 256
+PART_BYTES: Final = 256
 
 
 class Line(Protocol):
@@ -92,7 +92,9 @@ _KIND: Final = msgspec.json.Decoder(_Kind)
 _ROLE: Final = msgspec.json.Decoder(_Role)
 _NO_OFFER: Final = Offer()
 _SKILL_FILE: Final = b"SKILL.md"
-_SKILL_OF: Final = re.compile(r"""([^/\\\s"',]+)[/\\]+SKILL\.md""")
+_SKILL_OF: Final = re.compile(r"""(?:([^/\\\s"',]+)[/\\]+|(?<![\w.-]))SKILL\.md""")
+_PATTERN: Final = re.compile(r"[$%*?{}\[\]<>()`]|^\.\.?$")
+"""A name that a shell replaces by another one."""
 _READER: Final = re.compile(r"(?:^|[._])(?:read|view|open)(?:_file|_text_file)?$")
 _READ_PART: Final = re.compile(
     r"(?<![\w.-])(?:cat|head|tail|less|more|bat|nl|sed\s+-n|type|gc|get-content)"
@@ -104,6 +106,8 @@ _READ_PART: Final = re.compile(
 
 def skills_read(tool: str, arguments: str) -> Iterator[str]:
     r"""Yield the names of the skills whose files a call reads: by a tool that reads, or by a program of a command.
+
+    A path that does not name the skill gives "".
 
     >>> [*skills_read("shell", '["bash", "-lc", "cat /s/go/SKILL.md > /tmp/x && rm /s/web/SKILL.md"]')]
     ['go']
@@ -117,7 +121,7 @@ def skills_read(tool: str, arguments: str) -> Iterator[str]:
     pieces = [piece.replace(r"\n", "\n").replace(r"\r", "\n") for piece in arguments.split(r"\\")]
     lines = [line for line in r"\\".join(pieces).split("\n") if "SKILL.md" in line]
     for part in [arguments] if is_reader else chain.from_iterable(map(_READ_PART.findall, lines)):
-        yield from _SKILL_OF.findall(part)
+        yield from ("" if _PATTERN.search(name) else name for name in _SKILL_OF.findall(part))
 
 
 def role_of(message: bytes | msgspec.Raw) -> str | None:
@@ -283,7 +287,7 @@ class Session(Order, ABC, Generic[L]):
         """Open a run, with a prompt of the person."""
         prompt = Prompt(identity, request=request, began=at, last_time=at, n_unread=self.n_unread)
         self.n_unread = 0
-        self.n_parts += _RUN_PARTS + len(request or "") // _PART_BYTES
+        self.n_parts += _RUN_PARTS + len(request or "") // PART_BYTES
         if request is not None:
             text = request.encode(errors="surrogatepass")
             if self.prompts:
@@ -328,7 +332,7 @@ class Session(Order, ABC, Generic[L]):
 
     def add_text(self, prompt: Prompt, text: str) -> None:
         """Add a text of the agent to a run."""
-        self.n_parts += 1 + len(text) // _PART_BYTES
+        self.n_parts += 1 + len(text) // PART_BYTES
         prompt.texts.append(text)
         self.mark(prompt, text.encode(errors="surrogatepass"))
         if self.keeps_texts:
@@ -394,7 +398,7 @@ class Session(Order, ABC, Generic[L]):
         self, prompt: Prompt, name: str, arguments: bytes | msgspec.Raw, identity: str | None
     ) -> bool:
         """Return whether this call came before. All calls of an id that has several contents count."""
-        self.n_parts += _CALL_PARTS + (len(arguments) // _PART_BYTES if self.keeps_texts else 0)
+        self.n_parts += _CALL_PARTS + (len(arguments) // PART_BYTES if self.keeps_texts else 0)
         if identity is None or not self.has_call_ids:
             return False
         content, contents = hash((name, bytes(arguments))), self._calls.get(identity)
@@ -418,7 +422,7 @@ class Session(Order, ABC, Generic[L]):
             self.by_name.keep_loads({one for run in self.prompts for one in (*run.loaded, *run.typed)})
         prompt = self._waiting.get(identity or "")
         if prompt is not None and output:
-            self.n_parts += min(len(output), READ_CHARS) // _PART_BYTES
+            self.n_parts += min(len(output), READ_CHARS) // PART_BYTES
             prompt.talk.result(output_text(output), identity)
 
     @property
@@ -507,13 +511,13 @@ class Session(Order, ABC, Generic[L]):
         return tuple(arm.key for arm in inventory.offered if arm.key in keys) if names else ()
 
     def _count_loads(self, whole: Inventory) -> None:
-        """Count the loads that mean no listed skill, or several, in a session that lists skills."""
+        """Count the loads that mean no listed skill, in a session that lists skills, or no certain one."""
         listed = {*self.by_name.keys, *(arm.key for arm in whole.arms)}
-        if any(key.startswith("skill:") for key in listed):
-            for name in (name for prompt in self.prompts for name in sorted(prompt.loaded)):
-                key = self.by_name.loaded_key(name)
-                if key not in listed:
-                    (self.unknown.ambiguous if key is None else self.unknown.unlisted)[name] += 1
+        has_list = any(key.startswith("skill:") for key in listed)
+        for name in (name for prompt in self.prompts for name in sorted(prompt.loaded)):
+            key = self.by_name.loaded_key(name)
+            if key not in listed and (has_list or not name):
+                (self.unknown.ambiguous if key is None else self.unknown.unlisted)[name] += 1
 
     def _messages(self, prompt: Prompt) -> tuple[Message, ...]:
         messages = prompt.talk.messages

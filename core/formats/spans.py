@@ -201,10 +201,11 @@ def skill_activated(attributes: Mapping[str, object]) -> list[str]:
     return [name, trigger] if name else []
 
 
-def skills_loaded(span: Span) -> Iterator[tuple[str, bool]]:
-    """Yield each skill that a span or its events load, and whether a person asked for it."""
+def skills_loaded(span: Span, *, failed: bool) -> Iterator[tuple[str, bool]]:
+    """Yield each skill that a span, unless it failed, or its events load, and whether a person asked for it."""
     events = span.attributes.get(SKILL_EVENTS)
-    for one in (skill_activated(span.attributes), *(events if isinstance(events, list) else ())):
+    own = [] if failed else skill_activated(span.attributes)
+    for one in (own, *(events if isinstance(events, list) else ())):
         if isinstance(one, list) and len(one) == 2:
             yield str(one[0]), _BY_PERSON.search(str(one[1])) is not None
 

@@ -229,7 +229,8 @@ class Traced:
 
     def _skills(self) -> _Skills:
         """Return the skills on offer and those that were loaded. Without a list, the loaded ones were on offer."""
-        listed, loads = ByName(), [load for one in self.steps for load in skills_loaded(one.span)]
+        listed = ByName()
+        loads = [load for one in self.steps for load in skills_loaded(one.span, failed=one.failed)]
         names = dict.fromkeys(name for one in self.steps for name in skills_listed(one.span))
         listed.add_skills([*names] or [name for name, _ in loads], "")
         known = {name: listed.loaded_key(name) for name, _ in loads}

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Set
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
 
 from core.errors import UnreadableSource
+from core.formats.chat import identity_of
+from core.formats.codex_cli import FAILED, Payload, spawner
 from core.formats.entries import Limits
 from core.formats.opencode import LAYOUTS
+from core.formats.pi_session import Line
 from core.formats.reading import Reading
 from core.formats.scalars import utc_ms_of
+from core.formats.sessions import skills_read
 from core.formats.sqlite_file import opened
+from core.formats.strict import decoded
 from core.installed.files import clean
 from core.installed.sessions import UNREADABLE, Definition, NamedUse, SessionReader, SessionUse, use_key
 
-_SKILL_FILE: Final = re.compile(r"(?<![^/\\\"'\s])([^/\\\"'\s]{1,200})[/\\]+SKILL\.md")
 _SKILL_TOOLS: Final = frozenset(("activate_skill", "skill"))
 _INJECTED: Final = re.compile(r"\A\s*<skill(?:>\s*<name>([^<]{1,200})</name>| name=\"([^\"]{1,200})\")")
 """Text that Codex CLI and pi put in place of a skill that the user named."""
@@ -32,6 +35,7 @@ _CODEX_CALLS: Final = frozenset(
 _CODEX_MARKS: Final = (
     b"session_meta",
     b"_call",
+    b"_output",
     b"mcp_tool_call_end",
     b"<skill>",
 )
@@ -49,10 +53,9 @@ def _loads(
 ) -> Iterator[NamedUse]:
     """Yield the call of a tool, and the skills that its arguments load, unless it failed."""
     yield NamedUse(clean(tool), at_ms, key)
-    names = [*_SKILL_FILE.findall(arguments)] if "SKILL.md" in arguments else []
+    names = [*skills_read(tool, arguments)] if "SKILL.md" in arguments else []
     if tool in _SKILL_TOOLS:
-        with suppress(*UNREADABLE):
-            names.append(_NAMED.decode(arguments).name or "")
+        names.append((decoded(_NAMED, arguments.encode()) or _SkillName()).name or "")
     for name in () if status == "error" else dict.fromkeys(names):
         if name:
             yield NamedUse(clean(name), at_ms, key and f"{key} {name}", "load")
@@ -76,31 +79,8 @@ class _DynamicTool(msgspec.Struct, rename="camel"):
     defer_loading: bool = False
 
 
-class _TextPart(msgspec.Struct):
-    text: str | None = None
-
-
-class _Invocation(msgspec.Struct):
-    server: str = ""
-    tool: str = ""
-
-
-class _Payload(msgspec.Struct):
-    type: str = ""
-    id: str | None = None
+class _Payload(Payload):
     cwd: str | None = None
-    source: msgspec.Raw = msgspec.Raw(b"")
-    parent_thread_id: str | None = None
-    dynamic_tools: list[_DynamicTool] | None = None
-    role: str | None = None
-    content: str | list[_TextPart] | None = None
-    name: str | None = None
-    namespace: str | None = None
-    arguments: msgspec.Raw = msgspec.Raw(b"")
-    input: msgspec.Raw = msgspec.Raw(b"")
-    action: msgspec.Raw = msgspec.Raw(b"")
-    call_id: str | None = None
-    invocation: _Invocation | None = None
 
 
 class _CodexLine(msgspec.Struct):
@@ -110,7 +90,7 @@ class _CodexLine(msgspec.Struct):
 
 
 _CODEX: Final = msgspec.json.Decoder(_CodexLine)
-_SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
+_DYNAMIC: Final = msgspec.json.Decoder(list[_DynamicTool])
 _TEXT: Final = msgspec.json.Decoder(str)
 
 
@@ -121,9 +101,8 @@ def codex_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
         for raw in reader.lines(path):
             if session is not None and not any(mark in raw for mark in _CODEX_MARKS):
                 continue
-            try:
-                line = _CODEX.decode(raw)
-            except UNREADABLE:
+            line = decoded(_CODEX, raw)
+            if line is None:
                 continue
             one = line.payload or _Payload()
             at_ms, _ = utc_ms_of(line.timestamp)
@@ -131,7 +110,7 @@ def codex_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
                 if session is None:  # a later header is that of a parent, repeated
                     session = _codex_session(one, path, at_ms)
             elif session is not None:
-                session.pending += _codex_uses(one, at_ms or 0)
+                _use_in_codex(session, one, at_ms or 0)
         if session is not None:
             yield session
 
@@ -139,18 +118,15 @@ def codex_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
 def _codex_session(one: _Payload, path: Path, at_ms: int | None) -> SessionUse:
     session = SessionUse("Codex CLI", clean(one.id or path.stem), clean(one.cwd) if one.cwd else None)
     session.began(at_ms)
-    try:
-        spawned = _SOURCE.decode(one.source)["subagent"]["thread_spawn"]["parent_thread_id"]
-    except (*UNREADABLE, KeyError):
-        spawned = None
-    parent = one.parent_thread_id or spawned
-    if isinstance(parent, str) or b'"subagent"' in bytes(one.source):
-        session.parent = clean(parent) if isinstance(parent, str) else ""
-    for tool in one.dynamic_tools or ():
+    parent = one.parent_thread_id or spawner(one.source)
+    if parent is not None or b'"subagent"' in bytes(one.source):
+        session.parent = clean(parent or "")
+    tools = decoded(_DYNAMIC, one.dynamic_tools)
+    for tool in tools or ():
         schema = bytes(tool.input_schema).decode(errors="replace")
         text = tool.name if tool.defer_loading else f"{tool.name}{tool.description}{_canonical(schema)}"
         session.definitions[clean(tool.name)] = Definition(clean(text), tool.defer_loading)
-    if one.dynamic_tools is not None:
+    if tools is not None:
         session.tools = {*session.definitions}
     return session
 
@@ -162,24 +138,25 @@ def _canonical(schema: str) -> str:
         return schema
 
 
-def _codex_uses(one: _Payload, at_ms: int) -> Iterator[NamedUse]:
+def _use_in_codex(session: SessionUse, one: _Payload, at_ms: int) -> None:
     if one.type in _CODEX_CALLS:
-        key = use_key(one.call_id, None)
-        raw = bytes(one.arguments or one.input or one.action)
-        try:
-            arguments = _TEXT.decode(raw)
-        except UNREADABLE:
-            arguments = raw.decode(errors="replace")
         name = one.name or ""
         if one.invocation is not None:
             name = f"mcp__{one.invocation.server}__{one.invocation.tool}"
         elif one.namespace:
             name = f"{one.namespace.rstrip('_.')}__{name}"
-        yield from _loads(name or one.type.removesuffix("_call"), arguments, at_ms, key)
+        arguments = _plain(one.arguments or one.input or one.action)
+        tool, key = name or one.type.removesuffix("_call"), use_key(one.call_id, None)
+        session.called(_loads(tool, arguments, at_ms, key), one.call_id)
+    elif one.type.endswith("_output"):
+        session.ended(one.call_id, failed=FAILED.match(_plain(one.output)) is not None)
     elif one.type == "message" and one.role == "user":
-        texts = [one.content] if isinstance(one.content, str) else [part.text for part in one.content or ()]
-        for text in texts:
-            yield from _typed(text or "", at_ms, None)
+        session.pending += _typed(one.text, at_ms, None)
+
+
+def _plain(raw: msgspec.Raw) -> str:
+    """Return a text; anything else as JSON."""
+    return decoded(_TEXT, raw) or bytes(raw).decode(errors="replace")
 
 
 # Gemini CLI
@@ -213,9 +190,8 @@ def gemini_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
     for path in reader.files(home, ".gemini/tmp/*/chats/**/*.json", ".gemini/tmp/*/chats/**/*.jsonl"):
         session: SessionUse | None = None
         for raw in [b"".join(reader.lines(path))] if path.suffix == ".json" else reader.lines(path):
-            try:
-                piece = _GEMINI.decode(raw)
-            except UNREADABLE:
+            piece = decoded(_GEMINI, raw)
+            if piece is None:
                 continue
             if session is None:
                 session = SessionUse("Gemini CLI", clean(piece.session_id or path.stem))
@@ -237,28 +213,12 @@ def gemini_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
 # OpenClaw and pi
 
 
-class _PiBlock(msgspec.Struct):
-    type: str = ""
-    text: str | None = None
-    name: str | None = None
-    arguments: msgspec.Raw = msgspec.Raw(b"")
-
-
-class _PiMessage(msgspec.Struct):
-    role: str = ""
-    content: str | list[_PiBlock] | None = None
-
-
-class _PiLine(msgspec.Struct):
-    type: str = ""
-    id: str | None = None
-    timestamp: str | int | float | None = None
+class _PiLine(Line):
     cwd: str | None = None
-    message: _PiMessage | None = None
 
 
 _PI: Final = msgspec.json.Decoder(_PiLine)
-_PI_MARKS: Final = (b'"session"', b'"toolCall"', b"<skill ")
+_PI_MARKS: Final = (b'"session"', b'"toolCall"', b'"toolResult"', b"<skill ")
 
 
 def pi_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
@@ -272,9 +232,8 @@ def pi_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
             for raw in reader.lines(path):
                 if session is not None and not any(mark in raw for mark in _PI_MARKS):
                     continue
-                try:
-                    line = _PI.decode(raw)
-                except UNREADABLE:
+                line = decoded(_PI, raw)
+                if line is None:
                     continue
                 at_ms, _ = utc_ms_of(line.timestamp)
                 if line.type == "session" or session is None:
@@ -283,24 +242,26 @@ def pi_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
                     uid = f"{line.id or path.stem} {line.timestamp}"
                     session = SessionUse(agent, clean(uid), clean(line.cwd) if line.cwd else None)
                 session.began(at_ms)
-                session.pending += _pi_uses(line, at_ms or 0)
+                _use_in_pi(session, line, at_ms or 0)
             if session is not None:
                 yield session
 
 
-def _pi_uses(line: _PiLine, at_ms: int) -> Iterator[NamedUse]:
-    """Yield the uses of an entry; a fork repeats entries with their times and ids."""
+def _use_in_pi(session: SessionUse, line: _PiLine, at_ms: int) -> None:
+    """Add the uses of an entry; a fork repeats entries with their times and ids."""
     message = line.message
-    if message is None or message.content is None:
+    if message is None:
         return
+    if message.role == "toolResult":
+        session.ended(identity_of(message.tool_call_id), failed=bytes(message.is_error) == b"true")
     key = f"{line.timestamp} {line.id}" if line.id else None
-    blocks = [_PiBlock("text", message.content)] if isinstance(message.content, str) else message.content
-    for place, block in enumerate(blocks):
+    for place, block in enumerate(message.blocks):
         own = key and f"{key} {place}"
         if message.role == "assistant" and block.type == "toolCall" and block.name:
-            yield from _loads(block.name, bytes(block.arguments).decode(errors="replace"), at_ms, own)
+            arguments = bytes(block.arguments).decode(errors="replace")
+            session.called(_loads(block.name, arguments, at_ms, own), identity_of(block.id))
         elif message.role == "user" and block.text:
-            yield from _typed(block.text, at_ms, own)
+            session.pending += _typed(block.text, at_ms, own)
 
 
 # opencode
@@ -388,11 +349,8 @@ def _add_older(sessions: dict[str, SessionUse], database: _OpencodeTables) -> se
     for uid, data in database.execute("SELECT session_id, data FROM part"):
         if _text(uid) not in sessions or not isinstance(data, bytes) or b'"tool"' not in data:
             continue
-        try:
-            part = _PART.decode(data)
-        except UNREADABLE:
-            continue
-        if part.type == "tool" and part.tool:
+        part = decoded(_PART, data)
+        if part is not None and part.type == "tool" and part.tool:
             state = part.state or _ToolState()
             at = state.time.start if state.time else None
             sessions[_text(uid)].pending += _opencode_loads(part.tool, state, at, part.call_id)
@@ -413,9 +371,8 @@ def _add_newer(
             or not isinstance(data, bytes)
         ):
             continue
-        try:
-            message = _NEWER.decode(data)
-        except UNREADABLE:
+        message = decoded(_NEWER, data)
+        if message is None:
             continue
         created = message.time.created if message.time else None
         if not older.isdisjoint(((uid, identity), (uid, created))):

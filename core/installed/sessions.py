@@ -18,6 +18,7 @@ import msgspec
 
 from core.formats.by_name import listed_names
 from core.formats.scalars import utc_ms_of
+from core.formats.strict import decoded
 from core.installed.files import clean, matches_below
 
 AGENT: Final = "Claude Code"
@@ -28,6 +29,7 @@ _SURE_ID: Final = 12
 """An id of a call this long is given once; shorter ones may come again in other messages."""
 _OF_INTEREST: Final = (
     b'"tool_use"',
+    b'"is_error"',
     b"<command-name>",
     b'"skill_listing"',
     b'"deferred_tools_delta"',
@@ -81,6 +83,19 @@ class SessionUse:
     loads: set[str] = field(default_factory=set)
     last_ms: dict[str, int] = field(default_factory=dict)
     pending: list[NamedUse] = field(default_factory=list)
+    loading: dict[str, list[NamedUse]] = field(default_factory=dict)
+
+    def called(self, uses: Iterable[NamedUse], call_id: str | None) -> None:
+        """Add the uses of a call, of which its result may take loads back."""
+        added = [*uses]
+        self.pending += added
+        self.loading[call_id or ""] = [one for one in added if one.kind == "load"]
+
+    def ended(self, call_id: str | None, *, failed: bool) -> None:
+        """Take back the loads of a call that failed."""
+        for use in self.loading.pop(call_id or "", ()):
+            if failed:
+                self.pending.remove(use)
 
     def is_within(self, folder: str) -> bool:
         """Return whether the session ran in a folder or below it."""
@@ -194,6 +209,8 @@ class _Block(msgspec.Struct):
     name: str | None = None
     text: str | None = None
     input: msgspec.Raw = msgspec.Raw(b"")
+    tool_use_id: str | None = None
+    is_error: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Content(msgspec.Struct):
@@ -259,7 +276,7 @@ def _take(session: SessionUse, line: _SessionLine) -> None:
     at_ms, _ = utc_ms_of(line.timestamp)
     session.folder = session.folder or (None if line.cwd is None else clean(line.cwd))
     session.began(at_ms)
-    session.pending += _uses(line, at_ms or 0)
+    _use(session, line, at_ms or 0)
     if line.type == "assistant" and not line.isSidechain and line.message is not None and line.message.id:
         session.requests[line.message.id] = line.message.model or ""
     if line.attachment is not None:
@@ -285,9 +302,8 @@ def _lines(reader: SessionReader, path: Path) -> Iterator[_SessionLine]:
     for raw in reader.lines(path):
         if has_begun and not any(mark in raw for mark in _OF_INTEREST):
             continue
-        try:
-            line = _LINES.decode(raw)
-        except UNREADABLE:
+        line = decoded(_LINES, raw)
+        if line is None:
             continue
         if has_begun or line.type in {"user", "assistant"}:
             has_begun = True
@@ -296,22 +312,22 @@ def _lines(reader: SessionReader, path: Path) -> Iterator[_SessionLine]:
             yield line
 
 
-def _uses(line: _SessionLine, at_ms: int) -> Iterator[NamedUse]:
+def _use(session: SessionUse, line: _SessionLine, at_ms: int) -> None:
     kind, message = line.type, line.message
     if line.data is not None and line.data.message is not None:  # a sub-agent's progress
         kind, message = line.data.message.type, line.data.message.message
     content = None if message is None else message.content
-    if kind == "assistant" and isinstance(content, list):
-        for block in content:
-            if block.type == "tool_use" and block.name:
-                yield from _called(block, block.name, line.uuid, at_ms)
-    elif kind == "user" and line.data is None:
-        texts = [content] if isinstance(content, str) else [one.text or "" for one in content or ()]
-        for text in texts:
-            if text.lstrip().startswith(_COMMAND_STARTS):  # elsewhere in a text it is quoted
-                for name in _COMMAND.findall(text):
-                    key = None if line.uuid is None else f"{line.uuid} {name}"
-                    yield NamedUse(clean(name), at_ms, key, "typed")
+    for block in content if isinstance(content, list) else [_Block(text=content)]:
+        if kind == "assistant" and block.type == "tool_use" and block.name:
+            session.called(_called(block, block.name, line.uuid, at_ms), block.id)
+        elif kind == "user" and block.type == "tool_result":
+            session.ended(block.tool_use_id, failed=bytes(block.is_error) == b"true")
+        elif kind == "user" and line.data is None:
+            text = block.text or ""
+            is_typed = text.lstrip().startswith(_COMMAND_STARTS)  # elsewhere in a text it is quoted
+            for name in _COMMAND.findall(text) if is_typed else ():
+                key = None if line.uuid is None else f"{line.uuid} {name}"
+                session.pending.append(NamedUse(clean(name), at_ms, key, "typed"))
 
 
 def _called(block: _Block, name: str, uuid: str | None, at_ms: int) -> Iterator[NamedUse]:
@@ -338,7 +354,4 @@ def use_key(call_id: str | None, line_id: str | None) -> str | None:
 
 
 def _loaded(block: _Block) -> _Loaded:
-    try:
-        return _LOADED.decode(block.input)
-    except UNREADABLE:
-        return _Loaded()
+    return decoded(_LOADED, block.input) or _Loaded()

@@ -220,12 +220,15 @@ _STEPS: Final = b"\x04"
 _HEAD_BYTES: Final = 3
 _MARK_BYTES: Final = 4
 _SAMPLED: Final = 64
+FIRST: Final = 8
+"""Number of first lines in the sample of a file: a much larger one begins with them, and has other lowest lines."""
 
 
 class Rollout(NamedTuple):
     """A rollout without an id in its file, as digests of lines.
 
-    ``good`` is a sample of the file's lines that did not fail, the lowest. ``beside`` are lines of the same task.
+    ``good`` is a sample of the file's lines that did not fail: the lowest, then the first ones among the others.
+    ``beside`` are lines of the same task.
     """
 
     own: int
@@ -259,9 +262,9 @@ class Rollout(NamedTuple):
         return self._replaces(other) or other._replaces(self)
 
     def _replaces(self, earlier: Rollout) -> bool:
-        bounds = [one.good[-1] for one in (self, earlier) if len(one.good) == _SAMPLED]
+        bounds = [one.good[_SAMPLED - 1] for one in (self, earlier) if len(one.good) >= _SAMPLED]
         before = [digest for digest in earlier.good if digest <= min(bounds, default=digest)]
-        has_evidence = before if earlier.good else self.good
+        has_evidence = {*earlier.good} & {*self.good} if earlier.good else self.good
         return earlier.failed and bool(has_evidence) and {*before} <= {*self.good}
 
 
@@ -270,9 +273,10 @@ def digest_of_uid(uid: str) -> int:
     return crc32(uid.encode())
 
 
-def sampled(digests: Iterable[int]) -> tuple[int, ...]:
-    """Return the lowest of some digests, in order."""
-    return tuple(nsmallest(_SAMPLED, digests))
+def sampled(digests: Iterable[int], first: Iterable[int] = ()) -> tuple[int, ...]:
+    """Return the lowest of some digests, in order, then those of the first ones that are not among them."""
+    lowest = nsmallest(_SAMPLED, digests)
+    return (*lowest, *(one for one in first if one not in lowest))
 
 
 _LABELS: Final = ("source", "session", "provider", "model", "channel")

@@ -26,7 +26,7 @@ from core.formats import Rejected, open_sources
 from core.records.episode import Episode
 from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import RunLine
-from core.records.run import Run
+from core.records.run import FIRST, Rollout, Run, sampled
 from core.store.subjects import layer_lines
 from tests.formats.builders import Json, put, reply, tool
 from tests.formats.builders import lines as json_lines
@@ -392,6 +392,26 @@ def test_a_resumed_evaluation_replaces_its_failed_rollouts(
             redo(context, answers[-1].id)
             assert queries.verify(context).clean
             assert sorted(_held(context), key=_uid) == sorted(held, key=_uid)
+
+
+@given(
+    n_good=st.sampled_from([1, 2, 8, 63, 64, 200]),
+    times=st.sampled_from([1, 100, 5_000]),
+    seed=st.integers(0, 1 << 32),
+    is_prefix=st.booleans(),
+)
+@settings(max_examples=25)
+def test_a_much_larger_file_is_known_by_the_lines_that_it_begins_with(
+    n_good: int, times: int, seed: int, *, is_prefix: bool
+) -> None:
+    random = Random(seed)
+    good = [random.getrandbits(32) for _ in range(n_good)]
+    more = [random.getrandbits(32) for _ in range(min(n_good * times, 50_000))]
+    later = [*good[: len(good) * is_prefix], *more]
+    earlier = Rollout(0, failed=True, good=sampled(good, good[:FIRST]), beside=())
+    resumed = Rollout(1, failed=False, good=sampled(later, later[:FIRST]), beside=())
+    assert resumed.is_state_of(earlier) == is_prefix
+    assert not earlier._replace(failed=False).is_state_of(resumed), "nothing failed"
 
 
 def _uid(one: Episode) -> str:

@@ -168,13 +168,17 @@ def test_a_large_document_on_one_line_or_many_is_read_in_parts(
     assert read(path, limits=small) == whole
 
 
-@pytest.mark.parametrize("shape", ["runs", "calls", "texts", "sessions"])
+NUMBERS: Final = {"runs": 8, "calls": 4, "texts": 16, "sessions": 2}
+"""The parts that one of them has at most, so their lines alone are within the limit."""
+
+
+@pytest.mark.parametrize("shape", NUMBERS)
 @pytest.mark.parametrize("format", SESSIONS)
 def test_sessions_that_take_too_much_memory_are_refused(
     tmp_path: Path, format: str, shape: Literal["runs", "calls", "texts", "sessions"]
 ) -> None:
-    n, words = N_PARTS // 2, "go" * 1_000 if shape == "texts" else "go"
-    turns = [Turn(words, ("read",) * (n * 2 if shape == "calls" else 0), place) for place in range(n)]
+    n, words = N_PARTS // NUMBERS[shape], "go" * 1_000 if shape == "texts" else "go"
+    turns = [Turn(words, ("read",) * (n if shape == "calls" else 0), place) for place in range(n)]
     drawn = [Drawn("s", tuple(turns[:1] if shape == "calls" else turns))]
     if shape == "sessions":
         drawn = [Drawn(f"s{place}", (turn,)) for place, turn in enumerate(turns)]

@@ -312,15 +312,15 @@ _ENDINGS: tuple[tuple[bool, str] | None, ...] = (
 )
 """Results of a call, if any: whether it failed, and its output in Codex CLI."""
 _LOAD = re.compile(r"SKILL\.md|'skill'")
-_Loads = list[tuple[str, tuple[bool, str] | None]]
-_loads = st.lists(st.tuples(st.sampled_from(["review", "go"]), st.sampled_from(_ENDINGS)), max_size=3)
+Loads = list[tuple[str, tuple[bool, str] | None]]
+loads = st.lists(st.tuples(st.sampled_from(["review", "go"]), st.sampled_from(_ENDINGS)), max_size=3)
 
 
-def ended(make: Callable[..., bytes], prompts: list[_Loads]) -> bytes:
+def ended(make: Callable[..., bytes], prompts: list[Loads]) -> bytes:
     """A session that loads skills, with the results of its calls."""
-    endings = iter(enumerate(ending for loads in prompts for _, ending in loads))
+    endings = iter(enumerate(ending for one in prompts for _, ending in one))
     made: list[Json] = []
-    steps = [("load", [name for name, _ in loads]) for loads in prompts]
+    steps = [("load", [name for name, _ in one]) for one in prompts]
     for line in map(json.loads, make(["review", "go"], steps).splitlines()):
         made.append(line)
         content = line.get("message", {}).get("content", ())
@@ -339,16 +339,34 @@ def ended(make: Callable[..., bytes], prompts: list[_Loads]) -> bytes:
     return lines(made)
 
 
-@given(st.lists(_loads, min_size=1, max_size=4), st.sampled_from([claude, codex, pi]))
-def test_a_load_that_failed_is_none(prompts: list[_Loads], make: Callable[..., bytes]) -> None:
+@given(st.lists(loads, min_size=1, max_size=4), st.sampled_from([claude, codex, pi]))
+def test_a_load_that_failed_is_none(prompts: list[Loads], make: Callable[..., bytes]) -> None:
     with TemporaryDirectory() as folder:
         made = runs(read(put(Path(folder), ended(make, prompts))))
     so_far = set[str]()
-    for loads, run in zip(prompts, made, strict=True):
-        loaded = {skill_key(name) for name, ending in loads if ending is None or not ending[0]}
+    for asked, run in zip(prompts, made, strict=True):
+        loaded = {skill_key(name) for name, ending in asked if ending is None or not ending[0]}
         assert set(run.loaded) == loaded
         assert {arm.key for arm in run.inventory.arms if arm.type == "skill"} == so_far
         so_far |= loaded
+
+
+@given(
+    st.text(st.sampled_from("go$*?{}()`[%."), min_size=1, max_size=4).filter(
+        re.compile(r"[$*?{}()`\[%]").search
+    ),
+    st.integers(0, 2),
+    st.sampled_from([codex, pi]),
+)
+def test_a_load_that_names_no_certain_skill_is_counted(
+    pattern: str, n: int, make: Callable[..., bytes]
+) -> None:
+    with TemporaryDirectory() as folder:
+        found = read(put(Path(folder), make(["go"], [("load", ["go", pattern][: n + 1])])))
+    (run,) = runs(found)
+    assert run.loaded == (skill_key("go"),)
+    remarks = [one.text for one in found if isinstance(one, Remark)]
+    assert [one.partition(" of a skill")[0] for one in remarks] == ["1 load"][:n]
 
 
 def test_openclaw_finds_a_word_as_before(tmp_path: Path) -> None:

@@ -334,22 +334,29 @@ def test_real_traces_say_what_was_read_of_them_by_hand(shared_data: Path) -> Non
 
 _NAMES = ("review", "kit:review", "kit:go", "own:go")
 _LOADED = st.tuples(
-    st.sampled_from([*_NAMES, "go", "else"]), st.sampled_from(["user-slash", "claude-proactive"])
+    st.sampled_from([*_NAMES, "go", "else"]),
+    st.sampled_from(["user-slash", "claude-proactive"]),
+    st.sampled_from([0, 1, 2, "STATUS_CODE_ERROR"]),
 )
 
 
 @given(st.lists(st.sampled_from(_NAMES), unique=True), st.lists(_LOADED, max_size=4), st.booleans())
 def test_a_skill_of_a_trace_is_used_by_what_its_spans_name_alone(
-    listed: list[str], loads: list[tuple[str, str]], in_events: bool
+    listed: list[str], spans: list[tuple[str, str, int | str]], in_events: bool
 ) -> None:
+    """A span that failed loads no skill; an event of it took place."""
     words = reply(3, 1, gen_ai__output__messages=json.dumps([{"role": "assistant", "content": "review go"}]))
     head = span(1, skills_available=json.dumps(listed)) if listed else span(1)
-    activated = [{"skill.name": name, "invocation_trigger": trigger} for name, trigger in loads]
+    activated = [{"skill.name": name, "invocation_trigger": trigger} for name, trigger, _ in spans]
+    loads = [one[:2] for one in spans if in_events or one[2] in {0, 1}]
     if in_events:
         head["events"] = [{"name": "skill_activated", "attributes": _pairs(one)} for one in activated]
         more = []
     else:
-        more = [span(9 + at, 1) | {"attributes": _pairs(one)} for at, one in enumerate(activated)]
+        more = [
+            span(9 + at, 1) | {"attributes": _pairs(one), "status": {"code": code}}
+            for at, (one, (*_, code)) in enumerate(zip(activated, spans, strict=True))
+        ]
     run = read_one(head, words, called(4, 1, "search"), *more)
     known = listed or list(dict.fromkeys(name for name, _ in loads))
 
