@@ -9,8 +9,9 @@ import streamlit as st
 
 from core.records.audit import ActionName, AuditEntry
 from core.records.times import DAY_MS
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import changes as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.navigation import link

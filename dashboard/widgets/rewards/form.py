@@ -17,10 +17,11 @@ from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
 from core.flows.queries import RewardPreview, RunArm, RunStory
 from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.actions import RewardForm
 from dashboard.figures.before_after import before_after
 from dashboard.reading import reading
+from dashboard.sentences import acts as sentences
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import options_of
 from dashboard.widgets.keys import SEND, SEND_HERE

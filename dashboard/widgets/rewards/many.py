@@ -15,8 +15,9 @@ from core.errors import ArmscopeError
 from core.flows.queries import BatchPreview, LineEffect
 from core.formats.reward_table import MAX_TABLE_BYTES, RewardTable, read_table, table_text
 from core.records.batch import MAX_BATCH, BatchLine
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import acts as sentences
 from dashboard.widgets.empty import command
 from dashboard.widgets.fields import choice
 from dashboard.widgets.keys import SEND, SEND_HERE

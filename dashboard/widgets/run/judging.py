@@ -18,8 +18,9 @@ from core.errors import ArmscopeError, Conflict, InvalidBatch
 from core.flows.queries import BatchPreview, LineEffect, RunArm, RunStory
 from core.records.batch import MAX_BATCH, BatchLine
 from core.records.observation import MAX_REASON_CHARS, Observation, RewardOutcome
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import acts as sentences
 from dashboard.widgets import address
 from dashboard.widgets.drafts import Draft, Drafts, here
 from dashboard.widgets.keys import NEXT, SEND, SEND_HERE
