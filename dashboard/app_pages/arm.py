@@ -5,9 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from core import explained
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.figures.arms import rows
 from dashboard.reading import reading
+from dashboard.sentences import arm as arm_sentences
+from dashboard.sentences import judgement as sentences
 from dashboard.widgets.arm import belief, head, ledger
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
@@ -28,7 +30,7 @@ def page() -> None:
     judged, year_of_ms = queries.judgements()[arm], here.frame.last_at_ms
     cost = head.token_cost(known, index)
     sentence(sentences.arm(judged, token_cost=cost, year_of_ms=year_of_ms), here.tokens)
-    muted(sentences.arm_facts(judged, row.band, path, year_of_ms=year_of_ms))
+    muted(arm_sentences.arm_facts(judged, row.band, path, year_of_ms=year_of_ms))
     if path.use is not None:
         muted(literal(explained.skill_use(path.use)))
     compacted(here.frame.compacted)

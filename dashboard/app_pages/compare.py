@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import UnknownRun
-from dashboard import pages, sentences
+from dashboard import pages
 from dashboard.figures.ladder import dumbbells
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import compare as sentences
 from dashboard.widgets import compare
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import no_arms

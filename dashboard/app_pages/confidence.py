@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.figures.bands import bands_by_type
 from dashboard.figures.width_pulls import width_pulls
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import confidence as sentences
 from dashboard.widgets import confidence
 from dashboard.widgets.charts import band_legend, chart, type_legend
 from dashboard.widgets.empty import no_arms

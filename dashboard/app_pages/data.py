@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from core.settings import Server
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.reading import reading
+from dashboard.sentences import data as sentences
 from dashboard.widgets.data import exports, imports
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, section, sentence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import sentences
 from dashboard.reading import reading
+from dashboard.sentences import rewards as sentences
 from dashboard.widgets import environment as widgets
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel

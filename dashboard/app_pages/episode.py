@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import sentences
 from dashboard.reading import reading
+from dashboard.sentences import episode as sentences
 from dashboard.widgets import episode as widgets
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import muted, sentence

@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from core.records.episode_page import EpisodeFilter
-from dashboard import pages, queries, sentences
+from dashboard import pages, queries
 from dashboard.reading import reading
+from dashboard.sentences import rewards as sentences
 from dashboard.widgets import address, environment
 from dashboard.widgets import episodes as widgets
 from dashboard.widgets.navigation import link

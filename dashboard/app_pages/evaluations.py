@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import streamlit as st
 
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.reading import reading
+from dashboard.sentences import judging as sentences
 from dashboard.widgets import evaluations as widgets
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.evaluation_table import listed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.reading import reading
+from dashboard.sentences import evidence as sentences
 from dashboard.widgets import evidence
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import compacted, muted, sentence

@@ -7,7 +7,7 @@ import streamlit as st
 from core import guide
 from dashboard import wording
 from dashboard.reading import reading
-from dashboard.sentences.phrase import Phrase
+from dashboard.sentences import Phrase
 from dashboard.widgets import help_topics
 from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC
 from dashboard.widgets.panel import panel

@@ -5,13 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from core.maths.statistics.overview import Overview
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.figures import bands as band_figure
 from dashboard.figures.arms import ranked_rows
 from dashboard.figures.bands import bands
 from dashboard.figures.ladder import ladder
 from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import overview as sentences
 from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import queries, sentences, wording
+from dashboard import queries, wording
 from dashboard.figures.arms import rows
 from dashboard.figures.densities import MAX_OTHERS
 from dashboard.reading import reading
+from dashboard.sentences import inclusion as inclusion_sentences
+from dashboard.sentences import judgement as sentences
 from dashboard.widgets import posteriors
 from dashboard.widgets.charts import type_legend
 from dashboard.widgets.empty import no_arms
@@ -54,7 +56,9 @@ def page() -> None:
         inclusion = queries.inclusion()
         posteriors.table(known, matches, judged=judged, truth=truth, key="all arms")
         st.markdown(
-            small(sentences.chances_note(inclusion, [known.columns.keys[index] for index in matches]))
+            small(
+                inclusion_sentences.chances_note(inclusion, [known.columns.keys[index] for index in matches])
+            )
         )
     how_it_is_computed("savings", "posterior")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import pages, queries, sentences
+from dashboard import pages, queries
 from dashboard.figures.heatmap import COMPACT_RUNS, heatmap
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import runs as sentences
 from dashboard.widgets import address, run_table, runs
 from dashboard.widgets.charts import heat_legend
 from dashboard.widgets.empty import no_arms

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import gain as gain_sentences
+from dashboard.sentences import savings as sentences
 from dashboard.widgets import savings
 from dashboard.widgets.charts import chart
 from dashboard.widgets.navigation import how_it_is_computed
@@ -58,7 +60,7 @@ def page() -> None:
             sentences.need_words(saved),
         )
     with panel("How it is computed"), st.expander("How it is computed", icon=":material/functions:"):
-        for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)):
+        for line in (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved)):
             if line:
                 muted(line)
         figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
@@ -70,7 +72,7 @@ def page() -> None:
         muted(sentences.counting_note(saved))
         muted(sentences.source_formula(saved.overall))
         muted(sentences.share_test(saved))
-        muted(sentences.method(saved.overall))
+        muted(gain_sentences.method(saved.overall))
         how_it_is_computed("savings", "proven")
 
 

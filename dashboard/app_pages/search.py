@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import queries, sentences
+from dashboard import queries
 from dashboard.reading import reading
+from dashboard.sentences import search as sentences
 from dashboard.widgets.address import SEARCH_WORDS
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.frame import search

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dashboard import sentences, wording
+from dashboard import wording
 from dashboard.reading import reading
+from dashboard.sentences import runs as sentences
 from dashboard.widgets import run_table, sessions
 from dashboard.widgets.panel import panel
 from dashboard.widgets.words import compacted, muted, section, sentence

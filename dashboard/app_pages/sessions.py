@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from core.flows.queries import SESSIONS
-from dashboard import pages, queries, sentences
+from dashboard import pages, queries
 from dashboard.reading import reading
+from dashboard.sentences import runs as sentences
 from dashboard.widgets import sessions
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link

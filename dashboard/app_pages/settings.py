@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import sentences
 from dashboard.pages import ALERTS
 from dashboard.reading import reading
+from dashboard.sentences import settings as sentences
 from dashboard.widgets import settings as widgets
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel

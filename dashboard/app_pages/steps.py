@@ -12,7 +12,7 @@ from core.maths.statistics.overview import Overview
 from dashboard import pages, queries, reviews, wording
 from dashboard.pages import Page
 from dashboard.reading import reading
-from dashboard.sentences.phrase import Phrase
+from dashboard.sentences import Phrase
 from dashboard.widgets import address
 from dashboard.widgets.empty import no_arms
 from dashboard.widgets.navigation import link

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.explained import EXCLUDED, chance_words, is_excluded
 from core.records.times import instant
-from dashboard import sentences, wording
+from dashboard import wording
 from dashboard.figures.arms import ArmRow, alarmed, ordered, ranked_rows, rows, table, telling
 from dashboard.figures.bands import bands
 from dashboard.figures.chart import Chart
@@ -24,6 +24,14 @@ from dashboard.figures.theme import LIGHT, numbered
 from dashboard.figures.width_pulls import width_pulls
 from dashboard.report.facts import Facts, Query, opening
 from dashboard.sentences import Sentence
+from dashboard.sentences import changes as changes_sentences
+from dashboard.sentences import confidence as confidence_sentences
+from dashboard.sentences import gain as gain_sentences
+from dashboard.sentences import inclusion as inclusion_sentences
+from dashboard.sentences import judgement as judgement_sentences
+from dashboard.sentences import money as money_sentences
+from dashboard.sentences import overview as overview_sentences
+from dashboard.sentences import savings as sentences
 
 MAX_ARMS: Final = 1_000
 """More rows than this make a file that no browser likes; the command for all of them is named instead."""
@@ -93,7 +101,9 @@ def report(facts: Facts) -> Report:
     overview = facts.overview
     known = overview.n_arms > 0
     return Report(
-        title=sentences.overview(overview) if known else ("Nothing is known yet: no run has been recorded.",),
+        title=overview_sentences.overview(overview)
+        if known
+        else ("Nothing is known yet: no run has been recorded.",),
         lines=_lines(facts) if known else (),
         first=_first(facts) if known else None,
         about=_about(facts),
@@ -106,11 +116,11 @@ def report(facts: Facts) -> Report:
 def _lines(facts: Facts) -> tuple[str, ...]:
     """Return the lines under the title: failures, the month, the arms, and the gravest thing that needs a look."""
     overview = facts.overview
-    selects = not sentences.is_imported(overview)
-    month = () if facts.months is None else (sentences.month(facts.months, facts.created_at_ms),)
+    selects = not overview_sentences.is_imported(overview)
+    month = () if facts.months is None else (money_sentences.month(facts.months, facts.created_at_ms),)
     return (
-        *((sentences.failures(overview.savings).words, *month) if selects else ()),
-        sentences.bands(overview.bands, facts.frame.settings.min_pulls, selects=selects),
+        *((gain_sentences.failures(overview.savings).words, *month) if selects else ()),
+        overview_sentences.bands(overview.bands, facts.frame.settings.min_pulls, selects=selects),
         *_claims(facts)[:1],
     )
 
@@ -120,11 +130,11 @@ def _first(facts: Facts) -> Section:
     overview = facts.overview
     shown = saved_share(overview.savings, overview.money)
     rate = facts.frame.settings.baseline_rate
-    bill = None if facts.months is None else sentences.months_table(facts.months)
+    bill = None if facts.months is None else money_sentences.months_table(facts.months)
     return Section(
         title="The month's bill",
         query=facts.questions["months"],
-        lines=() if shown is not None else (sentences.pending(overview.savings, rate=rate),),
+        lines=() if shown is not None else (gain_sentences.pending(overview.savings, rate=rate),),
         figures=()
         if shown is None
         else (_figure("The saving", lambda narrow: saving(shown, LOOK, compact=narrow)),),
@@ -164,7 +174,10 @@ def _day(at_ms: int | None) -> str:
 
 def _claims(facts: Facts) -> tuple[str, ...]:
     least = facts.frame.settings.min_pulls
-    claims = [sentences.attention(item, facts.savings, min_pulls=least) for item in facts.overview.attention]
+    claims = [
+        overview_sentences.attention(item, facts.savings, min_pulls=least)
+        for item in facts.overview.attention
+    ]
     return tuple(f"**{claim.claim}**: {claim.evidence}" for claim in claims)
 
 
@@ -184,8 +197,10 @@ def _key_figures(facts: Facts) -> Section:
         query=facts.questions["overview"],
         cards=tuple(cards),
         lines=(
-            sentences.bands(
-                overview.bands, facts.frame.settings.min_pulls, selects=not sentences.is_imported(overview)
+            overview_sentences.bands(
+                overview.bands,
+                facts.frame.settings.min_pulls,
+                selects=not overview_sentences.is_imported(overview),
             ),
         ),
         figures=(
@@ -199,7 +214,7 @@ def _key_figures(facts: Facts) -> Section:
 
 
 def _figure_words(facts: Facts) -> list[tuple[str, str, str | None]]:
-    return [sentences.figure_card(figure, facts.overview) for figure in facts.overview.figures]
+    return [overview_sentences.figure_card(figure, facts.overview) for figure in facts.overview.figures]
 
 
 def _savings(facts: Facts) -> Section:
@@ -215,13 +230,17 @@ def _savings(facts: Facts) -> Section:
         lines=(
             sentences.savings_numbers(saved),
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
-            sentences.failures(saved.overall).words,
+            gain_sentences.failures(saved.overall).words,
         ),
         folded=(
-            *(line for line in (sentences.proof(saved.overall), sentences.unfinished_words(saved)) if line),
+            *(
+                line
+                for line in (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved))
+                if line
+            ),
             sentences.counting_note(saved),
             sentences.source_formula(saved.overall),
-            sentences.method(saved.overall),
+            gain_sentences.method(saved.overall),
         ),
         figures=(
             _figure(
@@ -270,10 +289,10 @@ def _beliefs(facts: Facts) -> Section:
     return Section(
         title="Posteriors",
         query=facts.questions["belief"],
-        sentence=sentences.posteriors(list(facts.judgements.values())),
+        sentence=judgement_sentences.posteriors(list(facts.judgements.values())),
         lines=(
             f"{wording.things(len(columns), 'arm')}, exact equal-tailed 95% intervals of Beta posteriors.{more}",
-            *sentences.only_called(list(facts.judgements.values())),
+            *judgement_sentences.only_called(list(facts.judgements.values())),
         ),
         figures=(
             _figure(
@@ -295,9 +314,9 @@ def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
             wording.MISSING if one.effective_pulls is None else wording.count(round(one.effective_pulls))
             for one in judged
         ],
-        "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
+        "judgement": [judgement_sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
         "chance of inclusion": [EXCLUDED if is_excluded(one) else chance_words(one.chance) for one in judged],
-        "its standard error": [sentences.error_words(one.chance_error) for one in judged],
+        "its standard error": [inclusion_sentences.error_words(one.chance_error) for one in judged],
     }
 
 
@@ -313,8 +332,8 @@ def _confidence(facts: Facts) -> Section:
     return Section(
         title="Confidence",
         query=facts.questions["confidence"],
-        sentence=sentences.confidence(known),
-        lines=(sentences.wider(known),),
+        sentence=confidence_sentences.confidence(known),
+        lines=(confidence_sentences.wider(known),),
         figures=(
             _figure(
                 "Interval width against pulls",
@@ -327,7 +346,7 @@ def _confidence(facts: Facts) -> Section:
 
 def _changes(facts: Facts) -> Section:
     lines = tuple(
-        f"{_day(entry.at_ms)} · {wording.literal(entry.actor)} · {sentences.change(entry)}"
+        f"{_day(entry.at_ms)} · {wording.literal(entry.actor)} · {changes_sentences.change(entry)}"
         for entry in facts.changes
     )
     return Section(

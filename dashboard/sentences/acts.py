@@ -8,8 +8,8 @@ from core.flows.queries import BatchPreview
 from core.records.learner import LearnerSettings
 from core.records.observation import Observation
 from dashboard import wording
+from dashboard.sentences import Belief, Phrase, Sentence, composed
 from dashboard.sentences.inclusion import error_words
-from dashboard.sentences.phrase import Belief, Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from core.records.alert import AlertKind, AlertRow, AlertsView, WebhookRow
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 WHAT: Final[dict[AlertKind, str]] = {

@@ -7,8 +7,8 @@ from typing import Final
 
 from core.records.audit import AuditEntry, Denial
 from dashboard import wording
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.changes import act as changed
-from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown
 
 UNKNOWN: Final = "unknown"

@@ -9,7 +9,7 @@ from core.records.arm import ESTIMATE_ERROR
 from core.records.bill import ModelPrices, Spent, bill_of
 from core.records.inventory import LEAST_SESSIONS, CarriedItem, InstalledItem, StoredInventory
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 Which = Literal["unused", "proposed", "all"]

@@ -8,8 +8,8 @@ from core.maths.statistics.savings import Savings
 from core.records.estimate import Estimate
 from core.records.sides import ComparedSides, SideRuns
 from dashboard import wording
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.gain import missing, no_figure
-from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 SHIFT_HELP: Final = Words(

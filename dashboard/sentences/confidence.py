@@ -13,7 +13,7 @@ from core.maths.statistics.confidence import UNREACHABLE, Confidence
 from core.records.judgement import ENOUGH_PULLS
 from core.records.posterior import BANDS, Band
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 NEXT_SHOWN: Final = 9

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine, Unread
 from core.flows.queries import PastImport, UndoEffect, UndoPreview
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _NAMED = 10

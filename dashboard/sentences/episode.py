@@ -7,7 +7,7 @@ from typing import Final
 from core.flows.queries import EpisodeView, StepView
 from core.records.episode import Scale, StepKind, StepNote
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _NAME_CHARS: Final = 40

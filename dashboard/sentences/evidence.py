@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from core.flows.queries import ChangeEvidence, RepairPreview, Share
 from core.records.learner import LearnerSettings
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 

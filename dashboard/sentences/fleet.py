@@ -9,7 +9,7 @@ from typing import Final
 from core.records.alert import ALERT_KINDS, AlertKind
 from core.records.learner import LearnerState, LearnerSummary
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 STATES: Final[dict[LearnerState, str]] = {

@@ -10,7 +10,7 @@ from core.maths.statistics.savings import Comparison, Estimate, MoneySaved, Savi
 from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
 from core.maths.statistics.savings.verdict import CLAIMS
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _WHY: Final[dict[VerdictReason, str]] = {

@@ -18,7 +18,7 @@ from core.records.judgement import (
 )
 from core.records.observation import Source
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _FEW: Final = 12

@@ -12,7 +12,7 @@ from core.records.evaluation import GRADER_KINDS, Blocker, GraderKind
 from core.records.evaluation_page import Evaluation, EvaluationState, Grader
 from dashboard import wording
 from dashboard.figures.agreement import alpha_words, figure, span
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 BLOCKER_WORDS: Final[dict[Blocker, str]] = {

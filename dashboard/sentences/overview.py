@@ -10,10 +10,10 @@ from core.maths.statistics.overview import ArmEvidence, Attention, FigureName, K
 from core.maths.statistics.savings import Savings
 from core.records.judgement import ENOUGH_PULLS
 from dashboard import wording
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.episode import short
 from dashboard.sentences.gain import saving
 from dashboard.sentences.judging import parting_claim
-from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.sentences.savings import groups, interval_name, limits, more_for_proof
 from dashboard.wording import Markdown, Words
 

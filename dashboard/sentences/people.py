@@ -8,7 +8,7 @@ from core.records.actor import Grant
 from core.records.member import MemberAnswer, MemberRow
 from core.records.token import TokenRow
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 EVERY_LEARNER = "Every learner"

@@ -24,7 +24,7 @@ from core.records.rubric import Level
 from core.records.times import instant
 from core.records.view import RunFilter
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 SOURCE_WORDS: Final[Mapping[Source, str]] = {

@@ -14,8 +14,8 @@ from core.records.episode_page import EpisodeOutcome
 from core.records.estimate import Estimate, Missing
 from dashboard import wording
 from dashboard.figures.theme import Severity
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.episode import short, threshold
-from dashboard.sentences.phrase import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 PATTERN_WORDS: Final[dict[Pattern, str]] = {

@@ -11,7 +11,7 @@ from core.flows.queries import RunStory, RunsView
 from core.records.run_page import RunRow, SessionRow
 from core.records.times import MINUTE_MS
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _CLASS_WORDS: Final = {

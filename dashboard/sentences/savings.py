@@ -8,9 +8,9 @@ from typing import Final
 from core.maths.statistics.savings import Comparison, Estimate, Missing, Savings, TotalSaved
 from core.maths.statistics.savings.verdict import CLAIMS
 from dashboard import wording
+from dashboard.sentences import Sentence
 from dashboard.sentences.gain import points, rate, saving
 from dashboard.sentences.money import unbilled
-from dashboard.sentences.phrase import Sentence
 from dashboard.wording import Markdown, Words
 
 _SHARE_APART: Final = 0.001

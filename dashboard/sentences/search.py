@@ -8,7 +8,7 @@ from typing import Final
 
 from core.records.search import SearchAnswer, SearchHit, SearchKind
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _NAMES: Final[Mapping[SearchKind, tuple[Words, Words]]] = {

@@ -20,7 +20,7 @@ from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, LearnerSetting
 from core.records.transcript import texts_policy
 from dashboard import wording
 from dashboard.figures.theme import Tokens
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 SHOWN_MOVERS: Final = 8

@@ -9,7 +9,7 @@ from core.records.actor import Scope
 from core.records.times import DAY_MS
 from core.records.token import TokenRow
 from dashboard import wording
-from dashboard.sentences.phrase import Phrase, Sentence, composed
+from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Words
 
 SCOPE_WORDS: Final[dict[Scope, str]] = {

@@ -16,8 +16,9 @@ from core.records.arm import MICRO
 from core.records.run_query import RunSide
 from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns
 from core.records.times import DAY_MS
-from dashboard import queries, sentences, wording
+from dashboard import queries, wording
 from dashboard.reading import cached_figure, reading
+from dashboard.sentences import compare as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.opening import open_arm, opening_table

@@ -11,8 +11,10 @@ import streamlit as st
 from core.columns import Ints
 from core.maths.statistics.confidence import Confidence
 from core.records.posterior import BANDS
-from dashboard import queries, sentences, wording
+from dashboard import queries, wording
 from dashboard.reading import cached_figure, reading
+from dashboard.sentences import confidence as sentences
+from dashboard.sentences import judgement as judgement_sentences
 from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.words import as_table, both_ends, chipped, section, small, small_table
 from dashboard.wording import Words
@@ -122,7 +124,8 @@ def _everyone(
             "confidence": [wording.band(BANDS[int(known.band[index])]) for index in shown],
             _HEADS[need]: [words_of(index) for index in shown],
             "judgement": [
-                sentences.judgement(judged[known.keys[index]], year_of_ms=year_of_ms) for index in shown
+                judgement_sentences.judgement(judged[known.keys[index]], year_of_ms=year_of_ms)
+                for index in shown
             ],
         }
 

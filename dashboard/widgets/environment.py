@@ -12,10 +12,11 @@ from core.errors import ArmscopeError, InvalidInput, NotFound
 from core.flows.queries import Compared, EnvironmentStory, GroupKind, ModelComparison
 from core.records.episode import BASES, Finding, Scale
 from core.records.estimate import Missing
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.figures.rewards import distribution, pairs, progress
 from dashboard.figures.theme import Severity
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import episode as sentences
 from dashboard.sentences import rewards
 from dashboard.sentences.episode import short, step_name, step_request, threshold
 from dashboard.widgets import address

@@ -16,9 +16,10 @@ from core.errors import NotApplicable, NotFound, UnknownRun
 from core.flows.queries import CreditPreview, CreditView, EpisodeView, StepView
 from core.records.arm import MICRO
 from core.records.episode_credit import CreditRule, CreditShare
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
 from dashboard.reading import cached_figure, pictured_once, reading
+from dashboard.sentences import episode as sentences
 from dashboard.sentences import rewards
 from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address, run_table

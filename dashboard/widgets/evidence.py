@@ -16,9 +16,11 @@ from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, Hit
 from core.formats.scalars import utc_ms_of
 from core.records.repair import Repair
 from core.records.times import iso
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.figures.evidence import evidence_rows
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import changes as changes_sentences
+from dashboard.sentences import evidence as sentences
 from dashboard.widgets import address
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import empty, no_arms
@@ -109,7 +111,7 @@ def changed_too(change: ChangeEvidence) -> None:
     section("What else changed", "within 2 days")
     lines: list[Markdown] = [
         f"{wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)} "
-        f"{wording.literal(one.actor)} {sentences.change(one)}"
+        f"{wording.literal(one.actor)} {changes_sentences.change(one)}"
         for one in change.changes[:_MOST_ROWS]
     ]
     lines += [

@@ -19,7 +19,7 @@ from core.explained import is_excluded
 from core.flows.queries import Belief
 from core.records.judgement import Judgement
 from core.records.posterior import BANDS
-from dashboard import queries, sentences, wording
+from dashboard import queries, wording
 from dashboard.figures.arms import (
     METHOD_WORDS,
     METHODS,
@@ -34,6 +34,7 @@ from dashboard.figures.arms import (
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
 from dashboard.reading import cached_figure, reading
+from dashboard.sentences import judgement as sentences
 from dashboard.sentences.judgement import KINDS
 from dashboard.widgets import address, opening
 from dashboard.widgets.address import POSTERIORS_ARMS

@@ -17,9 +17,10 @@ from core.records.learner import LearnerSettings
 from core.records.observation import MAX_REASON_CHARS
 from core.records.posterior import BANDS
 from core.records.reset import REASONS, Reset, Target
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import Sentence
+from dashboard.sentences import acts as sentences
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.fields import choice, several_arms
 from dashboard.widgets.results import history, refusal

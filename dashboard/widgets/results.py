@@ -20,7 +20,7 @@ from dashboard.widgets import address
 from dashboard.widgets.navigation import link
 from dashboard.widgets.tables import act_table
 from dashboard.widgets.words import muted
-from dashboard.wording import Words
+from dashboard.wording import Markdown, Words
 
 _DRAWN: Final = "armscope results drawn"
 
@@ -101,6 +101,27 @@ def offered_undo(act: Act) -> UndoLabel | None:
         return None
     deciders = queries.undoers().get(act.id, frozenset()) if act.undone else {act.actor}
     return label if deciders == {here.context.actor.name} else None
+
+
+def way_back(
+    label: Markdown | None, act: str, *, again: bool = False, at: str = "", beside_result: bool = False
+) -> None:
+    """Draw the button that undoes or redoes an act; nothing without a ``label``.
+
+    ``beside_result``: it is at the head of what was just sent, with an icon.
+    """
+    if label is None:
+        return
+    icon = ":material/redo:" if again else ":material/undo:"
+    st.button(
+        label,
+        type="secondary" if beside_result else "tertiary",
+        icon=icon if beside_result else None,
+        key=f"take back {'sent ' if beside_result else ''}{act}",
+        on_click=actions.take_back,
+        args=(act,),
+        kwargs={"again": again, "at": at},
+    )
 
 
 def history(

@@ -12,10 +12,11 @@ import streamlit as st
 from core.maths.statistics.savings import Savings, recommended_rate
 from core.maths.statistics.savings.plan import runs_until
 from core.maths.statistics.savings.sums import MIN_FOR_FIGURE
-from dashboard import pages, sentences, wording
+from dashboard import pages, wording
 from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import savings as sentences
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import choice

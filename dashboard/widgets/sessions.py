@@ -9,8 +9,9 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.run_page import RunsOfSession, SessionRow
-from dashboard import pages, queries, sentences, wording
+from dashboard import pages, queries, wording
 from dashboard.reading import cached_figure, reading
+from dashboard.sentences import runs as sentences
 from dashboard.widgets import address
 from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.navigation import link

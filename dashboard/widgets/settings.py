@@ -21,8 +21,9 @@ from core.records.evaluation import Crediting, Graders
 from core.records.learner import LearnerSettings, Mode, Sticky
 from core.records.review import RubricRow
 from core.records.run import Phase
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import settings as sentences
 from dashboard.widgets.empty import command
 from dashboard.widgets.results import history, result
 from dashboard.widgets.tables import ACT_PX

@@ -12,7 +12,7 @@ from core.flows.learn import record_all
 from core.maths.statistics.change import Cause, CauseKind, Shift
 from core.maths.statistics.overview import Attention, SilentFeed, attention_of_causes
 from core.records.times import DAY_MS
-from dashboard import sentences
+from dashboard.sentences import overview as sentences
 from tests.worlds import a_run, context_at
 
 AT_MS: Final = 20_500 * DAY_MS

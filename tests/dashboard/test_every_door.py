@@ -26,9 +26,10 @@ from core.records.actor import Actor
 from core.records.run import Run
 from core.records.times import DAY_MS
 from core.records.view import View
-from dashboard import sentences
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence
+from dashboard.sentences import overview as overview_sentences
+from dashboard.sentences import savings as sentences
 from dashboard.sentences.overview import needs
 from tests.worlds import START_MS, a_run, context_at
 
@@ -112,7 +113,7 @@ def test_every_door_names_one_figure_as_the_savings(doors: Doors) -> None:
     for words in (
         doors.command("savings"),
         doors.command("status"),
-        text_of(sentences.overview(queries.overview(doors.context))),
+        text_of(overview_sentences.overview(queries.overview(doors.context))),
         rendered(report(gather(doors.context, View()))).decode(),
         text_of(sentences.savings(saved)),
     ):
@@ -145,7 +146,7 @@ def test_every_door_counts_the_same_runs_and_the_same_rows_that_need_a_look(door
     status = json.loads(doors.command("status", "--json"))
     rows = re.findall(r"armscope_attention\{[^}]*\} (\S+)", doors.get("/metrics"))
     assert sum(map(float, rows)) == len(seen.attention) > 0
-    assert needs(len(seen.attention)) in text_of(sentences.overview(seen))
+    assert needs(len(seen.attention)) in text_of(overview_sentences.overview(seen))
     n_compared = list(saved.overall.n_compared)
     assert status["baseline"]["compared_runs"] == n_compared
     for words in (sentences.savings_numbers(saved), doors.command("savings")):
@@ -158,9 +159,11 @@ def test_every_door_counts_the_same_runs_and_the_same_rows_that_need_a_look(door
 
 def test_a_claim_has_one_rounding(doors: Doors) -> None:
     seen = queries.overview(doors.context)
-    (card,) = [sentences.figure_card(one, seen) for one in seen.figures if one.name == "saved_percent"]
+    (card,) = [
+        overview_sentences.figure_card(one, seen) for one in seen.figures if one.name == "saved_percent"
+    ]
     assert card[1] == sentences.share(seen.savings.shown)
     assert card[2] is not None
     limits = re.findall(r"[\d.]+", card[2])
-    assert sorted(re.findall(r"[\d.]+", text_of(sentences.overview(seen)))[1:3]) == sorted(limits)
-    assert sentences.share(seen.savings.shown).strip("−") in text_of(sentences.overview(seen))
+    assert sorted(re.findall(r"[\d.]+", text_of(overview_sentences.overview(seen)))[1:3]) == sorted(limits)
+    assert sentences.share(seen.savings.shown).strip("−") in text_of(overview_sentences.overview(seen))

@@ -19,8 +19,10 @@ from core.flows.settings import change
 from core.maths.statistics.savings import Savings, savings
 from core.records.run import RunClass
 from core.records.view import View
-from dashboard import sentences
 from dashboard.report import gather, rendered, report
+from dashboard.sentences import gain as gain_sentences
+from dashboard.sentences import overview as overview_sentences
+from dashboard.sentences import savings as sentences
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.worlds import context_at, keys, runs
 from tests.worlds.usage import Counted, usage_of
@@ -36,7 +38,9 @@ def recorded(path: Path, n_runs: int, *classes: RunClass) -> Context:
 
 def test_imported_runs_alone_promise_no_arm_a_turn(open_page: Open, database: Path) -> None:
     few = (0, 4, 0, 0, 0)
-    assert ["tried first" in sentences.bands(few, 5, selects=chooses) for chooses in (False, True)] == [
+    assert [
+        "tried first" in overview_sentences.bands(few, 5, selects=chooses) for chooses in (False, True)
+    ] == [
         False,
         True,
     ]
@@ -158,6 +162,6 @@ def test_the_runs_beside_an_estimate_add_up_to_those_compared(
     ]
     saved = savings(usage_of(counted), baseline_rate=0.1, n_arms=8)
     total = compared_row(saved)
-    words = "\n".join([sentences.savings_numbers(saved), sentences.pending(saved.overall, rate=0.1)])
+    words = "\n".join([sentences.savings_numbers(saved), gain_sentences.pending(saved.overall, rate=0.1)])
     assert [sum(pair) for pair in pairs(words)] == [total, total]
     assert total + saved.left_out.total == len(counted)

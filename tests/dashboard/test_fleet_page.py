@@ -11,7 +11,7 @@ import pytest
 from core.flows.learners import create_learner
 from core.flows.settings import change
 from core.records.learner import LearnerSummary
-from dashboard import sentences
+from dashboard.sentences import Phrase
 from dashboard.sentences import fleet as said
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.worlds import context_at, keys, world
@@ -97,7 +97,7 @@ def row(name: str, **more: object) -> LearnerSummary:
 )
 def test_the_sentence_says_who_needs_somebody(rows: list[LearnerSummary], sentence: str) -> None:
     parts = said.fleet(rows)
-    assert "".join(part.text if isinstance(part, sentences.Phrase) else part for part in parts) == sentence
+    assert "".join(part.text if isinstance(part, Phrase) else part for part in parts) == sentence
 
 
 def test_the_others_are_shown_where_ones_own_learner_cannot_be_read(open_page: Open, database: Path) -> None:

@@ -15,9 +15,9 @@ from core.records.judgement import Judgement, JudgementName, RecentMean, SourceS
 from core.records.posterior import Interval
 from core.records.times import DAY_MS
 from core.records.view import View
-from dashboard import sentences
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence
+from dashboard.sentences import judgement as sentences
 from tests.dashboard.conftest import Open, texts
 from tests.dashboard.worlds import context_at
 from tests.flows.test_judgement import planted

@@ -34,8 +34,8 @@ from core.records.review import QueueAsks
 from core.records.rubric import Criterion, Level, Rubric
 from core.records.times import DAY_MS
 from core.store.episodes import tell_episodes
-from dashboard import sentences
 from dashboard.pages import PAGES
+from dashboard.sentences import inclusion as sentences
 from tests.dashboard.conftest import APP, Open, check, is_text_only, said, texts
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 

@@ -23,9 +23,12 @@ from core.flows.learn import record_all
 from core.records.actor import Actor
 from core.records.view import View
 from core.store.store import Store
-from dashboard import commands, sentences, wording
+from dashboard import commands, wording
 from dashboard.report import gather, rendered, report
 from dashboard.report.facts import opening
+from dashboard.sentences import gain as gain_sentences
+from dashboard.sentences import money as money_sentences
+from dashboard.sentences import savings as sentences
 from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at, keys, runs, world
 
 
@@ -58,7 +61,7 @@ def test_it_says_what_the_pages_say_and_its_first_page_has_the_months_bill(tmp_p
     context = world(tmp_path / "a.db", keys(12), 120)
     read = Reader(rendered(report(gather(context, View()))))
     saved, seen = queries.savings(context), queries.overview(context)
-    for line in (sentences.failures(seen.savings).words, sentences.savings_numbers(saved)):
+    for line in (gain_sentences.failures(seen.savings).words, sentences.savings_numbers(saved)):
         assert re.sub(r"[*\\]", "", line) in read.text
     for one in queries.posteriors(context):
         assert one.arm in read.text
@@ -72,7 +75,7 @@ def test_it_says_what_the_pages_say_and_its_first_page_has_the_months_bill(tmp_p
     assert first.count("<svg ") == 2
     assert first.count("<table>") == 1
     assert "The month&#x27;s bill" in first
-    for cells in sentences.months_table(facts.months).values():
+    for cells in money_sentences.months_table(facts.months).values():
         assert all(cell in first for cell in cells)
 
 

@@ -18,10 +18,12 @@ from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
 from core.records.selection import Selection
 from core.store import reads
-from dashboard import sentences
 from dashboard.figures.distributions import distributions
 from dashboard.figures.theme import LIGHT
 from dashboard.sentences import gain
+from dashboard.sentences import gain as gain_sentences
+from dashboard.sentences import overview as overview_sentences
+from dashboard.sentences import savings as sentences
 from tests.dashboard.test_judgement import said
 from tests.waiting import memory_folder
 from tests.worlds import START_MS, put_empty_database
@@ -82,7 +84,7 @@ def play(
 
 
 def first_sentence(learner: Learner) -> str:
-    return said(sentences.overview(queries.overview(learner.context)))
+    return said(overview_sentences.overview(queries.overview(learner.context)))
 
 
 def test_a_rate_that_changed_with_the_load_does_not_pass_for_savings(learner: Learner) -> None:
@@ -174,8 +176,10 @@ def test_runaway_runs_that_the_selection_causes_are_told(learner: Learner) -> No
         assert "ordinary runs use " in words
         assert " fewer tokens, but runaway runs cost more: in all " in words
         assert " more." in words
-    assert sentences.proof(overall).startswith("**Nothing is proven of all runs**: the cautious estimate (")
-    assert "but tokens above the common cap go the other way" in sentences.proof(overall)
+    assert gain_sentences.proof(overall).startswith(
+        "**Nothing is proven of all runs**: the cautious estimate ("
+    )
+    assert "but tokens above the common cap go the other way" in gain_sentences.proof(overall)
     assert sentences.path_note(saved) == "cumulative; runs lie too far apart for a 95% interval"
     assert "(no interval, since runs lie too far apart; 1," in sentences.money_line(saved)
     assert "of runs lie farther right)" in distributions(saved, LIGHT).alt
@@ -204,7 +208,7 @@ def test_sessions_are_what_is_counted(learner: Learner) -> None:
     assert overall.verdict == "not_proven"
     alone = look_alone(learner)
     assert width(overall.capped_percent) > 1.8 * width(alone.capped_percent)
-    assert "sessions" in sentences.method(overall)
+    assert "sessions" in gain_sentences.method(overall)
 
 
 def look_alone(learner: Learner) -> Comparison:

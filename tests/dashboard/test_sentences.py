@@ -16,7 +16,11 @@ from core.maths.statistics.inclusion import Chance
 from core.maths.statistics.path import path
 from core.maths.statistics.savings import Savings, savings
 from core.records.arm_summary import ArmVersions
-from dashboard import sentences, wording
+from dashboard import wording
+from dashboard.sentences import arm as arm_sentences
+from dashboard.sentences import confidence as confidence_sentences
+from dashboard.sentences import inclusion as inclusion_sentences
+from dashboard.sentences import savings as sentences
 from dashboard.sentences.data import data
 from dashboard.sentences.overview import bands
 from tests.dashboard.test_judgement import JUDGED
@@ -55,7 +59,7 @@ def test_an_arms_pulls_stand_beside_their_exact_sum_where_that_is_not_whole(
     seen = ArmPath(
         path=empty, marks=(), since_ms=None, epoch_no=1, versions=ArmVersions(arm="a", versions=(), without=0)
     )
-    assert words in sentences.arm_facts(one, "very_high", seen, year_of_ms=None)
+    assert words in arm_sentences.arm_facts(one, "very_high", seen, year_of_ms=None)
 
 
 def _saved(baseline: Sequence[int], selected: Sequence[int]) -> Savings:
@@ -210,17 +214,19 @@ def test_needs_say_how_many_runs_and_at_what_rate() -> None:
 def test_what_nobody_reads_is_counted_and_named() -> None:
     lost = UnreadArm(arm="tool:fs:<b>x</b>", reason="no_run", n=2)
     seen = UnreadReport(n_pulls=900, n_present=1, n_earlier=30, n_replaced=4, arms=(lost,), query="SELECT 1")
-    assert sentences.unread(seen) == "Unread observations: **2**."
-    assert sentences.unread_counts(seen) == (
+    assert confidence_sentences.unread(seen) == "Unread observations: **2**."
+    assert confidence_sentences.unread_counts(seen) == (
         "The posteriors hold 900 pulls. Of 37 active rewards in the ledger, 1 counts now, 30 belong to epochs that "
         "a reset closed, 4 gave way to a later correction and 2 are unread."
     )
-    assert sentences.unread_table(seen)["why"] == ["its run is no longer active, or had the arm out"]
+    assert confidence_sentences.unread_table(seen)["why"] == [
+        "its run is no longer active, or had the arm out"
+    ]
 
 
 def test_pulls_to_a_width_say_when_there_are_too_many() -> None:
     needed = np.array([0, 12, UNREACHABLE, 4_000], dtype=np.int64)
-    assert [sentences.to_narrow(needed, place) for place in (1, 2, 3)] == [
+    assert [confidence_sentences.to_narrow(needed, place) for place in (1, 2, 3)] == [
         "12 more",
         "more than 1,000,000,000",
         "4,000 more",
@@ -244,24 +250,24 @@ NOT_OFFERED = Chance(
     ],
 )
 def test_it_is_said_which_runs_did_not_offer_an_arm(seen: Inclusion, note: str) -> None:
-    assert sentences.worth_note(NOT_OFFERED, seen) == note
+    assert inclusion_sentences.worth_note(NOT_OFFERED, seen) == note
     judged = msgspec.structs.replace(JUDGED, break_even=None, no_break_even="not_offered")
     if seen.n_runs:
-        assert sentences.worth(judged, 100, inclusion=seen).startswith("**Not in the latest ")
+        assert inclusion_sentences.worth(judged, 100, inclusion=seen).startswith("**Not in the latest ")
 
 
 def test_an_arm_without_a_chance_has_the_number_of_runs_behind_it() -> None:
     judged = msgspec.structs.replace(JUDGED, break_even=None, no_break_even="not_offered")
     seen = Inclusion(arms={}, n_runs=7, of="latest")
-    assert "the latest 7 runs**" in sentences.worth(judged, 100, inclusion=seen)
+    assert "the latest 7 runs**" in inclusion_sentences.worth(judged, 100, inclusion=seen)
 
 
 def test_the_note_under_the_table_counts_arms_without_a_chance() -> None:
     half = replace(NOT_OFFERED, chance=0.5, standard_error=0.01, no_break_even="always_in", n_offering=7)
     seen = Inclusion(arms={"tool:a:a": half, "tool:a:b": NOT_OFFERED}, n_runs=7, of="latest")
     told = "Chance of inclusion: how likely the arm is picked, simulated on the latest 7 runs."
-    assert sentences.chances_note(seen, ["tool:a:a"]) == told
+    assert inclusion_sentences.chances_note(seen, ["tool:a:a"]) == told
     assert (
-        sentences.chances_note(seen, ["tool:a:a", "tool:a:b"])
+        inclusion_sentences.chances_note(seen, ["tool:a:a", "tool:a:b"])
         == f"{told} No bar: not offered in these runs (1 arm)."
     )

@@ -14,7 +14,8 @@ from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings
 from core.records.transcript import texts_policy
-from dashboard import sentences, wording
+from dashboard import wording
+from dashboard.sentences import settings as sentences
 from dashboard.widgets import settings as widgets
 from dashboard.widgets.settings import FIELDS
 from tests.dashboard.conftest import Open, check, texts

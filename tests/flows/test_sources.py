@@ -26,8 +26,8 @@ from core.records.observation import RewardOrder
 from core.records.run import Call, Inventory, Run
 from core.records.times import DAY_MS
 from core.records.view import View
-from dashboard import sentences
 from dashboard.sentences import Phrase
+from dashboard.sentences import judgement as sentences
 from tests.flows.sources import check_sources
 from tests.worlds import START_MS, a_run, context_at
 

@@ -27,7 +27,7 @@ from core.records.run import Run
 from tests.formats.builders import Json, names, put, read, rejected, runs, user
 from tests.formats.builders import lines as chat_lines
 from tests.formats.builders import reply as chat_reply
-from tests.formats.test_identity_laws import SESSIONS, Drawn, Turn
+from tests.formats.test_identity_laws import SESSIONS, PlannedSession, Turn
 from tests.formats.test_inspect_log import log, sample
 from tests.formats.test_langfuse import observation
 from tests.formats.test_openclaw_export import arm, posterior, trace
@@ -179,11 +179,11 @@ def test_sessions_that_take_too_much_memory_are_refused(
 ) -> None:
     n, words = N_PARTS // NUMBERS[shape], "go" * 1_000 if shape == "texts" else "go"
     turns = [Turn(words, ("read",) * (n if shape == "calls" else 0), place) for place in range(n)]
-    drawn = [Drawn("s", tuple(turns[:1] if shape == "calls" else turns))]
+    planned = [PlannedSession("s", tuple(turns[:1] if shape == "calls" else turns))]
     if shape == "sessions":
-        drawn = [Drawn(f"s{place}", (turn,)) for place, turn in enumerate(turns)]
-    made = [SESSIONS[format](one) for one in drawn]
-    mixed = [one for at in range(len(made[0])) for session in made for one in session[at : at + 1]]
+        planned = [PlannedSession(f"s{place}", (turn,)) for place, turn in enumerate(turns)]
+    built = [SESSIONS[format](one) for one in planned]
+    mixed = [one for at in range(len(built[0])) for session in built for one in session[at : at + 1]]
     path = put(tmp_path, chat_lines(mixed))
     few = Limits(parts=N_PARTS, line_bytes=1 << 20)
     tracemalloc.start()
@@ -360,11 +360,11 @@ def test_a_large_document_takes_little_more_memory_than_its_size(tmp_path: Path,
 
 def test_an_import_runs_no_full_collection(tmp_path: Path) -> None:
     turns = tuple(Turn("go", ("read",), number) for number in range(300))
-    path = put(tmp_path, chat_lines(SESSIONS["claude-code"](Drawn("s", turns))))
-    context, usual, seen = context_at(tmp_path / "a.db"), gc.get_threshold(), list[int]()
+    path = put(tmp_path, chat_lines(SESSIONS["claude-code"](PlannedSession("s", turns))))
+    context, usual, generations = context_at(tmp_path / "a.db"), gc.get_threshold(), list[int]()
 
-    def note(_: str, found: dict[str, int]) -> None:
-        seen.append(found["generation"])
+    def note(_: str, detail: dict[str, int]) -> None:
+        generations.append(detail["generation"])
 
     gc.callbacks.append(note)
     gc.set_threshold(200, 2, 2)
@@ -374,4 +374,4 @@ def test_an_import_runs_no_full_collection(tmp_path: Path) -> None:
     finally:
         gc.callbacks.remove(note)
         gc.set_threshold(*usual)
-    assert seen.count(2) < 5 < seen.count(1)
+    assert generations.count(2) < 5 < generations.count(1)

@@ -47,7 +47,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PlannedSession:
     """A session in a format; ``name`` None: each id in it is one word."""
 
     name: str | None
@@ -61,7 +61,7 @@ def _time(second: int) -> str:
     return f"{(START + timedelta(seconds=second)).isoformat()[:19]}.000Z"
 
 
-def _steps(drawn: Drawn) -> list[tuple[str, str, int, int]]:
+def _steps(drawn: PlannedSession) -> list[tuple[str, str, int, int]]:
     """Each message: its kind, what it says, its second, and the input that it was billed."""
     steps = []
     for turn in drawn.turns:
@@ -73,8 +73,8 @@ def _steps(drawn: Drawn) -> list[tuple[str, str, int, int]]:
     return steps
 
 
-def _claude(drawn: Drawn) -> list[Json]:
-    made: list[Json] = []
+def _claude(drawn: PlannedSession) -> list[Json]:
+    built: list[Json] = []
     for n, (kind, what, second, read) in enumerate(_steps(drawn)):
         content: object = what
         if kind == "call":
@@ -87,7 +87,7 @@ def _claude(drawn: Drawn) -> list[Json]:
         if kind in {"call", "text"}:
             message |= {"id": drawn.id("m", n), "model": "opus"}
             message["usage"] = {"input_tokens": read, "output_tokens": 1}
-        made.append(
+        built.append(
             {
                 "type": "assistant" if kind in {"call", "text"} else "user",
                 "uuid": drawn.id("u", n),
@@ -97,11 +97,11 @@ def _claude(drawn: Drawn) -> list[Json]:
                 "message": message,
             }
         )
-    return made
+    return built
 
 
-def _qwen(drawn: Drawn) -> list[Json]:
-    made: list[Json] = []
+def _qwen(drawn: PlannedSession) -> list[Json]:
+    built: list[Json] = []
     for n, (kind, what, second, read) in enumerate(_steps(drawn)):
         part: Json = {"text": what}
         if kind == "call":
@@ -112,12 +112,12 @@ def _qwen(drawn: Drawn) -> list[Json]:
         line["type"] = {"prompt": "user", "result": "tool_result"}.get(kind, "assistant")
         if read:
             line["usageMetadata"] = {"promptTokenCount": read, "candidatesTokenCount": 1}
-        made.append({**line, "message": {"parts": [part]}})
-    return made
+        built.append({**line, "message": {"parts": [part]}})
+    return built
 
 
-def _droid(drawn: Drawn) -> list[Json]:
-    made: list[Json] = [{"type": "session_start", "id": drawn.id("s"), "title": "t", "cwd": "/w"}]
+def _droid(drawn: PlannedSession) -> list[Json]:
+    built: list[Json] = [{"type": "session_start", "id": drawn.id("s"), "title": "t", "cwd": "/w"}]
     for n, (kind, what, second, _) in enumerate(_steps(drawn)):
         block: Json = {"type": "text", "text": what}
         if kind == "call":
@@ -126,14 +126,14 @@ def _droid(drawn: Drawn) -> list[Json]:
             block = {"type": "tool_result", "tool_use_id": drawn.id("t", n - 1), "content": what}
         role = "assistant" if kind in {"call", "text"} else "user"
         message = {"role": role, "content": [block]}
-        made.append(
+        built.append(
             {"type": "message", "id": drawn.id("m", n), "timestamp": _time(second), "message": message}
         )
-    return made
+    return built
 
 
-def _pi(drawn: Drawn) -> list[Json]:
-    made: list[Json] = [{"type": "session", "version": 3, "id": drawn.id("s"), "timestamp": _time(0)}]
+def _pi(drawn: PlannedSession) -> list[Json]:
+    built: list[Json] = [{"type": "session", "version": 3, "id": drawn.id("s"), "timestamp": _time(0)}]
     for n, (kind, what, second, read) in enumerate(_steps(drawn)):
         block: Json = {"type": "text", "text": what}
         if kind == "call":
@@ -142,14 +142,14 @@ def _pi(drawn: Drawn) -> list[Json]:
         message["content"] = [block]
         if read:
             message["usage"] = {"input": read, "output": 1, "totalTokens": read + 1}
-        made.append(
+        built.append(
             {"type": "message", "id": drawn.id("m", n), "timestamp": _time(second), "message": message}
         )
-    return made
+    return built
 
 
-def _gemini(drawn: Drawn) -> list[Json]:
-    made: list[Json] = [{"sessionId": drawn.id("s"), "projectHash": "p", "startTime": _time(0)}]
+def _gemini(drawn: PlannedSession) -> list[Json]:
+    built: list[Json] = [{"sessionId": drawn.id("s"), "projectHash": "p", "startTime": _time(0)}]
     for n, (kind, what, second, read) in enumerate(_steps(drawn)):
         line: Json = {"id": drawn.id("m", n), "timestamp": _time(second), "content": what}
         line["type"] = "user" if kind == "prompt" else "gemini"
@@ -158,16 +158,16 @@ def _gemini(drawn: Drawn) -> list[Json]:
         if read:
             line["tokens"] = {"input": read, "output": 1, "total": read + 1}
         if kind != "result":
-            made.append(line)
-    return made
+            built.append(line)
+    return built
 
 
-def _codex(drawn: Drawn) -> list[Json]:
-    made: list[Json] = []
+def _codex(drawn: PlannedSession) -> list[Json]:
+    built: list[Json] = []
     total = [0, 0]
 
     def add(second: int, kind: str, **payload: object) -> None:
-        made.append({"timestamp": _time(second), "type": kind, "payload": payload})
+        built.append({"timestamp": _time(second), "type": kind, "payload": payload})
 
     add(0, "session_meta", id=drawn.id("s"), model_provider="openai", source="cli")
     for n, (kind, what, second, read) in enumerate(_steps(drawn)):
@@ -186,10 +186,10 @@ def _codex(drawn: Drawn) -> list[Json]:
             total = [total[0] + read, total[1] + 1]
             counts = {"input_tokens": total[0], "output_tokens": total[1]}
             add(second, "event_msg", type="token_count", info={"total_token_usage": counts})
-    return made
+    return built
 
 
-def _opencode(drawn: Drawn) -> list[Json]:
+def _opencode(drawn: PlannedSession) -> list[Json]:
     messages: list[Json] = []
     for n, (kind, what, second, read) in enumerate(_steps(drawn)):
         at = int(START.timestamp() * 1000) + 1000 * second
@@ -210,7 +210,7 @@ def _opencode(drawn: Drawn) -> list[Json]:
     return [{"info": {"id": drawn.id("ses"), "title": "t"}, "messages": messages}]
 
 
-SESSIONS: Final[dict[str, Callable[[Drawn], list[Json]]]] = {
+SESSIONS: Final[dict[str, Callable[[PlannedSession], list[Json]]]] = {
     "claude-code": _claude,
     "codex-cli": _codex,
     "factory-droid": _droid,
@@ -264,32 +264,34 @@ turns = st.tuples(
 @st.composite
 def forests(draw: st.DrawFn) -> list[tuple[tuple[str, tuple[str, ...], int], ...]]:
     """Draw the turns of sessions: each goes on from a part of another one, or begins in another way."""
-    made = [draw(st.lists(turns, min_size=1, max_size=3).map(tuple))]
+    built = [draw(st.lists(turns, min_size=1, max_size=3).map(tuple))]
     for _ in range(draw(st.integers(1, 3))):
-        of = draw(st.sampled_from(made))
+        of = draw(st.sampled_from(built))
         if draw(st.booleans()):  # the rest is equal, and its beginning is not
-            made.append((draw(turns), *of[1:]))
+            built.append((draw(turns), *of[1:]))
             continue
         more = draw(st.lists(turns, min_size=1, max_size=2).map(tuple))
-        made.append((*of[: draw(st.integers(0, len(of)))], *more))
-    return made
+        built.append((*of[: draw(st.integers(0, len(of)))], *more))
+    return built
 
 
-def _sessions_of(stories: Sequence[Sequence[tuple[str, tuple[str, ...], int]]], ids: str) -> list[Drawn]:
+def _sessions_of(
+    stories: Sequence[Sequence[tuple[str, tuple[str, ...], int]]], ids: str
+) -> list[PlannedSession]:
     """Sessions of these turns; under shared ids a turn's time follows from all turns up to it."""
     known: dict[object, int] = {}
     sessions = []
     for number, story in enumerate(stories):
-        made = []
+        built = []
         for place, (words, tools, later) in enumerate(story):
             rank = known.setdefault(tuple(story[: place + 1]), len(known))
-            made.append(Turn(words, tools, 7200 * place + 60 * (later if ids == "unique" else rank) + 60))
+            built.append(Turn(words, tools, 7200 * place + 60 * (later if ids == "unique" else rank) + 60))
         names = {"unique": f"a{number}", "same": "a", "word": None}
-        sessions.append(Drawn(names[ids], tuple(made)))
+        sessions.append(PlannedSession(names[ids], tuple(built)))
     return sessions
 
 
-def _expected(sessions: Sequence[Drawn], *, has_tokens: bool) -> Totals:
+def _expected(sessions: Sequence[PlannedSession], *, has_tokens: bool) -> Totals:
     """One run for each distinct beginning of a session."""
     runs: dict[tuple[Turn, ...], int] = {}
     for one in sessions:
@@ -359,10 +361,10 @@ def test_a_session_that_grows_by_lines_stays_one(
     format: str, story: tuple[tuple[str, tuple[str, ...], int], ...], data: st.DataObject
 ) -> None:
     (one,) = _sessions_of([story], "unique")
-    made = SESSIONS[format](one)
-    at = data.draw(st.integers(min(3, _n_lines(made)), _n_lines(made)))
+    built = SESSIONS[format](one)
+    at = data.draw(st.integers(min(3, _n_lines(built)), _n_lines(built)))
     fork = SESSIONS[format](_sessions_of([(*story, ("more", ("grep",), 0))], "unique")[0])
-    files = data.draw(st.permutations([lines(_cut(made, at)), lines(made), lines(fork)]))
+    files = data.draw(st.permutations([lines(_cut(built, at)), lines(built), lines(fork)]))
     with TemporaryDirectory() as folder:
         totals, _ = _imported(Path(folder), [[one] for one in files])
     assert totals.runs == len(story) + 1
@@ -377,10 +379,10 @@ def test_a_fork_that_was_cut_inside_a_turn_takes_nothing_away(
     """The session that is the longer one has the shorter copy of the turn."""
     more = [(word, ("grep",) * data.draw(st.integers(0, 3)), 0) for word in ("more", "yet more")]
     one, fork = _sessions_of([story, (*story, *more)], "unique")
-    made, whole = SESSIONS[format](one), SESSIONS[format](fork)
-    at = data.draw(st.integers(2, _n_lines(made)))
-    cut = _cut(whole, at, since=_n_lines(made))
-    files = data.draw(st.permutations([lines(cut), lines(made)]))
+    built, whole = SESSIONS[format](one), SESSIONS[format](fork)
+    at = data.draw(st.integers(2, _n_lines(built)))
+    cut = _cut(whole, at, since=_n_lines(built))
+    files = data.draw(st.permutations([lines(cut), lines(built)]))
     with TemporaryDirectory() as folder:
         totals, _ = _imported(Path(folder), data.draw(st.sampled_from([[files], [[one] for one in files]])))
     expected = _expected([fork], has_tokens=format not in WITHOUT_TOKENS)
@@ -395,15 +397,15 @@ def test_turns_that_differ_in_one_call_are_two(tmp_path: Path, format: str) -> N
     assert totals[:2] == (2, 2)
 
 
-def _n_lines(made: list[Json]) -> int:
-    return len(made[0]["messages"] if len(made) == 1 else made)  # type: ignore[arg-type]  # a list
+def _n_lines(built: list[Json]) -> int:
+    return len(built[0]["messages"] if len(built) == 1 else built)  # type: ignore[arg-type]  # a list
 
 
-def _cut(made: list[Json], until: int, since: int | None = None) -> list[Json]:
+def _cut(built: list[Json], until: int, since: int | None = None) -> list[Json]:
     """The first lines of a session; with ``since`` those from there on, too."""
-    if len(made) > 1:
-        return made[:until] + (made[since:] if since else [])
-    return [{**made[0], "messages": _cut(made[0]["messages"], until, since)}]  # type: ignore[arg-type]  # a list
+    if len(built) > 1:
+        return built[:until] + (built[since:] if since else [])
+    return [{**built[0], "messages": _cut(built[0]["messages"], until, since)}]  # type: ignore[arg-type]  # a list
 
 
 @pytest.mark.parametrize("format", RECORDS)
@@ -423,26 +425,26 @@ def test_equal_records_stay_as_many_as_they_are(format: str, tools: list[list[st
     assert [one.partition(" ")[0] for one in answer.notes] == [str(n_alike)][:n_alike], "may be copies"
 
 
-def _without(made: object, *names: str) -> object:
+def _without(built: object, *names: str) -> object:
     """The same document without these fields, at any depth."""
-    if isinstance(made, dict):
-        return {name: _without(value, *names) for name, value in made.items() if name not in names}
-    return [_without(one, *names) for one in made] if isinstance(made, list) else made
+    if isinstance(built, dict):
+        return {name: _without(value, *names) for name, value in built.items() if name not in names}
+    return [_without(one, *names) for one in built] if isinstance(built, list) else built
 
 
 def _traced(tools: Sequence[str]) -> bytes:
-    made = {"traces": [trace(*[arm(f"tool:a:{name}") for name in tools])]}
-    return json.dumps(_without(made, "traceId", "runId", "timestamp")).encode()
+    built = {"traces": [trace(*[arm(f"tool:a:{name}") for name in tools])]}
+    return json.dumps(_without(built, "traceId", "runId", "timestamp")).encode()
 
 
 def _untimed(tools: Sequence[str]) -> bytes:
-    made = _droid(Drawn("a", (Turn("go", tuple(tools), 0),)))
-    return lines([made[0], *[_without(line, "id", "timestamp") for line in made[1:]]])
+    built = _droid(PlannedSession("a", (Turn("go", tuple(tools), 0),)))
+    return lines([built[0], *[_without(line, "id", "timestamp") for line in built[1:]]])
 
 
 def _rollout(tools: Sequence[str]) -> bytes:
-    made = {"example_id": 0, "prompt": [user("go")], "completion": _talk(tools)[1:], "reward": 1.0}
-    return lines([made])
+    built = {"example_id": 0, "prompt": [user("go")], "completion": _talk(tools)[1:], "reward": 1.0}
+    return lines([built])
 
 
 COPIES: Final[dict[str, Callable[[Sequence[str]], bytes]]] = {
@@ -491,8 +493,8 @@ def _hex(one: Known) -> str:
 
 
 def _spans(one: Known) -> list[Json]:
-    made = [span_reply(1, trace=_hex(one))]
-    return made + [called(n, 1, name, trace=_hex(one)) for n, name in enumerate(one.tools, 2)]
+    built = [span_reply(1, trace=_hex(one))]
+    return built + [called(n, 1, name, trace=_hex(one)) for n, name in enumerate(one.tools, 2)]
 
 
 def _exchanges(one: Known) -> list[Json]:

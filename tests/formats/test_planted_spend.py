@@ -87,13 +87,13 @@ def claude_usage(spend: Spend, beside: Sequence[Spend]) -> Json:
 
 def claude_code(folder: Path, planted: Planted) -> list[Path]:
     """One session; sub-agents go on in later runs, in files of their own."""
-    made: list[Json] = []
+    built: list[Json] = []
     children: list[Json] = [agent_line("user", "c0", 0, 0, {"role": "user", "content": "look"})]
 
     def line(kind: str, run: int, step: int, message: Json, **more: object) -> None:
-        parent = made[-1]["uuid"] if made else None
-        made.append(
-            {"type": kind, "uuid": f"u{len(made)}", "parentUuid": parent, "sessionId": "s1"}
+        parent = built[-1]["uuid"] if built else None
+        built.append(
+            {"type": kind, "uuid": f"u{len(built)}", "parentUuid": parent, "sessionId": "s1"}
             | {"timestamp": time_of(run, step), "message": message}
             | more
         )
@@ -119,7 +119,7 @@ def claude_code(folder: Path, planted: Planted) -> list[Path]:
                 message["usage"] = claude_usage(spend, ())
                 children.append(agent_line("assistant", f"c{place}-{step}", place, 2 + step, message))
     put(folder, lines(children), "agent-a1.jsonl")
-    return [put(folder, lines(made), "s1.jsonl"), folder / "agent-a1.jsonl"]
+    return [put(folder, lines(built), "s1.jsonl"), folder / "agent-a1.jsonl"]
 
 
 def agent_line(kind: str, uuid: str, run: int, step: int, message: Json) -> Json:
@@ -129,16 +129,16 @@ def agent_line(kind: str, uuid: str, run: int, step: int, message: Json) -> Json
 
 def codex(folder: Path, planted: Planted, *, totals: bool, records: bool = True) -> list[Path]:
     """A rollout and that of its sub-agent; records, totals that leave compactions out, or both."""
-    made = [event(0, 0, "session_meta", id="s1")]
+    built = [event(0, 0, "session_meta", id="s1")]
     source = {"subagent": {"thread_spawn": {"parent_thread_id": "s1"}}}
     children = [event(0, 1, "session_meta", id="a1", source=source)]
     whole = Counter[str]()
     for place, spends in enumerate(planted):
-        made.append(event(place, 0, "event_msg", type="user_message", message=f"go {place}"))
+        built.append(event(place, 0, "event_msg", type="user_message", message=f"go {place}"))
         if place == 0:
-            made.append(event(0, 1, "event_msg", type="collab", call_id="t0", new_thread_id="a1"))
+            built.append(event(0, 1, "event_msg", type="collab", call_id="t0", new_thread_id="a1"))
         for step, spend in enumerate(spends):
-            target = children if spend.kind == "sub-agent" else made
+            target = children if spend.kind == "sub-agent" else built
             usage = usage_of(spend) | ({"seats": 2} if spend.unknown else {})
             tier = "fast" if spend.fast else None
             target.append(event(place, 2 + step, "turn_context", model=spend.model, service_tier=tier))
@@ -146,13 +146,13 @@ def codex(folder: Path, planted: Planted, *, totals: bool, records: bool = True)
             target += [record] * (1 + spend.twice) * records
             search = {"type": "web_search_call", "action": {"type": "search", "query": "q"}}
             target += [event(place, 2 + step, "response_item", **search)] * spend.searches
-            if totals and target is made and spend.kind != "compaction":
+            if totals and target is built and spend.kind != "compaction":
                 whole.update(usage_of(spend))
                 last = usage_of(spend) if records else usage
                 info = {"total_token_usage": dict(whole), "last_token_usage": last}
-                made += [event(place, 2 + step, "event_msg", type="token_count", info=info)] * 2
+                built += [event(place, 2 + step, "event_msg", type="token_count", info=info)] * 2
     put(folder, lines(children), "a1.jsonl")
-    return [put(folder, lines(made), "s1.jsonl"), folder / "a1.jsonl"]
+    return [put(folder, lines(built), "s1.jsonl"), folder / "a1.jsonl"]
 
 
 def event(run: int, step: int, kind: str, **payload: object) -> Json:
@@ -183,12 +183,12 @@ def with_unknown(usage: Json, spend: Spend) -> Json:
 def gemini(folder: Path, planted: Planted) -> list[Path]:
     """A session, whose sub-agent's file lies in a folder with its name; a message is written again as it grows."""
     head: Json = {"sessionId": "s1-longer", "projectHash": "p"}
-    made: list[Json] = [head]
+    built: list[Json] = [head]
     children: list[Json] = [{**head, "sessionId": "a1", "kind": "subagent"}]
     for run, step, one in spoken(planted):
         call = {"id": f"t{run}", "name": "agent", "args": {}, "agentId": "a1"}
         if step == 0:
-            made.append(
+            built.append(
                 {"id": f"u{run}", "type": "user", "timestamp": time_of(run, 0), "content": f"go {run}"}
             )
         read, written = one.size
@@ -202,23 +202,23 @@ def gemini(folder: Path, planted: Planted) -> list[Path]:
         reply |= {"model": one.model, "tokens": tokens}
         if (run, step) == (0, 0):
             reply["toolCalls"] = [call]
-        (children if one.kind == "sub-agent" else made).extend([reply] * (1 + one.twice))
+        (children if one.kind == "sub-agent" else built).extend([reply] * (1 + one.twice))
         if one.foreign:
-            made.append({**reply, "id": f"f{run}-{step}", "type": "jury"})
+            built.append({**reply, "id": f"f{run}-{step}", "type": "jury"})
     (folder / "s1-longer").mkdir()
     return [
-        put(folder, lines(made), "session-s1-longe.jsonl"),
+        put(folder, lines(built), "session-s1-longe.jsonl"),
         put(folder / "s1-longer", lines(children), "a1.jsonl"),
     ]
 
 
 def qwen(folder: Path, planted: Planted) -> list[Path]:
-    made, children = list[Json](), list[Json]()
+    built, children = list[Json](), list[Json]()
     for run, step, one in spoken(planted):
         head: Json = {"sessionId": "s1", "timestamp": time_of(run, 1 + step)}
         if step == 0:
             asked = {"role": "user", "parts": [{"text": f"go {run}"}]}
-            made.append(
+            built.append(
                 {**head, "uuid": f"u{run}", "type": "user", "message": asked, "timestamp": time_of(run, 0)}
             )
         counts = {"promptTokenCount": one.size[0], "candidatesTokenCount": one.size[1]}
@@ -229,20 +229,20 @@ def qwen(folder: Path, planted: Planted) -> list[Path]:
             children.append({**reply, "isSidechain": True, "agentId": "a1"})
         else:
             more: Json = {"role": "model", "parts": [{"text": "y"}]}
-            made += [reply, {**reply, "message": more}][: 1 + one.twice]
+            built += [reply, {**reply, "message": more}][: 1 + one.twice]
         if one.foreign:
-            made.append({**reply, "uuid": f"f{run}-{step}", "type": "jury"})
+            built.append({**reply, "uuid": f"f{run}-{step}", "type": "jury"})
     (folder / "subagents" / "s1").mkdir(parents=True)
     beside = put(folder / "subagents" / "s1", lines(children), "agent-a1.jsonl") if children else None
-    return [put(folder, lines(made), "s1.jsonl"), *([beside] if beside else [])]
+    return [put(folder, lines(built), "s1.jsonl"), *([beside] if beside else [])]
 
 
 def pi(folder: Path, planted: Planted) -> list[Path]:
-    made: list[Json] = [{"type": "session", "id": "s1", "timestamp": time_of(0, 0)}]
+    built: list[Json] = [{"type": "session", "id": "s1", "timestamp": time_of(0, 0)}]
     for run, step, one in spoken(planted):
         head = {"type": "message", "id": f"e{run}-{step}", "timestamp": time_of(run, 1 + step)}
         if step == 0:
-            made.append({**head, "id": f"u{run}", "message": {"role": "user", "content": f"go {run}"}})
+            built.append({**head, "id": f"u{run}", "message": {"role": "user", "content": f"go {run}"}})
         usage = with_unknown({"input": one.size[0], "output": one.size[1], "cost": {"total": 0.1}}, one)
         reply = {"role": "assistant", "model": one.model, "content": "x", "usage": usage}
         change = {
@@ -252,12 +252,12 @@ def pi(folder: Path, planted: Planted) -> list[Path]:
             "modelId": one.model,
         }
         summary = {**head, "type": "compaction", "summary": "x", "tokensBefore": 9, "usage": usage}
-        made += (
+        built += (
             [change, summary] if one.kind == "compaction" else [{**head, "message": reply}] * (1 + one.twice)
         )
         if one.foreign:
-            made.append({**head, "id": f"f{run}-{step}", "type": "jury", "usage": usage})
-    return [put(folder, lines(made), "s.jsonl")]
+            built.append({**head, "id": f"f{run}-{step}", "type": "jury", "usage": usage})
+    return [put(folder, lines(built), "s.jsonl")]
 
 
 def opencode_sessions(planted: Planted) -> list[dict[str, Any]]:
@@ -294,7 +294,7 @@ def opencode_database(folder: Path, planted: Planted) -> list[Path]:
 
 def atif(folder: Path, planted: Planted) -> list[Path]:
     """A trajectory for each run; an answer is written twice as Harbor writes that of Claude Code."""
-    made = []
+    built = []
     for run, spends in enumerate(planted):
         steps: list[Json] = [{"source": "user", "message": f"go {run}"}]
         for step, one in enumerate(spends):
@@ -316,51 +316,51 @@ def atif(folder: Path, planted: Planted) -> list[Path]:
             "agent": {"name": "a"},
             "steps": steps,
         }
-        made.append(put(folder, json.dumps(document).encode(), f"{run}.json"))
-    return made
+        built.append(put(folder, json.dumps(document).encode(), f"{run}.json"))
+    return built
 
 
 def spans(folder: Path, planted: Planted) -> list[Path]:
-    made = []
+    built = []
     for run, step, one in spoken(planted):
         counts = {"input_tokens": one.size[0], "output_tokens": one.size[1], "reasoning.tokens": 1}
         usage: Json = {f"gen_ai__usage__{name}": n for name, n in with_unknown(counts, one).items()}
         more: Json = {"gen_ai__operation__name": "chat", "gen_ai__response__model": one.model}
-        made += [span(run * 60 + step + 1, trace=f"{run + 1:032x}", **usage, **more)] * (1 + one.twice)
-    return [put(folder, as_json(*made), "spans.json")]
+        built += [span(run * 60 + step + 1, trace=f"{run + 1:032x}", **usage, **more)] * (1 + one.twice)
+    return [put(folder, as_json(*built), "spans.json")]
 
 
 def langfuse(folder: Path, planted: Planted) -> list[Path]:
-    made = list[Json]()
+    built = list[Json]()
     for run, step, one in spoken(planted):
         usage = with_unknown({"input": one.size[0], "output": one.size[1], "total": sum(one.size)}, one)
         seen = observation(f"g{step + 1}", "GENERATION", model=one.model, usageDetails=usage, output="x")
-        made += [export(id=f"t{run}")] if step == 0 else []
-        made[-1]["observations"] += [seen] * (1 + one.twice)
-    return [put(folder, lines(made), "traces.jsonl")]
+        built += [export(id=f"t{run}")] if step == 0 else []
+        built[-1]["observations"] += [seen] * (1 + one.twice)
+    return [put(folder, lines(built), "traces.jsonl")]
 
 
 def inspect(folder: Path, planted: Planted) -> list[Path]:
     """A sample for each run, with the sum of each model."""
-    made = []
+    built = []
     for run, spends in enumerate(planted):
         used: dict[str, Counter[str]] = {}
         for one in spends:
             used.setdefault(one.model, Counter()).update(with_unknown(usage_of(one), one))
-        made.append(inspect_sample(run, model_usage=used))
-    return [put(folder, inspect_log(*made), "log.json")]
+        built.append(inspect_sample(run, model_usage=used))
+    return [put(folder, inspect_log(*built), "log.json")]
 
 
 def chats(folder: Path, planted: Planted) -> list[Path]:
     """A chat has one usage and one model."""
-    made = []
+    built = []
     for run, spends in enumerate(planted):
         usage = Counter[str]()
         for one in spends:
             usage.update(with_unknown({"prompt_tokens": one.size[0], "completion_tokens": one.size[1]}, one))
         messages = [{"role": "user", "content": f"go {run}"}, {"role": "assistant", "content": "x"}]
-        made.append({"messages": messages, "model": spends[0].model, "usage": usage})
-    return [put(folder, lines(made), "chats.jsonl")]
+        built.append({"messages": messages, "model": spends[0].model, "usage": usage})
+    return [put(folder, lines(built), "chats.jsonl")]
 
 
 def chat_usage(spend: Spend) -> Json:
@@ -369,33 +369,33 @@ def chat_usage(spend: Spend) -> Json:
 
 def small_agent(folder: Path, planted: Planted) -> list[Path]:
     """A file of mini-SWE-agent for each run, with the response of each message."""
-    made = []
+    built = []
     for run, spends in enumerate(planted):
         answers = [
             {**acted("bash", n), "extra": {"response": {"usage": chat_usage(one)}}}
             for n, one in enumerate(spends)
         ]
-        made.append(small({"role": "user", "content": f"go {run}"}, *answers, model=spends[0].model))
-    return [put(folder, json.dumps(one).encode(), f"{place}.json") for place, one in enumerate(made)]
+        built.append(small({"role": "user", "content": f"go {run}"}, *answers, model=spends[0].model))
+    return [put(folder, json.dumps(one).encode(), f"{place}.json") for place, one in enumerate(built)]
 
 
 def verifiers(folder: Path, planted: Planted) -> list[Path]:
-    made = []
+    built = []
     for run, spends in enumerate(planted):
         calls = [{"node": 3, "model": one.model, "usage": chat_usage(one)} for one in spends]
-        made.append(verifiers_trace(run, calls=calls))
-    return [put(folder, lines(made), "results.jsonl")]
+        built.append(verifiers_trace(run, calls=calls))
+    return [put(folder, lines(built), "results.jsonl")]
 
 
 def openclaw(folder: Path, planted: Planted) -> list[Path]:
     """A trace has one usage and one model."""
-    made = []
+    built = []
     for run, spends in enumerate(planted):
         usage = Counter[str]()
         for one in spends:
             usage.update(with_unknown({"input": one.size[0], "output": one.size[1]}, one))
-        made.append(openclaw_trace(arm("tool:a:b"), id=f"t{run}", model=spends[0].model, usage=usage))
-    return [put(folder, json.dumps({"traces": made, "posteriors": []}).encode(), "export.json")]
+        built.append(openclaw_trace(arm("tool:a:b"), id=f"t{run}", model=spends[0].model, usage=usage))
+    return [put(folder, json.dumps({"traces": built, "posteriors": []}).encode(), "export.json")]
 
 
 class Places(NamedTuple):
@@ -547,11 +547,11 @@ def test_a_count_of_another_shape_takes_nothing_along(tmp_path: Path, write: Wri
         path.write_bytes(path.read_bytes().replace(b"777777", shape.encode()))
     entries = read(*paths)
     assert not rejected(entries)
-    found_runs = runs(entries)
-    assert [run.calls for run in found_runs] == [run.calls for run in whole]
-    assert sum(row.unread for row in found_runs[0].bill) > 0
-    assert sum(row.unread for row in found_runs[1].bill) == 0
-    counts = billed_counts(found_runs)
+    billed_runs = runs(entries)
+    assert [run.calls for run in billed_runs] == [run.calls for run in whole]
+    assert sum(row.unread for row in billed_runs[0].bill) > 0
+    assert sum(row.unread for row in billed_runs[1].bill) == 0
+    counts = billed_counts(billed_runs)
     assert sum(n for key, n in counts.items() if key[-1] == "output") == 12 or any(
         key[-1] == "total" for key in counts
     )
@@ -592,7 +592,7 @@ def test_a_total_is_on_the_run_that_was_open_when_it_came(tmp_path: Path, has_fi
     start = {"type": "tool_use", "id": "t0", "name": "Agent", "input": {"prompt": "look"}}
     result = {"type": "tool_result", "tool_use_id": "t0", "content": "x"}
     usage = "<usage><total_tokens>70</total_tokens></usage>"
-    made = [
+    built = [
         line("user", 0, "go"),
         line("assistant", 1, [start]),
         line("user", 2, "and this"),
@@ -603,7 +603,7 @@ def test_a_total_is_on_the_run_that_was_open_when_it_came(tmp_path: Path, has_fi
     reply: Json = {"id": "c1", "model": "child-1", "content": [], "usage": {"input_tokens": 500}}
     if has_file:
         put(tmp_path, lines([agent_line("assistant", "c1", 1, 0, reply)]), "agent-a1.jsonl")
-    found = runs(read(put(tmp_path, lines(made), "s1.jsonl")))
+    found = runs(read(put(tmp_path, lines(built), "s1.jsonl")))
     spent = [[(row.tokens, row.total) for row in run.bill] for run in found]
     assert spent == ([[(500, 0)], [(0, 70)], []] if has_file else [[], [(0, 970)], []])
 
@@ -651,11 +651,11 @@ def test_an_answer_without_counts_of_its_requests_keeps_its_own(tmp_path: Path, 
     ]}  # fmt: skip
     message = {"id": "m", "model": "own-1", "content": [{"type": "text", "text": "x"}], "usage": usage}
     head = {"sessionId": "s1", "timestamp": time_of(0, 0)}
-    made = [
+    built = [
         {"type": "user", "uuid": "u", "message": {"role": "user", "content": "go"}, **head},
         {"type": "assistant", "uuid": "v", "message": message, **head},
     ]
-    (run,) = runs(read(put(tmp_path, lines(json.loads(json.dumps(made))), "s.jsonl")))
+    (run,) = runs(read(put(tmp_path, lines(json.loads(json.dumps(built))), "s.jsonl")))
     rows = {(row.model, row.tokens, row.total, row.unread) for row in run.bill}
     assert rows == {("own-1", 30, 0, 0), ("own-2", 2, 7, 1)}
 

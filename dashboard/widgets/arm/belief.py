@@ -12,11 +12,13 @@ from core.flows.queries import ArmPath, Belief
 from core.records.arm_summary import ArmVersions
 from core.records.judgement import Judgement, RecentMean
 from core.records.times import DAY_MS, instant
-from dashboard import queries, sentences, wording
+from dashboard import queries, wording
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import arm_path, lettered
 from dashboard.figures.then_now import then_now
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import arm as sentences
+from dashboard.sentences import inclusion as inclusion_sentences
 from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
 from dashboard.widgets.charts import chart, time_chart
@@ -143,9 +145,9 @@ def worth(judged: Judgement, known: Belief, index: int) -> None:
     section("Worth its tokens", "in the next run that offers it, with the settings in force")
     rank, n_arms = wording.count(int(known.summary.rank[index])), wording.count(len(known.columns))
     paragraphs(
-        sentences.worth(
+        inclusion_sentences.worth(
             judged, token_cost(known, index), inclusion=inclusion, year_of_ms=here.frame.last_at_ms
         ),
         f"By its mean it is number **{rank}** of {n_arms} arms.",
-        gray(sentences.worth_note(inclusion.arms[judged.arm], inclusion)),
+        gray(inclusion_sentences.worth_note(inclusion.arms[judged.arm], inclusion)),
     )

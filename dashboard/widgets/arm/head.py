@@ -22,7 +22,7 @@ from dashboard.widgets import address
 from dashboard.widgets.empty import empty, no_arms, not_named, quoted
 from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.navigation import link
-from dashboard.widgets.results import offered_undo, result
+from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.words import chip, muted, section, small
 from dashboard.wording import Words
 
@@ -183,13 +183,4 @@ def read_notes(arm: str) -> None:
                     muted(wording.literal(one.text))
                 else:
                     st.text(wording.plain(one.text))
-            back = offered_undo(one)
-            if back is not None:
-                st.button(
-                    back,
-                    type="tertiary",
-                    key=f"take back {one.id}",
-                    on_click=actions.take_back,
-                    args=(one.id,),
-                    kwargs={"again": one.undone, "at": _WRITTEN},
-                )
+            way_back(offered_undo(one), one.id, again=one.undone, at=_WRITTEN)

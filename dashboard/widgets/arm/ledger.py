@@ -17,8 +17,9 @@ from core import explained
 from core.flows.queries import ArmInRun, ArmLedger, ArmObservation, ArmRuns, LedgerCursor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.run_page import Cursor
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import cached_figure, reading
+from dashboard.sentences import arm as sentences
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging

@@ -15,8 +15,9 @@ from core.flows.upload import ReceivedFile
 from core.formats import FORMATS
 from core.records.parameters import TakingOptions
 from core.records.run import Phase, Unit
-from dashboard import actions, pages, queries, sentences, uploads, wording
+from dashboard import actions, pages, queries, uploads, wording
 from dashboard.reading import reading
+from dashboard.sentences import data as sentences
 from dashboard.widgets.empty import command
 from dashboard.widgets.fields import in_use
 from dashboard.widgets.navigation import link

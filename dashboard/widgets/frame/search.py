@@ -13,8 +13,9 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.search import SearchHit
-from dashboard import pages, sentences, wording
+from dashboard import pages, wording
 from dashboard.reading import cached_figure, reading
+from dashboard.sentences import search as sentences
 from dashboard.widgets import address, navigation
 from dashboard.widgets.address import SEARCH_WORDS
 from dashboard.widgets.frame.window import compact

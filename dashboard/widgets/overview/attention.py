@@ -25,13 +25,16 @@ from core.maths.statistics.change import (
 from core.maths.statistics.overview import Attention, AttentionKind, FigureName, Overview
 from core.records.arm import MICRO
 from core.records.times import instant
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.figures.densities import MAX_CHOSEN
 from dashboard.figures.saving import saved_share, spark
 from dashboard.figures.saving import saving as picture_of
 from dashboard.figures.theme import Severity
 from dashboard.pages import Page
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import gain as gain_sentences
+from dashboard.sentences import money as money_sentences
+from dashboard.sentences import overview as sentences
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import lazy_popover
@@ -187,7 +190,7 @@ def saving(overview: Overview) -> None:
     here = reading()
     shown = saved_share(overview.savings, overview.money)
     if shown is None:
-        muted(sentences.pending(overview.savings, rate=here.frame.settings.baseline_rate))
+        muted(gain_sentences.pending(overview.savings, rate=here.frame.settings.baseline_rate))
         return
     left, right = st.columns([5, 7], gap="large", vertical_alignment="center")
     with left:
@@ -199,13 +202,13 @@ def saving(overview: Overview) -> None:
 
 def _beside(overview: Overview) -> None:
     here = reading()
-    guardrail = sentences.failures(overview.savings)
+    guardrail = gain_sentences.failures(overview.savings)
     colour = here.tokens.severities[guardrail.severity]
     icon = f':color[:material/{ICONS[guardrail.severity]}:]{{foreground="{colour}"}}'
     months = queries.months()
     paragraphs(
         f"{icon}&ensp;{guardrail.words}",
-        *(() if months is None else (sentences.month(months, here.pages.clock()),)),
+        *(() if months is None else (money_sentences.month(months, here.pages.clock()),)),
     )
     with st.container(horizontal=True, gap="small"):
         how_it_is_computed("savings", "savings")

@@ -9,8 +9,9 @@ import pyarrow as pa
 import streamlit as st
 
 from core.records.inventory import CarriedItem, StoredInventory
-from dashboard import queries, sentences, wording
+from dashboard import queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import carried as sentences
 from dashboard.sentences.carried import WHICH, Which
 from dashboard.widgets.empty import command
 from dashboard.widgets.fields import choice

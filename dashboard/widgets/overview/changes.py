@@ -9,12 +9,13 @@ import streamlit as st
 
 from core.records.audit import ActionName, AuditEntry
 from core.records.times import DAY_MS
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import changes as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.navigation import link
-from dashboard.widgets.results import UndoLabel, offered_undo, result
+from dashboard.widgets.results import UndoLabel, offered_undo, result, way_back
 from dashboard.widgets.tables import ACT_PX, act_table
 from dashboard.widgets.words import both_ends, small
 from dashboard.wording import Markdown
@@ -75,15 +76,8 @@ def _one(entry: AuditEntry) -> None:
     when = wording.minute(entry.at_ms, year_of_ms=reading().frame.last_at_ms)
     _line(when, entry.actor, sentences.change(entry))
     back = _label_of(entry)
-    if back is not None and entry.act is not None:
-        st.button(
-            back,
-            type="tertiary",
-            key=f"take back {entry.act}",
-            on_click=actions.take_back,
-            args=(entry.act,),
-            kwargs={"again": entry.undone, "at": _LATEST},
-        )
+    if entry.act is not None:
+        way_back(back, entry.act, again=entry.undone, at=_LATEST)
 
 
 def _many(entries: Sequence[AuditEntry]) -> None:
@@ -116,14 +110,7 @@ def _whole(entries: Sequence[AuditEntry]) -> None:
     back = _label_of(first)
     if batch is None or back is None or len({entry.revision for entry in entries}) > 1:
         return
-    st.button(
-        f"{back} all",
-        type="tertiary",
-        key=f"take back {batch.id}",
-        on_click=actions.take_back,
-        args=(batch.id,),
-        kwargs={"again": first.undone, "at": _LATEST},
-    )
+    way_back(f"{back} all", batch.id, again=first.undone, at=_LATEST)
 
 
 def _line(when: Markdown, actor: str, what: Markdown) -> None:

@@ -17,14 +17,15 @@ from core import explained
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm, UnknownRun
 from core.flows.queries import RewardPreview, RunArm, RunStory
 from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.actions import RewardForm
 from dashboard.figures.before_after import before_after
 from dashboard.reading import reading
+from dashboard.sentences import acts as sentences
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import options_of
 from dashboard.widgets.keys import SEND, SEND_HERE
-from dashboard.widgets.results import offered_undo, result
+from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.filled import Fields
 from dashboard.widgets.words import both_ends, gray, muted, paragraphs, section, small, small_table
@@ -381,15 +382,8 @@ def _what_it_changed(done: Submitted, preview: RewardPreview) -> None:
     with both_ends():
         st.header(f"What it changed {small(f'{state}{about}')}", anchor=False, width="content")
         back = None if reward is None else offered_undo(reward)
-        if reward is not None and back is not None:
-            st.button(
-                back,
-                icon=":material/undo:" if back == "Undo" else ":material/redo:",
-                key=f"take back sent {reward.id}",
-                on_click=actions.take_back,
-                args=(reward.id,),
-                kwargs={"again": reward.undone},
-            )
+        if reward is not None:
+            way_back(back, reward.id, again=reward.undone, beside_result=True)
     _before_and_after(preview, is_done=True)
 
 

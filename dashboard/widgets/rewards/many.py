@@ -15,12 +15,13 @@ from core.errors import ArmscopeError
 from core.flows.queries import BatchPreview, LineEffect
 from core.formats.reward_table import MAX_TABLE_BYTES, RewardTable, read_table, table_text
 from core.records.batch import MAX_BATCH, BatchLine
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import acts as sentences
 from dashboard.widgets.empty import command
 from dashboard.widgets.fields import choice
 from dashboard.widgets.keys import SEND, SEND_HERE
-from dashboard.widgets.results import offered_undo, result
+from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
@@ -221,15 +222,7 @@ def _what_it_changed(done: _Submitted) -> None:
         state = "undone: its effect is gone" if is_undone else "sent"
         st.header(f"What it changed {small(state)}", anchor=False, width="content")
         back = None if reward is None else offered_undo(reward)
-        if back is not None:
-            st.button(
-                f"{back} all",
-                icon=":material/undo:" if back == "Undo" else ":material/redo:",
-                key=f"take back sent {done.act}",
-                on_click=actions.take_back,
-                args=(done.act,),
-                kwargs={"again": is_undone},
-            )
+        way_back(back and f"{back} all", done.act, again=is_undone, beside_result=True)
     st.markdown(f"{sentences.batch(done.preview)} {small(f'armscope undo {wording.literal(done.act)}')}")
     _table(done.preview)
 

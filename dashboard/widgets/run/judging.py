@@ -18,12 +18,13 @@ from core.errors import ArmscopeError, Conflict, InvalidBatch
 from core.flows.queries import BatchPreview, LineEffect, RunArm, RunStory
 from core.records.batch import MAX_BATCH, BatchLine
 from core.records.observation import MAX_REASON_CHARS, Observation, RewardOutcome
-from dashboard import actions, queries, sentences, wording
+from dashboard import actions, queries, wording
 from dashboard.reading import reading
+from dashboard.sentences import acts as sentences
 from dashboard.widgets import address
 from dashboard.widgets.drafts import Draft, Drafts, here
 from dashboard.widgets.keys import NEXT, SEND, SEND_HERE
-from dashboard.widgets.results import offered_undo, result
+from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.words import both_ends, chipped, coloured, gray, muted, section, small, small_table
 from dashboard.wording import Markdown, Words
 
@@ -366,15 +367,7 @@ def _what_it_changed(story: RunStory, done: _Submitted) -> None:
         state = "Undone: the record stays, its effect is gone." if is_undone else "Sent."
         st.markdown(f"{sentences.batch(done.preview)} {gray(state)}", width="content")
         back = None if reward is None else offered_undo(reward)
-        if back is not None:
-            st.button(
-                back,
-                icon=":material/undo:" if back == "Undo" else ":material/redo:",
-                key=f"take back sent {done.act}",
-                on_click=actions.take_back,
-                args=(done.act,),
-                kwargs={"again": is_undone},
-            )
+        way_back(back, done.act, again=is_undone, beside_result=True)
     _effects(done.preview, done.stood)
 
 

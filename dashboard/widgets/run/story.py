@@ -16,8 +16,9 @@ from core.flows.queries import RunArm, RunStory
 from core.records.batch import RUN_REWARD_RULES, RunRewardRule
 from core.records.evaluation_page import EvaluationFilter
 from core.records.observation import OUTCOME_REWARDS
-from dashboard import actions, pages, queries, sentences, wording
+from dashboard import actions, pages, queries, wording
 from dashboard.reading import cached_figure, reading
+from dashboard.sentences import runs as sentences
 from dashboard.widgets import address
 from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.evaluation_table import listed

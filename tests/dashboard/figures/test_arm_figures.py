@@ -13,11 +13,11 @@ from core.records.arm import MICRO
 from core.records.arm_summary import ArmVersions
 from core.records.judgement import RecentMean
 from core.records.times import DAY_MS
-from dashboard import sentences
 from dashboard.figures.arms import ArmRow
 from dashboard.figures.path import MAX_LETTERS, arm_path, lettered
 from dashboard.figures.theme import LIGHT, THEMES, Tokens
 from dashboard.figures.then_now import then_now
+from dashboard.sentences import arm as sentences
 
 KEY = "tool:fs:Read"
 HOSTILE = "<script>alert(1)</script> %{x} :smile: [a](javascript:b)"
