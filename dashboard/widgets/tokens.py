@@ -32,9 +32,7 @@ REVOKE: Final = "revoke"
 _WORDS: Final = {MAKE: "Make", REVOKE: "Revoke"}
 _CHOSEN: Final = "token to end"
 _SURE: Final = "token sure"
-_CHOICE_CHARS: Final = 40
 
-# Make a token, and the table of all
 LINGERS_S: Final = 1.0
 _NEW: Final = "token made"
 _ROUND: Final = "token form"
@@ -91,10 +89,7 @@ def what_ending_does(one: TokenRow | None) -> None:
     if one is None:
         muted("Choose the token to revoke.")
         return
-    name, now_ms = (
-        wording.literal(wording.cut_middle(wording.plain(one.name), _CHOICE_CHARS)),
-        reading().context.clock(),
-    )
+    name, now_ms = _short(one.name), reading().context.clock()
     with st.container(border=True):
         paragraphs(
             f"Any program with **{name}** is refused from its next request on, in every process: "
