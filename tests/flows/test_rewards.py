@@ -233,14 +233,6 @@ def test_an_unknown_run_is_refused(context: Context, name: str) -> None:
     assert everything(context) == before
 
 
-def test_a_correction_replaces_the_automatic_reward(context: Context) -> None:
-    answer = reward(context, A, 0.25, run="run-1", correct=True)
-    assert (answer.kind, belief(context)) == ("correction", (3.25, 1.75, 1))
-    assert belief(context, B) == (3, 2, 1)
-    reward(context, B, 1.0, run="run-1", correct=True)
-    assert belief(context, B) == (4, 1, 1)
-
-
 def test_the_latest_standing_correction_counts_in_whatever_order_they_are_taken_back(
     context: Context,
 ) -> None:
@@ -494,12 +486,6 @@ def test_an_import_counts_runs_that_ended_before_a_reset(
     assert belief(context) == (2, 1, 1), "the order of recording decides"
 
 
-def test_the_same_run_told_again_after_a_reset_stays_where_it_was(context: Context) -> None:
-    reset(context)
-    assert record(context, a_run("run-1")).told == "duplicate"
-    assert belief(context) == (1, 1, 0)
-
-
 @pytest.mark.parametrize(
     ("scope", "expected"),
     [
@@ -518,29 +504,6 @@ def test_a_reset_has_a_scope(context: Context, scope: dict[str, Any], expected: 
     for one in queries.posteriors(context):
         assert (one.pulls == 0) == (one.arm in expected)
         assert (one.epoch > 0) == (one.arm in expected)
-
-
-def test_a_reset_goes_to_uniform_or_to_each_arms_own_prior(context: Context) -> None:
-    reset(context, target="uniform")
-    assert belief(context) == (1, 1, 0)
-    reset(context, target="prior")
-    assert belief(context) == (3, 1, 0)
-    undo(context, "reset-2")
-    assert belief(context) == (1, 1, 0)
-    undo(context, "reset-1")
-    assert belief(context) == (4, 1, 1)
-
-
-def test_an_earlier_reset_undone_after_a_later_one_changes_the_past_only(context: Context) -> None:
-    reset(context)
-    reward(context, A, 1.0)
-    reset(context)
-    reward(context, A, 0.5)
-    before = belief(context)
-    undo(context, "reset-1")
-    assert belief(context) == before
-    undo(context, "reset-2")
-    assert belief(context) == (3 + 1 + 1 + 0.5, 1 + 0.5, 3)
 
 
 @pytest.mark.parametrize(

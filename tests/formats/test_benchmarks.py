@@ -15,9 +15,7 @@ from core.formats.tools import DeclaredLists, inventory_of
 from tests.formats.builders import (
     Json,
     lines,
-    names,
     offered,
-    outside,
     put,
     read,
     rejected,
@@ -46,36 +44,6 @@ TALK: list[Json] = [
 
 def tau(*trajectories: Sequence[Mapping[str, object]]) -> bytes:
     return json.dumps([trajectory(one, task) for task, one in enumerate(trajectories)]).encode()
-
-
-def test_an_episode_is_the_whole_record(tmp_path: Path) -> None:
-    (run,) = runs(read(put(tmp_path, tau(TALK))))
-    assert names(run) == ["greet", "search", "search", "book"]
-    assert run.texts == ("Hello!", "done", "more", "bye")
-    assert (run.format, run.unit, run.reward, run.rank) == ("tau-bench", "episode", 1.0, 1)
-    assert (run.model, run.usage, run.duration_ms, run.ended_at_ms) == (None, None, None, None)
-
-
-def test_turns_open_at_user_messages_with_text(tmp_path: Path) -> None:
-    entries = read(put(tmp_path, tau(TALK)), unit="turn")
-    found = runs(entries)
-    assert [names(run) for run in found] == [["search", "search", "book"], [], []]
-    assert [run.empty for run in found] == [False, True, False]
-    assert [run.uid.rsplit("/", 1)[1] for run in found] == ["0", "1", "2"]
-    assert {run.reward for run in found} == {None}
-    (before,) = outside(entries)
-    assert (before.n_replies, before.n_calls, before.no_user_text) == (1, 1, False)
-
-
-def test_calls_of_the_user_open_no_turn_and_a_record_without_user_text_has_none(tmp_path: Path) -> None:
-    calling = {**reply(None, "check"), "role": "user"}
-    (run,) = runs(read(put(tmp_path, tau([user("go"), reply("a"), calling, reply("b")])), unit="turn"))
-    assert (run.texts, names(run)) == (("a", "b"), [])
-    path = put(tmp_path, tau([reply("a", "x")], []))
-    entries = read(path, unit="turn")
-    assert runs(entries) == []
-    assert [one.no_user_text for one in outside(entries)] == [True, True]
-    assert [run.empty for run in runs(read(path, unit="episode"))] == [False, True]
 
 
 def test_a_reward_of_zero_is_a_reward(tmp_path: Path) -> None:

@@ -29,20 +29,6 @@ def usage(n_output: int) -> dict[str, object]:
     }
 
 
-def test_a_prompt_and_its_replies_are_one_run(tmp_path: Path) -> None:
-    session = (
-        Session().prompt("please").reply(text("Looking.")).reply(use("Read", "t1", path="a.py")).result()
-    )
-    run = only_run(tmp_path, session)
-    assert run.uid == "claude-code/prompt/s1-u0"
-    assert (run.source, run.session, run.rank) == ("s1/s1-u0", "s1", 4)
-    assert (run.format, run.unit, run.model, run.status) == ("claude-code", "prompt", "opus", "completed")
-    assert [(call.name, call.metadata) for call in run.calls] == [("Read", '{"path": "a.py"}')]
-    assert run.texts == ("Looking.",)
-    assert run.ended_at_ms == 1767322803000
-    assert (run.usage, run.duration_ms, run.reward, run.empty) == (None, None, None, False)
-
-
 def test_the_inventory_is_what_the_session_calls_or_what_is_supplied(tmp_path: Path) -> None:
     session = Session().prompt("one").reply(use("Read", "t1")).prompt("two").reply(use("Bash", "t2"))
     path = put(tmp_path, session.bytes())
@@ -101,12 +87,6 @@ ODD: list[dict[str, Any]] = [
 def test_lines_that_open_no_run(tmp_path: Path, odd: dict[str, Any]) -> None:
     session = Session().prompt("go").reply(text("a")).prompt(**odd).reply(text("b"))
     assert only_run(tmp_path, session).texts == ("a", "b")
-
-
-def test_text_beside_a_tool_result_opens_no_run(tmp_path: Path) -> None:
-    session = Session().prompt("go").reply(use("Read", "t1"))
-    session.prompt([{"type": "tool_result"}, text("I see")]).reply(text("b"))
-    assert only_run(tmp_path, session).texts == ("b",)
 
 
 def test_a_prompt_may_be_a_list_of_texts_or_have_no_answer(tmp_path: Path) -> None:

@@ -94,11 +94,6 @@ def test_a_trace_is_observed_if_a_real_tool_is_referenced(
     assert guard(run, detect(run)).outcome == outcome
 
 
-@pytest.mark.parametrize(("told", "run_class"), [(True, "baseline"), (False, "selected"), (None, "imported")])
-def test_the_class_is_the_files(tmp_path: Path, told: bool | None, run_class: str) -> None:
-    assert only_run(tmp_path, trace(isBaseline=told)).run_class == run_class
-
-
 @pytest.mark.parametrize(
     ("fields", "status"),
     [

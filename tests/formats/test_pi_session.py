@@ -92,19 +92,6 @@ def ids(found: Iterable[Run]) -> list[str]:
     return [run.uid for run in found]
 
 
-def test_one_run_per_prompt_with_what_the_session_calls(tmp_path: Path) -> None:
-    session = Session().prompt().reply(call("read", path="x"), stop="toolUse").result().reply(text("a"))
-    session.prompt([text("more")]).reply(call("bash"))
-    first, second = runs(read(put(tmp_path, session.bytes())))
-    assert (names(first), names(second)) == (["read"], ["bash"])
-    assert offered(first) == ["bash", "read"]
-    assert first.inventory is second.inventory
-    assert first.uid == "pi-session/prompt/2026-01-02T03:00:01.000Z/e1"
-    assert (first.provider, first.model, first.status) == ("p", "m", "completed")
-    assert first.ended_at_ms == 1_767_322_804_000
-    assert {first.source, second.source} == {"harbor/2026-01-02T03:00:00.000Z"}
-
-
 def test_usage_adds_up_and_zero_everywhere_is_unknown(tmp_path: Path) -> None:
     known = Session().prompt().reply(usage=USAGE).reply(usage=ZERO).reply(usage={**USAGE, "totalTokens": 120})
     usage = only_run(tmp_path, known).usage
@@ -152,12 +139,6 @@ def test_prompts_without_replies_and_replies_without_prompts_are_runs(tmp_path: 
     assert (first.uid[-2:], names(first), names(second)) == ("e2", ["read"], [])
     found = runs(read(put(tmp_path, Session().prompt().prompt().reply().bytes())))
     assert [run.empty for run in found] == [True, False]
-
-
-def test_the_model_follows_the_session_where_the_reply_names_none(tmp_path: Path) -> None:
-    session = Session().entry("model_change", provider="q", modelId="big").prompt()
-    run = only_run(tmp_path, session.message("assistant", content=[]))
-    assert (run.provider, run.model) == ("q", "big")
 
 
 def test_a_repeated_entry_counts_once_and_restarting_call_ids_count_each(tmp_path: Path) -> None:

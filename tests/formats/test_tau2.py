@@ -13,7 +13,7 @@ from core.errors import UnreadableSource
 from core.formats import Entry, Limits, Outside, open_sources, recognise
 from core.records.episode import Episode
 from core.records.run import Unit
-from tests.formats.builders import Json, lines, names, offered, outside, put, read, rejected, runs, tool
+from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, tool
 
 GREETING: Json = {"role": "assistant", "content": "Hi!", "tool_calls": None, "usage": None}
 
@@ -77,15 +77,6 @@ def test_a_simulation_is_an_episode(tmp_path: Path) -> None:
     assert (run.reward, run.duration_ms, run.naive_time, run.status) == (1.0, 12346, True, "completed")
     assert run.ended_at_ms == 1754042410500
     assert (empty.empty, empty.reward, empty.usage) == (True, None, None)
-
-
-def test_turns_have_neither_reward_nor_usage(tmp_path: Path) -> None:
-    entries = read(put(tmp_path, results(simulation(TALK))), unit="turn")
-    first, last = runs(entries)
-    assert (names(first), first.reward, first.usage, first.duration_ms) == (["book"], None, None, None)
-    assert (first.uid, last.uid, last.empty) == ("tau2/turn/s1/0", "tau2/turn/s1/1", True)
-    assert first.ended_at_ms == 1754042409000
-    assert [one.n_replies for one in outside(entries)] == [1]
 
 
 @pytest.mark.parametrize(
