@@ -1,7 +1,7 @@
 """Tables of the sentences that people read: ``python -m tests.wording --write`` updates them after a rewording.
 
 ``errors.json`` has messages and next steps by error code. ``pages.json`` has the sentences of the dashboard by
-page. ``commands.json`` has help and output by command. A value in a sentence is written ``{}``.
+page. ``commands.json`` has help and output by file of commands. A value in a sentence is written ``{}``.
 `tests/test_wording.py` compares the tables with the sources. So a rewording is one edit.
 """
 
@@ -30,7 +30,11 @@ Table = dict[str, list[str]]
 
 def tables() -> dict[str, Table]:
     """Return the three tables, by the name of their file."""
-    return {"errors": _errors(), "pages": _pages(), "commands": _commands()}
+    return {
+        "errors": _errors(),
+        "pages": _by_file("dashboard", "dashboard"),
+        "commands": _by_file("core", "core/doors/cli", "core/explained"),
+    }
 
 
 def _errors() -> Table:
@@ -45,35 +49,23 @@ def _errors() -> Table:
     return {code: sorted(lines) for code, lines in sorted(table.items())}
 
 
-def _pages() -> Table:
+def _by_file(base: str, *folders: str) -> Table:
+    """Return the sentences of each file, and the help of its commands."""
     table: Table = {}
-    for path in _files("dashboard"):
-        name = path.relative_to(ROOT / "dashboard").with_suffix("").as_posix()
-        if lines := sorted(set(_sentences(_tree(path)))):
-            table[name] = lines
+    for path in _files(*folders):
+        if lines := sorted({*_sentences(_tree(path)), *_helps(_tree(path))}):
+            table[path.relative_to(ROOT / base).with_suffix("").as_posix()] = lines
     return table
 
 
-def _commands() -> Table:
-    table: Table = {}
-    for path in _files("core/doors/cli"):
-        tree = _tree(path)
-        for node in tree.body:
-            name = f"{path.stem} {getattr(node, 'name', '')}".strip()
-            lines = set(_sentences(node))
-            if (
-                isinstance(node, ast.FunctionDef)
-                and _is_command(node)
-                and (help_text := ast.get_docstring(node))
-            ):
-                lines |= set(help_text.split("\n\n"))
-            if lines:
-                table[name] = sorted({*table.get(name, ()), *lines})
-    return table
+def _helps(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and any(map(_is_command, node.decorator_list)):
+            yield from filter(None, (ast.get_docstring(node) or "").split("\n\n"))
 
 
-def _is_command(node: ast.FunctionDef) -> bool:
-    return any("command" in ast.dump(decorator) for decorator in node.decorator_list)
+def _is_command(decorator: ast.expr) -> bool:
+    return any(name in ast.dump(decorator) for name in ("'command'", "'reads'", "'writes'"))
 
 
 def _sentences(tree: ast.AST) -> Iterator[str]:

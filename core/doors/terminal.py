@@ -23,7 +23,6 @@ import orjson
 from core.errors import ArmscopeError
 from core.explained.table import Table
 from core.records.cells import Cell, csv_line, defused
-from core.records.times import DAY_MS, iso
 from core.settings import wants_colours
 
 _BOLD: Final = "1"
@@ -163,28 +162,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def mean_words(mean: float) -> str:
-    """A posterior mean with three decimals; it is never quite 0 or 1.
-
-    >>> mean_words(0.5166), mean_words(0.9996), mean_words(0.0004)
-    ('0.517', '> 0.999', '< 0.001')
-    """
-    written = f"{mean:.3f}"
-    return {"1.000": "> 0.999", "0.000": "< 0.001"}.get(written, written)
-
-
-def time_words(at_ms: int | None) -> str:
-    """A time with its minute, UTC; a day where it is the beginning of one.
-
-    >>> time_words(1_763_632_800_000), time_words(1_763_596_800_000), time_words(None)
-    ('2025-11-20 10:00', '2025-11-20', 'unknown')
-    """
-    written = iso(at_ms)
-    if written is None or at_ms is None:
-        return "unknown"
-    return written[:10] if at_ms % DAY_MS == 0 else f"{written[:10]} {written[11:16]}"
 
 
 def _flat(row: object, before: str = "") -> Iterator[tuple[str, object]]:

@@ -225,6 +225,11 @@ class Verb(msgspec.Struct, Generic[_P, _R], frozen=True, eq=False):
         return summary_of(self.address)
 
     @property
+    def is_act(self) -> bool:
+        """True if the answer names an act and its learner."""
+        return self.document.endswith(":act")
+
+    @property
     def input(self) -> type[Input]:
         """The record of its parameters, derived from the signature of its flow."""
         return _input_of(self.name, self.address)
@@ -317,7 +322,7 @@ class Verb(msgspec.Struct, Generic[_P, _R], frozen=True, eq=False):
         if stated is not object:
             return stated
         answer: Any = self.answer
-        return _with_learner(answer) if self.document.endswith(":act") else answer
+        return _with_learner(answer) if self.is_act else answer
 
 
 def unchanged(context: Context, answer: object) -> object:  # noqa: ARG001 - all documents have one signature

@@ -23,8 +23,8 @@ def _between(estimate: Estimate) -> str:
     return f"{estimate.lower:.4g} to {estimate.upper:.4g}"
 
 
-def _rate(rate: SuccessRate | None) -> str:
-    return "" if rate is None else f"{rate.rate:.0%}"
+def _rate(rate: SuccessRate | None) -> float | None:
+    return None if rate is None else rate.rate
 
 
 def _rate_between(rate: SuccessRate | None) -> str:
@@ -40,7 +40,7 @@ ENVIRONMENTS: Final[Table[EnvironmentSummary]] = Table(
     broken=count("broken", lambda one: one.broken),
     average=number("average", lambda one: one.average.value, ".4g", _UNPAID, width=76),
     average_interval=text("95% of average", lambda one: _between(one.average), width=124),
-    success=Field("success", lambda one: _rate(one.success), "share", 72),
+    success=number("success", lambda one: _rate(one.success), ".0%", width=72),
     success_interval=text("95% interval", lambda one: _rate_between(one.success), width=96),
     threshold=text("above", lambda one: f"{one.scale.threshold:g} ({one.scale.base})"),
     scale=text(
@@ -89,7 +89,7 @@ MODELS: Final[Table[ModelSummary]] = Table(
     n_tasks=count("tasks", lambda one: one.n_tasks),
     average=number("average", lambda one: one.average.value, ".4g", _UNPAID),
     average_interval=text("95% of average", lambda one: _between(one.average)),
-    success=Field("success", lambda one: _rate(one.success), "share"),
+    success=number("success", lambda one: _rate(one.success), ".0%"),
 )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Literal, TypeVar
 
-from core.records.times import iso
+from core.records.times import DAY_MS, iso
 
 Row = TypeVar("Row")
 Unit = Literal["text", "time", "count", "number", "share"]
@@ -121,6 +121,38 @@ def number(
 def time(head: str, at_ms: Callable[[Row], int | None], missing: str = "", *, width: int = 0) -> Field[Row]:
     """Return a field that is a time in UTC."""
     return Field(head, lambda row: iso(at_ms(row)) or missing, "time", width)
+
+
+def mean_words(mean: float) -> str:
+    """A posterior mean with three decimals; it is never quite 0 or 1.
+
+    >>> mean_words(0.5166), mean_words(0.9996), mean_words(0.0004)
+    ('0.517', '> 0.999', '< 0.001')
+    """
+    written = f"{mean:.3f}"
+    return {"1.000": "> 0.999", "0.000": "< 0.001"}.get(written, written)
+
+
+def time_words(at_ms: int | None) -> str:
+    """A time with its minute, UTC; a day where it is the beginning of one.
+
+    >>> time_words(1_763_632_800_000), time_words(1_763_596_800_000), time_words(None)
+    ('2025-11-20 10:00', '2025-11-20', 'unknown')
+    """
+    written = iso(at_ms)
+    if written is None or at_ms is None:
+        return "unknown"
+    return written[:10] if at_ms % DAY_MS == 0 else f"{written[:10]} {written[11:16]}"
+
+
+def mean(head: str, value: Callable[[Row], float]) -> Field[Row]:
+    """Return a field that is a posterior mean."""
+    return Field(head, lambda row: mean_words(value(row)), "number")
+
+
+def minute(head: str, at_ms: Callable[[Row], int | None]) -> Field[Row]:
+    """Return a field that is a time with its minute."""
+    return Field(head, lambda row: time_words(at_ms(row)), "time")
 
 
 def _written(value: float | None, form: str, missing: str) -> str:

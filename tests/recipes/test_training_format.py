@@ -78,9 +78,6 @@ def test_a_training_format_is_a_file_and_its_name(tmp_path: Path) -> None:
         after="preference_jsonl, reward_csv, reward_jsonl, sft_jsonl, trace_jsonl\n",
     )
     copy.insert(
-        "core/doors/cli/exports.py", '            "pairs_jsonl",\n', after='            "reward_csv",\n'
-    )
-    copy.insert(
         "dashboard/widgets/data/training_form.py",
         '    "pairs_jsonl": "What was asked and answered, and nothing else.",\n',
         after='    "reward_csv": "All judged answers as a table, without formulas.",\n',

@@ -54,17 +54,18 @@ _COMMAND: Final = '''"""Counts: how many arms there are of a type."""
 
 from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING
 
-from core.doors.cli.program.app import Fields, answer, command, context_of
+from core.doors.cli.program.app import reads
 from core.doors.terminal import say
-from core.doors.verbs import Verbs
+
+if TYPE_CHECKING:
+    from core.flows.count import CountAnswer
 
 
-@command(examples=["count tool"])
-def count(line: typer.Context, fields: Fields) -> None:
-    found = Verbs.count.call(context_of(line), **fields)
-    answer(line, found, lambda: say(f"{found.arms:,} arms of type {found.type}."))
+@reads("count", examples=["count tool"])
+def _say_count(result: CountAnswer) -> None:
+    say(f"{result.arms:,} arms of type {result.type}.")
 '''
 _TESTS: Final = '''"""Count: arms of a type, none of another."""
 

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from core.doors.cli.program.app import (
+    Fields,
     ReadDatabase,
     answer,
     command,
@@ -17,14 +18,18 @@ from core.doors.cli.program.app import (
     done,
     global_options,
     group,
+    reads,
+    written,
     written_words,
 )
 from core.doors.cli.program.spelling import words
 from core.doors.cli.spool import spool_words
 from core.doors.documents import act as act_document
 from core.doors.http.guard import LAYERS_PER_MINUTE, PER_MINUTE
-from core.doors.terminal import say, say_cells, say_facts
+from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import Verbs
+from core.explained import machine, server
+from core.explained.table import Table, text
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
 from core.records.savings_words import VERDICTS, compared, figure, money_rows
@@ -35,7 +40,8 @@ from core.settings import database_at, default_database, secret, spool_folder, v
 
 if TYPE_CHECKING:
     from core.flows import queries
-    from core.records.learner import LearnerSummary
+    from core.records.answers import SettingAnswer
+    from core.records.learner import LearnerSettings, LearnerSummary
 
 Source = Literal["option", "variable", "default"]
 SETTINGS = group("settings", words="List the settings, or set one.")
@@ -141,6 +147,17 @@ class InForce(msgspec.Struct, frozen=True, kw_only=True):
     words: str
 
 
+IN_FORCE: Final[Table[InForce]] = Table(
+    name=text("variable", lambda one: one.name),
+    value=text("value", lambda one: one.value, "none"),
+    source=text("from", lambda one: one.source),
+    option=text("option", lambda one: one.option),
+)
+SETTING: Final[Table[tuple[str, object]]] = Table(
+    name=text("setting", lambda one: one[0]), value=text("value", lambda one: _json(one[1]))
+)
+
+
 @command(
     words="Show the variables that armscope reads, with their values.", examples=["config", "config --json"]
 )
@@ -151,10 +168,7 @@ def config(line: typer.Context) -> None:
     rows = [_in_force(one, by_option.get(one.option)) for one in VARIABLES]
 
     def write() -> None:
-        say_cells(
-            ("variable", "value", "from", "option"),
-            [(r.name, r.value or "none", r.source, r.option) for r in rows],
-        )
+        say_table(IN_FORCE, rows)
         say("", "What they mean: armscope help variables")
 
     answer(line, msgspec.to_builtins(rows), write)
@@ -181,54 +195,13 @@ def _default(one: Variable) -> str | None:
     return None if one.default is None else one.default.replace("`", "")
 
 
-@command("list", inside=SETTINGS, takes="settings", examples=["settings", "settings list --json"])
-def list_settings(line: typer.Context) -> None:
-    in_force = Verbs.settings.call(context_of(line))
-    document = msgspec.to_builtins(in_force)
-    rows = [(key, msgspec.json.encode(one).decode()) for key, one in document.items()]
-    answer(line, document, lambda: say_cells(("setting", "value"), rows))
+@reads("list", inside=SETTINGS, takes="settings", examples=["settings", "settings list --json"])
+def _say_settings(in_force: LearnerSettings) -> None:
+    say_table(SETTING, msgspec.to_builtins(in_force).items())
 
 
-@command(
-    "set",
-    inside=SETTINGS,
-    takes="change",
-    examples=["settings set baseline_rate 0.1", "settings set prices '{\"MODEL\": 3}'"],
-)
-def set_setting(
-    line: typer.Context,
-    name: Annotated[str, typer.Argument(help=words("change", "name"))],
-    value: Annotated[str, typer.Argument(help="Its value, as JSON or plain text.")],
-) -> None:
-    context = context_of(line, create=True)
-    change = Verbs.change.call(context, name=name, value=_setting_value(value))
-    before, now = (msgspec.json.encode(one).decode() for one in (change.before, change.value))
-    text = (UNCHANGED if change.id is None else CHANGED).format(name=change.name, before=before, value=now)
-    keeps = change.name == "keep_texts" and change.value is True
-    policy = texts_policy(str(context.store.location)) if keeps else ()
-    lines = (text, *policy, *written_words(line, context, change.id))
-    done(line, act_document(context, change), lambda: say(*lines))
-
-
-@command(
-    "accept-price",
-    inside=SETTINGS,
-    takes="accept_price",
-    examples=["settings accept-price MODEL"],
-)
-def accept_price(
-    line: typer.Context,
-    model: Annotated[str, typer.Argument(help=words("accept_price", "model"))],
-) -> None:
-    context = context_of(line)
-    accepted = Verbs.accept_price.call(context, model=model)
-    like = price_offers([model], accepted.before).get(model) if isinstance(accepted.before, dict) else None
-    text = (PRICED if like is None else ACCEPTED).format(model=model, like=like)
-    done(
-        line,
-        act_document(context, accepted),
-        lambda: say(text, *written_words(line, context, accepted.id)),
-    )
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _setting_value(text: str) -> object:
@@ -238,15 +211,41 @@ def _setting_value(text: str) -> object:
         return text
 
 
+@command(
+    "set",
+    inside=SETTINGS,
+    takes="change",
+    examples=["settings set baseline_rate 0.1", "settings set prices '{\"MODEL\": 3}'"],
+    options={"value": typer.Argument(help="Its value, as JSON or plain text.")},
+)
+def set_setting(line: typer.Context, values: Fields) -> None:
+    context = context_of(line, create=True)
+    value = _setting_value(values["value"])
+    change: SettingAnswer = Verbs.change.call(context, name=values["name"], value=value)
+    before, now = _json(change.before), _json(change.value)
+    text = (UNCHANGED if change.id is None else CHANGED).format(name=change.name, before=before, value=now)
+    keeps = change.name == "keep_texts" and change.value is True
+    policy = texts_policy(str(context.store.location)) if keeps else ()
+    lines = (text, *policy, *written_words(line, context, change.id))
+    done(line, act_document(context, change), lambda: say(*lines))
+
+
+@command("accept-price", inside=SETTINGS, takes="accept_price", examples=["settings accept-price MODEL"])
+def accept_price(line: typer.Context, values: Fields) -> None:
+    context, model = context_of(line), values["model"]
+    accepted: SettingAnswer = Verbs.accept_price.call(context, **values)
+    like = price_offers([model], accepted.before).get(model) if isinstance(accepted.before, dict) else None
+    text = (PRICED if like is None else ACCEPTED).format(model=model, like=like)
+    written(line, context, accepted, text, act=accepted.id)
+
+
 @command(examples=["status", "--database demo.db status --json"])
 def status(line: typer.Context, read_database: ReadDatabase = None) -> None:
-    result = Verbs.status.call(context_of(line, read_database=read_database))
+    result: queries.Status = Verbs.status.call(context_of(line, read_database=read_database))
     answer(line, result, lambda: _say_status(result))
 
 
 def _say_status(result: queries.Status) -> None:
-    from core.explained import server  # with what it explains of runs comes the store
-
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in result.skipped.items() if count) or "none"
     baseline = result.baseline
     truncated = f" ({baseline.truncated_runs:,} truncated)" if baseline.truncated_runs else ""
@@ -289,8 +288,6 @@ def _say_status(result: queries.Status) -> None:
 
 def _read_from(result: queries.Status) -> str:
     """Return the standby, or why pages are read from the primary."""
-    from core.explained import server
-
     if result.read_standing is None:
         return f"the primary, for the standby can't be asked: {result.read_problem}"
     return f"{result.read_database} ({server(result.read_standing)})"
@@ -334,25 +331,7 @@ def learners(
 
 
 def _say_learners(result: Sequence[LearnerSummary]) -> None:
-    heads = ("learner", "state", "alarms", "saved %", "tokens saved", "runs", "arms", "last run")
-    rows = [
-        (
-            one.name,
-            one.state,
-            ", ".join(one.alarms),
-            "" if one.saved_percent is None else f"{one.saved_percent:.1f}",
-            _number(one.tokens_saved),
-            _number(one.runs),
-            _number(one.arms),
-            "" if one.runs is None else one.last_run or "none dated",
-        )
-        for one in result
-    ]
-    say_cells(heads, rows, numbers=(3, 4, 5, 6))
+    say_table(machine.LEARNERS, result)
     for one in result:
         if one.problem is not None:
             say(f"{one.name}: {one.problem}")
-
-
-def _number(n: int | None) -> str:
-    return "" if n is None else f"{n:,}"

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, written
+from core.doors.cli.program.app import Asking, Fields, answer, command, context_of, writes, written
 from core.doors.cli.program.spelling import arm_ids, types_of, words
 from core.doors.signatures import parameters_of
-from core.doors.terminal import mean_words, say
+from core.doors.terminal import say
 from core.doors.verbs import Verbs
 from core.errors import InvalidReward
+from core.explained.table import mean_words
 from core.records.batch import RUN_REWARD_RULES, BatchAnswer, RunRewardAnswer, RunRewardRule, past_effect
 from core.records.counts import number_of
-from core.records.reset import Target
 
 if TYPE_CHECKING:
     from core.flows.context import Context
     from core.formats.reward_table import RewardTable
+    from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
+    from core.records.note import NoteAnswer
+    from core.records.observation import RewardAnswer
+
+_ARMS = typer.Option("--arm", metavar="ID", autocompletion=arm_ids)
 
 
 def plain_number(text: str) -> float:
@@ -88,7 +92,7 @@ def reward(
 
 def _one(line: typer.Context, values: Fields) -> None:
     context = context_of(line, create=values["create"])
-    result = Verbs.reward.call(context, **values)
+    result: RewardAnswer = Verbs.reward.call(context, **values)
     rounded = ", rounded to millionths" if result.rounded else ""
     words = (
         f"{result.arm} rewarded {result.reward:g} ({result.kind}{rounded}); {result.effect} "
@@ -99,7 +103,7 @@ def _one(line: typer.Context, values: Fields) -> None:
 
 def _only(arm: str | None, values: Fields, option: str, takes: set[str], *, also: str | None = None) -> None:
     """Refuse what an option doesn't go with."""
-    usual = {name: one.default for name, one in parameters_of(Verbs.reward.address).items()}
+    usual = {name: one.default for name, one in parameters_of(Verbs.reward.flow).items()}
     others = {name: value != usual[name] for name, value in values.items()}
     wrong = [f"--{name}" for name, said in others.items() if said and name not in takes]
     wrong += ["ARM"] if arm is not None else []
@@ -134,7 +138,7 @@ def _whole_run(line: typer.Context, values: Fields, every: str, rule: RunRewardR
         raise typer.BadParameter(f"--all: {problem.problem}") from None
     context = context_of(line)
     rest = {name: values[name] for name in ("run", "reason", "correct", "key")}
-    result = Verbs.reward_run.call(context, value=value, outcome=outcome, rule=rule, **rest)
+    result: RunRewardAnswer = Verbs.reward_run.call(context, value=value, outcome=outcome, rule=rule, **rest)
     if result.id is None:  # no arm by the rule
         answer(line, result, lambda: say(result.why or ""))
         return
@@ -153,102 +157,76 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
     written(line, context, result, words, act=result.id)
 
 
-@command(examples=['note tool:web:search "slow on Mondays"'])
-def note(line: typer.Context, values: Fields) -> None:
-    context = context_of(line)
-    result = Verbs.note.call(context, **values)
-    written(line, context, result, f"Noted about {result.arm}.", act=result.id)
+@writes("note", examples=['note tool:web:search "slow on Mondays"'])
+def _noted(result: NoteAnswer) -> str:
+    return f"Noted about {result.arm}."
 
 
-@command(
-    examples=[
-        'repair --arm tool:fs:Read --since 2026-01-31T08:00 --reason "detector repaired"',
-        "repair --arm tool:fs:Read --since 2026-01-31 --until 2026-02-02 --yes",
-    ],
-    options={"since": typer.Option("--since", metavar="TIME")},
-    omit=("arms",),
-)
-def repair(
-    line: typer.Context,
-    arm: Annotated[
-        list[str],
-        typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
-    ],
-    values: Fields,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-) -> None:
-    """Observations by people and graders are kept, and undo reverts it."""
-    context = context_of(line)
-    if not yes:
-        _confirm_repair(context, arm, values["since"], values["until"])
-    result = Verbs.repair.call(context, arms=arm, **values)
-    text = f"{result.observation_count:,} observations of {len(result.arm_ids):,} arms taken back."
-    written(line, context, result, text, act=result.id)
-
-
-def _confirm_repair(context: Context, arms: Sequence[str], since: str, until: str | None) -> None:
+def _preview_repair(context: Context, values: Fields) -> None:
     from core.flows import queries
 
-    check_terminal("a repair", "taken back")
-    preview = queries.preview_repair(context, arms, since, until)
+    preview = queries.preview_repair(context, values["arms"], values["since"], values["until"])
     say(f"Take back {preview.n:,} automatic observations:")
     for one in preview.arms:
         say(
             f"  {one.arm}: {one.n:,}, mean {one.now.mean:.2f} to {one.after.mean:.2f}, "
             f"pulls {one.now.pulls:,} to {one.after.pulls:,}"
         )
-    typer.confirm("Go on?", abort=True)
 
 
-@command(
-    examples=['reset --type tool --to prior --reason "detector repaired"', "reset --arm tool:fs:Read --yes"],
-    options={"target": typer.Option("--to")},
-    omit=("arms", "types", "seen"),
+@writes(
+    "repair",
+    asks=Asking("a repair", "taken back", _preview_repair),
+    examples=[
+        'repair --arm tool:fs:Read --since 2026-01-31T08:00 --reason "detector repaired"',
+        "repair --arm tool:fs:Read --since 2026-01-31 --until 2026-02-02 --yes",
+    ],
+    options={"arms": _ARMS, "since": typer.Option("--since", metavar="TIME")},
 )
-def reset(
-    line: typer.Context,
-    *,
-    arm: Annotated[
-        list[str] | None,
-        typer.Option("--arm", metavar="ID", help="This arm; repeatable.", autocompletion=arm_ids),
-    ] = None,
-    arm_type: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="All arms of this type; repeatable.")
-    ] = None,
-    values: Fields,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-) -> None:
-    """Without --arm and --type it is all of them."""
-    context = context_of(line)
-    scope: Fields = {"arms": arm or (), "types": types_of(arm_type or [])}
-    if not yes:
-        _confirm_reset(context, scope, values["target"])
-    result = Verbs.reset.call(context, **scope, **values)
-    text = f"{result.reset_count:,} arms reset to {result.to}."
-    written(line, context, result, text, act=result.id)
+def _repaired(result: RepairAnswer) -> str:
+    """Observations by people and graders are kept, and undo reverts it."""
+    return f"{result.observation_count:,} observations of {len(result.arm_ids):,} arms taken back."
 
 
-def _confirm_reset(context: Context, scope: Fields, target: Target) -> None:
+def _preview_reset(context: Context, values: Fields) -> None:
     from core.flows import queries
 
-    check_terminal("a reset", "reset")
-    preview = queries.preview_reset(context, **scope, target=target)
+    scope = {name: values[name] for name in ("arms", "types", "target")}
+    preview = queries.preview_reset(context, **scope)
     say(
         f"Reset {len(preview.columns):,} arms ({preview.scope}) to {preview.target}. "
         f"Their {preview.columns.n_pulls:,} pulls stay readable, and you can undo it."
     )
-    typer.confirm("Go on?", abort=True)
 
 
-@command(examples=["undo reward-12", "undo rewards-12", "undo import-1"], options={"act_id": "act"})
-def undo(line: typer.Context, values: Fields) -> None:
-    context = context_of(line)
-    result = Verbs.undo.call(context, **values)
+@writes(
+    "reset",
+    asks=Asking("a reset", "reset", _preview_reset),
+    examples=['reset --type tool --to prior --reason "detector repaired"', "reset --arm tool:fs:Read --yes"],
+    options={
+        "arms": _ARMS,
+        "types": typer.Option("--type", callback=types_of),
+        "target": typer.Option("--to"),
+    },
+    omit=("seen",),
+)
+def _reset_words(result: ResetAnswer) -> str:
+    """Without --arm and --type it is all of them."""
+    return f"{result.reset_count:,} arms reset to {result.to}."
+
+
+@writes(
+    "undo",
+    way="Redo",
+    examples=["undo reward-12", "undo rewards-12", "undo import-1"],
+    options={"act_id": "act"},
+)
+def _undone(result: UndoAnswer) -> str:
     all_of_it = f", all {result.count:,} acts of it" if result.count > 1 else ""
     text = f"{result.undone} is undone{all_of_it}; nothing was deleted."
-    if result.left_out:
-        text += (
-            f" {result.left_out:,} rewards and notes don't count again: their keys were used again meanwhile, "
-            "and a key counts once."
-        )
-    written(line, context, result, text, act=result.id, way="Redo")
+    if not result.left_out:
+        return text
+    return (
+        f"{text} {result.left_out:,} rewards and notes don't count again: their keys were used again meanwhile, "
+        "and a key counts once."
+    )

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from core.doors.cli.program.app import Fields, answer, check_terminal, command, context_of, group, written
+from core.doors.cli.program.app import (
+    Asking,
+    Fields,
+    Yes,
+    answer,
+    command,
+    confirm,
+    context_of,
+    group,
+    reads,
+    written,
+)
 from core.doors.cli.program.spelling import words
 from core.doors.terminal import say, say_table
 from core.doors.verbs import Verbs
 from core.explained import episodes as tables
 from core.records.arm import MICRO
 from core.records.counts import number_of
-from core.records.episode_credit import CreditAnswer, CreditRule
-from core.records.episode_page import EpisodeFilter
+from core.records.episode_credit import CreditAnswer
 from core.records.observation import epoch_words
 
 if TYPE_CHECKING:
     from core.flows.context import Context
     from core.flows.queries import (
-        CreditPreview,
         EnvironmentDesign,
         EnvironmentSummary,
         EpisodeView,
@@ -36,8 +45,6 @@ EPISODES = group(
 )
 PREVIEW = "It would be: {scale} Nothing was declared."
 FILTERS = {"environment": "E", "split": "S", "task": "T", "model": "M"}
-Uid = Annotated[str, typer.Argument(metavar="UID", help=words("episode", "uid"))]
-Environment = Annotated[str, typer.Argument(metavar="ENVIRONMENT", help=words("declare", "environment"))]
 _SHOWN_SHARES: Final = 20
 
 
@@ -50,48 +57,36 @@ _SHOWN_SHARES: Final = 20
     omit=("with_design",),
 )
 def list_environments(line: typer.Context, values: Fields) -> None:
-    rows = Verbs.episodes.call(context_of(line), **values)
+    rows: tuple[EnvironmentSummary, ...] = Verbs.episodes.call(context_of(line), **values)
     answer(line, rows, lambda: say_environments(rows, model=values["model"]))
 
 
-@command(
+@reads(
     "each",
     inside=EPISODES,
-    words=Verbs.episode_list.words,
-    takes="episodes",
+    takes="episode_list",
     examples=["episodes each --environment sums --outcome success --limit 20"],
     options=FILTERS,
-    omit=("with_design",),
+    omit=("cursor", "direction", "since"),
 )
-def list_episodes(
-    line: typer.Context,
-    values: Fields,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, help=words("episode_list", "limit"))
-    ] = 50,
-) -> None:
-    episode_filter = EpisodeFilter(**values)
-    page = Verbs.episode_list.call(context_of(line), wanted=episode_filter, limit=limit)
-    answer(line, page, lambda: say_page(page))
+def _say_page(page: EpisodePage) -> None:
+    say_table(tables.EPISODES, page.rows)
+    if page.onward is not None:
+        say("There are more: --limit shows them.")
 
 
-@command("show", inside=EPISODES, takes="episode", examples=["episodes show sums/s-17"])
-def show_episode(line: typer.Context, uid: Uid) -> None:
-    one = Verbs.episode.call(context_of(line), uid=uid)
-    answer(line, one, lambda: say_episode(one))
-
-
-@command("lint", inside=EPISODES, examples=["episodes lint", "episodes lint sums"])
+@command(
+    "lint", inside=EPISODES, examples=["episodes lint", "episodes lint sums"], options={"environment": "E"}
+)
 def lint_environments(
     line: typer.Context,
+    values: Fields,
     name: Annotated[
         str | None, typer.Argument(metavar="ENVIRONMENT", help=words("lint", "environment"))
     ] = None,
-    environment: Annotated[
-        str | None, typer.Option("--environment", metavar="E", help=words("lint", "environment"))
-    ] = None,
 ) -> None:
-    findings = Verbs.lint.call(context_of(line), environment=name or environment)
+    environment = name or values["environment"]
+    findings: tuple[EnvironmentDesign, ...] = Verbs.lint.call(context_of(line), environment=environment)
     answer(line, findings, lambda: say_findings(findings))
 
 
@@ -99,10 +94,15 @@ def lint_environments(
     "compare",
     inside=EPISODES,
     examples=["episodes compare wiki-search --models gpt-4.1 gpt-4.1-mini"],
+    options={
+        "environment": "ENVIRONMENT",
+        "compared": typer.Option("--by"),
+        "paired": typer.Option("--paired/--unpaired"),
+    },
 )
 def compare_models(
     line: typer.Context,
-    environment: Environment,
+    values: Fields,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="MODEL", help="More models after the two of --models.")
     ] = None,
@@ -110,21 +110,26 @@ def compare_models(
         tuple[str, str] | None,
         typer.Option("--models", metavar="A B", help=words("compare", "models")),
     ] = None,
-    by: Annotated[
-        Literal["reward", "success"], typer.Option("--by", help=words("compare", "compared"))
-    ] = "reward",
-    unpaired: Annotated[
-        bool, typer.Option("--unpaired", help="Use all episodes, also of tasks that only one attempted.")
-    ] = False,
 ) -> None:
-    comparison = Verbs.compare.call(
-        context_of(line),
-        environment=environment,
-        models=[*(models or ()), *(more or ())],
-        compared=by,
-        paired=not unpaired,
+    comparison: ModelComparison = Verbs.compare.call(
+        context_of(line), models=[*(models or ()), *(more or ())], **values
     )
     answer(line, comparison, lambda: say_comparison(comparison))
+
+
+def say_credit(context: Context, values: Fields) -> None:
+    """Write the shares of a credit, and the arms that it would move."""
+    from core.flows import queries
+
+    preview = queries.preview_credit(context, **values)
+    say(credited(preview.answer, will=True))
+    for share in preview.answer.shares[:_SHOWN_SHARES]:
+        say(f"  {share.weight_micro / MICRO:.4g} of an observation for {share.arm} in run {share.run}")
+    for moved in preview.effects:
+        say(f"  {moved.arm}: mean {moved.before.mean:.4f} to {moved.after.mean:.4f}")
+
+
+_CREDIT: Final = Asking("a credit", "credited", say_credit)
 
 
 @command(
@@ -132,17 +137,17 @@ def compare_models(
     inside=EPISODES,
     takes="credit_episode",
     examples=["episodes credit sums/s-17 --rule referenced"],
+    options={"uid": "UID", "rule": typer.Option("--rule")},
 )
 def credit_episode(
     line: typer.Context,
-    uid: Uid,
-    rule: Annotated[CreditRule, typer.Option("--rule", help=words("credit_episode", "rule"))],
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    values: Fields,
+    yes: Yes = False,
 ) -> None:
     context = context_of(line)
     if not yes:
-        _confirm(context, uid, rule)
-    credit = Verbs.credit_episode.call(context, uid=uid, rule=rule)
+        confirm(_CREDIT, context, values)
+    credit: CreditAnswer = Verbs.credit_episode.call(context, **values)
     if credit.id is None:  # no arm could be credited
         answer(line, credit, lambda: say(credited(credit)))
         return
@@ -173,23 +178,15 @@ def declare_scale(
     values = {**values, **_ends("", scale), **_ends("step_", step_scale)}
     context = context_of(line)
     if preview:
-        shown = Verbs.preview_declare.call(context, **values)
+        shown: ScaleAnswer = Verbs.preview_declare.call(context, **values)
         answer(line, shown, lambda: say(PREVIEW.format(scale=declared(shown))))
         return
-    result = Verbs.declare.call(context, **values)
+    result: ScaleAnswer = Verbs.declare.call(context, **values)
     written(line, context, result, declared(result), act=result.id)
 
 
 def _ends(prefix: str, ends: Ends) -> dict[str, float]:
     return {} if ends is None else {f"{prefix}lo": ends[0], f"{prefix}hi": ends[1]}
-
-
-def _confirm(context: Context, uid: str, rule: CreditRule) -> None:
-    from core.flows import queries
-
-    check_terminal("a credit", "credited")
-    say_credit(queries.preview_credit(context, uid, rule))
-    typer.confirm("Go on?", abort=True)
 
 
 def say_environments(rows: Sequence[EnvironmentSummary], *, model: str | None) -> None:
@@ -219,15 +216,8 @@ def _say_notes(one: EnvironmentSummary, model: str | None) -> None:
         )
 
 
-def say_page(page: EpisodePage) -> None:
-    """Write a row for each episode, the newest first."""
-    say_table(tables.EPISODES, page.rows)
-    if page.onward is not None:
-        say("There are more: --limit shows them.")
-
-
-def say_episode(one: EpisodeView) -> None:
-    """Write one episode: its head, the reward of each step, its parts and its runs."""
+@reads("show", inside=EPISODES, takes="episode", examples=["episodes show sums/s-17"], options={"uid": "UID"})
+def _say_episode(one: EpisodeView) -> None:
     total = "nothing was paid" if one.total is None else f"total {one.total:g}"
     success = "a success" if one.success else "no success"
     if one.success is None:
@@ -286,15 +276,6 @@ def declared(answer: ScaleAnswer) -> str:
         f"success is a {scale.base} above {scale.threshold:g}: "
         f"{answer.successes:,} of {number_of(answer.episodes, 'episode')} (before {answer.successes_before:,})."
     )
-
-
-def say_credit(preview: CreditPreview) -> None:
-    """Write the shares of a credit, and the arms that it would move."""
-    say(credited(preview.answer, will=True))
-    for share in preview.answer.shares[:_SHOWN_SHARES]:
-        say(f"  {share.weight_micro / MICRO:.4g} of an observation for {share.arm} in run {share.run}")
-    for moved in preview.effects:
-        say(f"  {moved.arm}: mean {moved.before.mean:.4f} to {moved.after.mean:.4f}")
 
 
 def credited(answer: CreditAnswer, *, will: bool = False) -> str:

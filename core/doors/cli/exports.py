@@ -28,13 +28,14 @@ from core.doors.cli.program.app import (
 from core.doors.cli.program.spelling import words
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, counted
-from core.doors.terminal import say, say_cells, say_error, say_json_line, say_on_stderr
+from core.doors.terminal import say, say_error, say_json_line, say_on_stderr, say_table
 from core.doors.verbs import Verb, Verbs
 from core.errors import InvalidInput, UnreadableSource
+from core.explained import machine
 from core.records.counts import number_of
+from core.records.parameters import ExportFormat
 from core.records.status import left_out_words
-from core.records.times import iso
-from core.records.training import Pairing, TrainingAnswer, TrainingFormat, TrainingQuery
+from core.records.training import TrainingAnswer, TrainingFormat, TrainingOptions, TrainingQuery
 
 if TYPE_CHECKING:
     from core.errors import ArmscopeError
@@ -63,23 +64,16 @@ WAITING = "Another long import is under way; this one goes on when that has ende
         "export - | gzip > all.jsonl.gz",
         "export samples.jsonl --format sft_jsonl --manifest",
         "export pairs.jsonl --format preference_jsonl --pairing layer",
-    ]
+    ],
+    words=Verbs.export.words,
+    takes="export_training",
+    omit=("target", "format", "manifest", "include_reward", *TrainingOptions.__annotations__),
 )
 def export(
     line: typer.Context,
     file: Annotated[Path, typer.Argument(help="A new file, or - for standard output.")],
     format_name: Annotated[
-        Literal[
-            "jsonl",
-            "json",
-            "csv",
-            "parquet",
-            "reward_jsonl",
-            "sft_jsonl",
-            "preference_jsonl",
-            "trace_jsonl",
-            "reward_csv",
-        ],
+        Literal[ExportFormat, TrainingFormat],
         typer.Option("--format", help=f"{words('export', 'format')} The others: to train on."),
     ] = "jsonl",
     with_manifest: Annotated[
@@ -90,12 +84,8 @@ def export(
             "beside it.",
         ),
     ] = False,
-    pairing: Annotated[
-        Literal["prompt", "layer"], typer.Option(help=words("export_training", "pairing"))
-    ] = "prompt",
-    with_secrets: Annotated[
-        bool, typer.Option("--with-secrets", help=words("export_training", "with_secrets"))
-    ] = False,
+    *,
+    values: Fields,
 ) -> None:
     """Only jsonl, armscope's own format, is loss-free; parquet, json and csv are views of it for other programs.
 
@@ -107,7 +97,7 @@ def export(
     context = context_of(line)
     # Comparisons narrow the type, a test of membership does not.
     if format_name != "jsonl" and format_name != "json" and format_name != "csv" and format_name != "parquet":  # noqa: PLR1714
-        _export_training(line, context, file, format_name, pairing, with_manifest, with_secrets)
+        _export_training(line, context, file, with_manifest, {"format": format_name, **values})
         return
     if str(file) == "-":
         if global_options(line).as_json:
@@ -133,10 +123,8 @@ def _export_training(
     line: typer.Context,
     context: Context,
     file: Path,
-    format_name: TrainingFormat,
-    pairing: Pairing,
     with_manifest: bool,
-    with_secrets: bool,
+    values: Fields,
 ) -> None:
     from core.flows.training import training_into
 
@@ -146,17 +134,9 @@ def _export_training(
                 "Standard output can hold the rows alone, got --json or --manifest beside them.",
                 next_step="Name a file, for example samples.jsonl.",
             )
-        query = TrainingQuery(format=format_name, pairing=pairing, with_secrets=with_secrets)
-        training_into(context, sys.stdout.buffer, "-", query)
+        training_into(context, sys.stdout.buffer, "-", TrainingQuery(**values))
         return
-    result = Verbs.export_training.call(
-        context,
-        target=file,
-        format=format_name,
-        pairing=pairing,
-        manifest=with_manifest,
-        with_secrets=with_secrets,
-    )
+    result = Verbs.export_training.call(context, target=file, manifest=with_manifest, **values)
     done(line, result, lambda: _say_training(result))
 
 
@@ -188,10 +168,7 @@ def _say_package(packed: BundleAnswer) -> None:
         f"{number_of(manifest.arms, 'arm')}, {number_of(manifest.rewards, 'reward')}, "
         f"{number_of(manifest.resets, 'reset')}.{_left_out(manifest)}"
     )
-    say_cells(
-        ("file", "bytes", "SHA-256"),
-        [(one.name, f"{one.size_bytes:,}", one.sha256) for one in manifest.files],
-    )
+    say_table(machine.PACKED, manifest.files)
 
 
 def _left_out(result: ExportAnswer | Manifest) -> str:
@@ -313,7 +290,7 @@ def import_(
         _say_watched(line, context, paths, news)
         return
     with following(line) as bar:
-        result = Verbs.import_.call(
+        result: ImportAnswer = Verbs.import_.call(
             context.for_rehearsal() if preview else context,
             paths=paths,
             **values,
@@ -348,20 +325,8 @@ def _import_spread(
 
 
 def _say_spread(spread: SpreadAnswer) -> None:
-    answers = [(one, one.answer) for one in spread.learners]
-    rows = [
-        (
-            one.learner,
-            f"{one.files:,}",
-            f"{answer.runs:,}" if answer else "",
-            f"{answer.duplicates:,}" if answer else "",
-            f"{answer.rejected_count:,}" if answer else "",
-            (answer.id or "nothing new") if answer else "not read",
-        )
-        for one, answer in answers
-    ]
-    say_cells(("learner", "files", "runs", "known", "lines rejected", "act"), rows, numbers=(1, 2, 3, 4))
-    for one, _ in answers:
+    say_table(machine.IMPORTS, spread.learners)
+    for one in spread.learners:
         for problem in one.problems[:_LISTED]:
             say(f"  {one.learner}: {problem}")
     if spread.left_out_count:
@@ -391,29 +356,13 @@ def _session_folders(*, as_json: bool, preview: bool) -> list[Path]:
     sessions = discover_sessions(Path.home())
     folders = list(dict.fromkeys(Path(one.folder) for one in sessions))
     if not as_json and sessions:
-        _print_sessions(sessions)
+        say_table(machine.SESSIONS, sessions)
     if as_json or not sessions or not has_terminal():
         say_error(_nothing_named(sessions, folders, preview=preview), as_json=as_json)
         raise typer.Exit(2)
     if not preview:
         typer.confirm("Import all of it?", abort=True)
     return folders
-
-
-def _print_sessions(sessions: Sequence[AgentSessions]) -> None:
-    heads = ("agent", "format", "files", "MB", "newest", "folder")
-    rows = [
-        (
-            one.agent,
-            one.format,
-            f"{one.files:,}",
-            _megabytes(one.size_bytes),
-            (iso(one.newest_ms) or "unknown")[:16].replace("T", " "),
-            one.folder,
-        )
-        for one in sessions
-    ]
-    say_cells(heads, rows, numbers=(2, 3))
 
 
 def _nothing_named(
@@ -629,7 +578,7 @@ class _Following:
         def words() -> str:
             return (
                 f"{self._n_files:,} of {len(opened.sources):,} files, "
-                f"{_megabytes(read_bytes)} of {_megabytes(self._total_bytes)} MB"
+                f"{machine.megabytes(read_bytes)} of {machine.megabytes(self._total_bytes)} MB"
             )
 
         self._bar.show(read_bytes, self._total_bytes, words, at=source.path.name)
@@ -641,11 +590,3 @@ class _Following:
             self._before_bytes += self._source.size_bytes
         self._source = source
         self._n_files += 1
-
-
-def _megabytes(n_bytes: int) -> str:
-    """
-    >>> _megabytes(4_123_000), _megabytes(16_000_000)
-    ('4.1', '16')
-    """
-    return f"{n_bytes / 1e6:,.1f}" if n_bytes < 10_000_000 else f"{n_bytes / 1e6:,.0f}"

@@ -10,13 +10,22 @@ import typer
 
 from core import guide
 from core.doors.cli.program.app import answer, command
-from core.doors.terminal import say, say_cells, say_text
+from core.doors.terminal import say, say_table, say_text
 from core.errors import NotFound
+from core.explained.table import Field, Table
 
 _NEXT: Final = (
     "Read a topic: armscope help TOPIC. Help of a command: armscope help COMMAND. Or use your own words."
 )
 _MORE: Final = 4
+TOPICS: Final[Table[guide.Topic]] = Table(
+    name=Field("topic", lambda one: one.name), words=Field("about", lambda one: one.words)
+)
+FILES: Final[Table[tuple[str, ...]]] = Table(
+    name=Field("name", lambda one: one[0]),
+    file=Field("file", lambda one: one[1]),
+    use=Field("use", lambda one: one[2]),
+)
 
 
 @command(
@@ -46,10 +55,9 @@ def help_(
 
 def _list(line: typer.Context) -> None:
     topics = guide.topics()
-    rows = [(one.name, one.words) for one in topics]
 
     def write() -> None:
-        say_cells(("topic", "about"), rows)
+        say_table(TOPICS, topics)
         say("", _NEXT)
 
     answer(line, msgspec.to_builtins(topics), write)
@@ -72,10 +80,10 @@ def _deploy(line: typer.Context, names: Sequence[str]) -> None:
     ]
 
     def write() -> None:
-        say_cells(("name", "file", "use"), rows)
+        say_table(FILES, rows)
         say("", "Print a file: armscope help deploy NAME. The guide: armscope help team")
 
-    answer(line, [dict(zip(("name", "file", "use"), row, strict=True)) for row in rows], write)
+    answer(line, [dict(zip(FILES.heads, row, strict=True)) for row in rows], write)
 
 
 def _command(line: typer.Context, path: Sequence[str]) -> bool:

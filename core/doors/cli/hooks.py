@@ -17,8 +17,9 @@ import typer
 
 from core.doors.cli.program.app import answer, command, context_of, done, global_options, group
 from core.doors.launch import AGENT, DataOptions, hook_command, run_hook, start
-from core.doors.terminal import say, say_cells, time_words
+from core.doors.terminal import say, say_table
 from core.errors import InvalidInput, NotApplicable
+from core.explained.table import Table, minute, text
 from core.settings import Server, claude_folder, database_at, hooks_folder
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class InstalledHook(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[str, ...] = ()
 
 
+INSTALLED: Final[Table[InstalledHook]] = Table(
+    file=text("file", lambda one: one.file),
+    since=minute("since", lambda one: one.at_ms),
+    command=text("command", lambda one: one.command),
+)
 HOOKS = group("hook", words="List the hooks in an agent's settings, install or remove them, or run one.")
 
 
@@ -140,14 +146,13 @@ def remove(line: typer.Context, agent: Agent) -> None:
 @command("list", words="List the hooks in the settings of agents.", inside=HOOKS, examples=["hook list"])
 def list_hooks(line: typer.Context) -> None:
     """A hook imports the sessions of its agent when they end."""
-    found = [
+    rows = [
         InstalledHook(file=path, command=one.words, at_ms=one.record.at_ms)
         for one in _installed()
         for path in [one.record.changes[0].path]
     ]
-    rows = [(one.file, time_words(one.at_ms), one.command or "") for one in found]
     empty = "No hook is installed. Install one: armscope hook install claude-code"
-    answer(line, found, lambda: say_cells(("file", "since", "command"), rows) if rows else say(empty))
+    answer(line, rows, lambda: say_table(INSTALLED, rows) if rows else say(empty))
 
 
 @command(

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from core.doors.cli.program.app import answer, command, context_of, global_options, has_terminal
-from core.doors.cli.program.spelling import words
-from core.doors.terminal import say, say_cells, time_words
+from core.doors.cli.program.app import Fields, answer, command, context_of, global_options, has_terminal
+from core.doors.terminal import say, say_table
 from core.doors.verbs import Verbs
 from core.errors import InvalidInput, UnknownAct
+from core.explained import machine
+from core.explained.table import time_words
 from core.records.arm import ESTIMATE_ERROR
 from core.records.counts import number_of
 from core.settings import edits_folder
@@ -21,12 +22,16 @@ from core.settings import edits_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from core.installed.prune import PruneAnswer, PrunedItem, Way, Wish
+    from core.installed.prune import PruneAnswer, Way, Wish
     from core.installed.settings_file import Record
-    from core.records.inventory import CarriedAnswer, CarriedItem, MachineInventory
+    from core.records.inventory import CarriedAnswer, MachineInventory
 
 
-@command(examples=["inventory", "inventory --all", "inventory --stored", "--json inventory"])
+@command(
+    takes="carried",
+    words="Read what agents on this machine carry, and count what their sessions used.",
+    examples=["inventory", "inventory --all", "inventory --stored", "--json inventory"],
+)
 def inventory(
     line: typer.Context,
     whole: Annotated[bool, typer.Option("--all", help="List used items, too.")] = False,
@@ -36,19 +41,17 @@ def inventory(
     stored: Annotated[
         bool, typer.Option("--stored", help="Read what the latest imports stored, not this machine.")
     ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=100, help=words("carried", "limit"))
-    ] = 1,
+    *,
+    values: Fields,
 ) -> None:
-    """Read what agents on this machine carry, and count what their sessions used.
+    """Nothing is started, fetched or written. A cost is about a quarter of the characters.
 
-    Nothing is started, fetched or written. A cost is about a quarter of the characters. An item that no session used
-    may still be of use: the table has the number of sessions that had it on offer.
+    An item that no session used may still be of use: the table has the number of sessions that had it on offer.
     """
     if stored:
         if home is not None:
             raise typer.BadParameter("--home names a folder of this machine, which --stored does not read")
-        read = Verbs.carried.call(context_of(line), limit=limit)
+        read: CarriedAnswer = Verbs.carried.call(context_of(line), **values)
         answer(line, read, lambda: _say_stored(read, whole=whole))
         return
     from core.installed.answer import machine_inventory
@@ -82,29 +85,12 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
     say(result.sentence)
     if result.oldest_ms is not None:
         say(f"The oldest session on record began {time_words(result.oldest_ms)} UTC.")
-    rows = [_row(one) for one in result.items if whole or one.use is None or not one.use.uses]
-    heads = ("agent", "kind", "name", "state", "tokens", "on offer", "used", "last use", "changed", "why")
+    rows = [one for one in result.items if whole or one.use is None or not one.use.uses]
     if rows:
-        say_cells(heads, rows, numbers=(4, 5, 6))
+        say_table(machine.CARRIED, rows)
     if any(one.proposal is not None for one in result.items):
         say("Take out what is proposed: armscope prune. Put it back: armscope prune --undo")
     say(*result.notes, *result.unread, f"Tokens are about a quarter of the characters. {ESTIMATE_ERROR}")
-
-
-def _row(one: CarriedItem) -> tuple[str, ...]:
-    item, use = one.item, one.use
-    return (
-        item.agent,
-        item.kind,
-        item.name,
-        item.state,
-        "unknown" if item.carried is None else f"{item.carried:,}",
-        "unknown" if use is None else f"{use.offered:,}",
-        "unknown" if use is None else f"{use.uses:,}",
-        "unknown" if use is None else "never" if use.last_ms is None else time_words(use.last_ms),
-        time_words(item.changed_ms or None),
-        one.why if one.proposal is None else f"propose {one.proposal}: {one.why}",
-    )
 
 
 # Prune
@@ -259,13 +245,10 @@ def _say_edits(shown: PruneAnswer, closing: str = _MAKE) -> None:
         _say_saving(shown)
     if shown.only_out:
         say("These were not used either. They go out with --out NAME:")
-        say_cells(
-            ("agent", "kind", "name", "parts", "tokens"), map(_edit_row, shown.only_out), numbers=(3, 4)
-        )
+        say_table(machine.EDITS, shown.only_out)
     if shown.fixed:
         say("These can't be switched, and are not counted:")
-        rows = [(one.agent, one.kind, one.name, one.why) for one in shown.fixed]
-        say_cells(("agent", "kind", "name", "why"), rows)
+        say_table(machine.FIXED, shown.fixed)
     say(*(f"Not edited: {one}" for one in shown.refused))
     if shown.number is not None:
         _say_number(shown)
@@ -290,11 +273,6 @@ def _say_saving(shown: PruneAnswer) -> None:
 
 def _say_number(shown: PruneAnswer) -> None:
     say(f"Written as prune {shown.number}. Put back: armscope prune --undo --yes")
-
-
-def _edit_row(one: PrunedItem) -> tuple[str, ...]:
-    tokens = "unknown" if one.saves is None else f"{one.saves:,}"
-    return one.agent, one.kind, one.name, f"{one.parts:,}", tokens
 
 
 def _say_undo(

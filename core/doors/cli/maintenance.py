@@ -9,30 +9,43 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from core.doors.cli.program.app import (
+    Asking,
     Fields,
+    Yes,
     answer,
     check_terminal,
     command,
+    confirm,
     context_of,
     done,
     following,
     global_options,
+    writes,
     written,
 )
 from core.doors.documents import act as act_document
 from core.doors.progress import counted
-from core.doors.terminal import say, say_cells, say_facts
+from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import Verbs
+from core.explained import machine
+from core.explained.table import Field, Table, text
 from core.records.counts import number_of
 from core.records.verification import unprovable_words
 from core.settings import database_at
 
 if TYPE_CHECKING:
+    from core.flows import queries
     from core.flows.context import Context
     from core.flows.maintenance import Examination
     from core.flows.restore import RestorePlan
-    from core.records.answers import RestoreAnswer
+    from core.records.answers import BackupAnswer, CompactAnswer, EraseAnswer, RestoreAnswer
 
+TEXTS: Final[Table[tuple[str, int]]] = Table(
+    column=text("where", lambda one: one[0]), n=Field("texts", lambda one: f"{one[1]:,}")
+)
+AMOUNTS: Final[Table[tuple[str, int]]] = Table(
+    what=text("what", lambda one: one[0]), n=Field("number", lambda one: f"{one[1]:,}")
+)
 _MEND: Final = (
     "Next: armscope upgrade explains such a chain where an import counted replaced states of episodes."
 )
@@ -51,7 +64,7 @@ def verify(line: typer.Context, values: Fields) -> None:
     """Exits with 1 and the differences, if there are any."""
     one_verb, context = Verbs.verify, context_of(line, whole=True)
     with following(line) as bar:
-        result = one_verb.call(context, **values, progress=counted(bar, "runs"))
+        result: queries.Verification = one_verb.call(context, **values, progress=counted(bar, "runs"))
 
     def tell() -> None:
         if result.replayed or result.not_replayed:
@@ -65,8 +78,7 @@ def verify(line: typer.Context, values: Fields) -> None:
             say(*_unprovable(result.unprovable))
             return
         say(f"{number_of(result.n_differences, 'difference')}:")
-        heads = ("learner", "table", "key", "stored", "recomputed")
-        say_cells(heads, [[name, *map(str, difference)] for name, difference in result.differences])
+        say_table(machine.DIFFERENCES, result.differences)
         say(*_unprovable(result.unprovable))
         if ("link", "the last") in {one[:2] for _, one in result.differences}:
             say(_MEND)
@@ -136,7 +148,7 @@ def _say_examined(result: Examination) -> None:
 def backup(line: typer.Context, values: Fields) -> None:
     context = context_of(line, whole=True)
     with following(line) as bar:
-        result = Verbs.backup.call(context, **values, progress=counted(bar, "pages"))
+        result: BackupAnswer = Verbs.backup.call(context, **values, progress=counted(bar, "pages"))
     text = f"{result.size_bytes:,} bytes written to {result.file}; open it with --database {result.file}."
     damage = (
         [] if result.damage is None else [f"The copy has the database's damage: {result.damage}.", _REFUSED]
@@ -149,7 +161,7 @@ def backup(line: typer.Context, values: Fields) -> None:
 def restore(
     line: typer.Context,
     file: Annotated[Path, typer.Argument(help="The backup.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Replace the database by a backup, even while it is in use.
 
@@ -280,53 +292,52 @@ def upgrade(
         raise typer.Exit(1)
 
 
-@command(
-    examples=["erase --run request-1", "erase --session s-42 --yes", "erase --act note-3"],
-    options={
-        "run": "UID",
-        "session": "NAME",
-        "execution": "UID",
-        "episode": "UID",
-        "act": "ID",
-        "rater": "NAME",
-    },
-)
-def erase(
-    line: typer.Context,
-    values: Fields,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-) -> None:
-    """Keep counts and scores. No import brings the texts back."""
-    context = context_of(line)
-    if not yes:
-        _confirm_erase(context, values)
-    result = Verbs.erase.call(context, **values)
-    message = f"{number_of(result.texts, 'text')} erased. Not reached: {', '.join(result.not_reached)}."
-    written(line, context, result, message, act=None)
-
-
-def _confirm_erase(context: Context, values: Fields) -> None:
+def _preview_erase(context: Context, values: Fields) -> None:
     from core.flows.erase import preview_erase
 
-    check_terminal("erasing", "erased")
     preview = preview_erase(context, **values)
-    say_cells(("where", "texts"), [(column, f"{count:,}") for column, count in preview.places.items()])
+    say_table(TEXTS, preview.places.items())
     say("They are erased for good: this can't be undone. Numbers stay.")
     say(f"Not reached: {', '.join(preview.not_reached)}.")
-    typer.confirm("Go on?", abort=True)
+
+
+@writes(
+    "erase",
+    asks=Asking("erasing", "erased", _preview_erase),
+    examples=["erase --run request-1", "erase --session s-42 --yes", "erase --act note-3"],
+    options={
+        **dict.fromkeys(("run", "execution", "episode"), "UID"),
+        **{"session": "NAME", "act": "ID", "rater": "NAME"},
+    },
+)
+def _erased(result: EraseAnswer) -> str:
+    """Keep counts and scores. No import brings the texts back."""
+    return f"{number_of(result.texts, 'text')} erased. Not reached: {', '.join(result.not_reached)}."
+
+
+def _preview_compact(context: Context, values: Fields) -> None:
+    from core.flows.compact import preview_compact
+
+    preview = preview_compact(context, keep_days=values["keep_days"])
+    rows = (
+        (f"runs to delete, which ended before {preview.until}", preview.runs),
+        ("older runs that stay, as feedback or another fact is about them", preview.left),
+        ("imports that can't be undone afterwards", preview.imports),
+    )
+    say_table(AMOUNTS, rows)
+    say(*preview.lost, "The rows are deleted for good: this can't be undone. Sums stay.")
+
+
+_COMPACT: Final = Asking("compacting", "deleted", _preview_compact)
 
 
 @command(examples=["compact --keep-days 365", "compact --shrink --yes"], options={"keep_days": "N"})
-def compact(
-    line: typer.Context,
-    values: Fields,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
-) -> None:
+def compact(line: typer.Context, values: Fields, yes: Yes = False) -> None:
     """Delete the rows of old runs, and keep their sums. It can't be undone, and an import knows the deleted runs."""
     context = context_of(line)
     if not yes:
-        _confirm_compact(context, values["keep_days"])
-    result = Verbs.compact.call(context, **values)
+        confirm(_COMPACT, context, values)
+    result: CompactAnswer = Verbs.compact.call(context, **values)
     if result.runs:
         message = (
             f"{number_of(result.runs, 'run')} deleted that ended before {result.until}. Their sums stay."
@@ -336,20 +347,3 @@ def compact(
     rewritten = " The file was rewritten." if values["shrink"] else ""
     message = f"Nothing to delete: no run without feedback ended before {result.until}.{rewritten}"
     done(line, act_document(context, result), lambda: say(message))
-
-
-def _confirm_compact(context: Context, keep_days: int | None) -> None:
-    from core.flows.compact import preview_compact
-
-    check_terminal("compacting", "deleted")
-    preview = preview_compact(context, keep_days=keep_days)
-    rows = (
-        (f"runs to delete, which ended before {preview.until}", preview.runs),
-        ("older runs that stay, as feedback or another fact is about them", preview.left),
-        ("imports that can't be undone afterwards", preview.imports),
-    )
-    say_cells(("what", "number"), [(what, f"{number:,}") for what, number in rows])
-    for sentence in preview.lost:
-        say(sentence)
-    say("The rows are deleted for good: this can't be undone. Sums stay.")
-    typer.confirm("Go on?", abort=True)

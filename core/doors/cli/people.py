@@ -17,7 +17,9 @@ from core.doors.cli.program.app import (
     done,
     global_options,
     group,
+    reads,
     rows_or,
+    writes,
 )
 from core.doors.cli.program.spelling import words
 from core.doors.documents import audit_rows
@@ -25,17 +27,17 @@ from core.doors.terminal import say, say_table
 from core.doors.verbs import Verbs
 from core.errors import InvalidInput
 from core.explained import people
-from core.records.actor import SCOPES, PersonRole
+from core.records.actor import SCOPES
 from core.records.audit import AuditFilter, DenialPage
 from core.records.times import iso
-from core.records.token import DEFAULT_DAYS, check_scopes
+from core.records.token import check_scopes
 
 if TYPE_CHECKING:
     from core.doors.alerting import CheckResult
     from core.records.alert import AlertsView, SendResult, WebhookRow
     from core.records.audit import AuditPage
-    from core.records.member import MemberAnswer
-    from core.records.token import TokenRow
+    from core.records.member import MemberAnswer, SenderRow
+    from core.records.token import NewToken, TokenRow
 
 _IN = typer.Option("--in", metavar="LEARNER", help="In this learner only; else in every one.")
 _INS = typer.Option(
@@ -46,7 +48,6 @@ TOKENS = group("token", words="List the tokens of programs, or create or revoke 
 REVOKED = "{name} ({id}) is revoked."
 SHOWN_ONCE = "It is shown this once: {name} ({id}), {use}, until {until}."
 Name = Annotated[str, typer.Argument(help=words("add_member", "name"))]
-TokenName = Annotated[str, typer.Argument(help=words("create_token", "name"))]
 InLearner = Annotated[str | None, _IN]
 _MARK: Final = re.compile(r"[0-9]{1,7}$|[0-9]+:[0-9a-f]")
 """Start of a position in the audit; other values of ``--since`` are times."""
@@ -60,16 +61,15 @@ WEBHOOK_REMOVED = "{id} receives no more alerts. To restore it, run alert add wi
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help=words("remove_webhook", "webhook"))]
 
 
-@command("list", inside=MEMBERS, takes="members", examples=["member", "member list --json"])
-def list_members(line: typer.Context) -> None:
-    rows = Verbs.members.call(context_of(line, whole=True))
-    answer(line, rows, lambda: say_table(people.MEMBERS, rows))
+reads("list", inside=MEMBERS, takes="members", examples=["member", "member list --json"])(people.MEMBERS)
 
 
 @command(
     "add",
     inside=MEMBERS,
     words="Let a person sign in, or invite one.",
+    takes="add_member",
+    options={"issuer": typer.Option("--issuer", metavar="URL"), "email": "ADDRESS"},
     examples=[
         "member add kim --issuer https://id.example.com --subject u-17 --role operator",
         "member add jo --issuer https://id.example.com --email jo@example.com --role reviewer --in support",
@@ -77,24 +77,20 @@ def list_members(line: typer.Context) -> None:
 )
 def add_member(
     line: typer.Context,
-    name: Name,
-    issuer: Annotated[str, typer.Option("--issuer", metavar="URL", help=words("add_member", "issuer"))],
+    *,
+    values: Fields,
     subject: Annotated[
         str | None, typer.Option("--subject", metavar="ID", help=words("add_member", "subject"))
     ] = None,
-    email: Annotated[
-        str | None, typer.Option("--email", metavar="ADDRESS", help=words("invite_member", "email"))
-    ] = None,
-    role: Annotated[PersonRole, typer.Option("--role", help=words("add_member", "role"))] = "viewer",
     learner_name: InLearner = None,
 ) -> None:
     """With --subject a person is let in at once; with --email alone they are invited for 7 days."""
     context = context_of(line, create=True, whole=True)
-    values: Fields = {"issuer": issuer, "name": name, "role": role, "learner": learner_name}
+    values["learner"] = learner_name
     if subject is not None:
-        _say_member(line, Verbs.add_member.call(context, subject=subject, email=email or "", **values))
-    elif email is not None:
-        _say_member(line, Verbs.invite_member.call(context, email=email, **values))
+        _say_member(line, Verbs.add_member.call(context, subject=subject, **values))
+    elif values["email"]:
+        _say_member(line, Verbs.invite_member.call(context, **values))
     else:
         raise typer.BadParameter("add takes --issuer, and --subject or --email")
 
@@ -114,20 +110,12 @@ def set_role(
     _say_member(line, Verbs.set_role.call(context, member=name, role=new_role, learner=learner_name))
 
 
-@command("remove", inside=MEMBERS, takes="remove_member", examples=["member remove jo"])
-def remove_member(line: typer.Context, name: Name) -> None:
-    _say_member(line, Verbs.remove_member.call(context_of(line, whole=True), member=name))
-
-
-@command("signout", inside=MEMBERS, takes="sign_out_member", examples=["member signout jo"])
-def sign_out_member(line: typer.Context, name: Name) -> None:
-    _say_member(line, Verbs.sign_out_member.call(context_of(line, whole=True), member=name))
-
-
 def _say_member(line: typer.Context, answered: MemberAnswer) -> None:
     done(line, answered, lambda: say(*_member_words(answered)))
 
 
+@writes("remove", inside=MEMBERS, takes="remove_member", examples=["member remove jo"])
+@writes("signout", inside=MEMBERS, takes="sign_out_member", examples=["member signout jo"])
 def _member_words(answered: MemberAnswer) -> list[str]:
     one = answered.member
     state = "is no member" if one.removed_ms is not None else people.roles(one)
@@ -137,10 +125,7 @@ def _member_words(answered: MemberAnswer) -> list[str]:
     return [*lines, *(f"Revoked: {token}." for token in answered.revoked)]
 
 
-@command("list", inside=TOKENS, takes="tokens", examples=["token", "token list"])
-def list_tokens(line: typer.Context) -> None:
-    rows = Verbs.tokens.call(context_of(line, whole=True))
-    answer(line, rows, lambda: say_table(people.TOKENS, rows))
+reads("list", inside=TOKENS, takes="tokens", examples=["token", "token list"])(people.TOKENS)
 
 
 @command(
@@ -151,6 +136,7 @@ def list_tokens(line: typer.Context) -> None:
         "token create ci --scope ingest --in support",
         "token create export --scope read --scope operate --days 30",
     ],
+    options={"days": "N"},
     omit=("scopes", "learners"),
 )
 def create_token(
@@ -160,31 +146,26 @@ def create_token(
         typer.Option("--scope", metavar="SCOPE", help=f"{', '.join(SCOPES)}; may be repeated."),
     ] = None,
     learner_names: Annotated[list[str] | None, _INS] = None,
-    days: Annotated[
-        int, typer.Option("--days", metavar="N", help=words("create_token", "days"))
-    ] = DEFAULT_DAYS,
     *,
     values: Fields,
 ) -> None:
     """The secret is shown once, and stored nowhere."""
-    created = Verbs.create_token.call(
+    created: NewToken = Verbs.create_token.call(
         context_of(line, create=True, whole=True),
         scopes=check_scopes(scope or ()),
         learners=learner_names or None,
-        days=days,
         **values,
     )
     answer(line, created, lambda: say(created.secret, _token_words(created.token)))
 
 
-@command("revoke", inside=TOKENS, takes="revoke_token", examples=["token revoke ci"])
-def revoke_token(line: typer.Context, name: TokenName) -> None:
-    row = Verbs.revoke_token.call(context_of(line, whole=True), token=name)
-    done(line, row, lambda: say(REVOKED.format(name=row.name, id=row.id)))
-
-
 def _token_words(one: TokenRow) -> str:
     return SHOWN_ONCE.format(name=one.name, id=one.id, use=people.token_use(one), until=iso(one.expires_ms))
+
+
+@writes("revoke", inside=TOKENS, takes="revoke_token", examples=["token revoke ci"])
+def _revoked(one: TokenRow) -> str:
+    return REVOKED.format(name=one.name, id=one.id)
 
 
 @command(
@@ -269,11 +250,10 @@ def _utc_ms(option: str, text: str | None) -> int | None:
     return at_ms
 
 
-@command("list", inside=CHANNELS, takes="senders", examples=["channel", "channel list"])
-def list_senders(line: typer.Context) -> None:
+@reads("list", inside=CHANNELS, takes="senders", examples=["channel", "channel list"])
+def _say_senders(rows: tuple[SenderRow, ...]) -> None:
     """A bridge is a token made with --bridge. It gets no answer for a sender who is no member."""
-    rows = Verbs.senders.call(context_of(line, whole=True))
-    answer(line, rows, lambda: say_table(people.SENDERS, rows))
+    say_table(people.SENDERS, rows)
 
 
 @command("add", inside=CHANNELS, takes="add_sender", examples=["channel add slack U017 kim"])
@@ -284,7 +264,7 @@ def add_sender(
     member: Annotated[str, typer.Argument(help=words("add_sender", "member"))],
 ) -> None:
     context = context_of(line, whole=True)
-    row = Verbs.add_sender.call(context, member=member, channel=channel, sender=sender)
+    row: SenderRow = Verbs.add_sender.call(context, member=member, channel=channel, sender=sender)
     back = shlex.join(["armscope", "channel", "remove", channel, sender])
     text = SENDER_ADDED.format(member=row.member, sender=sender, channel=channel, back=back)
     done(line, row, lambda: say(text))
@@ -293,41 +273,10 @@ def add_sender(
 @command("remove", inside=CHANNELS, takes="remove_sender", examples=["channel remove slack U017"])
 def remove_sender(line: typer.Context, values: Fields) -> None:
     context = context_of(line, whole=True)
-    row = Verbs.remove_sender.call(context, **values)
+    row: SenderRow = Verbs.remove_sender.call(context, **values)
     back = shlex.join(["armscope", "channel", "add", values["channel"], values["sender"], row.member])
     text = SENDER_REMOVED.format(member=row.member, back=back, **values)
     done(line, row, lambda: say(text))
-
-
-@command("list", inside=ALERTS, takes="alerts", examples=["alert", "alert list --limit 10"])
-def list_alerts(
-    line: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help=words("alerts", "limit"))] = 50,
-) -> None:
-    view = Verbs.alerts.call(context_of(line, whole=True), limit=limit)
-    answer(line, view, lambda: _say_view(view))
-
-
-@command(
-    "add",
-    inside=ALERTS,
-    takes="add_webhook",
-    examples=[
-        "alert add https://hooks.example/armscope",
-        "alert add http://127.0.0.1:9000/ --private --in support --pages https://armscope.example",
-    ],
-    options={"url": "URL", "pages": "URL", "secret_from": "VARIABLE"},
-)
-def add_webhook(
-    line: typer.Context,
-    values: Fields,
-    about: Annotated[
-        str | None, typer.Option("--in", metavar="LEARNER", help=words("add_webhook", "learner"))
-    ] = None,
-) -> None:
-    """`serve` and `api` check every minute. They sign requests with the secret in ARMSCOPE_WEBHOOK_SECRET."""
-    row = Verbs.add_webhook.call(context_of(line, create=True, whole=True), learner=about, **values)
-    done(line, row, lambda: say(WEBHOOK_ADDED.format(id=row.id, about=_about(row))))
 
 
 @command("test", inside=ALERTS, words="Send a test message to a webhook.", examples=["alert test webhook-1"])
@@ -350,16 +299,6 @@ def check_now(line: typer.Context) -> None:
     done(line, looked, lambda: say(*_look_words(looked)))
 
 
-@command("remove", inside=ALERTS, takes="remove_webhook", examples=["alert remove webhook-1"])
-def remove_webhook(line: typer.Context, webhook: WebhookId) -> None:
-    row = Verbs.remove_webhook.call(context_of(line, whole=True), webhook=webhook)
-    done(line, row, lambda: say(WEBHOOK_REMOVED.format(id=row.id)))
-
-
-def _about(one: WebhookRow) -> str:
-    return "of every learner" if one.learner is None else f"of {one.learner}"
-
-
 def _result_words(one: SendResult) -> str:
     return f"{one.webhook} {'took' if one.ok else 'did not take'} {one.message}: {one.result}."
 
@@ -371,6 +310,7 @@ def _look_words(both: CheckResult) -> list[str]:
     return lines + [_result_words(one) for one in both.sent]
 
 
+@reads("list", inside=ALERTS, takes="alerts", examples=["alert", "alert list --limit 10"])
 def _say_view(view: AlertsView) -> None:
     if not view.webhooks:
         say(NO_WEBHOOK)
@@ -378,3 +318,39 @@ def _say_view(view: AlertsView) -> None:
         say_table(people.WEBHOOKS, view.webhooks)
     if view.alerts:
         say_table(people.ALERTS, view.alerts)
+
+
+@command(
+    "add",
+    inside=ALERTS,
+    takes="add_webhook",
+    examples=[
+        "alert add https://hooks.example/armscope",
+        "alert add http://127.0.0.1:9000/ --private --in support --pages https://armscope.example",
+    ],
+    options={"url": "URL", "pages": "URL", "secret_from": "VARIABLE"},
+)
+def add_webhook(
+    line: typer.Context,
+    values: Fields,
+    about: Annotated[
+        str | None, typer.Option("--in", metavar="LEARNER", help=words("add_webhook", "learner"))
+    ] = None,
+) -> None:
+    """`serve` and `api` check every minute. They sign requests with the secret in ARMSCOPE_WEBHOOK_SECRET."""
+    row: WebhookRow = Verbs.add_webhook.call(
+        context_of(line, create=True, whole=True), learner=about, **values
+    )
+    where = "of every learner" if row.learner is None else f"of {row.learner}"
+    done(line, row, lambda: say(WEBHOOK_ADDED.format(id=row.id, about=where)))
+
+
+@writes(
+    "remove",
+    inside=ALERTS,
+    takes="remove_webhook",
+    examples=["alert remove webhook-1"],
+    options={"webhook": "ID"},
+)
+def _webhook_removed(one: WebhookRow) -> str:
+    return WEBHOOK_REMOVED.format(id=one.id)

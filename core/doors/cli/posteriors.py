@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from core.doors.cli.program.app import Fields, Format, answer, command, context_of, rows_or
-from core.doors.terminal import mean_words, say, say_cells, say_facts, time_words
+from core import explained
+from core.doors.cli.program.app import Fields, Format, answer, command, context_of, reads, rows_or
+from core.doors.terminal import say, say_facts, say_table
 from core.doors.verbs import Verbs
 from core.errors import InvalidInput
+from core.explained import arms as tables
+from core.explained.table import Row, Table
 from core.files import read_file
 from core.records.arm import Arm
 from core.records.counts import number_of
@@ -22,100 +25,34 @@ from core.records.view import View
 
 if TYPE_CHECKING:
     from core.maths.statistics.savings import Comparison, Savings
-    from core.records.judgement import Judgement
+    from core.records.arm_summary import ArmVersions
+    from core.records.judgement import JudgedPosterior, Judgement
+    from core.records.selection import Selection
 
 
 @command(examples=["arms --type tool", "arms --format tsv | cut -f 1", "arms --since 0 --format nl"])
 def arms(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
-    from core import explained
     from core.flows import queries
 
     context = context_of(line)
     judged = queries.judgements(context)
-    result = Verbs.arms.call(context, judged=judged, **filters)
-    rows = [
-        (
-            one.arm,
-            "unknown" if one.token_cost is None else f"{one.token_cost:,}",
-            f"{one.prior.alpha:g}, {one.prior.beta:g}",
-            f"{one.pulls:,}",
-            effective_cell(one.effective_pulls),
-            explained.loads(one.loaded_sessions, one.typed_sessions),
-            judgement_cell(judged.get(one.arm)),
-        )
-        for one in result
-    ]
-    heads = ("arm", "tokens", "prior", "pulls", "effective", "skill use", "judgement")
-    rows_or(line, format_name, result, lambda: say_arms(heads, rows, judged, numbers=(1, 3, 4)))
+    result: list[queries.JudgedArm] = Verbs.arms.call(context, judged=judged, **filters)
+    rows_or(line, format_name, result, lambda: say_arms(tables.arms(judged), result, judged))
 
 
-@command(examples=["versions tool:web:search"])
-def versions(line: typer.Context, values: Fields) -> None:
-    from core import explained
-
-    result = Verbs.versions.call(context_of(line), **values)
-    rows = [
-        (
-            one.version,
-            time_words(one.first_ms),
-            time_words(one.last_ms),
-            f"{one.runs:,}",
-            f"{one.referenced:,}",
-            f"{one.named:,}",
-            f"{one.pulls:,}",
-            mean_words(one.mean),
-            f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
-        )
-        for one in result.versions
-    ]
-    heads = (
-        "version",
-        "first run",
-        "last run",
-        "in full",
-        "used",
-        "by name",
-        "pulls",
-        "mean",
-        "95% interval, exact",
-    )
-
-    def words() -> None:
-        say(explained.versions(result))
-        if rows:
-            say_cells(heads, rows, numbers=(3, 4, 5, 6, 7))
-
-    answer(line, result, words)
+@reads("versions", examples=["versions tool:web:search"])
+def _say_versions(result: ArmVersions) -> None:
+    say(explained.versions(result))
+    if result.versions:
+        say_table(tables.VERSIONS, result.versions)
 
 
-def say_arms(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    judged: Mapping[str, Judgement],
-    *,
-    numbers: Collection[int],
-) -> None:
+def say_arms(table: Table[Row], rows: Iterable[Row], judged: Mapping[str, Judgement]) -> None:
     """Print a table of arms, with a warning below if some inventories were inferred from calls."""
-    from core import explained
-
-    say_cells(heads, rows, numbers=numbers)
+    say_table(table, rows)
     n_called = sum(one.called_only for one in judged.values())
     if n_called:
         say(f"{number_of(n_called, 'arm')} with an inferred inventory. {explained.ONLY_CALLED}")
-
-
-def effective_cell(pulls: float | None) -> str:
-    """Return effective pulls as the text of a table's cell: a dash where they are unknown."""
-    return "-" if pulls is None else f"{round(pulls):,}"
-
-
-def judgement_cell(judged: Judgement | None) -> str:
-    """Return the judgement of an arm as the text of a table's cell; None: it is no longer listed."""
-    from core import explained
-
-    if judged is None:
-        return "no longer listed"
-    return explained.judgement(judged, since=time_words(judged.since_ms))
 
 
 @command(
@@ -129,38 +66,13 @@ def judgement_cell(judged: Judgement | None) -> str:
     takes="arms",
 )
 def posteriors(line: typer.Context, filters: Fields, format_name: Format = None) -> None:
-    from core import explained
     from core.flows import queries
 
     context = context_of(line)
     judged = queries.judgements(context)
-    result = Verbs.posteriors.call(context, judged=judged, **filters)
-    rows = [
-        (
-            one.arm,
-            mean_words(one.mean),
-            f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
-            f"{one.pulls:,}",
-            effective_cell(one.effective_pulls),
-            f"{one.inclusions:,}",
-            one.confidence.replace("_", " "),
-            explained.chance_of(one),
-            judgement_cell(judged.get(one.arm)),
-        )
-        for one in sorted(result, key=lambda one: (-one.mean, one.arm))
-    ]
-    heads = (
-        "arm",
-        "mean",
-        "95% interval, exact",
-        "pulls",
-        "effective",
-        "in runs",
-        "confidence",
-        "chance",
-        "judgement",
-    )
-    rows_or(line, format_name, result, lambda: say_arms(heads, rows, judged, numbers=(1, 2, 3, 4, 5, 7)))
+    result: list[JudgedPosterior] = Verbs.posteriors.call(context, judged=judged, **filters)
+    rows = sorted(result, key=lambda one: (-one.mean, one.arm))
+    rows_or(line, format_name, result, lambda: say_arms(tables.posteriors(judged), rows, judged))
 
 
 @command(
@@ -190,26 +102,15 @@ def select(
     if seed is not None:
         context = replace(context, entropy=lambda: seed)
     offered = None if arms is None else _read_arms(arms)
-    result = Verbs.select.call(context, arms=offered, **values)
-    rows = [
-        (
-            "in" if one.included else "out",
-            one.arm,
-            one.reason.replace("_", " "),
-            f"{one.rank}",
-            "" if one.draw is None else f"{one.draw:.3f}",
-            f"{one.token_cost:,}",
-        )
-        for one in result.decisions
-    ]
+    result: Selection = Verbs.select.call(context, arms=offered, **values)
 
-    def tell() -> None:
-        say_cells(("", "arm", "why", "rank", "draw", "tokens"), rows, numbers=(3, 4, 5))
+    def write() -> None:
+        say_table(tables.DECISIONS, result.decisions)
         say("", f"A {result.run_class} run with {result.tokens:,} tokens of arms; seed {result.seed}.")
         if result.guidance:
             say(*result.guidance.splitlines())
 
-    answer(line, result, tell)
+    answer(line, result, write)
 
 
 def _read_arms(file: Path) -> list[Arm]:
@@ -237,7 +138,7 @@ def savings(
     context = context_of(line)
     view = View(models=tuple(model or ()), channels=tuple(channel or ()))
     operation = Verbs.savings
-    result = operation.call(context, view=view)
+    result: Savings = operation.call(context, view=view)
     answer(line, operation.plain(context, result), lambda: _say_savings(result))
 
 
@@ -253,13 +154,9 @@ def _say_savings(result: Savings) -> None:
             ("the source's formula", _plain_formula(overall)),
         ]
     )
-    rows = [
-        (one.model or "unknown", *(f"{n:,}" for n in one.n_compared), figure(one.shown), one.verdict)
-        for one in result.by_model
-    ]
-    if len(rows) > 1:
+    if len(result.by_model) > 1:
         say("")
-        say_cells(("model", "baseline", "selected", "savings", "verdict"), rows, numbers=(1, 2))
+        say_table(tables.SAVINGS, result.by_model)
 
 
 def _proof(result: Savings) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ import typer
 
 from core.doors.cli.program.app import (
     GlobalOptions,
+    Yes,
     answer,
     check_terminal,
     command,
@@ -19,9 +20,11 @@ from core.doors.cli.program.app import (
     done,
     global_options,
     group,
+    reads,
 )
-from core.doors.terminal import say, say_cells
-from core.doors.verbs import Verbs
+from core.doors.terminal import say, say_table
+from core.explained import machine
+from core.explained.table import Table, count, text
 from core.records.counts import number_of
 from core.records.status import SpoolCounts
 from core.settings import secret
@@ -29,6 +32,7 @@ from core.spool import Header, Spool, spools
 
 if TYPE_CHECKING:
     from core.doors.protocol import LearnerProtocol
+    from core.records.rollout import RolloutRow, TraceRow
 
 SPOOL = group("spool", words="List the runs that wait to be recorded, send them, or clear rejected ones.")
 _SHOWN: Final = 3
@@ -46,6 +50,15 @@ class SpoolRow(msgspec.Struct, frozen=True, kw_only=True):
     counts: SpoolCounts
     codes: dict[str, int]
     reasons: dict[str, str]
+
+
+SPOOLS: Final[Table[SpoolRow]] = Table(
+    address=text("address", lambda one: one.address),
+    learner=text("learner", lambda one: one.learner),
+    waiting=count("waiting", lambda one: one.counts.waiting),
+    rejected=count("rejected", lambda one: one.counts.rejected),
+    dropped=count("dropped", lambda one: one.counts.dropped),
+)
 
 
 class SpoolCleared(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +119,7 @@ def clear(
     server: Annotated[
         str | None, typer.Option("--server", metavar="URL", help="Only those of this server.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """--database and --learner name those of one database or learner. Runs that wait are kept."""
     chosen = _chosen(global_options(line), server)
@@ -190,10 +203,7 @@ def _row(spool: Spool) -> SpoolRow:
 
 
 def _say(rows: list[SpoolRow]) -> None:
-    table = [
-        (one.address, one.learner, *(f"{n:,}" for n in msgspec.structs.astuple(one.counts))) for one in rows
-    ]
-    say_cells(("address", "learner", "waiting", "rejected", "dropped"), table, numbers=(2, 3, 4))
+    say_table(SPOOLS, rows)
     codes: Counter[str] = sum((Counter(one.codes) for one in rows), Counter())
     if not codes:
         return
@@ -203,33 +213,17 @@ def _say(rows: list[SpoolRow]) -> None:
     say("Send them once more: armscope spool send --rejected. Remove them: armscope spool clear.")
 
 
-@command(examples=["rollouts"])
-def rollouts(line: typer.Context) -> None:
-    result = Verbs.rollouts.call(context_of(line))
-    rows = [(one.rollout, f"{one.events:,}", one.last_at, one.said or "it has not started") for one in result]
-
-    def tell() -> None:
-        if rows:
-            say_cells(("rollout", "events", "last event", "why it is no episode"), rows, numbers=(1,))
-        else:
-            say("Every rollout that was sent is an episode.")
-
-    answer(line, result, tell)
+@reads("rollouts", examples=["rollouts"])
+def _say_rollouts(rows: list[RolloutRow]) -> None:
+    if rows:
+        say_table(machine.ROLLOUTS, rows)
+    else:
+        say("Every rollout that was sent is an episode.")
 
 
-@command(examples=["traces"])
-def traces(line: typer.Context) -> None:
-    result = Verbs.traces.call(context_of(line))
-    rows = [
-        (one.trace, one.session or "", one.state, f"{one.spans:,}", one.last_at, one.said or one.run or "")
-        for one in result
-    ]
-    heads = ("trace", "session", "state", "spans", "last span", "run, or why there is none")
-
-    def tell() -> None:
-        if rows:
-            say_cells(heads, rows, numbers=(3,))
-        else:
-            say("Every trace that was sent is a run.")
-
-    answer(line, result, tell)
+@reads("traces", examples=["traces"])
+def _say_traces(rows: list[TraceRow]) -> None:
+    if rows:
+        say_table(machine.TRACES, rows)
+    else:
+        say("Every trace that was sent is a run.")

@@ -14,7 +14,21 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Required,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
 import msgspec
 import typer
@@ -22,19 +36,19 @@ from typer.main import get_command
 
 from core.doors.cli.program.groups import CommandGroup, Program, overview
 from core.doors.cli.program.spelling import (
-    Options,
     ParameterInfo,
     by_name,
     complete_bash,
     learner_names,
-    options_of,
+    request_of,
     spelled,
 )
 from core.doors.documents import act as act_document
 from core.doors.progress import Bar, progress_bar
-from core.doors.terminal import say, say_error, say_json, say_rows, take_any_encoding
+from core.doors.terminal import say, say_error, say_json, say_rows, say_table, take_any_encoding
 from core.doors.verbs import find_verb, verb
 from core.errors import ArmscopeError
+from core.explained.table import Table
 from core.settings import LogFormat, LogLevel, Settings, database_at
 from core.version import __version__
 
@@ -112,6 +126,7 @@ Quiet = Annotated[
     typer.Option("--quiet", "-q", help="No progress and no summary; errors are still printed."),
 ]
 
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 RowFormat = Literal["csv", "tsv", "nl"]
 Format = Annotated[
     RowFormat | None, typer.Option("--format", help="A row a line, for programs; nl: one JSON object a line.")
@@ -125,6 +140,9 @@ _CONTEXT: Final = "armscope context"
 Fields: TypeAlias = dict[str, Any]
 """Fields of a verb's input, by name."""
 Function = TypeVar("Function", bound=Callable[..., None])
+Answer = TypeVar("Answer")
+Show = TypeVar("Show", bound=Callable[..., None] | Table[Any])
+Words = TypeVar("Words", bound=Callable[..., str | Sequence[str]])
 
 
 class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,25 +225,21 @@ def command(
 
     The help begins with ``words`` or the words of the verb ``takes`` (default: the verb of the command's name). The
     docstring follows. A parameter of type `Fields` becomes one option per field of that verb that has no parameter
-    of its own and is not in ``omit``. A parameter of a type of `Options` becomes one option per field. ``options``
-    adds shell details: a parameter, or its metavar.
+    of its own and is not in ``omit``. ``options``
+    adds shell details: a parameter, or its metavar. `reads` and `writes` register a verb without a function.
     """
 
     def registered(function: Function) -> Function:
         named = name or function.__name__
         match = find_verb(takes or named)
-        first, *own = inspect.signature(function, eval_str=True).parameters.values()
+        first, *every = inspect.signature(function, eval_str=True).parameters.values()
+        own = [one for one in every if one.name not in omit]
         explicit = {one.name for one in own} | _EVERYWHERE.keys() | {*omit}
         parts: dict[str, list[inspect.Parameter]] = {}
         for one in own:
             if one.annotation is Fields:
-                fields = spelled(verb(takes or named).input, options or {})
-                parts[one.name] = [field for field in fields if field.name not in explicit]
-            elif isinstance(one.annotation, type) and issubclass(one.annotation, Options):
-                parts[one.name] = list(options_of(one.annotation))
-        records = {
-            one.name: one.annotation for one in own if one.name in parts and one.annotation is not Fields
-        }
+                fields = spelled(verb(takes or named).input, options or {}, explicit)
+                parts[one.name] = list(fields)
 
         @wraps(function)
         def run(line: typer.Context, **values: Any) -> None:  # noqa: ANN401 - each command's own options
@@ -233,7 +247,7 @@ def command(
             line.obj = global_options(line).and_then(later)
             for key, fields in parts.items():
                 grouped = {one.name: values.pop(one.name) for one in fields}
-                values[key] = records[key](**grouped) if key in records else grouped
+                values[key] = request_of(verb(takes or named).input, grouped)
             with _to_its_end(line):
                 function(line, **values)
 
@@ -247,6 +261,101 @@ def command(
         return cast("Function", inside.command(named, epilog=f"\b\nExamples:\n{shown}")(run))
 
     return registered
+
+
+class Spelling(TypedDict, total=False):
+    """Further arguments of `command`."""
+
+    examples: Required[Sequence[str]]
+    words: str
+    takes: str
+    options: Mapping[str, ParameterInfo | str]
+    omit: Collection[str]
+    inside: typer.Typer
+
+
+def reads(
+    name: str,
+    *,
+    with_format: bool = False,
+    with_left_out: bool = False,
+    **spelling: Unpack[Spelling],
+) -> Callable[[Show], Show]:
+    """Register a command that calls a verb. The decorated function or table shows its answer.
+
+    ``with_format`` offers rows for programs. ``with_left_out`` ends with `say_left_out`.
+    """
+    one = verb(spelling.get("takes", name))
+    if not with_format:
+        spelling["omit"] = (*spelling.get("omit", ()), "format_name")
+
+    def registered(show: Show) -> Show:
+        def run(line: typer.Context, values: Fields, format_name: Format = None) -> None:
+            context = context_of(line, whole=one.whole)
+            result = one.call(context, **values)
+
+            def words() -> None:
+                say_table(show, result) if isinstance(show, Table) else show(result)
+                if with_left_out:
+                    say_left_out(context)
+
+            rows_or(line, format_name, cast("Sequence[object]", one.plain(context, result)), words)
+
+        run.__doc__ = None if isinstance(show, Table) else show.__doc__
+        command(name, **spelling)(run)
+        return show
+
+    return registered
+
+
+class Asking(NamedTuple):
+    """Question before an act: its name, the outcome that an error denies, and the function that shows its effect."""
+
+    act: str
+    outcome: str
+    preview: Callable[[Context, Fields], None]
+
+
+def writes(
+    name: str,
+    *,
+    create: bool = False,
+    way: str = "Take it back",
+    asks: Asking | None = None,
+    **spelling: Unpack[Spelling],
+) -> Callable[[Words], Words]:
+    """Register a command that calls a verb. The decorated function returns the words of its answer.
+
+    ``create`` makes a missing database. A command that ``asks`` has the option ``--yes``.
+    """
+    one = verb(spelling.get("takes", name))
+    if asks is None:
+        spelling["omit"] = (*spelling.get("omit", ()), "yes")
+
+    def registered(words: Words) -> Words:
+        def run(line: typer.Context, values: Fields, yes: Yes = False) -> None:
+            context = context_of(line, create=create, whole=one.whole)
+            if asks is not None and not yes:
+                confirm(asks, context, values)
+            result = one.call(context, **values)
+            text = words(result)
+            lines = [text] if isinstance(text, str) else [*text]
+            if one.is_act:
+                lines += written_words(line, context, getattr(result, "id", None), way)
+            done(line, one.plain(context, result), lambda: say(*lines))
+
+        run.__doc__ = words.__doc__
+        command(name, **spelling)(run)
+        return words
+
+    return registered
+
+
+def confirm(asks: Asking, context: Context, values: Fields) -> None:
+    """Show the effect of an act, and ask for it."""
+    check_terminal(asks.act, asks.outcome)
+    asks.preview(context, values)
+    typer.confirm("Go on?", abort=True)
 
 
 def group(name: str, *, words: str) -> typer.Typer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stdout, suppress
 from copy import copy
 from functools import cache
@@ -21,7 +21,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from core.doors.verbs import Input, verb
 from core.errors import ArmscopeError
-from core.records.arm import ARM_TYPES, ArmType
+from core.records.arm import ARM_TYPES
 from core.settings import Settings, set_variables, variable
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def words(verb_name: str, field: str) -> str:
     return _meta(verb(verb_name).input, field).description or ""
 
 
-def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
+def fields_of(kind: type[msgspec.Struct]) -> Iterator[msgspec.structs.FieldInfo]:
     """Yield the fields that a command line can express, without those that may be unset."""
     return (
         field
@@ -59,15 +59,25 @@ def fields_of(kind: type[Input]) -> Iterator[msgspec.structs.FieldInfo]:
     )
 
 
-def spelled(kind: type[Input], options: Mapping[str, ParameterInfo | str]) -> Iterator[inspect.Parameter]:
+def spelled(
+    kind: type[Input], options: Mapping[str, ParameterInfo | str], omit: Collection[str] = ()
+) -> Iterator[inspect.Parameter]:
     """Yield a parameter for each field: an argument if it is required, else an option of its name.
 
-    ``options`` has the parameter of a field that differs, or only its metavar.
+    Fields of the filter ``wanted`` are beside the others. ``options`` has the parameter of a field that differs, or
+    only its metavar.
 
     >>> [(one.name, one.default) for one in spelled(Verbs.runs.input, {})][:1]
     [('limit', 50)]
     """
-    for field in fields_of(kind):
+    filters = None if "wanted" in omit else filter_of(kind)
+    described = (
+        () if filters is None else (one for one in fields_of(filters) if _meta(filters, one.name).description)
+    )
+    for field in (*fields_of(kind), *described):
+        record = kind if field.name in kind.__struct_fields__ else filters
+        if field.name in {*omit, "wanted"} or record is None:
+            continue
         info = options.get(field.name)
         if info is None or isinstance(info, str):
             info = _usual(field, info)
@@ -75,8 +85,24 @@ def spelled(kind: type[Input], options: Mapping[str, ParameterInfo | str]) -> It
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.required else field.default,
-            annotation=_annotated(_hints(kind)[field.name], _filled(info, _meta(kind, field.name))),
+            annotation=_annotated(_hints(record)[field.name], _filled(info, _meta(record, field.name))),
         )
+
+
+def filter_of(kind: type[msgspec.Struct]) -> type[msgspec.Struct] | None:
+    """Return the record of the filter ``wanted`` of a verb's input."""
+    filters = _hints(kind).get("wanted")
+    return None if filters is None else get_args(filters)[0]
+
+
+def request_of(kind: type[Input], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request: with its filter as a record, and () for a list that no option names."""
+    lists = {one.name: one.default for one in fields_of(kind) if one.default == ()}
+    values = {name: lists.get(name) if value is None else value for name, value in values.items()}
+    filters = filter_of(kind)
+    names = () if filters is None else filters.__struct_fields__
+    parts = {name: values.pop(name) for name in names if name in values}
+    return {**values, "wanted": filters(**parts)} if filters is not None and parts else values
 
 
 def _usual(field: msgspec.structs.FieldInfo, metavar: str | None) -> ParameterInfo:
@@ -90,27 +116,15 @@ def _usual(field: msgspec.structs.FieldInfo, metavar: str | None) -> ParameterIn
 def _annotated(hint: Any, info: ParameterInfo) -> Any:  # noqa: ANN401 - a type
     """Return the type of a parameter; an option for one value or several can be repeated."""
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    several = next((get_args(one)[0] for one in get_args(inner) if get_origin(one) is Sequence), None)
+    several = next(
+        (get_args(one)[0] for one in (inner, *get_args(inner)) if get_origin(one) is Sequence), None
+    )
     if several is None:
-        is_text = {str, int} <= {*get_args(inner)}  # a command line has no other form of a number
+        # A command line has no other form of a number.
+        is_text = inner is Any or {str, int} <= {*get_args(inner)}
         return Annotated[str | None if is_text else hint, info]
     info.metavar = info.metavar or "|".join(get_args(several)) or "NAME"
     return Annotated[list[str] | None, info]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of records whose fields are options of a command."""
-
-
-def options_of(kind: type[Options]) -> Iterator[inspect.Parameter]:
-    """Yield a parameter for each field of a record of options."""
-    for field in msgspec.structs.fields(kind):
-        yield inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.required else field.default,
-            annotation=get_type_hints(kind, include_extras=True)[field.name],
-        )
 
 
 def by_name(one: inspect.Parameter) -> inspect.Parameter:
@@ -127,25 +141,24 @@ def _filled(info: ParameterInfo, meta: msgspec.Meta) -> ParameterInfo:
     return filled
 
 
-def _meta(kind: type[Input], field: str) -> msgspec.Meta:
+def _meta(kind: type[msgspec.Struct], field: str) -> msgspec.Meta:
     return next(
         (one for one in get_args(_hints(kind)[field]) if isinstance(one, msgspec.Meta)), msgspec.Meta()
     )
 
 
 @cache
-def _hints(kind: type[Input]) -> dict[str, Any]:
+def _hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the annotated types of fields. Evaluating them is slow, so they are cached."""
     return get_type_hints(kind, include_extras=True)
 
 
-def types_of(names: Sequence[str]) -> tuple[ArmType, ...]:
-    """Return the types that repeated options name; raises a usage error for an unknown one."""
-    types = tuple(known for known in ARM_TYPES if known in names)
-    unknown = [name for name in names if name not in ARM_TYPES]
+def types_of(names: list[str] | None) -> list[str] | None:
+    """Return the types that repeated options name, in their order; raises a usage error for an unknown one."""
+    unknown = [name for name in names or () if name not in ARM_TYPES]
     if unknown:
-        raise typer.BadParameter(f"--type must be one of {', '.join(ARM_TYPES)}, got {unknown[0]!r}")
-    return types
+        raise typer.BadParameter(f"it must be one of {', '.join(ARM_TYPES)}, got {unknown[0]!r}")
+    return [known for known in ARM_TYPES if known in (names or ())]
 
 
 def arm_ids(line: typer.Context, incomplete: str) -> list[str]:

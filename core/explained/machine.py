@@ -1,0 +1,124 @@
+"""Tables of a machine and its database: carried items, edits, spools, files, learners, settings and differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from core.explained.table import Field, Table, count, minute, number, text, time_words
+from core.records.times import iso
+
+if TYPE_CHECKING:
+    from core.flows.bundle import PackedFile
+    from core.flows.importing.spread import LearnerImport
+    from core.flows.watch import AgentSessions
+    from core.installed.prune import FixedItem, PrunedItem
+    from core.records.inventory import CarriedItem
+    from core.records.learner import LearnerSummary
+    from core.records.rollout import RolloutRow, TraceRow
+    from core.records.verification import Difference
+
+_UNKNOWN: Final = "unknown"
+_MB: Final = 1e6
+_SMALL_BYTES: Final = 10_000_000
+
+
+def _last_use(one: CarriedItem) -> str:
+    if one.use is None:
+        return _UNKNOWN
+    return "never" if one.use.last_ms is None else time_words(one.use.last_ms)
+
+
+CARRIED: Final[Table[CarriedItem]] = Table(
+    agent=text("agent", lambda one: one.item.agent),
+    kind=text("kind", lambda one: one.item.kind),
+    name=text("name", lambda one: one.item.name),
+    state=text("state", lambda one: one.item.state),
+    carried=count("tokens", lambda one: one.item.carried, _UNKNOWN),
+    offered=count("on offer", lambda one: None if one.use is None else one.use.offered, _UNKNOWN),
+    uses=count("used", lambda one: None if one.use is None else one.use.uses, _UNKNOWN),
+    last=text("last use", _last_use),
+    changed=minute("changed", lambda one: one.item.changed_ms or None),
+    why=text("why", lambda one: one.why if one.proposal is None else f"propose {one.proposal}: {one.why}"),
+)
+EDITS: Final[Table[PrunedItem]] = Table(
+    agent=text("agent", lambda one: one.agent),
+    kind=text("kind", lambda one: one.kind),
+    name=text("name", lambda one: one.name),
+    parts=count("parts", lambda one: one.parts),
+    saves=count("tokens", lambda one: one.saves, _UNKNOWN),
+)
+FIXED: Final[Table[FixedItem]] = Table(
+    agent=text("agent", lambda one: one.agent),
+    kind=text("kind", lambda one: one.kind),
+    name=text("name", lambda one: one.name),
+    why=text("why", lambda one: one.why),
+)
+ROLLOUTS: Final[Table[RolloutRow]] = Table(
+    rollout=text("rollout", lambda one: one.rollout),
+    events=count("events", lambda one: one.events),
+    last=text("last event", lambda one: one.last_at),
+    why=text("why it is no episode", lambda one: one.said, "it has not started"),
+)
+TRACES: Final[Table[TraceRow]] = Table(
+    trace=text("trace", lambda one: one.trace),
+    session=text("session", lambda one: one.session),
+    state=text("state", lambda one: one.state),
+    spans=count("spans", lambda one: one.spans),
+    last=text("last span", lambda one: one.last_at),
+    run=text("run, or why there is none", lambda one: one.said or one.run),
+)
+PACKED: Final[Table[PackedFile]] = Table(
+    name=text("file", lambda one: one.name),
+    size_bytes=Field("bytes", lambda one: f"{one.size_bytes:,}"),
+    sha256=text("SHA-256", lambda one: one.sha256),
+)
+
+
+def _act(one: LearnerImport) -> str:
+    return "not read" if one.answer is None else one.answer.id or "nothing new"
+
+
+IMPORTS: Final[Table[LearnerImport]] = Table(
+    learner=text("learner", lambda one: one.learner),
+    files=count("files", lambda one: one.files),
+    runs=count("runs", lambda one: None if one.answer is None else one.answer.runs),
+    duplicates=count("known", lambda one: None if one.answer is None else one.answer.duplicates),
+    rejected=count("lines rejected", lambda one: None if one.answer is None else one.answer.rejected_count),
+    act=text("act", _act),
+)
+
+
+def megabytes(n_bytes: int) -> str:
+    """Return a size in megabytes.
+
+    >>> megabytes(4_123_000), megabytes(16_000_000)
+    ('4.1', '16')
+    """
+    return f"{n_bytes / _MB:,.1f}" if n_bytes < _SMALL_BYTES else f"{n_bytes / _MB:,.0f}"
+
+
+SESSIONS: Final[Table[AgentSessions]] = Table(
+    agent=text("agent", lambda one: one.agent),
+    format=text("format", lambda one: one.format),
+    files=count("files", lambda one: one.files),
+    size=Field("MB", lambda one: megabytes(one.size_bytes), "number"),
+    newest=text("newest", lambda one: (iso(one.newest_ms) or _UNKNOWN)[:16].replace("T", " ")),
+    folder=text("folder", lambda one: one.folder),
+)
+DIFFERENCES: Final[Table[tuple[str, Difference]]] = Table(
+    learner=text("learner", lambda one: one[0]),
+    table=text("table", lambda one: one[1].table),
+    key=text("key", lambda one: str(one[1].key)),
+    stored=text("stored", lambda one: str(one[1].stored)),
+    recomputed=text("recomputed", lambda one: str(one[1].recomputed)),
+)
+LEARNERS: Final[Table[LearnerSummary]] = Table(
+    name=text("learner", lambda one: one.name),
+    state=text("state", lambda one: one.state),
+    alarms=text("alarms", lambda one: ", ".join(one.alarms)),
+    saved=number("saved %", lambda one: one.saved_percent, ".1f"),
+    tokens_saved=count("tokens saved", lambda one: one.tokens_saved),
+    runs=count("runs", lambda one: one.runs),
+    arms=count("arms", lambda one: one.arms),
+    last=text("last run", lambda one: "" if one.runs is None else one.last_run or "none dated"),
+)
