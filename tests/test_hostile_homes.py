@@ -542,7 +542,7 @@ def test_a_folder_of_a_session_may_be_any_text(tmp_path: Path) -> None:
 def test_a_call_with_a_long_argument_is_read_in_time(tmp_path: Path) -> None:
     call = {
         "type": "function_call",
-        "name": "x",
+        "name": "read",
         "call_id": "c" * 20,
         "arguments": "a" * 12_000_000 + " b/SKILL.md",
     }

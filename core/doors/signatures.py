@@ -67,7 +67,7 @@ def signature_of(flow: str) -> Signature:
     """Return the signature of the method of a learner that calls a flow.
 
     >>> signature_of("core.flows.note:note")
-    <Signature (self, arm: str, text: str, *, key: str | None = None) -> core.records.note.NoteAnswer>
+    <Signature (self, /, arm: str, text: str, *, key: str | None = None) -> core.records.note.NoteAnswer>
     """
     positional = {one.arg for one in _definition(flow).args.args}
     parameters = [

@@ -92,7 +92,7 @@ _KIND: Final = msgspec.json.Decoder(_Kind)
 _ROLE: Final = msgspec.json.Decoder(_Role)
 _NO_OFFER: Final = Offer()
 _SKILL_FILE: Final = b"SKILL.md"
-_SKILL_OF: Final = re.compile(r"""(?:([^/\\\s"',]+)[/\\]+|(?<![\w.-]))SKILL\.md""")
+_SKILL_OF: Final = re.compile(r"""(?:(?<![^/\\\s"',])([^/\\\s"',]++)[/\\]++|(?<![\w.-]))SKILL\.md""")
 _PATTERN: Final = re.compile(r"[$%*?{}\[\]<>()`]|^\.\.?$")
 """A name that a shell replaces by another one."""
 _READER: Final = re.compile(r"(?:^|[._])(?:read|view|open)(?:_file|_text_file)?$")

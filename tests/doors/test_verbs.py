@@ -269,7 +269,7 @@ OTHER_WORDS = {
     ("reward", "value"): "names --outcome",
     ("reward_run", "value"): "names --outcome",
     ("reward_run", "run"): "one option of two verbs",
-    ("add_member", "email"): "one option of two verbs",
+    ("invite_member", "email"): "one option of two verbs",
     ("invite_member", "name"): "one option of two verbs",
     ("set_role", "role"): "a shell has no null",
 }

@@ -67,6 +67,7 @@ def spelled(
     Fields of the filter ``wanted`` are beside the others. ``options`` has the parameter of a field that differs, or
     only its metavar.
 
+    >>> from core.doors.verbs import Verbs
     >>> [(one.name, one.default) for one in spelled(Verbs.runs.input, {})][:1]
     [('limit', 50)]
     """
