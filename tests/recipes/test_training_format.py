@@ -75,12 +75,12 @@ def test_a_training_format_is_a_file_and_its_name(tmp_path: Path) -> None:
     copy.insert(
         "core/flows/training.py",
         "from core.formats.pairs import pairs_jsonl\n",
-        after="preference_jsonl, reward_csv, reward_jsonl, sft_jsonl, trace_jsonl\n",
+        after="    trace_jsonl,\n)\n",
     )
     copy.insert(
-        "dashboard/widgets/data/training_form.py",
-        '    "pairs_jsonl": "What was asked and answered, and nothing else.",\n',
-        after='    "reward_csv": "All judged answers as a table, without formulas.",\n',
+        "dashboard/widgets/data/exports.py",
+        '    "pairs_jsonl": (Words("Pairs"), "What was asked and answered, and nothing else."),\n',
+        after='    "reward_csv": (Words("Table"), "All judged answers as a table, without formulas."),\n',
     )
     copy.insert(
         "core/guide/evaluation.md",
