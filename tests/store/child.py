@@ -89,7 +89,9 @@ def _piped(streams: Sequence[Connection], arguments: Sequence[str]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()
+    # The old ones remember whether a file that pytest captures into can be sought in.
     sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     run(arguments)
 
 
