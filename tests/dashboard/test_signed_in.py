@@ -239,8 +239,8 @@ OFFERS: Final[dict[Action, Offer]] = {
     "read": Offer("posteriors", lambda page: len(page.dataframe) > 0),
     "read_words": Offer("arm", lambda page: SECRET_NOTE in told(page)),
     "reward": Offer("rewards", _button("send ")),
-    "evaluate": Offer("review", _button("submit ", "skip ")),
-    "judge": Offer("review", _button("submit ", "skip ")),
+    "evaluate": Offer("review", _button("submit ", "put off ")),
+    "judge": Offer("review", _button("submit ", "put off ")),
     "undo_own": Offer("overview", _button("take back")),
     "undo": Offer("overview", _button("take back note-1")),
     "reset": Offer("reset", _button("do reset")),
@@ -329,7 +329,7 @@ def _verifies(page: AppTest) -> None:
 
 def _judges(page: AppTest) -> None:
     at(page, "review")
-    next(one for one in page.button if str(one.key).startswith("skip ")).click()
+    next(one for one in page.button if str(one.key).startswith("put off ")).click()
 
 
 @pytest.mark.parametrize("draw", [_rewards, _takes_back, _verifies, _judges])

@@ -168,7 +168,7 @@ class Machine(LearnerMachine):
         if queries.revision(self.context).revision == revision:
             assert act == (latest if goes_on else None), "what changes nothing makes no act"
             told_more = deepcopy(self.model)
-            number = 1 + max(self.imports.values(), default=0)
+            number = self.imports[latest] if goes_on and latest else 1 + max(self.imports.values(), default=0)
             self._tell(told_more, told, [], import_no=number, revision=revision + 1)
             if not told_more.has_said(named):
                 self._tell(told_more, [], named, import_no=number, revision=revision + 1)
