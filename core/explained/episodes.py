@@ -34,31 +34,30 @@ def _rate_between(rate: SuccessRate | None) -> str:
 
 
 ENVIRONMENTS: Final[Table[EnvironmentSummary]] = Table(
-    environment=text("environment", lambda one: one.environment, width=158),
-    n=count("episodes", lambda one: one.n, width=74),
+    environment=text("environment", lambda one: one.environment),
+    n=count("episodes", lambda one: one.n),
     without_reward=count("unpaid", lambda one: one.without_reward),
     broken=count("broken", lambda one: one.broken),
-    average=number("average", lambda one: one.average.value, ".4g", _UNPAID, width=76),
-    average_interval=text("95% of average", lambda one: _between(one.average), width=124),
-    success=number("success", lambda one: _rate(one.success), ".0%", width=72),
-    success_interval=text("95% interval", lambda one: _rate_between(one.success), width=96),
+    average=number("average", lambda one: one.average.value, ".4g", _UNPAID),
+    average_interval=text("95% of average", lambda one: _between(one.average)),
+    success=number("success", lambda one: _rate(one.success), ".0%"),
+    success_interval=text("95% interval", lambda one: _rate_between(one.success)),
     threshold=text("above", lambda one: f"{one.scale.threshold:g} ({one.scale.base})"),
     scale=text(
         "scale",
         lambda one: f"{one.scale.lo:g} to {one.scale.hi:g}{'' if one.declared else ' (usual)'}",
-        width=100,
     ),
-    pattern=text("pattern", lambda one: ", ".join(one.pattern), width=182),
+    pattern=text("pattern", lambda one: ", ".join(one.pattern)),
 )
 EPISODES: Final[Table[EpisodeRow]] = Table(
-    uid=text("episode", lambda one: one.uid, width=214),
-    environment=text("environment", lambda one: one.environment, width=150),
-    task=text("task", lambda one: one.task, width=90),
-    model=text("model", lambda one: one.model, width=120),
-    at=text("began, UTC", lambda one: (iso(one.place.at_ms) or "")[:16].replace("T", " "), width=122),
+    uid=text("episode", lambda one: one.uid),
+    environment=text("environment", lambda one: one.environment),
+    task=text("task", lambda one: one.task),
+    model=text("model", lambda one: one.model),
+    at=text("began, UTC", lambda one: (iso(one.place.at_ms) or "")[:16].replace("T", " ")),
     status=text("status", lambda one: one.status),
-    n_steps=count("steps", lambda one: one.n_steps, width=62),
-    total=number("total", lambda one: one.total, missing=_UNPAID, width=76),
+    n_steps=count("steps", lambda one: one.n_steps),
+    total=number("total", lambda one: one.total, missing=_UNPAID),
     success=text("success", lambda one: _SUCCESS[one.success]),
 )
 

@@ -46,13 +46,13 @@ def token_use(one: TokenRow) -> str:
 
 
 TOKENS: Final[Table[TokenRow]] = Table(
-    id=text("token", lambda one: one.id, width=80),
-    name=text("name", lambda one: one.name, width=160),
-    use=text("for", token_use, width=340),
-    by=text("by", lambda one: one.by, width=100),
-    used=time("last used", lambda one: one.used_hour_ms, "never", width=100),
-    expires=time("ends", lambda one: one.expires_ms, width=130),
-    revoked=time("revoked", lambda one: one.revoked_ms, width=130),
+    id=text("token", lambda one: one.id),
+    name=text("name", lambda one: one.name),
+    use=text("for", token_use),
+    by=text("by", lambda one: one.by),
+    used=time("last used", lambda one: one.used_hour_ms, "never"),
+    expires=time("ends", lambda one: one.expires_ms),
+    revoked=time("revoked", lambda one: one.revoked_ms),
 )
 
 

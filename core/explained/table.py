@@ -1,15 +1,10 @@
-"""Description of a record for people: one table of its fields, each with head, unit, cell, width and explanation.
+"""Description of a record for people: one table of its fields, each with head, unit and cell.
 
-Commands, pages, the report and the guide take heads and cells from it. So a head, a unit or a rounding is changed in
-one place. JSON, HTTP, CSV and Parquet have the names of the fields. A command shows a whole table, or some of it::
+Commands take heads and cells from it. So a head, a unit or a rounding is changed in one place. JSON, HTTP, CSV and
+Parquet have the names of the fields. A command shows a whole table, or some of it::
 
     say_table(people.TOKENS, rows)
     say_table(people.TOKENS.only("id", "name"), rows)
-
-A page may write a cell in its own way, with a clock or with chips, and keeps the head::
-
-    shown = people.TOKENS.only("id", "name", "used").but(used=lambda one: sentences.used(one, now_ms))
-    act_table(shown.columns(rows), shown.widths, ...)
 """
 
 from __future__ import annotations
@@ -29,17 +24,12 @@ _NUMBERS: Final = frozenset({"count", "number", "share"})
 class Field(Generic[Row]):
     """One field of a record for people.
 
-    ``cell`` returns the text of a row, without Markdown and not escaped. Numbers are set to the right. ``width`` is
-    in px and only for pages. ``explained`` is the help of the head. ``sorts`` and ``filters`` are what a page offers.
+    ``cell`` returns the text of a row, without Markdown and not escaped. Numbers are set to the right.
     """
 
     head: str
     cell: Callable[[Row], str]
     unit: Unit = "text"
-    width: int = 0
-    explained: str = ""
-    sorts: bool = False
-    filters: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -51,12 +41,12 @@ class Table(Generic[Row]):
     """The fields of a record in their order, by name.
 
     >>> sides: Table[tuple[str, int]] = Table(
-    ...     name=Field("arm", lambda one: one[0], width=90), n=count("pulls", lambda one: one[1])
+    ...     name=Field("arm", lambda one: one[0]), n=count("pulls", lambda one: one[1])
     ... )
     >>> sides.heads, list(sides.cells([("tool:fs:Read", 1200)])), sides.numbers
     (('arm', 'pulls'), [('tool:fs:Read', '1,200')], (1,))
-    >>> sides.only("n").columns([("tool:fs:Read", 1200)]), sides.widths
-    ({'pulls': ['1,200']}, {'arm': 90})
+    >>> sides.only("n").heads, list(sides.but(n=lambda one: "many").cells([("tool:fs:Read", 1200)]))
+    (('pulls',), [('tool:fs:Read', 'many')])
     """
 
     def __init__(self, **fields: Field[Row]) -> None:
@@ -81,29 +71,19 @@ class Table(Generic[Row]):
         """The positions of the columns that are set to the right."""
         return tuple(at for at, one in enumerate(self.fields.values()) if one.is_number)
 
-    @property
-    def widths(self) -> dict[str, int]:
-        """The widths on a page in px, by head."""
-        return {one.head: one.width for one in self.fields.values() if one.width}
-
     def cells(self, rows: Iterable[Row]) -> Iterable[tuple[str, ...]]:
         """Yield the texts of each row."""
         return (tuple(one.cell(row) for one in self.fields.values()) for row in rows)
 
-    def columns(self, rows: Iterable[Row]) -> dict[str, list[str]]:
-        """Return the texts of each column by its head, as pages draw them."""
-        listed = list(rows)
-        return {one.head: [one.cell(row) for row in listed] for one in self.fields.values()}
 
-
-def text(head: str, value: Callable[[Row], str | None], missing: str = "", *, width: int = 0) -> Field[Row]:
+def text(head: str, value: Callable[[Row], str | None], missing: str = "") -> Field[Row]:
     """Return a field that is a text, or ``missing`` where there is none."""
-    return Field(head, lambda row: value(row) or missing, width=width)
+    return Field(head, lambda row: value(row) or missing)
 
 
-def count(head: str, value: Callable[[Row], int | None], missing: str = "", *, width: int = 0) -> Field[Row]:
+def count(head: str, value: Callable[[Row], int | None], missing: str = "") -> Field[Row]:
     """Return a field that is a number of things."""
-    return Field(head, lambda row: _written(value(row), ",", missing), "count", width)
+    return Field(head, lambda row: _written(value(row), ",", missing), "count")
 
 
 def number(
@@ -111,16 +91,14 @@ def number(
     value: Callable[[Row], float | None],
     form: str = "g",
     missing: str = "",
-    *,
-    width: int = 0,
 ) -> Field[Row]:
     """Return a field that is an amount, written in a ``form`` of numbers such as ``.4g``."""
-    return Field(head, lambda row: _written(value(row), form, missing), "number", width)
+    return Field(head, lambda row: _written(value(row), form, missing), "number")
 
 
-def time(head: str, at_ms: Callable[[Row], int | None], missing: str = "", *, width: int = 0) -> Field[Row]:
+def time(head: str, at_ms: Callable[[Row], int | None], missing: str = "") -> Field[Row]:
     """Return a field that is a time in UTC."""
-    return Field(head, lambda row: iso(at_ms(row)) or missing, "time", width)
+    return Field(head, lambda row: iso(at_ms(row)) or missing, "time")
 
 
 def mean_words(mean: float) -> str:
