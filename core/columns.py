@@ -306,7 +306,8 @@ class SessionRuns:
     ``session`` numbers the sessions; a run without one has a number of its own. ``draw`` numbers the draws; a draw
     that several runs share has one number. ``hour``, ``prob_micro``, ``tokens``, ``duration_ms`` and ``bill_pico``
     are -1 where unknown, as in `UsageColumns`. Bills are in 10⁻¹² dollars, with the marks of `core.records.bill`.
-    ``is_all``: none is missing; else they are sessions drawn at random, with all their runs.
+    ``achieved`` are the outcomes from 0 to 1, NaN where unknown. All are of one source, ``achieved_source``; "" where
+    none is known. ``is_all``: none is missing; else they are sessions drawn at random, with all their runs.
     """
 
     session: Ints
@@ -321,7 +322,13 @@ class SessionRuns:
     duration_ms: Ints
     bill_pico: Ints
     bill_marks: Ints
+    achieved: Floats = field(default_factory=lambda: np.zeros(0))
+    achieved_source: str = ""
     is_all: bool = True
+
+    def __post_init__(self) -> None:
+        if not len(self.achieved):
+            object.__setattr__(self, "achieved", np.full(len(self.run_class), np.nan))
 
     @property
     def is_billed(self) -> Bools:
@@ -335,7 +342,7 @@ class SessionRuns:
 
     def where(self, mask: Bools) -> SessionRuns:
         """Return the runs in ``mask`` (one flag per run)."""
-        return SessionRuns(**_selected(self, mask), is_all=self.is_all)
+        return SessionRuns(**_selected(self, mask), achieved_source=self.achieved_source, is_all=self.is_all)
 
     def __len__(self) -> int:
         return len(self.run_class)
@@ -677,9 +684,14 @@ def coded_metadata(
     return np.where(codes == UNKNOWN, UNKNOWN, whole[codes]), members
 
 
+_OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source"))
+
+
 def _selected(columns: ArmColumns | UsageColumns | DayCounts | SessionRuns, mask: Bools) -> dict[str, Any]:
     places = np.flatnonzero(mask).tolist()
-    values = {name: getattr(columns, name) for name in columns.__dataclass_fields__ if name != "is_all"}
+    values = {
+        name: getattr(columns, name) for name in columns.__dataclass_fields__ if name not in _OF_ALL_ROWS
+    }
     return {
         name: tuple(value[index] for index in places) if isinstance(value, tuple) else value[mask]
         for name, value in values.items()
