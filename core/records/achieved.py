@@ -1,12 +1,12 @@
-"""What a run achieved: a number from 0 to 1 with its source, derived from facts about the run."""
+"""Outcome of a run: a number from 0 to 1 with its source, derived from facts about the run."""
 
 from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, get_args
 
 OutcomeSource = Literal["program", "environment", "person", "grader", "thumb"]
-"""Who says what a run achieved: its program, the environment that paid it, a person or a model that evaluated it, or
-a reward of the whole run.
+"""Sources of an outcome: the program, the environment that paid the run, people or models that evaluated it, and rewards
+of the whole run.
 """
 OUTCOME_SOURCES: Final[tuple[OutcomeSource, ...]] = get_args(OutcomeSource)
 SOLVED: Final = 0.9
