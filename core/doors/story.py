@@ -76,7 +76,7 @@ class SavingsDocument(TypedDict):
 
     money: Money | None
     overall: Comparison
-    unfinished_too: Comparison | None
+    ended_well: Comparison
     by_model: tuple[Comparison, ...]
     by_channel: tuple[Comparison, ...]
     left_out: LeftOut
@@ -91,7 +91,7 @@ def savings(context: Context, answer: Savings) -> SavingsDocument:  # noqa: ARG0
     return {
         "money": None if answer.money is None else answer.money.record,
         "overall": answer.overall,
-        "unfinished_too": answer.unfinished_too,
+        "ended_well": answer.ended_well,
         "by_model": answer.by_model,
         "by_channel": answer.by_channel,
         "left_out": answer.left_out,

@@ -32,7 +32,6 @@ _REASONS: Final[Mapping[str, str]] = {
     "no_coin": "baseline runs were not drawn at random",
     "declared_coin": "the random draw is declared by its source, not made here",
     "unbalanced": "the classes don't look randomly drawn",
-    "unfinished_differ": "one group ends early more often",
     "unknown_differ": "one group has unknown tokens more often",
     "few_runs": "a group has too few runs",
     "cannot": "the runs give no figure",

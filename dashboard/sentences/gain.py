@@ -151,10 +151,6 @@ def apart(saved: Comparison) -> Sentence:
 
 def withheld(saved: Comparison) -> Words:
     """Return why nothing is proven; empty where a claim is made."""
-    if saved.reason == "unfinished_differ":
-        ends = [rate(one.unfinished_rate) for one in (saved.selected, saved.baseline)]
-        more = "more" if (saved.unfinished_difference.value or 0.0) > 0 else "less"
-        return f"selected runs end early {more} often, {ends[0]} against {ends[1]}"
     return Words(_WHY.get(saved.reason, ""))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from core.maths.statistics.savings import Comparison, Estimate, Missing, Savings, TotalSaved
-from core.maths.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences import Sentence
 from dashboard.sentences.gain import points, rate, saving
@@ -130,22 +129,20 @@ def source_formula(overall: Comparison) -> Words:
 
 
 def unfinished_words(saved: Savings) -> Markdown:
-    """Return the comparison over unfinished runs too; empty where both agree."""
-    whole = saved.unfinished_too
-    if whole is None:
+    """Return the comparison over runs that ended normally; empty where both groups end alike."""
+    lower, upper = saved.overall.unfinished_difference.limits or (0.0, 0.0)
+    if lower <= 0 <= upper:
         return Words("")
     shares = [rate(one.unfinished_rate) for one in (saved.overall.selected, saved.overall.baseline)]
     line = (
         f"**Runs end early in other shares**: {shares[0]} of selected and {shares[1]} of baseline runs did not end "
         f"normally, difference {points(saved.overall.unfinished_difference)[1]}."
     )
-    if whole.shown.value is None:
+    well = saved.ended_well.shown
+    if well.value is None:
         return Markdown(line)
-    figure = f"{wording.percent(whole.shown.value / 100)} ({limits(whole.shown)})"
-    claim = "which bears the claim out" if saved.overall.verdict in CLAIMS else "so nothing is claimed"
-    if saved.overall.claimed[0] not in CLAIMS:
-        claim = "for comparison"
-    return f"{line} Over all runs with known tokens the savings are {figure}; {claim}."
+    figure = f"{wording.percent(well.value / 100)} ({limits(well)})"
+    return f"{line} Over runs that ended normally alone the savings are {figure}."
 
 
 def need_words(saved: Savings) -> Words:
@@ -254,7 +251,6 @@ def left_out(saved: Savings) -> list[tuple[Words, int, str]]:
         (Words("passive"), out.passive, "all arms were in; nothing was chosen"),
         (Words("fallback"), out.fallback, "the selector could not be reached"),
         (Words("imported"), out.imported, "armscope did not choose them"),
-        (Words("unfinished"), out.not_completed, "aborted or failed; they count in the error rate"),
         (Words("unknown-usage"), out.unknown_usage, "no tokens known, which is not 0"),
         (Words("incomparable"), out.uncompared, _INCOMPARABLE),
     ]
@@ -267,7 +263,7 @@ def left_out_table(saved: Savings) -> dict[str, list[object]]:
     return {
         "runs": [*[name.replace("-", " ").capitalize() for name, _, _ in rows], "Compared"],
         "number": [*[number for _, number, _ in rows], used],
-        "why": [*[why for _, _, why in rows], "baseline or selected, ended normally, tokens known"],
+        "why": [*[why for _, _, why in rows], "baseline or selected, tokens known"],
     }
 
 

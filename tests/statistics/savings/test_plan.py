@@ -42,9 +42,9 @@ def test_a_coin_that_never_falls_plans_nothing() -> None:
 
 
 def test_variation_is_that_of_all_known_runs() -> None:
-    tokens = [900, 1_100, 4_000, 250]
-    runs = [*group("imported", tokens[:2]), *group("selected", tokens[2:]), Counted(tokens=None)]
-    runs.append(Counted(tokens=10**6, status="error"))
+    tokens = [900, 1_100, 4_000, 250, 9_000]
+    runs = [*group("imported", tokens[:2]), *group("selected", tokens[2:4]), Counted(tokens=None)]
+    runs.append(Counted(tokens=9_000, status="error"))
     expected = float(np.std(tokens, ddof=1) / np.mean(tokens))
     assert token_variation(usage_of(runs)) == pytest.approx(expected)
     assert savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=3).variation == pytest.approx(

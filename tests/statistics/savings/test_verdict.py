@@ -76,7 +76,7 @@ def test_a_claim_is_made_only_where_nothing_contradicts_it() -> None:
 @pytest.mark.parametrize(
     ("said", "differ", "result"),
     [
-        (("proven", "interval_above_zero"), (True, True), ("not_proven", "unfinished_differ")),
+        (("proven", "interval_above_zero"), (True, True), ("not_proven", "unbalanced")),
         (("mixed", "runaways_cost"), (False, True), ("not_proven", "unknown_differ")),
         (("not_proven", "interval_holds_zero"), (True, False), ("not_proven", "interval_holds_zero")),
         (("costs_more", "interval_below_zero"), (False, False), ("costs_more", "interval_below_zero")),
@@ -85,7 +85,7 @@ def test_a_claim_is_made_only_where_nothing_contradicts_it() -> None:
 def test_a_claim_is_withheld_where_other_runs_are_compared(
     said: tuple[SavingsVerdict, VerdictReason], differ: tuple[bool, bool], result: tuple[str, str]
 ) -> None:
-    assert withheld(said, {"unfinished_differ": differ[0], "unknown_differ": differ[1]}) == result
+    assert withheld(said, {"unbalanced": differ[0], "unknown_differ": differ[1]}) == result
 
 
 def test_runs_too_few_for_a_claim_have_none() -> None:
@@ -98,7 +98,7 @@ def test_runs_too_few_for_a_claim_have_none() -> None:
     )
 
 
-def test_what_ends_early_in_one_group_is_compared_too_and_decides() -> None:
+def test_what_ends_early_in_one_group_is_compared_too() -> None:
     """Selected runs that would have been dear were cut short: what is left looks cheap. Counted, nothing is saved."""
     baseline = lognormal(1, 400, 10_000, run_class="baseline")
     selected = [
@@ -106,23 +106,23 @@ def test_what_ends_early_in_one_group_is_compared_too_and_decides() -> None:
         for run in lognormal(2, 3_000, 10_000)
     ]
     saved = savings_of(baseline + selected)
-    assert saved.overall.claimed[0] == "proven"
-    assert (saved.overall.verdict, saved.overall.reason) == ("not_proven", "unfinished_differ")
-    assert saved.unfinished_too is not None
-    assert saved.unfinished_too.selected.n_known == 3_000
-    assert abs(saved.unfinished_too.saved_percent.value or 99) < 8
+    assert (saved.overall.verdict, saved.overall.reason) == ("not_proven", "interval_holds_zero")
+    assert saved.overall.selected.n_known == 3_000
+    assert abs(saved.overall.saved_percent.value or 99) < 8
+    assert saved.ended_well.verdict == "proven"
+    assert saved.ended_well.selected.n_known < 2_500
 
 
-def test_a_claim_that_all_runs_bear_out_stands() -> None:
+def test_a_saving_of_all_runs_is_claimed_however_they_end() -> None:
     baseline = lognormal(1, 400, 10_000, run_class="baseline")
     selected = [
         replace(run, status="error") if at % 20 == 0 else run
         for at, run in enumerate(lognormal(2, 3_000, 6_000))
     ]
     saved = savings_of(baseline + selected)
-    assert saved.overall.unfinished_differ
-    assert saved.unfinished_too is not None
-    assert saved.overall.verdict == saved.unfinished_too.verdict == "proven"
+    lower, _ = saved.overall.unfinished_difference.limits or (0.0, 0.0)
+    assert lower > 0
+    assert saved.overall.verdict == saved.ended_well.verdict == "proven"
 
 
 def test_tokens_that_are_unknown_in_one_group_alone_prove_nothing() -> None:

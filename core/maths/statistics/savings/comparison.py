@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -38,6 +38,7 @@ from core.maths.statistics.savings.sums import (
 )
 from core.maths.statistics.savings.verdict import CLAIMS, VerdictReason, claims, verdict, withheld
 from core.records.estimate import Estimate
+from core.records.saving import Columns, Pair
 from core.records.status import SavingsVerdict
 
 POWER: Final = 0.8
@@ -64,7 +65,7 @@ def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float
     usable = (hits.n >= MIN_FOR_FIGURE).all(-1)
     if not usable.any():
         return no_estimate("few_runs", prob)
-    weight = np.where(usable, hits.n.sum(-1), 0.0) / hits.n[usable].sum()
+    weight = _share_weight(hits)
     part = weight[usable, None]
     shares = (part * hits.mean[usable]).sum(0)
     worth = 1 / (part**2 / hits.n[usable]).sum(0) / _alike(sessions, weight)
@@ -72,6 +73,21 @@ def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float
     result = difference(hit[SELECTED], n[SELECTED], hit[BASELINE], n[BASELINE], prob=prob)
     points = [None if part is None else 100 * part for part in (result.value, result.lower, result.upper)]
     return Estimate(value=points[0], lower=points[1], upper=points[2], prob=prob, missing=result.missing)
+
+
+def _share_weight(hits: StratumSums) -> Floats:
+    """Return the weight of each stratum in a share: its part of the selected runs that take part."""
+    taking = np.where((hits.n >= MIN_FOR_FIGURE).all(-1), hits.n[..., SELECTED], 0.0)
+    return np.asarray(taking / max(float(taking.sum()), 1.0))
+
+
+def _shares(hits: StratumSums) -> Pair:
+    """Return the shares of both groups whose difference `rate_difference` gives."""
+    weight = _share_weight(hits)
+    if not weight.any():
+        return None, None
+    baseline, selected = np.nansum(weight[:, None] * np.nan_to_num(hits.mean), axis=0).tolist()
+    return baseline, selected
 
 
 def _alike(sessions: SessionSums | None, weight: Floats) -> Floats:
@@ -172,19 +188,19 @@ class Comparison:
     """Baseline against selected, over one or more strata (model, channel, baseline probability).
 
     ``model`` and ``channel`` None = all of them, "" = unknown. Three figures say how much fewer tokens selected runs
-    use, in per cent, each at the same mix of strata (weights: run share): ``saved_percent`` compares the means, so it
+    use, in per cent, each at the mix of strata of the selected runs: ``saved_percent`` compares the means, so it
     equals the plain formula where there is one stratum, and has an interval only where runs lie close enough together
     for one; ``typical_percent`` compares the geometric means, a typical run; ``capped_percent`` the means where no
     run counts with more than the own cap of its group. Their intervals are for one look; ``always_percent`` has the
-    capped figure with limits that hold at every look, and decides ``verdict``.
-    ``plain_percent`` is the plain formula over all runs pooled. ``tokens_saved`` and ``duration_saved_ms``
-    are per run. ``error_difference``, ``unfinished_difference`` and ``unknown_difference`` are shares of runs that
-    failed, did not end normally, or have unknown tokens, selected minus baseline, in percentage points;
-    ``runs_to_tell_errors`` runs in all would separate the two error rates, were they as observed, with power .8.
-    ``n_sessions`` are those of baseline and selected runs compared, a run without one counted as one.
-    ``n_compared`` baseline and selected runs are behind the figures; ``n_uncompared`` runs with known tokens are not,
-    because a group of their stratum has too few. ``claimed`` is the claim of the tokens alone,
-    ``verdict`` the claim that holds.
+    capped figure with limits that hold at every look, and decides ``verdict``. ``plain_percent`` is the plain formula
+    over all runs pooled. ``tokens_saved`` and ``duration_saved_ms`` are per run. ``error_difference``,
+    ``unfinished_difference`` and ``unknown_difference`` are shares of runs that failed, did not end normally, or have
+    unknown tokens, selected minus baseline, in percentage points; ``runs_to_tell_errors`` runs in all would separate
+    the two error rates, were they as observed, with power .8. ``n_sessions`` are those of baseline and selected runs
+    compared, a run without one counted as one. ``n_compared`` baseline and selected runs are behind the figures;
+    ``n_uncompared`` runs with known tokens are not, because a group of their stratum has too few. ``columns`` are the
+    figures of both groups that make the differences: ``tokens_saved`` times the selected runs compared is what these
+    saved. ``claimed`` is the claim of the tokens alone, ``verdict`` the claim that holds.
     """
 
     model: str | None
@@ -207,6 +223,7 @@ class Comparison:
     n_sessions: tuple[int, int]
     n_compared: tuple[int, int]
     n_uncompared: int
+    columns: Columns
     claimed: tuple[SavingsVerdict, VerdictReason]
     verdict: SavingsVerdict
     reason: VerdictReason
@@ -225,11 +242,6 @@ class Comparison:
     def in_sessions(self) -> bool:
         """True if sessions have more than one run."""
         return sum(self.n_sessions) < sum(self.n_compared)
-
-    @property
-    def unfinished_differ(self) -> bool:
-        """True if one group ends normally more often than chance explains."""
-        return _excludes_zero(self.unfinished_difference)
 
 
 def _excludes_zero(estimate: Estimate) -> bool:
@@ -280,7 +292,6 @@ def comparison(
             "declared_coin": not is_randomised and is_declared,
             "no_coin": not is_randomised,
             "unbalanced": runs.balance.fails,
-            "unfinished_differ": _excludes_zero(ends[1]) and not runs.has_unfinished,
             "unknown_differ": _excludes_zero(ends[2]),
         },
     )
@@ -310,6 +321,12 @@ def comparison(
         n_sessions=(round(float(cut.n_sessions[BASELINE])), round(float(cut.n_sessions[SELECTED]))),
         n_compared=(int(plain.n[BASELINE]), int(plain.n[SELECTED])),
         n_uncompared=int(tokens.sums.n.sum() - plain.n.sum()),
+        columns=Columns(
+            tokens=_pair(plain.mean),
+            duration_ms=_pair(timed.mean),
+            error_rate=_shares(runs.failed.sums.strata(mask)),
+            unfinished_rate=_shares(runs.unfinished.sums.strata(mask)),
+        ),
         claimed=claimed,
         verdict=conclusion,
         reason=reason,
@@ -329,13 +346,6 @@ def _randomised_claim(
     common = plain.mean_of(runs.commonly_capped.strata(randomised))
     own = verdict(*figures, claims(plain, cut, common, prob), n_least=int(plain.n.min()))
     return own if own[0] in {claimed[0], "not_proven"} else ("not_proven", "few_for_proof")
-
-
-def agreed(completed: Comparison, all_runs: Comparison) -> Comparison:
-    """Return the comparison of completed runs, with its claim if that of all runs with known tokens makes it too."""
-    if all_runs.verdict != completed.claimed[0]:
-        return completed
-    return replace(completed, verdict=completed.claimed[0], reason=completed.claimed[1])
 
 
 def saved_percent_of(usage: UsageColumns) -> float | None:
@@ -401,6 +411,10 @@ def _figures(
         share_above=above,
         tokens_above=beyond,
     )
+
+
+def _pair(means: Floats) -> Pair:
+    return _known(means[BASELINE]), _known(means[SELECTED])
 
 
 def _known(value: np.float64 | Floats) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from core.columns import UNKNOWN, SessionRuns, UsageColumns
 from core.maths.statistics.savings.cap import bucket_of
-from core.maths.statistics.savings.comparison import Comparison, agreed, comparison
+from core.maths.statistics.savings.comparison import Comparison, comparison
 from core.maths.statistics.savings.over_time import TotalSaved, running, total_saved
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.verdict import VerdictReason
@@ -35,7 +35,7 @@ class MoneySaved:
 
     ``shown`` is the first figure, counted as ``headline`` names; the others are beside it, as in `Comparison`.
     ``baseline_mean`` and ``selected_mean`` are dollars a run, ``total`` the dollars that all selected runs saved.
-    ``n_unbilled`` completed runs have no exact bill: their model has no price, or the split of their tokens is
+    ``n_unbilled`` runs have no exact bill: their model has no price, or the split of their tokens is
     unknown. ``unpriced`` names the models without a price, of other runs too, and ``offers`` the priced models that
     fit them. ``is_estimated``: a price or a split is assumed. ``is_at_least``: a bill is a lower bound. Then the
     verdict is never ``proven``. With ``is_estimated``, ``costs_more`` is a warning.
@@ -105,15 +105,11 @@ def money_saved(
     columns = as_usage(billed)
     compared = ComparedRuns(columns, billed)
     overall = comparison(compared, compared.everything, prob)
-    if overall.unfinished_differ:
-        everyone = ComparedRuns(columns, billed, unfinished=True)
-        overall = agreed(overall, comparison(everyone, everyone.everything, prob))
-    taken = compared.is_completed & compared.is_known
-    is_estimated = bool((runs.is_estimated & taken).any())
+    is_estimated = bool((runs.is_estimated & compared.is_known).any())
     verdict, reason = overall.verdict, overall.reason
     if is_estimated and verdict in {"proven", "mixed"}:
         verdict, reason = "not_proven", "estimated"
-    is_at_least = bool(((runs.bill_marks & AT_LEAST != 0) & compared.is_completed).any())
+    is_at_least = bool(((runs.bill_marks & AT_LEAST != 0) & compared.is_compared).any())
     if is_at_least and verdict in {"proven", "mixed"}:
         verdict, reason = "not_proven", "at_least"
     names = tuple(sorted({*runs.model, *unpriced} - {*priced}))
@@ -125,7 +121,7 @@ def money_saved(
         baseline_mean=_dollars(overall.baseline.mean_tokens),
         selected_mean=_dollars(overall.selected.mean_tokens),
         total=_total(columns, compared, overall, prob, times=_times(usage, sampled)),
-        n_unbilled=int((compared.is_completed & ~compared.is_known).sum()),
+        n_unbilled=int((compared.is_compared & ~compared.is_known).sum()),
         unpriced=names,
         offers=price_offers(names, dict.fromkeys(priced, 0.0)),
         is_estimated=is_estimated,

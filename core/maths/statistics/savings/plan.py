@@ -37,12 +37,11 @@ class ProofNeed:
 
 
 def token_variation(usage: UsageColumns) -> float | None:
-    """Return the standard deviation of a run's tokens by their mean, over all runs that ended normally with known
-    usage.
+    """Return the standard deviation of a run's tokens by their mean, over all runs with known usage.
 
     None where fewer than two runs say so, or none used anything.
     """
-    known = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
+    known = usage.bucket != UNKNOWN
     n, total = int(usage.n[known].sum()), float(usage.tokens[known].sum())
     if n < MIN_FOR_FIGURE or total <= 0:
         return None

@@ -1,9 +1,10 @@
 """Sums per stratum → two means at one mix of strata, their ratio and difference, with intervals.
 
-Each stratum weighs what its share of runs is, in both groups alike, so that a group which happened to see more of a
-costly model, or of a busy week, is not blamed for it. A stratum takes part where each group has four sessions in it
-(runs, where they come alone); where none has so many, the figure is over strata with two runs in each group, and
-has no interval. With a single stratum all of this is the plain comparison of two means.
+Each stratum weighs what its share of selected runs is, in both groups alike. So the difference of the two means times
+the selected runs is what these saved, and a group which happened to see more of a costly model, or of a busy week, is
+not blamed for it. A stratum takes part where each group has four sessions in it (runs, where they come alone); where
+none has so many, the figure is over strata with two runs in each group, and has no interval. With a single stratum
+all of this is the plain comparison of two means.
 
 Token counts are skewed, and baseline runs few. So limits are found on logarithms: of the ratio by Welch's
 method (B. L. Welch, Biometrika 34, 1947), of the difference by recovering both means' variances from their own
@@ -185,9 +186,9 @@ def compare(
     """Compare the two groups at the mix of strata that both have.
 
     ``sessions`` say which runs belong together; without them each run is a session by itself. ``weight`` of each
-    stratum: its share of the runs, or what is given (one number a stratum, of any scale; with a number of runs the
-    means become totals). ``varied``: the sums whose variance is that of the means, if it is not that of ``sums``;
-    ``sessions`` are then of these.
+    stratum: its share of the selected runs, or what is given (one number a stratum, of any scale; with a number of
+    runs the means become totals). ``varied``: the sums whose variance is that of the means, if it is not that of
+    ``sums``; ``sessions`` are then of these.
 
     References
     ----------
@@ -202,7 +203,7 @@ def compare(
     n = np.where(usable[..., None], sums.n, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         if weight is None:
-            weight = n.sum(-1) / n.sum((-2, -1))[..., None]
+            weight = n[..., SELECTED] / n[..., SELECTED].sum(-1)[..., None]
         weight = np.where(usable, weight, 0.0)
         mean = _weighed(weight, sums.mean)
     some = np.asarray(usable.any(-1))[..., None]

@@ -186,18 +186,17 @@ class RunAmount:
 
 
 class ComparedRuns:
-    """The runs that are compared; ``unfinished``: those that did not end normally too."""
+    """The runs that are compared, however they end; ``ended_well``: only those that ended normally."""
 
     def __init__(
-        self, usage: UsageColumns, sampled: SessionRuns | None = None, *, unfinished: bool = False
+        self, usage: UsageColumns, sampled: SessionRuns | None = None, *, ended_well: bool = False
     ) -> None:
         self._usage = usage
         self.group = _groups(usage.run_class)
         self._status = np.array(usage.status, dtype=np.str_)
         self.is_compared = self.group >= 0
         self.is_completed = self.is_compared & (self._status == "completed")
-        self.has_unfinished = unfinished
-        self._is_taken = self.is_compared if unfinished else self.is_completed
+        self._is_taken = self.is_completed if ended_well else self.is_compared
         self.is_known = self._is_taken & (usage.bucket != UNKNOWN)
         names = list(zip(usage.model, usage.channel, usage.prob_micro.tolist(), strict=True))
         strata = sorted({name for name, taken in zip(names, self.is_compared.tolist(), strict=True) if taken})
@@ -212,7 +211,7 @@ class ComparedRuns:
         self.balance = Balance(n_draws=0, wealth=1.0, by=None) if sampled is None else balance(sampled)
         pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
         self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
-        self._sampled = None if sampled is None else _SampledRuns(sampled, places, unfinished=unfinished)
+        self._sampled = None if sampled is None else _SampledRuns(sampled, places, ended_well=ended_well)
         self._capped: dict[bytes, RunAmount] = {}
 
     @property
@@ -403,7 +402,7 @@ class ComparedRuns:
 class _SampledRuns:
     """The runs of `SessionRuns` in the compared strata, one entry per run, coded as the usage is."""
 
-    def __init__(self, runs: SessionRuns, places: Mapping[Stratum, int], *, unfinished: bool) -> None:
+    def __init__(self, runs: SessionRuns, places: Mapping[Stratum, int], *, ended_well: bool) -> None:
         names = zip(runs.model, runs.channel, runs.prob_micro.tolist(), strict=True)
         stratum = np.array([places.get(name, -1) for name in names], dtype=np.int64)
         mask = stratum >= 0
@@ -412,7 +411,7 @@ class _SampledRuns:
         self._session = runs.session[mask]
         self._day = np.where(runs.hour == UNKNOWN, UNKNOWN, runs.hour // DAY_HOURS)[mask]
         self._status = np.array(runs.status, dtype=np.str_)[mask]
-        self._taken = (self._status == "completed") | unfinished
+        self._taken = (self._status == "completed") | (not ended_well)
         self._tokens, self._duration_ms = runs.tokens[mask], runs.duration_ms[mask]
         self._is_all = runs.is_all
 

@@ -31,7 +31,6 @@ VerdictReason = Literal[
     "unbalanced",
     "estimated",
     "at_least",
-    "unfinished_differ",
     "unknown_differ",
     "runaways_cost",
     "runaways_spare",
@@ -126,8 +125,8 @@ def withheld(
 
     Examples
     --------
-    >>> withheld(("proven", "interval_above_zero"), {"no_coin": False, "unfinished_differ": True})
-    ('not_proven', 'unfinished_differ')
+    >>> withheld(("proven", "interval_above_zero"), {"no_coin": False, "unknown_differ": True})
+    ('not_proven', 'unknown_differ')
     """
     objection = next((reason for reason, holds in objections.items() if holds), None)
     return claim if claim[0] not in CLAIMS or objection is None else ("not_proven", objection)

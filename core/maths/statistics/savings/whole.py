@@ -1,7 +1,7 @@
 """Savings of the selection against baseline runs, or the reason why they cannot be computed yet.
 
-Only runs of the classes ``baseline`` and ``selected`` are compared. Tokens and duration come from those that ended
-normally with a known amount. Errors come from all of them. The runs that take no part are counted with their reasons.
+Only runs of the classes ``baseline`` and ``selected`` are compared, however they end: an aborted run is paid, too.
+Tokens and duration come from those with a known amount. The runs that take no part are counted with their reasons.
 
 Savings of many learners come from their sums. These are plain figures without intervals, because intervals need
 sessions. They are for a list, in which each learner leads to its own page.
@@ -27,7 +27,6 @@ from core.maths.statistics.savings.baseline import (
 )
 from core.maths.statistics.savings.comparison import (
     Comparison,
-    agreed,
     comparison,
     comparisons_by_channel,
     comparisons_by_model,
@@ -97,23 +96,14 @@ class LeftOut:
     passive: int
     fallback: int
     imported: int
-    not_completed: int
-    """Baseline or selected, but aborted or failed."""
     unknown_usage: int
-    """Baseline or selected and ended normally, tokens unknown."""
+    """Baseline or selected, tokens unknown."""
     uncompared: int
     """In strata where a group has fewer than two runs."""
 
     @property
     def total(self) -> int:
-        return (
-            self.passive
-            + self.fallback
-            + self.imported
-            + self.not_completed
-            + self.unknown_usage
-            + self.uncompared
-        )
+        return self.passive + self.fallback + self.imported + self.unknown_usage + self.uncompared
 
 
 def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> LeftOut:
@@ -127,8 +117,7 @@ def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> Left
         passive=count(classes == "passive"),
         fallback=count(classes == "fallback"),
         imported=count(classes == "imported"),
-        not_completed=count(runs.is_compared & ~runs.is_completed),
-        unknown_usage=count(runs.is_completed & ~runs.is_known),
+        unknown_usage=count(runs.is_compared & ~runs.is_known),
         uncompared=n_uncompared,
     )
 
@@ -137,13 +126,13 @@ def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> Left
 class Savings:
     """Savings of the selection, in full.
 
-    ``unfinished_too`` compares all runs with known tokens, also those that did not end normally; it is there where
-    these are another share of the runs in each group. ``by_model`` and ``by_channel`` hold every model and channel
-    with baseline or selected runs, most runs first.
+    ``overall`` compares all runs with known tokens, however they end; ``ended_well`` only those that ended
+    normally. ``by_model`` and ``by_channel`` hold every model and channel with baseline or selected runs, most runs
+    first.
     """
 
     overall: Comparison
-    unfinished_too: Comparison | None
+    ended_well: Comparison
     by_model: tuple[Comparison, ...]
     by_channel: tuple[Comparison, ...]
     left_out: LeftOut
@@ -231,20 +220,19 @@ def savings(
     """
     runs = ComparedRuns(usage, sampled)
     overall = comparison(runs, runs.everything, prob)
-    unfinished_too = _unfinished_too(usage, sampled, overall, prob)
-    final = overall if unfinished_too is None else agreed(overall, unfinished_too)
+    well = ComparedRuns(usage, sampled, ended_well=True)
     variation = token_variation(usage)
     so_far = running(usage, runs, is_narrow=overall.is_narrow)
     return Savings(
-        overall=final,
-        unfinished_too=unfinished_too,
+        overall=overall,
+        ended_well=comparison(well, well.everything, prob),
         by_model=comparisons_by_model(runs, prob),
         by_channel=comparisons_by_channel(runs, prob),
         left_out=left_out(usage, runs, overall.n_uncompared),
         share=baseline_share(usage, sampled),
         balance=runs.balance,
         need=_need(runs, overall, baseline_rate, target_points),
-        proof=proof_need(runs, final, variation=variation, baseline_rate=baseline_rate, prob=prob),
+        proof=proof_need(runs, overall, variation=variation, baseline_rate=baseline_rate, prob=prob),
         recommended_rate=recommended_rate(n_arms),
         over_time=over_time(so_far, prob),
         distribution=distribution(usage, runs),
@@ -252,15 +240,6 @@ def savings(
         variation=variation,
         money=money_saved(usage, sampled, priced=priced, prob=prob, unpriced=unpriced),
     )
-
-
-def _unfinished_too(
-    usage: UsageColumns, sampled: SessionRuns | None, overall: Comparison, prob: float
-) -> Comparison | None:
-    if not overall.unfinished_differ:
-        return None
-    runs = ComparedRuns(usage, sampled, unfinished=True)
-    return comparison(runs, runs.everything, prob)
 
 
 def _need(
