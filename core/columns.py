@@ -10,14 +10,16 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Context, Decimal
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from core.records.arm import MICRO, ArmType
 from core.records.bill import AT_LEAST, ESTIMATED
 from core.records.evaluation_page import Grader
+from core.records.learner import LearnerSettings
 from core.records.observation import KINDS
 from core.records.times import DAY_HOURS
 
@@ -159,12 +161,26 @@ CandidateRuns = Literal["chosen", "latest", "none"]
 """Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
 
 
+class OwnLimits(NamedTuple):
+    """Limits that requests gave with their selection, 0 = unlimited; None = that of the settings."""
+
+    budget_tokens: int | None = None
+    k: int | None = None
+    min_pulls: int | None = None
+
+    def over(self, settings: LearnerSettings) -> LearnerSettings:
+        """Return the settings with these limits in force."""
+        own = {name: value for name, value in self._asdict().items() if value is not None}
+        return msgspec.structs.replace(settings, **own) if own else settings
+
+
 @dataclass(frozen=True, kw_only=True)
 class CandidateSets:
-    """Sets of arms that competed in some runs: each distinct set once, with the number of runs that offered it.
+    """Sets of arms that competed in some runs under some limits: each distinct pair once, with its number of runs.
 
     ``places`` are indexes of the arms in their columns, ascending. ``program`` numbers the program of each set, and
     ``shares`` are the shares of the next runs that it represents; without them all sets are of one program, by runs.
+    Without ``limits`` the settings limit every set.
 
     >>> sets = CandidateSets(places=(np.array([0, 1]), np.array([1])), n_runs=(20, 5), of="chosen")
     >>> sets.n_offering(3).tolist(), sets.n_all_runs
@@ -176,8 +192,11 @@ class CandidateSets:
     of: CandidateRuns
     program: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
+    limits: tuple[OwnLimits, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.limits:
+            object.__setattr__(self, "limits", (OwnLimits(),) * len(self.n_runs))
         if not self.program:
             object.__setattr__(self, "program", (0,) * len(self.n_runs))
         if not self.shares:
@@ -205,6 +224,13 @@ class CandidateSets:
     def n_programs(self) -> int:
         """Number of programs whose runs were read."""
         return len(set(self.program))
+
+    def program_of(self, n_arms: int) -> Ints:
+        """Return the number of each arm's program; that of the first for an arm that none offered."""
+        result = np.zeros(n_arms, dtype=np.int64)
+        for places, number in zip(self.places, self.program, strict=True):
+            result[places] = number
+        return result
 
     def n_beside(self, n_arms: int) -> Ints:
         """Return the number of runs read of each arm's program; of all for an arm that none offered."""

@@ -129,7 +129,10 @@ _OWN_OF_CORE: Final = frozenset(
     for name in (
         "arm.chance_of",
         "arm.chance_words",
+        "arm.limits_words",
+        "arm.measured",
         "arm.missing_noun",
+        "arm.picked",
         "arm.of_hundred",
         "arm.used_in",
         "server.server",

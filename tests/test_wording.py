@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import re
 from pkgutil import iter_modules
 
 import pytest
@@ -65,3 +66,43 @@ def test_each_field_of_a_record_has_one_head() -> None:
                     heads.setdefault((annotation, field), set()).add(one.head)
     assert heads
     assert {field: several for field, several in heads.items() if len(several) > 1} == {}
+
+
+CLAIMS = re.compile(r"\b(useful\w*|useless\w*|helps|helpful\w*|harm\w*|worth\w*|beneficial)\b", re.IGNORECASE)
+"""Words that need a trial, an experiment or a named break-even."""
+
+ALLOWED_CLAIMS = (
+    "what the episode was worth",
+    "the episode is worth",
+    "this episode was worth",
+    ", worth",
+    "success at the end stays worth more",
+    "is worth nothing",
+    "does no harm",
+    "second's worth",
+    "Helpful and correct",
+    "helps to understand them",
+    "the step that helps",
+)
+"""Texts about rewards, files and answers, which say nothing of an arm."""
+
+
+def test_no_text_of_the_product_takes_use_for_benefit() -> None:
+    texts = [text for table in tables().values() for lines in table.values() for text in lines]
+    guide = [path for path in (ROOT / "core/guide").glob("*.md") if path.name != "changelog.md"]
+    texts += [line for path in [*guide, ROOT / "README.md"] for line in path.read_text("utf-8").splitlines()]
+    texts += [
+        node.value
+        for folder in ("dashboard", "core/explained", "core/doors", "core/flows")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    ]
+    claims = [text for text in texts if CLAIMS.search(_without_allowed(text))]
+    assert claims == []
+
+
+def _without_allowed(text: str) -> str:
+    for phrase in ALLOWED_CLAIMS:
+        text = text.replace(phrase, "")
+    return re.sub(r"`(not_)?worth`", "", text)

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from core.records.arm_summary import ArmVersions, SkillUse
 from core.records.counts import number_of
-from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, JudgedPosterior, Judgement, RecentMean
+from core.records.judgement import (
+    ENOUGH_PULLS,
+    ENOUGH_SESSIONS,
+    JudgedPosterior,
+    Judgement,
+    LimitInForce,
+    RecentMean,
+)
 
 ONLY_CALLED: Final = "Only called tools are known, so the mean is too high."
 """Warning about a mean of arms whose inventory was inferred from calls."""
 
+NOT_USED: Final = (
+    "A run without a reference has three causes that the record can't distinguish: "
+    "the arm was not needed, not found or not tried."
+)
+EFFECT: Final = "What it does for the result is not known."
+"""Until a trial or an experiment measures an effect."""
+
 NOT_WEIGHED: Final = "its cost can't be weighed yet"
 """Instead of a break-even: no recent run offered the arm, or its cost is unknown."""
 
-PICKED: Final = "picked at any usefulness"
+PICKED: Final = "picked at any use, as nothing limits it"
+_REWARDS: Final = frozenset({"person", "grader", "credit"})
+"""Sources of observations that are no use of an arm by a run."""
+
+_LIMITS: Final = 3
+"""Limits of requests that are shown one by one."""
+
 NOT_OFFERED: Final = "not in the last 25 runs"
 """Instead of a chance of inclusion: none of the latest runs had the arm among its candidates."""
 EXCLUDED: Final = "excluded by a setting"
@@ -63,8 +84,8 @@ def _judged(one: Judgement, *, since: str) -> str:  # noqa: PLR0911, PLR0912 - o
         case "open":
             return f"undecided: {_break_even(one)}, within its interval"
         case "unopposed":
-            return PICKED
-        case "useful" | "not_useful":
+            return picked(one)
+        case "used_often" | "used_seldom":
             return f"{used_in(one)}{_unweighed(one)}"
         case _:
             assert_never(one.name)
@@ -125,9 +146,9 @@ def used_in(one: Judgement) -> str:
         return "used in an unknown share of runs"
     least, most = math.floor(100 * one.judged_by.lower), math.ceil(100 * one.judged_by.upper)
     match one.name:
-        case "useful":
+        case "used_often":
             return f"used in at least {least} of 100 runs"
-        case "not_useful":
+        case "used_seldom":
             return f"used in at most {most} of 100 runs"
         case _:
             return f"used in {least} to {most} of 100 runs"
@@ -135,7 +156,38 @@ def used_in(one: Judgement) -> str:
 
 def _unweighed(one: Judgement) -> str:
     """Return why the arm has no break-even; "" for an excluded one, which is named as such anyway."""
-    return "" if is_excluded(one) else f"; {PICKED if one.no_break_even == 'always_in' else NOT_WEIGHED}"
+    return "" if is_excluded(one) else f"; {picked(one) if one.no_break_even == 'always_in' else NOT_WEIGHED}"
+
+
+def measured(one: Judgement | JudgedPosterior) -> str:
+    """Return what the mean of an arm is the share of: use, use or reward, or presence for a section."""
+    if one.arm.startswith("section:"):
+        return "in the prompt"
+    is_rewarded = any(part.n and part.source in _REWARDS for part in one.sources)
+    return "used or rewarded" if is_rewarded else "used"
+
+
+def picked(one: Judgement | JudgedPosterior) -> str:
+    """Return how an arm without a break-even is picked: always, or in more than half of the prompts."""
+    return PICKED if one.chance is None or one.chance == 1 else "picked in most prompts, at any use"
+
+
+def limits_words(limits: Sequence[LimitInForce]) -> str:
+    """Return the limits of the latest selections, each with its share if there are several.
+
+    >>> one, two = (LimitInForce(budget_tokens=420, k=k, share=share) for k, share in ((0, 0.8), (4, 0.2)))
+    >>> limits_words([one]), limits_words([one, two]), limits_words([])
+    ('420 tokens', '420 tokens (80%), 420 tokens and 4 arms (20%)', 'none')
+    """
+    shown = [f"{_limit_words(one)} ({one.share:.0%})" for one in limits[:_LIMITS]]
+    if len(limits) > _LIMITS:
+        shown.append(f"others ({sum(one.share for one in limits[_LIMITS:]):.0%})")
+    return ", ".join(shown) if len(limits) > 1 else _limit_words(limits[0]) if limits else "none"
+
+
+def _limit_words(one: LimitInForce) -> str:
+    parts = [number_of(n, of) for n, of in ((one.budget_tokens, "token"), (one.k, "arm")) if n]
+    return " and ".join(parts) or "none"
 
 
 def chance_of(one: Judgement | JudgedPosterior) -> str:
@@ -201,5 +253,5 @@ def _named(arms: tuple[str, ...]) -> str:
 
 def _break_even(one: Judgement) -> str:
     if one.break_even is None:
-        return "left out at any usefulness, at its cost"
+        return "left out at its cost, however often it is used"
     return f"needs {of_hundred(one.break_even)} of 100 runs"

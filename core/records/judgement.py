@@ -26,8 +26,8 @@ JudgementName = Literal[
     "not_worth",
     "open",
     "unopposed",
-    "useful",
-    "not_useful",
+    "used_often",
+    "used_seldom",
 ]
 """Names of judgements. The first that holds is reported:
 
@@ -43,8 +43,8 @@ JudgementName = Literal[
 - ``few_sessions``: observed in fewer than 10 sessions
 - ``worth``, ``not_worth``: its full interval lies above, below the mean at which it breaks even at its cost;
   ``open``: it holds that mean, or one half where there is none
-- ``unopposed``: it is included at any value, and its interval holds one half
-- ``useful``, ``not_useful``: no break-even exists, and its full interval lies above, below one half
+- ``unopposed``: it is included at any use, and its interval holds one half
+- ``used_often``, ``used_seldom``: no break-even exists, and its full interval lies above, below one half
 """
 
 JUDGEMENTS: Final[tuple[JudgementName, ...]] = get_args(JudgementName)
@@ -61,6 +61,14 @@ ENOUGH_SESSIONS: Final = 10
 """With fewer, how far runs of one session resemble each other can't be measured."""
 
 NoBreakEven = Literal["always_in", "never_in", "not_offered", "unknown_cost", "excluded"]
+
+
+class LimitInForce(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Limits of a selection, 0 = unlimited. ``share`` of the latest runs of a program had them."""
+
+    budget_tokens: int
+    k: int
+    share: float
 
 
 class RecentMean(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +114,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     number. ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists. ``n_observed`` runs
     were observed in its epoch, and ``n_referenced`` of them referenced it, corrected ones included. ``sources`` are
     the parts of its belief, without empty ones. ``n_named`` runs had it by name, and ``n_loaded`` of them found it.
+    ``limits`` are those of the latest runs of its program, which its chance and break-even assume.
     """
 
     arm: str
@@ -133,6 +142,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     called_only: bool = False
     n_named: int = 0
     n_loaded: int = 0
+    limits: tuple[LimitInForce, ...] = ()
 
     @property
     def change(self) -> RecentMean | None:
@@ -177,5 +187,6 @@ class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     n_observed: int
     n_referenced: int
     sources: tuple[SourceSum, ...]
+    limits: tuple[LimitInForce, ...]
     state: Listing = "listed"
     mark: str | None = None

@@ -41,7 +41,7 @@ def page() -> None:
     with right, panel("How it got there"):
         belief.path(row, path, judged.change)
     left, right = st.columns(2, gap="large")
-    with left, panel("Worth its tokens"):
+    with left, panel("Its break-even"):
         belief.worth(judged, known, index)
     with right, panel("Notes"):
         head.read_notes(arm)

@@ -71,15 +71,15 @@ def _learned(overview: Overview) -> None:
         st.markdown(sentences.bands(overview.bands, here.frame.settings.min_pulls, selects=selects))
         chart(pictured_once("bands", lambda: bands(overview.bands, here.tokens)), key="bands")
         small_table(band_figure.table(overview.bands), alt="Arms by confidence band")
-    with right, panel("Most and least useful"):
+    with right, panel("Most and least used"):
         ranked = ranked_rows(sorted([*overview.top, *overview.bottom], key=lambda arm: arm.rank))
         figure = pictured_once("ladder", lambda: ladder(ranked, here.tokens, compact=here.compact))
         note = f"mean and 95% interval, {overview.ranked_min_pulls} pulls or more"
-        section("Most and least useful", note, table=figure.table, key="ladder")
+        section("Most and least used", note, table=figure.table, key="ladder")
         if ranked:
             arm_chart(figure, [row.key for row in ranked], key="ladder")
         else:
-            muted(f"No arm has {overview.ranked_min_pulls} pulls yet; the best and worst appear here then.")
+            muted(f"No arm has {overview.ranked_min_pulls} pulls yet; they appear here then.")
 
 
 page()

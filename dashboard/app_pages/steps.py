@@ -50,7 +50,7 @@ def page() -> None:
 
 
 def _steps(overview: Overview) -> tuple[Step, ...]:
-    """Return the steps over this learner's arms that need a look, else the least useful one."""
+    """Return the steps over this learner's arms that need a look, else the least used one."""
     flagged = next((item.arms for item in overview.attention if item.arms), ())
     worst = tuple(arm.key for arm in overview.bottom[-1:] or overview.top[-1:])
     arms = (flagged or worst or queries.everything().columns.keys)[:_MOST_ARMS]

@@ -79,7 +79,7 @@ def _shown(*beliefs: tuple[float, float]) -> tuple[float, float]:
 def _axis(look: Tokens, low: float, high: float) -> dict[str, Any]:
     if (low, high) == (0.0, 1.0):
         return theme.probability_axis(look)
-    title = "probability of being useful, magnified"
+    title = "probability of being used, magnified"
     return theme.axis(look, grid=True, title=title, range=[low, high], nticks=6, tickformat=".2f")
 
 

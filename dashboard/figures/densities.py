@@ -175,9 +175,9 @@ def _layout(
     margin = (10, 10, 26, 46) if compact else (249, 191, 26, 46)
     split = (rows_px + _GAP_PX) / area
     title = (
-        "probability of being useful"
+        "probability of being used"
         if compact
-        else "probability that the arm is useful when it is in the prompt"
+        else "probability that the arm is used when it is in the prompt"
     )
     return theme.layout(
         look,

@@ -36,7 +36,7 @@ _TOP_PX, _BOTTOM_PX = 12, 46
 
 
 def ladder(arms: Sequence[ArmRow], look: Tokens, *, compact: bool = False) -> Chart:
-    """Return the ladder on its own, as the overview shows the best and worst arms."""
+    """Return the ladder on its own, as the overview shows the most and least used arms."""
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     margin = (8, 8, 4, 44) if compact else (214, 134, 4, 44)
     layout = theme.layout(

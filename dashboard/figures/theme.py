@@ -1,6 +1,6 @@
 """Tokens of both themes, and the layout of every figure.
 
-Hue means arm type and nothing else; blue-grey depth means amount; red is for harm. `.streamlit/config.toml` has the
+Hue means arm type and nothing else; blue-grey depth means amount; red is for damage. `.streamlit/config.toml` has the
 same colours for Streamlit's own elements; a test compares the two.
 """
 
@@ -331,7 +331,7 @@ def day_axis(look: Tokens, days: Ints) -> dict[str, Any]:
 
 
 def probability_axis(
-    look: Tokens, title: str = "probability of being useful", **more: object
+    look: Tokens, title: str = "probability of being used", **more: object
 ) -> dict[str, Any]:
     """Return the whole axis from 0 to 1 with a vertical grid at the quarters."""
     return axis(

@@ -147,7 +147,7 @@ def _sections(facts: Facts) -> tuple[Section, ...]:
         _attention(facts),
         _key_figures(facts),
         _savings(facts),
-        _best_and_worst(facts),
+        _most_and_least_used(facts),
         _beliefs(facts),
         _confidence(facts),
         _changes(facts),
@@ -262,13 +262,13 @@ def _savings(facts: Facts) -> Section:
     )
 
 
-def _best_and_worst(facts: Facts) -> Section:
+def _most_and_least_used(facts: Facts) -> Section:
     overview = facts.overview
     ranked = ranked_rows(sorted([*overview.top, *overview.bottom], key=lambda arm: arm.rank))
     note = f"mean and 95% interval, {overview.ranked_min_pulls} pulls or more"
-    figures = (_figure("Most and least useful", lambda narrow: ladder(ranked, LOOK, compact=narrow), note),)
+    figures = (_figure("Most and least used", lambda narrow: ladder(ranked, LOOK, compact=narrow), note),)
     return Section(
-        title="Most and least useful",
+        title="Most and least used",
         query=facts.questions["overview"],
         lines=() if ranked else (f"No arm has {overview.ranked_min_pulls} pulls yet.",),
         figures=figures if ranked else (),
@@ -324,7 +324,7 @@ def _densities_of(n_arms: int) -> str:
     """Return the sentence about the figure of so many arms."""
     if n_arms == 1:
         return "Density of 1 arm"
-    return f"Densities of {wording.things(n_arms, 'arm')}: those that need a look, then the best"
+    return f"Densities of {wording.things(n_arms, 'arm')}: those that need a look, then the most used"
 
 
 def _confidence(facts: Facts) -> Section:

@@ -94,7 +94,7 @@ def _answers(context: Context, view: View) -> Facts:
         view=view,
         overview=ask(
             "overview",
-            "Key figures, best and worst arms, what needs a look",
+            "Key figures, most and least used arms, what needs a look",
             f"queries.overview(context, {arguments})",
             lambda: queries.overview(context, view),
         ),

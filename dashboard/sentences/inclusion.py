@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.explained import EXCLUDED, chance_words, is_excluded, of_hundred
+from core.explained import EXCLUDED, chance_words, is_excluded, limits_words, of_hundred, picked
 from core.flows.queries import Inclusion
 from core.maths.statistics.inclusion import Chance
 from core.records.judgement import Judgement
@@ -22,15 +22,15 @@ def worth(
     if one.no_break_even == "not_offered":
         return f"**Not in {_runs(inclusion)}**, so it has no chance of inclusion and no break-even yet."
     if is_excluded(one):
-        return Words(f"**{wording.capital(Words(EXCLUDED))}**: it is in no prompt, at any usefulness.")
+        return Words(f"**{wording.capital(Words(EXCLUDED))}**: it is in no prompt.")
     if one.no_break_even == "unknown_cost":
-        return f"Its cost is unknown, so **its worth can’t be weighed** under a budget.{chance}"
+        return f"Its cost is unknown, so **its use can’t be weighed** under a budget.{chance}"
     if one.no_break_even == "always_in":
-        return f"At its {cost} it is in more than half of the next prompts **at any usefulness**.{chance}"
+        return f"At its {cost} it is **{picked(one)}**.{chance}"
     if one.no_break_even == "never_in" or one.break_even is None:
-        return f"At its {cost} **no usefulness** puts it into half of the next prompts.{chance}"
+        return f"At its {cost} **no use** puts it into half of the next prompts.{chance}"
     return (
-        f"It must be useful in **{of_hundred(one.break_even)} of 100 runs** to be worth its {cost}. "
+        f"Its break-even is use in **{of_hundred(one.break_even)} of 100 runs**, at its {cost}. "
         f"{_mean_words(one, year_of_ms)}{chance}"
     )
 
@@ -62,10 +62,12 @@ def _mean_words(one: Judgement, year_of_ms: int | None) -> Words:
 
 def worth_note(chance: Chance, inclusion: Inclusion) -> Words:
     """Among whose candidates, and how break-even was found."""
+    limits = f" Limits of their prompts: {limits_words(chance.limits)}." if chance.limits else ""
+    offered = f"{_offered(chance, inclusion)}{limits}"
     if chance.break_even_mean is None:
-        return _offered(chance, inclusion)
-    return (
-        f"{_offered(chance, inclusion)} Break-even: the mean at which the arm is picked in half of "
+        return Words(offered)
+    return Words(
+        f"{offered} Break-even: the mean at which the arm is picked in half of "
         f"{wording.count(inclusion.n_simulations)} simulated selections."
     )
 
@@ -99,7 +101,11 @@ def chances_note(inclusion: Inclusion, arms: Sequence[str]) -> Words:
         return Words(
             "Chance of inclusion: simulated with every arm as a candidate, since there is no run yet."
         )
-    words = f"Chance of inclusion: how likely the arm is picked, simulated on {_runs(inclusion)}."
+    limits = [f"{limits_words(one)}" for one in inclusion.limits]
+    words = (
+        f"Chance of inclusion: how likely the arm is picked, simulated on {_runs(inclusion)}."
+        f"{' Limits of their prompts: ' if limits else ''}{'; '.join(limits)}{'.' if limits else ''}"
+    )
     n_excluded = sum(inclusion.arms[arm].no_break_even == "excluded" for arm in arms)
     n_missing = sum(inclusion.arms[arm].no_break_even == "not_offered" for arm in arms)
     parts = {EXCLUDED: n_excluded, "not offered in these runs": n_missing}

@@ -35,8 +35,8 @@ KINDS: Final[Mapping[str, tuple[JudgementName, ...]]] = {
     "look": tuple(ALARMS),
     "worth": ("worth",),
     "not_worth": ("not_worth",),
-    "useful": ("useful",),
-    "not_useful": ("not_useful",),
+    "used_often": ("used_often",),
+    "used_seldom": ("used_seldom",),
     "early": ("too_early", "few_sessions"),
     "open": ("open",),
     "always": ("seed", "section", "unopposed"),
@@ -58,9 +58,9 @@ _OF_ONE_AND_MANY: Final[Mapping[JudgementName, tuple[str, str]]] = {
     "worth": ("earns its place", "earn their place"),
     "not_worth": ("does not earn its place", "do not earn their place"),
     "open": ("is undecided", "are undecided"),
-    "unopposed": ("goes in at any value", "go in at any value"),
-    "useful": ("is used in most runs", "are used in most runs"),
-    "not_useful": ("is used in few runs", "are used in few runs"),
+    "unopposed": ("is picked at any use", "are picked at any use"),
+    "used_often": ("is used in most runs", "are used in most runs"),
+    "used_seldom": ("is used in few runs", "are used in few runs"),
 }
 
 _GAVE: Final[Mapping[Source, tuple[str, str]]] = {
@@ -89,13 +89,13 @@ def arm(one: Judgement, *, token_cost: int | None = None, year_of_ms: int | None
     """Return what runs showed of the arm, what people and graders gave, the belief, and the consequence."""
     inside = f"; in {wording.things(one.inclusions, 'prompt')}."
     if one.name == "section":
-        return composed(Phrase("Always counted as used"), " when it is in; its worth is not measured", inside)
+        return composed(Phrase("Always counted as used"), " when it is in; its use is not measured", inside)
     if one.pulls == 0 and not any(part.n for part in one.sources):
         share = Phrase(f"{explained.of_hundred(one.mean)} of 100")
         return composed("No observation yet: ", share, " runs is its prior, not a finding", inside)
     since = _since(one, year_of_ms)
     runs = _referenced(one) if one.change is None else _changed(one.change, since)
-    belief = (" Believed useful: ", Phrase(wording.mean(one.mean)), ".")
+    belief = (f" Believed {explained.measured(one)}: ", Phrase(wording.mean(one.mean)), ".")
     verdict = _too_early(one) if one.name == "too_early" else _verdict(one, token_cost, since)
     return composed(*runs, inside, _beside(one), *belief, " " if verdict else "", *verdict)
 
@@ -139,7 +139,7 @@ def _part(part: SourceSum) -> Words:
 
 def _too_early(one: Judgement) -> Sentence:
     """Return how many pulls are missing until there are enough, or until they outweigh the prior."""
-    so_far = f" to say what it is worth: {pulls(one)} so far, "
+    so_far = f" to judge it: {pulls(one)} so far, "
     noun = explained.missing_noun(one)
     is_plain = noun == "more pull"
     missing = Phrase(
@@ -187,8 +187,8 @@ def _verdict(one: Judgement, token_cost: int | None, since: Markdown) -> Sentenc
             )
         case "few_sessions":
             sessions = f"{wording.things(one.n_sessions, 'session')}, {ENOUGH_SESSIONS} are needed"
-            return composed(Phrase("Too few sessions"), f" to say what it is worth: {sessions}.")
-        case "worth" | "not_worth" | "open" | "unopposed" | "useful" | "not_useful":
+            return composed(Phrase("Too few sessions"), f" to judge it: {sessions}.")
+        case "worth" | "not_worth" | "open" | "unopposed" | "used_often" | "used_seldom":
             return _worth(one, token_cost)
         case _:
             assert_never(one.name)
@@ -197,9 +197,9 @@ def _verdict(one: Judgement, token_cost: int | None, since: Markdown) -> Sentenc
 def _worth(one: Judgement, token_cost: int | None) -> Sentence:
     """Return the position of its interval against its break-even."""
     if one.name == "unopposed":
-        return composed("It is chosen ", Phrase("at any usefulness"), ".")
+        return composed("It is ", Phrase(explained.picked(one)), ".")
     if one.break_even is None and one.name != "not_worth":
-        why = "it is picked at any usefulness" if one.no_break_even == "always_in" else explained.NOT_WEIGHED
+        why = explained.picked(one) if one.no_break_even == "always_in" else explained.NOT_WEIGHED
         end = f", and {explained.EXCLUDED}" if explained.is_excluded(one) else f": {why}"
         return composed("It is ", Phrase(explained.used_in(one)), f"{end}.")
     cost = "" if token_cost is None else f" its {wording.things(token_cost, 'token')}"
@@ -207,9 +207,9 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
         return composed(
             "It ",
             Phrase("does not earn its place"),
-            f": it is left out at any usefulness, at{cost or ' its cost'}.",
+            f": it is left out at{cost or ' its cost'}, however often it is used.",
         )
-    even = f"It must be useful in {explained.of_hundred(one.break_even)} of 100 runs to be worth{cost or ' its cost'}"
+    even = f"Its break-even is use in {explained.of_hundred(one.break_even)} of 100 runs, at{cost or ' its cost'}"
     between = f"its interval is {interval(one)}"
     match one.name:
         case "worth":
@@ -217,7 +217,7 @@ def _worth(one: Judgement, token_cost: int | None) -> Sentence:
         case "not_worth":
             return composed("It ", Phrase("does not earn its place"), f". {even}; {between}.")
         case _:
-            return composed("Its worth ", Phrase("is undecided"), f". {even}; {between}.")
+            return composed("Its place ", Phrase("is undecided"), f". {even}; {between}.")
 
 
 def interval(one: Judgement) -> Words:
@@ -283,8 +283,8 @@ def _counted(
         ("worth", "earns its place", "earn their place"),
         ("not_worth", *less),
         ("look", *_LOOK),
-        ("useful", *_OF_ONE_AND_MANY["useful"]),
-        ("not_useful", *_OF_ONE_AND_MANY["not_useful"]),
+        ("used_often", *_OF_ONE_AND_MANY["used_often"]),
+        ("used_seldom", *_OF_ONE_AND_MANY["used_seldom"]),
         ("early", "is too early to judge", "are too early to judge"),
         ("open", *_OF_ONE_AND_MANY["open"]),
         ("always", "is always in", "are always in (seeds, sections)"),

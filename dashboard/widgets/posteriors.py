@@ -63,8 +63,8 @@ JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
     "look": Words("Need a look"),
     "worth": Words("Earn their place"),
     "not_worth": Words("Do not"),
-    "useful": Words("Used in most runs"),
-    "not_useful": Words("Used in few runs"),
+    "used_often": Words("Used in most runs"),
+    "used_seldom": Words("Used in few runs"),
     "early": Words("Too early"),
     "open": Words("Undecided"),
     "always": Words("Always in"),
@@ -74,7 +74,7 @@ _PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "95% interval": 104}
 
 JUDGED: Final = (
     "The first that applies: poisoned, gave way to a rival, drifting, rising, stale, never referenced, always in, "
-    "too early, or its interval against the usefulness that its tokens are worth"
+    "too early, or its interval against its break-even"
 )
 
 EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemble each other"

@@ -44,7 +44,7 @@ def test_the_page_says_what_is_believed_and_from_what(open_page: Open, context: 
     assert heads(page) == [
         "Belief now",
         "How it got there",
-        "Worth its tokens",
+        "Its break-even",
         "Notes",
         "Where the belief comes from",
         "In or left out",

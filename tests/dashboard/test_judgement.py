@@ -51,15 +51,15 @@ def told(name: JudgementName, **changes: object) -> str:
 
 def test_worth_is_said_with_its_interval_its_break_even_and_of_what() -> None:
     assert told("worth") == (
-        "Used in 786 of 1,356 runs with a tool call; in 1,632 prompts. Believed useful: 0.58. "
-        "It earns its place. It must be useful in 46 of 100 runs to be worth its 310 tokens; "
+        "Used in 786 of 1,356 runs with a tool call; in 1,632 prompts. Believed used: 0.58. "
+        "It earns its place. Its break-even is use in 46 of 100 runs, at its 310 tokens; "
         "its interval is 0.55–0.62."
     )
-    assert "It does not earn its place. It must be useful in 70 of 100 runs" in told(
+    assert "It does not earn its place. Its break-even is use in 70 of 100 runs" in told(
         "not_worth", break_even=0.7
     )
-    assert "Its worth is undecided. It must be useful in 57 of 100 runs" in told("open", break_even=0.57)
-    assert "it is left out at any usefulness, at its 310 tokens" in told(
+    assert "Its place is undecided. Its break-even is use in 57 of 100 runs" in told("open", break_even=0.57)
+    assert "it is left out at its 310 tokens, however often it is used" in told(
         "not_worth", break_even=None, no_break_even="never_in"
     )
 
@@ -79,7 +79,7 @@ def test_nothing_but_worth_earns_a_place(name: JudgementName) -> None:
 
 def test_an_arm_that_changed_says_first_how_it_is_now() -> None:
     assert told("drifting", recent=FELL) == (
-        "Used in 50 of 100 runs since 4 Oct (before: 76 of 100); in 1,632 prompts. Believed useful: 0.58. "
+        "Used in 50 of 100 runs since 4 Oct (before: 76 of 100); in 1,632 prompts. Believed used: 0.58. "
         "It is drifting."
     )
     gone = msgspec.structs.replace(FELL, mean=0.0)
@@ -97,11 +97,11 @@ def test_an_arm_that_changed_says_first_how_it_is_now() -> None:
 
 def test_what_was_not_measured_is_not_said() -> None:
     assert told("section") == (
-        "Always counted as used when it is in; its worth is not measured; in 1,632 prompts."
+        "Always counted as used when it is in; its use is not measured; in 1,632 prompts."
     )
     assert told("too_early", pulls=8, missing_pulls=12, inclusions=9, n_observed=8, n_referenced=0) == (
-        "Not used once in 8 runs with a tool call; in 9 prompts. Believed useful: 0.58. "
-        "Too early to say what it is worth: 8 pulls so far, 12 more needed. Its prior weighs 4 pulls."
+        "Not used once in 8 runs with a tool call; in 9 prompts. Believed used: 0.58. "
+        "Too early to judge it: 8 pulls so far, 12 more needed. Its prior weighs 4 pulls."
     )
     assert told("too_early", pulls=0, missing_pulls=20, inclusions=0).startswith(
         "No observation yet: 58 of 100 runs is its prior, not a finding; "
@@ -119,7 +119,7 @@ def test_what_people_and_graders_gave_is_apart_from_what_was_seen() -> None:
     )
     whole = (
         "Not used once in 40 runs with a tool call; in 1,632 prompts. 40 accepts by hand, "
-        "mean 1.0; 2 evaluations, mean 0.25; 1 carried belief, mean 0.0. Believed useful: 0.51. It "
+        "mean 1.0; 2 evaluations, mean 0.25; 1 carried belief, mean 0.0. Believed used or rewarded: 0.51. It "
     )
     by_hand = "Observed in no run; in 0 prompts. 40 accepts by hand"
     assert told("worth", n_observed=40, n_referenced=0, sources=gave, mean=0.51).startswith(whole)

@@ -93,7 +93,7 @@ def test_a_prior_is_no_reference(context: Context) -> None:
     found = judged(context, A)
     assert (found.n_referenced, found.n_observed) == (2, 22)
     assert "2 of 22" in title(found)
-    assert "Believed useful: 0.19." in title(found)
+    assert "Believed used: 0.19." in title(found)
 
 
 # Every kind, corrections, epochs, undo

@@ -78,7 +78,7 @@ def test_a_panel_fails_alone_and_comes_back(come: Come, changing: Served) -> Non
         visit.open("arm", arm=ARMS[1])
         expect(failed).to_be_visible()
         expect(visit.page.get_by_text("could not be shown")).to_have_count(1)
-        for title in ("Belief now", "How it got there", "Ledger", "In or left out", "Worth its tokens"):
+        for title in ("Belief now", "How it got there", "Ledger", "In or left out", "Its break-even"):
             expect(visit.page.get_by_role("heading", name=title)).to_be_visible()
         expect(visit.tables()).to_have_count(2)
         expect(visit.page.locator(".js-plotly-plot")).not_to_have_count(0)

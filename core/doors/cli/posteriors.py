@@ -72,7 +72,14 @@ def posteriors(line: typer.Context, filters: Fields, format_name: Format = None)
     judged = queries.judgements(context)
     result: list[JudgedPosterior] = Verbs.posteriors.call(context, judged=judged, **filters)
     rows = sorted(result, key=lambda one: (-one.mean, one.arm))
-    rows_or(line, format_name, result, lambda: say_arms(tables.posteriors(judged), rows, judged))
+
+    def write() -> None:
+        say_arms(tables.posteriors(judged), rows, judged)
+        limits = {one.limits for one in judged.values() if one.limits}
+        if limits:
+            say(f"Limits of the latest prompts: {'; '.join(sorted(map(explained.limits_words, limits)))}.")
+
+    rows_or(line, format_name, result, write)
 
 
 @command(

@@ -322,7 +322,7 @@ _TABLE: Final = (
     _qortex(
         "observe",
         "adds",
-        "Report what came of one arm that was selected: a reward from 0 (not used, useless) to 1, or an outcome: "
+        "Report what came of one arm that was selected: a reward from 0 (not used) to 1, or an outcome: "
         "accepted, partial, rejected. A number counts before an outcome; 0 is a reward.",
     ),
     _qortex("posteriors", "reads", "What is believed of each arm: alpha, beta, mean, pulls."),
@@ -394,7 +394,7 @@ _TABLE: Final = (
     _reads(
         "versions",
         "The versions of an arm's definition, such as a tool's description: when each was in use, its runs, and the "
-        "belief that they alone come to. They show whether usefulness changed with the text.",
+        "belief that they alone come to. They show whether use changed with the text.",
         VERSIONS,
         _object(_verb(Verbs.versions)),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from functools import cached_property
 from core.columns import UNKNOWN, ArmColumns, CandidateRuns, CandidateSets
 from core.flows.context import Context
 from core.maths.statistics.inclusion import Chance, Chances, inclusion_chances
+from core.records.judgement import LimitInForce
 from core.records.learner import LearnerSettings
 from core.store import reads
 from core.store.transaction import Snapshot
@@ -20,7 +22,7 @@ _SEED = 0
 @dataclass(frozen=True, kw_only=True)
 class Inclusion:
     """Chance of each arm by id. ``of`` names the kind of the ``n_runs`` runs that supply the candidates, at most 25
-    of each of ``n_programs`` programs.
+    of each of ``n_programs`` programs. ``limits`` are those of each program's runs.
     """
 
     arms: Mapping[str, Chance]
@@ -28,6 +30,7 @@ class Inclusion:
     of: CandidateRuns
     n_simulations: int = 0
     n_programs: int = 1
+    limits: tuple[tuple[LimitInForce, ...], ...] = ()
 
     @cached_property
     def chances(self) -> Mapping[str, float]:
@@ -45,15 +48,37 @@ def inclusion_in(snapshot: Snapshot, columns: ArmColumns) -> Inclusion:
     """Return the chances of a snapshot. ``columns`` hold all its arms as of now."""
     candidates = reads.candidates(snapshot, columns)
     chances = simulated(columns, snapshot.settings, candidates)
-    is_tight = snapshot.settings.budget_tokens > 0
-    is_unknown = (is_tight & (columns.token_cost == UNKNOWN)).tolist()
-    each = zip(columns.keys, chances.of_arms(), is_unknown, strict=True)
+    limits = [_limits_in_force(candidates, snapshot.settings, n) for n in range(candidates.n_programs)]
+    program = candidates.program_of(len(columns))
+    arms = {
+        key: replace(one, limits=limits[number])
+        for key, one, number in zip(columns.keys, chances.of_arms(), program.tolist(), strict=True)
+    }
+    for key in (key for key, cost in zip(columns.keys, columns.token_cost, strict=True) if cost == UNKNOWN):
+        if any(limit.budget_tokens for limit in arms[key].limits):
+            arms[key] = _without_cost(arms[key])
     return Inclusion(
-        arms={key: _without_cost(one) if unknown else one for key, one, unknown in each},
+        arms=arms,
         n_runs=0 if candidates.of == "none" else candidates.n_all_runs,
         of=candidates.of,
         n_simulations=chances.n_simulations,
         n_programs=candidates.n_programs,
+        limits=tuple(limits),
+    )
+
+
+def _limits_in_force(
+    candidates: CandidateSets, settings: LearnerSettings, program: int
+) -> tuple[LimitInForce, ...]:
+    """Return the limits of the latest runs of a program, the most frequent first."""
+    counted: Counter[tuple[int, int]] = Counter()
+    for own, number, n_runs in zip(candidates.limits, candidates.program, candidates.n_runs, strict=True):
+        if number == program:
+            limited = own.over(settings)
+            counted[limited.budget_tokens, limited.k] += n_runs
+    return tuple(
+        LimitInForce(budget_tokens=budget, k=k, share=n / counted.total())
+        for (budget, k), n in counted.most_common()
     )
 
 

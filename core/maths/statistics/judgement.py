@@ -196,6 +196,7 @@ def judge(
                 chance_error=chance.standard_error,
                 break_even=chance.break_even_mean,
                 no_break_even=chance.no_break_even,
+                limits=chance.limits,
                 n_observed=int(runs.n[index]),
                 n_referenced=int(runs.n_referenced[index]),
                 sources=parts[index],
@@ -242,12 +243,12 @@ def _by_worth(missing: int, judged_by: Interval | None, chance: Chance) -> Judge
     if judged_by is None:
         return "few_sessions"
     if chance.no_break_even == "always_in":
-        by_belief = _against(judged_by, _HALF, "useful", "not_useful")
+        by_belief = _against(judged_by, _HALF, "used_often", "used_seldom")
         return "unopposed" if by_belief == "open" else by_belief
     if chance.no_break_even == "never_in":
         return "not_worth"
     if chance.break_even_mean is None:
-        return _against(judged_by, _HALF, "useful", "not_useful")
+        return _against(judged_by, _HALF, "used_often", "used_seldom")
     return _against(judged_by, chance.break_even_mean, "worth", "not_worth")
 
 

@@ -1,4 +1,4 @@
-"""Belief now, how it got there, and what the arm is worth at its cost."""
+"""Belief now, how it got there, and its break-even at its cost."""
 
 from __future__ import annotations
 
@@ -142,12 +142,13 @@ def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:
 def worth(judged: Judgement, known: Belief, index: int) -> None:
     """Show cost, break-even and mean, with their method."""
     here, inclusion = reading(), queries.inclusion()
-    section("Worth its tokens", "in the next run that offers it, with the settings in force")
+    section("Its break-even", "in the next run that offers it, under the limits in force")
     rank, n_arms = wording.count(int(known.summary.rank[index])), wording.count(len(known.columns))
     paragraphs(
         inclusion_sentences.worth(
             judged, token_cost(known, index), inclusion=inclusion, year_of_ms=here.frame.last_at_ms
         ),
-        f"By its mean it is number **{rank}** of {n_arms} arms.",
+        f"By its mean it is number **{rank}** of {n_arms} arms. {explained.EFFECT}",
+        explained.NOT_USED,
         gray(inclusion_sentences.worth_note(inclusion.arms[judged.arm], inclusion)),
     )

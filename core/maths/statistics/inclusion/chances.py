@@ -16,7 +16,7 @@ from core.columns import ArmColumns, CandidateSets, Floats, Ints
 from core.maths.packing import seed_places
 from core.maths.posterior.beta import cumulative
 from core.maths.statistics.inclusion.simulation import ALWAYS, NEVER, SimulationPlan
-from core.records.judgement import NoBreakEven
+from core.records.judgement import LimitInForce, NoBreakEven
 from core.records.learner import LearnerSettings
 
 _NEGLIGIBLE: Final = 9.2
@@ -132,7 +132,7 @@ class Chance:
     evidence; None with ``no_break_even`` where the chance is above (``always_in``) or below (``never_in``) one half
     at every mean, or where a setting leaves the arm out (``excluded``). ``n_offering`` of the ``n_runs`` latest runs
     of its program offered the arm; where none did, the chance is None and so is everything that follows from it
-    (``not_offered``).
+    (``not_offered``). ``limits`` are those of the runs of its program.
     """
 
     chance: float | None
@@ -141,6 +141,7 @@ class Chance:
     no_break_even: NoBreakEven | None
     n_offering: int
     n_runs: int = 0
+    limits: tuple[LimitInForce, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +255,7 @@ def inclusion_chances(
     columns : ArmColumns of n_arms
         Counts of every arm, sorted by id.
     settings : LearnerSettings
-        Phase, baseline rate, budget, k, min_pulls, seeds and excluded arms of the next run.
+        Phase, baseline rate, seeds and excluded arms of the next run, and limits that its request does not give.
     seed : int
         Of the random generator, 0 or more; the same one gives the same chances.
     candidates : CandidateSets or None, optional
@@ -276,9 +277,13 @@ def inclusion_chances(
     rate, excluded = settings.baseline_rate, seed_places(columns.keys, settings.left_out)
     samples = [
         _first(
-            Sample.empty(SimulationPlan(columns, settings, places), n_runs=n_runs, number=number), rate, seed
+            Sample.empty(SimulationPlan(columns, own.over(settings), places), n_runs=n_runs, number=number),
+            rate,
+            seed,
         )
-        for number, (places, n_runs) in enumerate(zip(sets.places, sets.n_runs, strict=True))
+        for number, (places, n_runs, own) in enumerate(
+            zip(sets.places, sets.n_runs, sets.limits, strict=True)
+        )
         if len(places)
     ]
     while True:
