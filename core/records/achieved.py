@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple, get_args
 
 OutcomeSource = Literal["program", "environment", "person", "grader", "thumb"]
-"""Sources of an outcome: the program, the environment that paid the run, people or models that evaluated it, and rewards
-of the whole run.
+"""Sources of an outcome: the program, the environment that paid the run, people or models that evaluated it, and
+rewards of the whole run.
 """
 OUTCOME_SOURCES: Final[tuple[OutcomeSource, ...]] = get_args(OutcomeSource)
 SOLVED: Final = 0.9

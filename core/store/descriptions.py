@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from core.records.arm import Arm
 from core.store.engine import Connection
 
-_NOBODY: Final = -1
+_NO_IMPORT: Final = -1
 
 
 class Description(NamedTuple):
@@ -24,8 +24,8 @@ class Description(NamedTuple):
 
     token_cost: int | None = None
     label: str | None = None
-    cost_by: int = _NOBODY
-    label_by: int = _NOBODY
+    cost_by: int = _NO_IMPORT
+    label_by: int = _NO_IMPORT
 
     def after(self, arm: Arm, import_no: int) -> Description:
         """Return the description after an import's.
@@ -157,7 +157,7 @@ def last_descriptions(
             labels[arm_no] = max(labels.get(arm_no, label_source), label_source)
     latest = {}
     for arm_no in costs.keys() | labels.keys():
-        _, cost_by, token_cost = costs.get(arm_no, (0, -_NOBODY, None))
-        _, label_by, name = labels.get(arm_no, (0, -_NOBODY, None))
+        _, cost_by, token_cost = costs.get(arm_no, (0, -_NO_IMPORT, None))
+        _, label_by, name = labels.get(arm_no, (0, -_NO_IMPORT, None))
         latest[arm_no] = Description(token_cost, name, -cost_by, -label_by)
     return latest
