@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
 
 from core.records.arm import ArmType, arm_type
+from core.records.currency import money_decimals, money_words
 from core.records.judged import ArmState
 from core.records.posterior import BANDS, Band
 from core.records.times import DAY_MS, instant
@@ -376,34 +377,24 @@ def count_interval(lower: float, upper: float) -> Words:
     return f"{count(math.floor(lower))} to {count(math.ceil(upper))}"
 
 
-def money(amount: float) -> Words:
-    """Return an amount of money in the currency of the prices: two decimals, more for small amounts.
+def money(amount: float, currency: str, decimals: int | None = None) -> str:
+    """Return an amount of money as plain text; a user chooses the currency, so it is foreign text.
 
-    >>> money(1234.5), money(0.02134), money(-12), money(0), money(0.3)
-    ('1,234.50', '0.021', '−12.00', '0.00', '0.30')
+    >>> money(1234.5, "$"), money(0.02134, "€"), money(-12, "EUR")
+    ('$1,234.50', '€0.021', '−EUR 12.00')
     """
-    return signed_minus(f"{amount:,.{_money_decimals(amount)}f}")
+    return money_words(amount, currency, decimals, minus=MINUS)
 
 
-def money_interval(lower: float, upper: float) -> Words:
+def money_interval(lower: float, upper: float, currency: str) -> str:
     """Return limits of an amount of money, rounded outwards.
 
-    >>> money_interval(130.221, 175.099), money_interval(0.0111, 0.0199)
-    ('130.22 to 175.10', '0.011 to 0.020')
+    >>> money_interval(130.221, 175.099, "$"), money_interval(-0.0111, 0.0199, "$")
+    ('$130.22 to $175.10', '−$0.012 to $0.020')
     """
-    decimals = _money_decimals(max(abs(lower), abs(upper)))
+    decimals = money_decimals(max(abs(lower), abs(upper)))
     low, high = outwards(lower, upper, decimals)
-    return signed_minus(f"{low:,.{decimals}f} to {high:,.{decimals}f}")
-
-
-def _money_decimals(amount: float) -> int:
-    """Return two, or as many as show two digits of a small amount.
-
-    >>> [_money_decimals(one) for one in (40.0, 0.1, 0.02, 0.0004, 0.0)]
-    [2, 2, 3, 5, 2]
-    """
-    size = abs(amount)
-    return 2 if size >= 0.1 or size == 0 else min(1 - math.floor(math.log10(size)), 9)
+    return f"{money(low, currency, decimals)} to {money(high, currency, decimals)}"
 
 
 def signed_minus(text: Words) -> Words:

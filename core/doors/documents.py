@@ -61,7 +61,7 @@ RunItem.__doc__ = "A run of a list."
 class SessionItem(TypedDict):
     """A session of a list: its runs in the view, and their outcomes.
 
-    ``tokens`` and ``cost_pico`` (10⁻¹² dollars) are sums over the ``runs_with_tokens`` and ``runs_with_cost``.
+    ``tokens`` and ``cost_pico`` (10⁻¹² of ``currency``) are sums over ``runs_with_tokens`` and ``runs_with_cost``.
     ``model`` and ``channel`` are None where its runs have several.
     """
 
@@ -75,6 +75,7 @@ class SessionItem(TypedDict):
     runs_with_tokens: int
     cost_pico: int | None
     runs_with_cost: int
+    currency: str
     model: str | None
     channel: str | None
 
@@ -270,6 +271,7 @@ def sessions(context: Context, answer: Sequence[SessionRow]) -> list[SessionItem
             "runs_with_tokens": row.n_tokens,
             "cost_pico": row.cost_pico if row.n_costs else None,
             "runs_with_cost": row.n_costs,
+            "currency": row.currency,
             "model": row.model if row.n_models == 1 else None,
             "channel": row.channel if row.n_channels == 1 else None,
         }

@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING, Final, Protocol
 
 from core.explained.arm import EXCLUDED
+from core.explained.prices import PART_WORDS
 from core.records.arm import arm_type
 from core.records.bill import Spent
 from core.records.counts import number_of
+from core.records.currency import PICO, money_words
 from core.records.evidence import Where
 from core.records.model_kinds import offer_words, price_words
 from core.records.observation import Observation
@@ -84,26 +86,15 @@ def bill(story: RunStory) -> str | None:
         missing = [*offer_words(models[:1], facts.price_offers), price_words(models[1:], facts.price_offers)]
     else:
         bound, assumed = "at least " * facts.at_least, ", estimated" * facts.estimated
-        cost = f"{bound}${_dollars(facts.cost_pico)}{assumed}"
+        cost = f"{bound}{money_words(facts.cost_pico / PICO, facts.currency)}{assumed}"
         missing = [price_words(facts.unpriced, facts.price_offers)]
     used = (_used(row, facts.model) for row in facts.bill)
     return " ".join((f"Cost: {cost}.", *used, *filter(None, missing)))
 
 
-def _dollars(pico: int) -> str:
-    """Return dollars with two decimals, more where that shows fewer than two digits.
-
-    >>> _dollars(10_000_300_000_000), _dollars(537_660_000_000), _dollars(1_250_000_000), _dollars(0)
-    ('10.00', '0.54', '0.0013', '0.00')
-    """
-    amount = pico / 1e12
-    decimals = 2 if not pico else max(2, 1 - math.floor(math.log10(amount)))
-    return f"{amount:,.{decimals}f}"
-
-
 def _used(row: Spent, model: str | None) -> str:
     who = "The agent" if row.owner == "agent" else "Its sub-agents"
-    counts = {name: getattr(row, part) for part, name in _PARTS.items() if getattr(row, part)}
+    counts = {name: getattr(row, part) for part, name in PART_WORDS.items() if getattr(row, part)}
     split = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     used = [f"{number_of(row.tokens, 'token')} ({split})"] if split else []
     if row.total:
@@ -119,13 +110,6 @@ def _used(row: Spent, model: str | None) -> str:
     return f"{who} used {' and '.join(used)} with {by}{apart}."
 
 
-_PARTS: Final = {
-    "input": "input",
-    "cache_read": "cached input",
-    "cache_write_5m": "cache write of 5 minutes",
-    "cache_write_1h": "cache write of 1 hour",
-    "output": "output",
-}
 _STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from core.explained.run import NONE, evidence, flip, observed, state, why
 from core.explained.table import Field, Table, count, mean, number, text, time
 from core.records.arm import MICRO
+from core.records.currency import PICO, money_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from core.records.search import SearchHit
     from core.records.sides import ComparedArm, ComparedSides, SideArm, SideRuns
 
-_PICO: Final = 10**12
 _UNKNOWN: Final = "unknown"
 
 RUNS: Final[Table[RunRow]] = Table(
@@ -98,13 +98,18 @@ def _amount(micro: int) -> str:
     return f"{'-' if micro < 0 else '+'}{whole}{f'.{rest:06}'.rstrip('0') if rest else ''}"
 
 
+def _cost(one: SideRuns, currency: str) -> str:
+    return money_words(one.cost_pico / PICO / one.n_costs, currency, 4) if one.n_costs else "-"
+
+
 def sides_of(result: ComparedSides) -> list[tuple[str, str, str]]:
     """Return the rows of `SIDES`: figures of both sides."""
+    currency = result.currency
     figures: dict[str, Callable[[SideRuns], str]] = {
         "runs": lambda one: f"{one.n_runs:,}",
         "failed": _failed,
         "tokens a run": lambda one: f"{one.tokens / one.n_tokens:,.0f}" if one.n_tokens else "-",
-        "cost a run": lambda one: f"${one.cost_pico / _PICO / one.n_costs:.4f}" if one.n_costs else "-",
+        "cost a run": lambda one: _cost(one, currency),
     }
     return [(name, figure(result.a), figure(result.b)) for name, figure in figures.items()]
 

@@ -12,6 +12,7 @@ from core.errors import InvalidSetting
 from core.records.alert import AlertKind
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
 from core.records.bill import MAX_PRICE, PRICE_EXAMPLE, ModelPrices
+from core.records.currency import DOLLAR, check_currency
 from core.records.evaluation import MAX_NAME_CHARS, Crediting, Graders, Thresholds
 from core.records.run import Phase
 from core.records.times import Moment
@@ -26,7 +27,9 @@ Mode = Literal["standard", "openclaw"]
 Sticky = Literal["run", "session"]
 """How long a selection holds: for its run, or for its session until that was idle."""
 MAX_HOLD_MINUTES: Final = 1_440
-_NEWER: Final = frozenset({"sticky", "hold_minutes", "personal_numbers", "keep_runs_days", "excluded_arms"})
+_NEWER: Final = frozenset(
+    {"sticky", "hold_minutes", "personal_numbers", "keep_runs_days", "excluded_arms", "currency"}
+)
 """Settings that versions up to 0.2.0 do not know."""
 
 DEFAULT_SEEDS: Final = (
@@ -74,7 +77,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ``weight_by_agreement`` is the weight, 0 to 1, of a rater or model; others have 1. ``keep_texts`` stores requests
     and answers. These four apply to later input only. ``trusted_graders`` names tokens whose claims about raters may
     be trained on. ``prices`` has the prices of a million tokens per model: the input price, or prices by part from a
-    time on (`core.records.bill.Price`). Selection ignores them.
+    time on (`core.records.bill.Price`). Selection ignores them. ``currency`` is theirs, shown at every sum.
     ``sticky`` says how long a selection holds. With ``session`` it holds in its session until it was not used for
     ``hold_minutes``, as long as the provider keeps its cache. With ``personal_numbers`` exports to train on hold back
     rows with numbers of cards, bank accounts and social security. ``keep_runs_days`` is how long `compact` keeps the
@@ -106,6 +109,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     personal_numbers: bool = False
     keep_runs_days: int = 0
     excluded_arms: tuple[str, ...] = ()
+    currency: str = DOLLAR
 
     def document(self) -> dict[str, object]:
         """Return the settings for a file: newer ones only where they were changed, so that older versions read it.
@@ -157,6 +161,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         for key in (*self.seed_arms, *self.excluded_arms):
             check_key(key)
         _check_prices(self.prices)
+        check_currency(self.currency)
         _check_weights(self.weight_by_agreement)
         _check_trusted(self.trusted_graders)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from core.records.currency import DOLLAR
 from core.records.evidence import Outcome
 from core.records.run import RunClass, Status
 from core.records.transcript import Message
@@ -63,7 +64,8 @@ class RunPage(NamedTuple):
 class SessionRow(NamedTuple):
     """A session: its active runs in a view, the first and last end, and their outcomes.
 
-    ``tokens`` and ``cost_pico`` (10⁻¹² dollars) are sums over the ``n_tokens`` and ``n_costs`` runs that have them.
+    ``tokens`` and ``cost_pico`` (10⁻¹² of ``currency``) are sums over the ``n_tokens`` and ``n_costs`` runs that have
+    them.
     """
 
     session: str
@@ -80,6 +82,7 @@ class SessionRow(NamedTuple):
     n_channels: int
     model: str | None
     n_models: int
+    currency: str = DOLLAR
 
 
 class SessionCursor(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.records.bill import Spent
+from core.records.currency import DOLLAR
 from core.records.evidence import Outcome, Where
 from core.records.judged import ArmState
 from core.records.observation import Observation
@@ -19,9 +20,10 @@ from core.records.selection import Reason, Selection
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Stored facts of one run; None = unknown. ``import_no`` 0 = recorded directly.
 
-    ``bill`` has the tokens by owner and model. ``cost_pico`` is their cost in 10⁻¹² dollars, by the prices of the
-    run's time. It is ``estimated`` where a price or a split is assumed, ``at_least`` where a spend has no price or no
-    split. ``unpriced`` names models and parts without a price, ``price_offers`` the priced models that fit them.
+    ``bill`` has the tokens by owner and model. ``cost_pico`` is their cost in 10⁻¹² of ``currency``, by the prices of
+    the run's time. It is ``estimated`` where a price or a split is assumed, ``at_least`` where a spend has no
+    price or no split. ``unpriced`` names models and parts without a price, ``price_offers`` the priced models that
+    fit them.
     """
 
     run_no: int
@@ -59,6 +61,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     at_least: bool = False
     unpriced: tuple[str, ...] = ()
     price_offers: dict[str, str] = {}
+    currency: str = DOLLAR
 
 
 class RunSource(NamedTuple):

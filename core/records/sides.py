@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from core.records.currency import DOLLAR
 from core.records.estimate import Estimate
 from core.records.observation import Source
 
@@ -46,7 +47,7 @@ class ComparedArm:
 
 @dataclass(frozen=True, kw_only=True)
 class SideRuns:
-    """Runs of one side. ``tokens`` and ``cost_pico`` (10⁻¹² dollars) are sums over ``n_tokens`` and ``n_costs`` runs.
+    """Runs of one side. ``tokens`` and ``cost_pico`` (10⁻¹² of the currency) are sums over their known runs.
 
     A run whose cost is a lower bound has none here. ``failed`` is the share of runs that ended with an error.
     """
@@ -77,3 +78,4 @@ class ComparedSides:
     n_arms: int
     unpriced_models: tuple[str, ...] = ()
     price_offers: dict[str, str] = field(default_factory=dict)
+    currency: str = DOLLAR

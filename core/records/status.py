@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from core.records.counts import number_of
+from core.records.currency import DOLLAR
 from core.records.judgement import JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
@@ -72,7 +73,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True):
-    """Savings in money, by the bills of runs, in dollars; the interval is of 95 %, for one look.
+    """Savings in money, by the bills of runs, in ``currency``; the interval is of 95 %, for one look.
 
     ``compared_runs`` are those of ``savings_percent``, which is counted as ``headline`` names. ``unbilled_runs`` have
     no exact bill: their model has no price, or the split of their tokens is unknown. ``unpriced_models`` have no
@@ -96,6 +97,7 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     unpriced_models: tuple[str, ...]
     price_offers: dict[str, str] = {}
     at_least: bool = False
+    currency: str = DOLLAR
 
 
 class SpoolCounts(msgspec.Struct, frozen=True, kw_only=True):

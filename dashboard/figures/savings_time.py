@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from core.columns import Floats, Ints
-from core.maths.statistics.savings import SavingsOverTime, TotalSaved
+from core.maths.statistics.savings import MoneySaved, SavingsOverTime, TotalSaved
 from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.figures import theme
@@ -73,18 +74,19 @@ def tokens_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compa
     return _drawing(path, look, compact)
 
 
-def money_time(total: TotalSaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
+def money_time(money: MoneySaved, over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
     """Return the figure of the saved tokens' cost at the prices set."""
-    words, limits = wording.money, wording.money_interval
+    words = partial(wording.money, currency=money.currency)
+    limits = partial(wording.money_interval, currency=money.currency)
     path = _total(
-        total, over, name="money saved", axis="saved, at the prices set", words=words, limits=limits
+        money.total, over, name="money saved", axis="saved, at the prices set", words=words, limits=limits
     )
-    return _drawing(replace(path, end=_short_money), look, compact)
+    return _drawing(replace(path, end=partial(_short_money, currency=money.currency)), look, compact)
 
 
-def _short_money(amount: float) -> str:
+def _short_money(amount: float, currency: str) -> str:
     """Return an amount of money in the same words as the page, as long as there is room."""
-    return wording.money(amount) if abs(amount) < _ROOMY else _short(amount)
+    return wording.money(amount, currency, None if abs(amount) < _ROOMY else 0)
 
 
 def _total(
@@ -233,7 +235,7 @@ def _last(path: _Path, shown: Ints, look: Tokens) -> list[dict[str, Any]]:
     return [
         theme.label(
             look,
-            f"<b>{path.end(float(path.value[last]))}</b>",
+            f"<b>{wording.plot_literal(path.end(float(path.value[last])))}</b>",
             x=float(path.day[last]),
             y=float(path.value[last]),
             xanchor="left",
@@ -246,10 +248,11 @@ def _hover(path: _Path, at: int) -> str:
     value = float(path.value[at])
     if not np.isfinite(value):
         return ""
-    lines = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>{path.name} {path.wording_of(value)}"
+    words = wording.plot_literal(path.wording_of(value))
+    lines = f"<b>{wording.day(int(path.day[at]) * DAY_MS)}</b><br>{path.name} {words}"
     lower, upper = float(path.lower[at]), float(path.upper[at])
     if np.isfinite(lower) and np.isfinite(upper):
-        lines += f", 95% interval {path.limits(lower, upper)}"
+        lines += f", 95% interval {wording.plot_literal(path.limits(lower, upper))}"
     groups = f"{wording.count(path.n_baseline[at])} baseline, {wording.count(path.n_selected[at])} selected"
     return f"{lines}<br>{groups} runs"
 

@@ -345,8 +345,9 @@ def _confidence(facts: Facts) -> Section:
 
 
 def _changes(facts: Facts) -> Section:
+    currency = facts.frame.settings.currency
     lines = tuple(
-        f"{_day(entry.at_ms)} · {wording.literal(entry.actor)} · {changes_sentences.change(entry)}"
+        f"{_day(entry.at_ms)} · {wording.literal(entry.actor)} · {changes_sentences.change(entry, currency)}"
         for entry in facts.changes
     )
     return Section(

@@ -46,11 +46,11 @@ OF_INSTALLATION: Final = tuple(
 """Words for actions at members, tokens, and the rest of the installation."""
 
 
-def act(entry: AuditEntry) -> str:
+def act(entry: AuditEntry, currency: str) -> str:
     """Return the act as plain text."""
     words = _ACTS.get(entry.action)
     if words is None:
-        return wording.plain(changed(entry))
+        return wording.plain(changed(entry, currency))
     detail = entry.detail
     detail_words = {
         name: wording.plain(str(detail.get(name) or ""))

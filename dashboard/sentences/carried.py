@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from core.records.arm import ESTIMATE_ERROR
-from core.records.bill import ModelPrices, Spent, bill_of
+from core.records.bill import Spent, bill_of
+from core.records.currency import PICO
 from core.records.inventory import LEAST_SESSIONS, CarriedItem, InstalledItem, StoredInventory
+from core.records.learner import LearnerSettings
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
@@ -19,7 +21,6 @@ WHICH: Final[Mapping[Which, Words]] = {
     "all": Words("All"),
 }
 EVERYWHERE: Final = "own skills"
-_PICO: Final = 1e12
 
 
 def carried(stored: StoredInventory) -> Sentence:
@@ -47,19 +48,20 @@ def carried_read(stored: StoredInventory) -> Markdown:
     return f"{by}{act}.{oldest}{few}"
 
 
-def carried_money(stored: StoredInventory, prices: Mapping[str, ModelPrices]) -> Markdown | None:
+def carried_money(stored: StoredInventory, settings: LearnerSettings) -> Markdown | None:
     """Return the cost of what no session used; None where the model has no prices by part."""
     read = stored.inventory
     if not read.carried or not read.requests or read.model is None:
         return None
     reads = read.requests - 1
     row = Spent(model=read.model, cache_write_5m=read.carried, cache_read=read.carried * reads)
-    bill = bill_of((row,), read.model, stored.at_ms, prices)
+    bill = bill_of((row,), read.model, stored.at_ms, settings.prices)
     if bill.pico is None or bill.is_estimated:
         return None
     times = "never read" if not reads else f"read {wording.things(reads, 'time')}"
-    amount, model = wording.money(bill.pico / _PICO), wording.literal(read.model)
-    return f"That is about {amount} dollars a session at the prices of {model}: written to the cache once, {times}."
+    amount = wording.literal(wording.money(bill.pico / PICO, settings.currency))
+    model = wording.literal(read.model)
+    return f"That is about {amount} a session at the prices of {model}: written to the cache once, {times}."
 
 
 def carried_note(stored: StoredInventory) -> Markdown:

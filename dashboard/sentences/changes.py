@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
+import msgspec
+
+from core.errors import ArmscopeError
+from core.explained.prices import changed_prices
 from core.records.audit import ActionName, AuditEntry
+from core.records.bill import ModelPrices
 from core.records.times import DAY_MS
 from dashboard import wording
 from dashboard.wording import Markdown, Words
@@ -20,6 +25,7 @@ _FOLDED_FROM: Final = 3
 """So many acts of one kind, by one person on one day, are one line."""
 
 _SUBJECT_CHARS: Final = 60
+_SHOWN_PRICES: Final = 2
 _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "reward": ("gave", "reward", "rewards"),
     "repair": ("made", "repair", "repairs"),
@@ -78,15 +84,15 @@ def many_changes(entries: Sequence[AuditEntry], *, or_more: bool = False) -> Wor
     return f"{verb} **{wording.count(n_acts)}{more} {one if n_acts == 1 else many}**{undone}"
 
 
-def change(entry: AuditEntry) -> Markdown:
+def change(entry: AuditEntry, currency: str) -> Markdown:
     """Return one entry of the change log in Markdown."""
-    words = _worded(entry, _marked)
+    words = _worded(entry, _marked, currency)
     return f"{words}; undone" if entry.undone else words
 
 
-def act(entry: AuditEntry) -> str:
+def act(entry: AuditEntry, currency: str) -> str:
     """Return one entry without its state, as plain text for a table's cell; foreign text is as it came."""
-    return _worded(entry, _plain)
+    return _worded(entry, _plain, currency)
 
 
 class _Foreign(Protocol[Made_co]):
@@ -95,7 +101,9 @@ class _Foreign(Protocol[Made_co]):
     def __call__(self, text: str, *, is_key: bool = False) -> Made_co: ...
 
 
-def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0911, PLR0912 - one per action
+def _worded(  # noqa: PLR0911, PLR0912 - one per action
+    entry: AuditEntry, foreign: _Foreign[Shown], currency: str
+) -> Shown:
     detail = entry.detail
     match entry.action:
         case "reward":
@@ -115,7 +123,8 @@ def _worded(entry: AuditEntry, foreign: _Foreign[Shown]) -> Shown:  # noqa: PLR0
         case "import":
             return _imported(detail)
         case "setting":
-            return _setting_of(detail, foreign)
+            prices = _price_changes(detail, currency)
+            return f"set {foreign(prices)}" if prices else _setting_of(detail, foreign)
         case "note":
             return f"wrote a note about {_arm_of(detail, foreign)}"
         case "evaluation":
@@ -227,6 +236,22 @@ def _int_of(detail: Detail, *names: str) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
+
+
+def _price_changes(detail: Detail, currency: str) -> str:
+    """Return the first parts of prices that a change of settings sets, and how many more; "" for another setting."""
+    if detail.get("name") != "prices":
+        return ""
+    try:
+        before, after = (
+            msgspec.json.decode(str(detail.get(name)), type=dict[str, ModelPrices])
+            for name in ("before", "value")
+        )
+    except (msgspec.DecodeError, ArmscopeError):
+        return ""
+    changes = changed_prices(before, after, currency)
+    more = f" and {len(changes) - _SHOWN_PRICES} more prices" if len(changes) > _SHOWN_PRICES else ""
+    return "; ".join(changes[:_SHOWN_PRICES]) + more
 
 
 def _setting_of(detail: Detail, foreign: _Foreign[Shown]) -> Shown:

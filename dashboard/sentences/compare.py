@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.maths.statistics.savings import Savings
+from core.records.currency import PICO
 from core.records.estimate import Estimate
 from core.records.sides import ComparedSides, SideRuns
 from dashboard import wording
@@ -15,7 +16,6 @@ from dashboard.wording import Markdown, Words
 SHIFT_HELP: Final = Words(
     "What observations added to alpha and beta; exactly and by source behind “Shift by source”"
 )
-_PICO: Final = 10**12
 
 
 def compared(both: ComparedSides, names: tuple[Markdown, Markdown]) -> Sentence:
@@ -63,21 +63,25 @@ def compared_line(both: ComparedSides) -> Markdown:
     )
 
 
-def side_rows(both: ComparedSides) -> list[tuple[Words, Words, Words]]:
+def side_rows(both: ComparedSides) -> list[tuple[Markdown, Markdown, Markdown]]:
     """Return rows of the table of both sides: the head, and the cell of each."""
     heads = map(Words, ("runs", "sessions", "observed", "failed", "tokens a run", "cost a run"))
-    return [(head, a, b) for head, a, b in zip(heads, _side_cells(both.a), _side_cells(both.b), strict=True)]
+    sides = (_side_cells(one, both.currency) for one in (both.a, both.b))
+    return [(head, a, b) for head, a, b in zip(heads, *sides, strict=True)]
 
 
-def _side_cells(one: SideRuns) -> tuple[Words, ...]:
-    cost = one.cost_pico / _PICO / one.n_costs if one.n_costs else None
+def _side_cells(one: SideRuns, currency: str) -> tuple[Markdown, ...]:
+    cost: Markdown = wording.MISSING
+    if one.n_costs:
+        mean = wording.literal(wording.money(one.cost_pico / PICO / one.n_costs, currency))
+        cost = _of_known(mean, one.n_costs, one.n_runs)
     return (
         wording.count(one.n_runs),
         wording.count(one.n_sessions),
         wording.count(one.n_observed),
         _failed(one),
         _of_known(_tokens(one), one.n_tokens, one.n_runs) if one.n_tokens else wording.MISSING,
-        wording.MISSING if cost is None else _of_known(wording.money(cost), one.n_costs, one.n_runs),
+        cost,
     )
 
 
@@ -96,7 +100,7 @@ def _failed(one: SideRuns) -> Words:
     return f"{share} ({limits})"
 
 
-def _of_known(value: Words, n: int, n_runs: int) -> Words:
+def _of_known(value: Markdown, n: int, n_runs: int) -> Markdown:
     return value if n == n_runs else f"{value}, known of {wording.count(n)}"
 
 

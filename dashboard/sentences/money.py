@@ -28,13 +28,15 @@ def month(months: tuple[MonthSaved, MonthSaved], now_ms: int) -> Markdown:
         else ""
     )
     between = (
-        "" if saved.lower is None else f" (95% interval {_limits(saved, is_money=this.is_money)}{about})"
+        ""
+        if saved.lower is None
+        else f" (95% interval {wording.literal(_limits(saved, _currency(this)))}{about})"
     )
     runs = wording.things(this.total.n_runs, "selected run")
-    words = f"**{when}**: {_of_month(this)}{between} in {runs}."
+    words = f"**{when}**: {wording.literal(_of_month(this))}{between} in {runs}."
     if before.total.saved.value is None or before.is_money != this.is_money:
         return words
-    return f"{words} {wording.month(before.start_ms)}: {_of_month(before)}."
+    return f"{words} {wording.month(before.start_ms)}: {wording.literal(_of_month(before))}."
 
 
 def months_table(months: tuple[MonthSaved, MonthSaved]) -> dict[str, list[str]]:
@@ -47,37 +49,40 @@ def months_table(months: tuple[MonthSaved, MonthSaved]) -> dict[str, list[str]]:
         "selected runs": [wording.count(one.total.n_runs) for one in shown],
         "in all": [_of_month(one) for one in shown],
         "95% interval": [
-            wording.MISSING
-            if one.total.saved.lower is None
-            else _limits(one.total.saved, is_money=one.is_money)
+            wording.MISSING if one.total.saved.lower is None else _limits(one.total.saved, _currency(one))
             for one in shown
         ],
     }
 
 
-def _of_run(one: MonthSaved, group: Literal["baseline", "selected"]) -> Words:
+def _currency(one: MonthSaved) -> str | None:
+    """Return the currency of a month's figures, or None where they are tokens."""
+    return one.savings.money.currency if one.savings.money is not None and one.is_money else None
+
+
+def _of_run(one: MonthSaved, group: Literal["baseline", "selected"]) -> str:
     money, overall = one.savings.money, one.savings.overall
     if one.is_money and money is not None:
         mean = money.baseline_mean if group == "baseline" else money.selected_mean
     else:
         mean = (overall.baseline if group == "baseline" else overall.selected).mean_tokens
-    return wording.MISSING if mean is None else _amount(mean, is_money=one.is_money)
+    return wording.MISSING if mean is None else _amount(mean, _currency(one))
 
 
-def _of_month(one: MonthSaved) -> Words:
+def _of_month(one: MonthSaved) -> str:
     value = one.total.saved.value or 0.0
-    return f"{_amount(value, is_money=one.is_money)} {'saved' if value >= 0 else 'more than baseline'}"
+    return f"{_amount(value, _currency(one))} {'saved' if value >= 0 else 'more than baseline'}"
 
 
-def _amount(value: float, *, is_money: bool) -> Words:
+def _amount(value: float, currency: str | None) -> str:
     """Return an amount without its sign: money, or tokens to three digits.
 
-    >>> _amount(-21_251_123.0, is_money=False), _amount(48.4587, is_money=True), _amount(9_140.0, is_money=False)
-    ('21.3 million tokens', '48.46', '9,140 tokens')
+    >>> _amount(-21_251_123.0, None), _amount(48.4587, "$"), _amount(9_140.0, None)
+    ('21.3 million tokens', '$48.46', '9,140 tokens')
     """
     size = abs(value)
-    if is_money:
-        return wording.money(size)
+    if currency is not None:
+        return wording.money(size, currency)
     return f"{_millions(size)} million tokens" if size >= _MILLION else f"{wording.count(size)} tokens"
 
 
@@ -85,13 +90,13 @@ def _millions(tokens: float) -> Words:
     return Words(f"{tokens / _MILLION:.1f}")
 
 
-def _limits(total: Estimate, *, is_money: bool) -> Words:
+def _limits(total: Estimate, currency: str | None) -> str:
     """Return the interval in the direction of the words."""
     low, high = total.lower or 0.0, total.upper or 0.0
     if (total.value or 0.0) < 0:
         low, high = -high, -low
-    if is_money:
-        return wording.money_interval(low, high)
+    if currency is not None:
+        return wording.money_interval(low, high, currency)
     if max(abs(low), abs(high)) < _MILLION:
         return wording.count_interval(low, high)
     low, high = wording.outwards(low / _MILLION, high / _MILLION, 1)

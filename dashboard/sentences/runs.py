@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from core.flows.queries import RunStory, RunsView
+from core.records.currency import PICO
 from core.records.run_page import RunRow, SessionRow
 from core.records.times import MINUTE_MS
 from dashboard import wording
@@ -21,7 +22,6 @@ _CLASS_WORDS: Final = {
     "fallback": "a run without the selector",
     "imported": "an imported run",
 }
-_PICO = 1e12
 
 
 def runs(view: RunsView, *, newest: bool, narrowed: bool) -> Sentence:
@@ -255,14 +255,14 @@ def session_facts(row: SessionRow, *, year_of_ms: int | None) -> Markdown:
             parts.append(one if number == 1 else wording.things(number, noun))
     parts.append(f"{wording.count(row.tokens)} tokens of {wording.things(row.n_tokens, 'run')}")
     if row.n_costs:
-        parts.append(f"{session_cost(row)} by the prices of its runs' time")
+        parts.append(f"{wording.literal(session_cost(row))} by the prices of its runs' time")
     return Words(" · ").join(parts)
 
 
-def session_cost(row: SessionRow) -> Words:
-    """Return the cost of a session, "–" where no run has one.
+def session_cost(row: SessionRow) -> str:
+    """Return the cost of a session as plain text, "–" where no run has one.
 
     >>> session_cost(SessionRow("s", 1, None, None, 0, 0, 0, 0, 0, 0, None, 0, None, 0))
     '–'
     """
-    return wording.money(row.cost_pico / _PICO) if row.n_costs else wording.MISSING
+    return wording.money(row.cost_pico / PICO, row.currency) if row.n_costs else wording.MISSING

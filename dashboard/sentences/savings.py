@@ -74,9 +74,18 @@ def money_line(saved: Savings) -> Markdown:
     words = _total_words("In all, selected runs saved", saved.tokens, _tokens, wording.count_interval)
     if saved.money is None:
         return f"{words} No price is set for any of these models, so no money is named."
-    format_money, limits_ = wording.money, wording.money_interval
-    words += " " + _total_words("At the prices set that is", saved.money.total, format_money, limits_)
+    words += " " + _total_words(
+        "At the prices set that is", saved.money.total, *_in_money(saved.money.currency)
+    )
     return f"{words} {unbilled(saved.money)}".strip()
+
+
+def _in_money(currency: str) -> tuple[Callable[[float], Markdown], Callable[[float, float], Markdown]]:
+    """Return the words of an amount and of an interval in a currency."""
+    return (
+        lambda amount: wording.literal(wording.money(amount, currency)),
+        lambda low, high: wording.literal(wording.money_interval(low, high, currency)),
+    )
 
 
 def _tokens(amount: float) -> Words:
@@ -86,14 +95,14 @@ def _tokens(amount: float) -> Words:
 def _total_words(
     start: Markdown,
     total: TotalSaved,
-    words: Callable[[float], Words],
-    limits_: Callable[[float, float], Words],
+    words: Callable[[float], Markdown],
+    limits_: Callable[[float, float], Markdown],
 ) -> Markdown:
     """Return one total with its interval, over how many runs, and how many are not in it."""
     saved = total.saved
     if saved.value is None:
         return f"{start} an amount that cannot be computed."
-    span = (
+    span: Markdown = Words(
         "no interval, since runs lie too far apart" if saved.missing == "wide_spread" else "no interval yet"
     )
     if saved.lower is not None and saved.upper is not None:

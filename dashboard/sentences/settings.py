@@ -11,11 +11,13 @@ import msgspec
 import numpy as np
 
 from core.explained import NOT_OFFERED, chance_words
+from core.explained.prices import prices_text
 from core.flows.queries import SettingsPreview
 from core.maths.statistics.bias import Readiness
 from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts, PromptKind
 from core.records.arm import ARM_TYPES
-from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars
+from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars, plain_prices
+from core.records.currency import DOLLAR
 from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, LearnerSettings, Priors
 from core.records.transcript import texts_policy
 from dashboard import wording
@@ -50,12 +52,13 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "keep_texts",
         "personal_numbers",
     ),
-    "Money": ("prices",),
+    "Money": ("currency", "prices"),
     "Keeping": ("keep_runs_days",),
 }
 
 _EFFECTS: Final[dict[str, Words]] = {
     "hold_minutes": Words("It applies to running sessions, too."),
+    "currency": Words("Only the sign of sums changes; no amount is converted."),
     "keep_runs_days": Words("Only `armscope compact` deletes runs; the setting alone deletes none."),
 }
 """Effects of settings that are the same at every value."""
@@ -138,12 +141,15 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         "own prior stays.",
         allowed="above 0, to 10⁹",
     ),
+    "currency": SettingWords(
+        label="Currency",
+        explains="Sign or code of the prices, shown at every sum. A change converts no amount.",
+        allowed="1 to 8 characters without digits and spaces",
+    ),
     "prices": SettingWords(
-        label="Prices, one model a line",
-        explains="Price of a million input tokens, as `model = price`, for savings in money. Or each part: "
-        '`model = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}`. '
-        'Apart: `"fast": 2` (also priority, batch, flex), `"long": {"above": 200000, "input": 6}`, `"region": 1.1`, '
-        '`"search": 0.01`. A missing part is assumed by ratio. Selection ignores prices.',
+        label="Prices, per million tokens",
+        explains="Price of a million tokens by model and part, for savings in money. A missing part is assumed by "
+        "its usual ratio to the input. Selection ignores prices.",
         allowed=f"0 to {wording.count(int(MAX_PRICE))} each",
     ),
     "thresholds": SettingWords(
@@ -188,6 +194,15 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
 }
 
 
+PRICE_LINES: Final = Words(
+    'A line reads `model = 3`, the price of input, or `model = {"input": 3, "output": 15}`. Further parts: '
+    "`cache_read`, `cache_write_5m`, `cache_write_1h`. "
+    'Apart: `"fast": 2` (also priority, batch, flex), `"long": {"above": 200000, "input": 6}`, `"region": 1.1`, '
+    '`"search": 0.01`. A list has a price for each `"valid_from": "2026-01-31"`.'
+)
+"""The form of prices as text."""
+
+
 def allowed(names: Sequence[str]) -> Markdown:
     """Return the allowed values of settings, once for those with the same.
 
@@ -222,12 +237,12 @@ def settings(chosen: LearnerSettings) -> Sentence:
     )
 
 
-def setting_value(name: str, value: object) -> Markdown:
+def setting_value(name: str, value: object, currency: str = DOLLAR) -> Markdown:
     """Return a setting's value in short, as Markdown; ``value`` as JSON has it."""
-    return wording.literal(setting_text(name, value))
+    return wording.literal(setting_text(name, value, currency))
 
 
-def setting_text(name: str, value: object) -> str:  # noqa: PLR0911 - one per kind of value
+def setting_text(name: str, value: object, currency: str = DOLLAR) -> str:  # noqa: PLR0911 - one per kind of value
     """Return the same as plain text.
 
     >>> setting_text("baseline_rate", 0.05), setting_text("k", 0), setting_text("budget_tokens", 21_000)
@@ -245,8 +260,8 @@ def setting_text(name: str, value: object) -> str:  # noqa: PLR0911 - one per ki
     if isinstance(value, bool):
         return "on" if value else "off"
     if name == "prices" and isinstance(value, Mapping):
-        kept: dict[str, ModelPrices] = msgspec.convert(value, dict[str, ModelPrices])
-        return ", ".join(f"{model} = {price_text(prices)}" for model, prices in kept.items()) or "none"
+        kept: dict[str, ModelPrices] = msgspec.convert(plain_prices(value), dict[str, ModelPrices])
+        return prices_text(kept, currency) or "none"
     if name == "weight_by_agreement" and isinstance(value, Mapping):
         return ", ".join(f"{model} = {price:g}" for model, price in value.items()) or "none"
     if isinstance(value, (list, tuple)):

@@ -200,7 +200,7 @@ def _acts(page: AuditPage) -> None:
         {
             "when, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in entries],
             "who": [sentences.actor(one.actor) for one in entries],
-            "what": [sentences.act(one) for one in entries],
+            "what": [sentences.act(one, reading().frame.settings.currency) for one in entries],
             "act": [one.act or wording.MISSING for one in entries],
             "noted": [sentences.details(one) for one in entries],
             "state": [_state(one) for one in entries],

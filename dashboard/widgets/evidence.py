@@ -111,7 +111,7 @@ def changed_too(change: ChangeEvidence) -> None:
     section("What else changed", "within 2 days")
     lines: list[Markdown] = [
         f"{wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms)} "
-        f"{wording.literal(one.actor)} {changes_sentences.change(one)}"
+        f"{wording.literal(one.actor)} {changes_sentences.change(one, reading().frame.settings.currency)}"
         for one in change.changes[:_MOST_ROWS]
     ]
     lines += [

@@ -101,7 +101,7 @@ def over_time(saved: Savings) -> None:
 def _picture(saved: Savings, unit: Unit) -> Chart:
     here = reading()
     if unit == "money" and saved.money is not None:
-        return money_time(saved.money.total, saved.over_time, here.tokens, compact=here.compact)
+        return money_time(saved.money, saved.over_time, here.tokens, compact=here.compact)
     if unit == "tokens":
         return tokens_time(saved.tokens, saved.over_time, here.tokens, compact=here.compact)
     return savings_time(saved.over_time, here.tokens, compact=here.compact)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, cast, get_args
@@ -16,7 +17,7 @@ import msgspec
 import streamlit as st
 
 from core.records.arm import ARM_TYPES, ArmType
-from core.records.bill import ModelPrices
+from core.records.bill import PARTS, RATIOS, ModelPrices
 from core.records.evaluation import Crediting, Graders
 from core.records.learner import LearnerSettings, Mode, Sticky
 from core.records.review import RubricRow
@@ -24,6 +25,7 @@ from core.records.run import Phase
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import settings as sentences
+from dashboard.widgets.address import SETTINGS_PART
 from dashboard.widgets.empty import command
 from dashboard.widgets.results import history, result
 from dashboard.widgets.tables import ACT_PX
@@ -59,7 +61,6 @@ Raw = Any
 """Content of a widget."""
 
 # Form
-PART: Final = "part"
 _BASE: Final = "armscope settings seen"
 
 _TOGETHER: Final = frozenset({"seed_arms", "excluded_arms"})
@@ -77,6 +78,7 @@ _SMALL: Final = frozenset(
         "graders",
         "evaluation_credit",
         "keep_runs_days",
+        "currency",
     }
 )
 
@@ -239,7 +241,7 @@ def _write_numbers(numbers: dict[str, float]) -> Raw:
     return "\n".join(f"{name} = {str(number).removesuffix('.0')}" for name, number in sorted(numbers.items()))
 
 
-def _read_numbers(raw: Raw, *, form: str) -> object:
+def _read_numbers(raw: Raw, *, form: str) -> dict[str, object]:
     """Return the numbers of lines; prices by part are JSON."""
     numbers: dict[str, object] = {}
     for line in (raw or "").splitlines():
@@ -254,6 +256,97 @@ def _read_numbers(raw: Raw, *, form: str) -> object:
         if not equals:
             raise ValueError(f"A line must read {form}, got {line.strip()[:60]!r}.")
     return numbers
+
+
+_PRICE_HEADS: Final = dict(
+    zip(PARTS, ("Input", "Cached read", "Write, 5 min", "Write, 1 hour", "Output"), strict=True)
+)
+_PRICE_ROWS: Final = 8
+_PRICE_PX: Final = 96
+
+
+def _draw_prices(label: Words, key: str) -> None:
+    """Draw a row for each model with a field for each part; the lines below hold the draft, tiers and dates too."""
+    st.markdown(f"**{label}**")
+    lines = _price_lines(st.session_state[key])
+    other = (st.session_state.get(f"{key} other") or "").strip()
+    models = dict.fromkeys([*lines, *filter(None, reading().frame.models), *([other] if other else [])])
+    for model in list(models)[:_PRICE_ROWS]:
+        _draw_price(key, model, lines.get(model))
+    if len(models) > _PRICE_ROWS:
+        st.markdown(small(f"{wording.things(len(models) - _PRICE_ROWS, 'more model')}: as text."))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.text_input(
+            "Another model", key=f"{key} other", persist_state="page", placeholder="as your runs name it"
+        )
+    with st.expander("As text, with tiers, long requests and dates"):
+        st.text_area(
+            "One model a line",
+            key=key,
+            height=_LINES_PX,
+            placeholder="large = 3",
+            persist_state="page",
+        )
+        st.markdown(small(sentences.PRICE_LINES))
+
+
+def _draw_price(key: str, model: str, price: object) -> None:
+    """Draw the parts of one model; several periods are shown as they are in force and changed as text."""
+    dated = isinstance(price, list)
+    parts = _price_parts(price)
+    note = small(Words("The latest of several dates; change it as text.")) if dated else ""
+    st.markdown(f"{wording.literal(wording.plain(model))} {note}")
+    cells = st.grid(len(PARTS), min_column_width=_PRICE_PX)
+    for part, head in _PRICE_HEADS.items():
+        cell = f"{key} {model} {part}"
+        st.session_state[cell] = parts.get(part)
+        numerator, denominator = RATIOS[part]
+        assumed = f"{parts['input'] * numerator / denominator:g}, assumed" if "input" in parts else None
+        cells.number_input(
+            head,
+            key=cell,
+            min_value=0.0,
+            step=None,
+            format="%g",
+            placeholder=assumed,
+            disabled=dated,
+            on_change=_price_changed,
+            args=(key, model, part),
+        )
+
+
+def _price_changed(key: str, model: str, part: str) -> None:
+    """Write a changed field into the line of its model; a model without a price has none."""
+    before = _price_lines(st.session_state[key]).get(model)
+    written = dict(before) if isinstance(before, dict) else _price_parts(before)
+    amount = st.session_state[f"{key} {model} {part}"]
+    if part == "cache_write_5m":
+        written.pop("cache_write", None)
+    written = {name: one for name, one in (written | {part: amount}).items() if one is not None}
+    ordered = {name: written.pop(name) for name in PARTS if name in written} | written
+    price = str(ordered["input"]).removesuffix(".0") if ordered.keys() == {"input"} else json.dumps(ordered)
+    line = [f"{model} = {price}"] if ordered else []
+    lines = (st.session_state[key] or "").splitlines()
+    at = next((at for at, one in enumerate(lines) if model in _price_lines(one)), len(lines))
+    st.session_state[key] = "\n".join([*lines[:at], *line, *lines[at + 1 :]])
+
+
+def _price_lines(raw: Raw) -> dict[str, object]:
+    """Return the prices of the lines that can be read, by model."""
+    prices: dict[str, object] = {}
+    for line in (raw or "").splitlines():
+        with suppress(ValueError):
+            prices.update(_read_numbers(line, form=""))
+    return prices
+
+
+def _price_parts(price: object) -> dict[str, float]:
+    """Return the amounts of the five parts that are set; of several dates, those of the latest."""
+    if isinstance(price, list) and price:
+        price = max(price, key=lambda one: str(one.get("valid_from", "")) if isinstance(one, dict) else "")
+    written = price if isinstance(price, dict) else {"input": price}
+    named = {"cache_write_5m" if name == "cache_write" else name: one for name, one in written.items()}
+    return {part: float(one) for part in PARTS if isinstance(one := named.get(part), (int, float))}
 
 
 def _write_prices(prices: Mapping[str, ModelPrices]) -> Raw:
@@ -282,10 +375,13 @@ FIELDS: Final[dict[str, Field]] = {
         read=_read_priors,
         parts=tuple(f"{kind} {part}" for kind in ARM_TYPES for part in ("alpha", "beta")),
     ),
+    "currency": Field(
+        draw=lambda label, key: st.text_input(label, key=key, persist_state="page"),
+        write=str,
+        read=lambda raw: (raw or "").strip(),
+    ),
     "prices": Field(
-        draw=lambda label, key: st.text_area(
-            label, key=key, height=_LINES_PX, placeholder="large = 3", persist_state="page"
-        ),
+        draw=_draw_prices,
         write=_write_prices,
         read=partial(_read_numbers, form="model = price"),
     ),
@@ -328,7 +424,10 @@ def fields() -> Drafts:
     problems: dict[str, str] = {}
     groups = sentences.SETTING_GROUPS
     tabs = st.tabs(
-        [wording.literal(group) for group in groups], key=PART, on_change="rerun", bind="query-params"
+        [wording.literal(group) for group in groups],
+        key=SETTINGS_PART,
+        on_change="rerun",
+        bind="query-params",
     )
     notes = {
         name: _checked(name, base, now, changes, problems) for names in groups.values() for name in names
@@ -384,7 +483,7 @@ def _checked(
         value, problem = None, str(wrong)
     changes[name] = value
     if getattr(base, name) != getattr(now, name):
-        in_force = sentences.setting_value(name, msgspec.to_builtins(getattr(now, name)))
+        in_force = _value(name, msgspec.to_builtins(getattr(now, name)))
         problems[name] = "changed by another user"
         return f"Another user changed it meanwhile; it is **{in_force}** now. Discard yours, or begin again."
     if problem is not None:
@@ -403,11 +502,9 @@ def preview(drafts: Drafts) -> None:
     small_table(
         {
             "setting": [_label(name) for name in drafts.changes],
-            "now": [sentences.setting_value(name, before[name]) for name in drafts.changes],
+            "now": [_value(name, before[name]) for name in drafts.changes],
             "after": [
-                ":red[not allowed]"
-                if name in drafts.problems
-                else f"**{sentences.setting_value(name, value)}**"
+                ":red[not allowed]" if name in drafts.problems else f"**{_value(name, value)}**"
                 for name, value in drafts.changes.items()
             ],
         },
@@ -451,9 +548,7 @@ def settings_table() -> None:
     small_table(
         {
             "setting": [_label(name) for name in names],
-            "value": [
-                sentences.setting_value(name, msgspec.to_builtins(getattr(now, name))) for name in names
-            ],
+            "value": [_value(name, msgspec.to_builtins(getattr(now, name))) for name in names],
             "meaning": [sentences.SETTING_WORDS[name].explains for name in names],
         },
         alt="Settings of the learner",
@@ -483,6 +578,10 @@ def _followed(now: LearnerSettings) -> LearnerSettings:
         base = msgspec.structs.replace(base, **{name: getattr(now, name)})
     st.session_state[_base_key()] = base
     return base
+
+
+def _value(name: str, value: object) -> Markdown:
+    return sentences.setting_value(name, value, reading().frame.settings.currency)
 
 
 def _label(name: str) -> str:
@@ -555,13 +654,13 @@ def change_table() -> None:
     if not done:
         st.markdown(":gray[None yet: all settings are the defaults.]")
         return
-    newest = reading().frame.last_at_ms
+    newest, now = reading().frame.last_at_ms, reading().frame.settings
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.minute(one.at_ms, year_of_ms=newest) for one in done],
         "by": [wording.plain(one.actor) for one in done],
         "setting": [sentences.SETTING_WORDS[one.name].label.partition(",")[0] for one in done],
-        "before": [wording.plain(sentences.setting_text(one.name, one.before)) for one in done],
-        "after": [wording.plain(sentences.setting_text(one.name, one.value)) for one in done],
+        "before": [wording.plain(sentences.setting_text(one.name, one.before, now.currency)) for one in done],
+        "after": [wording.plain(sentences.setting_text(one.name, one.value, now.currency)) for one in done],
         "state": ["undone" if one.undone else "active" for one in done],
     }
     history(

@@ -405,7 +405,7 @@ def test_whatever_a_flow_notes_can_be_chosen_and_is_told_in_words_of_its_own() -
     assert set(FACTS) <= set(sentences.ACTIONS)
     for action in noted:
         entry = AuditEntry(at_ms=0, actor="jo", action=action, act=None, detail={}, revision=1)
-        assert not sentences.act(entry).startswith(f"added a {action}"), action
+        assert not sentences.act(entry, "$").startswith(f"added a {action}"), action
 
 
 def test_nothing_was_done_yet(open_page: Open) -> None:

@@ -138,10 +138,10 @@ def test_money_is_named_where_the_model_has_prices_by_part(
     context = sick(database, run_class="imported")
     answer = replace(planted_home(tmp_path), carried=1_000, requests=11, model="large")
     keep_inventory(context, answer, machine="laptop")
-    assert "dollars" not in "".join(texts(open_page()))
+    assert "at the prices of" not in "".join(texts(open_page()))
     change(context, "prices", {"large": 3.0})
-    assert "dollars" not in "".join(texts(open_page())), "an input price alone is not enough"
+    assert "at the prices of" not in "".join(texts(open_page())), "an input price alone is not enough"
     parts = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
     change(context, "prices", {"large": parts})
     # 1,000 tokens written at 3.75 and read ten times at 0.30 dollars a million
-    assert "about 0.0067 dollars" in "".join(texts(open_page()))
+    assert "about $0.0067 a session" in "".join(texts(open_page())).replace("\\", "")

@@ -7,16 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import NumberInput
 
 from core.flows import queries
-from core.flows.settings import change
+from core.flows.settings import change, changed
 from core.flows.undo import undo
 from core.records.actor import Actor
+from core.records.bill import Price
 from core.records.learner import LearnerSettings
 from core.records.transcript import texts_policy
 from dashboard import wording
 from dashboard.sentences import settings as sentences
-from dashboard.widgets import settings as widgets
+from dashboard.widgets.address import SETTINGS_PART
 from dashboard.widgets.settings import FIELDS
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import context_at, keys, world
@@ -81,18 +83,62 @@ def test_the_highest_price_that_the_page_names_is_taken(open_page: Open, databas
     assert settings_of(database).prices == {"large": float(highest)}
 
 
+def test_a_price_is_set_by_model_and_part_previewed_and_taken_back(open_page: Open, database: Path) -> None:
+    context = world(database, keys(5), 12)
+    page = open_page("settings", part=part("prices"))
+
+    def cell(model: str, name: str) -> NumberInput:
+        return page.number_input(key=f"{key('prices')} {model} {name}")
+
+    assert cell("large", "input").value is None, "a model of its runs has a row before it has a price"
+    cell("large", "input").set_value(4.0).run()
+    cell("large", "output").set_value(20.0).run()
+    page.text_input(key=f"{key('prices')} other").set_value("mini-2").run()
+    cell("mini-2", "input").set_value(0.5).run()
+    check(page)
+    assert cell("large", "cache_read").placeholder == "0.4, assumed"
+    assert settings_of(database).prices == {}
+    shown = (
+        "".join(str(table.value.to_dict()) for table in page.table).replace("\\", "").replace("\u2060", "")
+    )
+    assert "large: input $4.00, output $20.00; mini-2: input $0.50" in shown
+    page.button(key="send settings").click().run()
+    large = Price(input_micro=4_000_000, output_micro=20_000_000)
+    assert settings_of(database).prices == {"large": large, "mini-2": 0.5}
+    cell("mini-2", "input").set_value(None).run()
+    page.button(key="send settings").click().run()
+    assert settings_of(database).prices == {"large": large}, "a model without a part has no price"
+    undo(context, "setting-2")
+    assert settings_of(database).prices == {"large": large, "mini-2": 0.5}
+
+
+def test_a_part_changed_in_its_field_keeps_what_is_billed_apart(open_page: Open, database: Path) -> None:
+    context = world(database, keys(5), 12)
+    dated = [{"input": 1, "valid_from": "2026-01-01"}, {"input": 2, "valid_from": "2026-02-01"}]
+    change(context, "prices", {"large": {"input": 3, "fast": 2, "search": 0.01}, "old": dated})
+    page = open_page("settings", part=part("prices"))
+    page.number_input(key=f"{key('prices')} large input").set_value(4.0).run()
+    latest = page.number_input(key=f"{key('prices')} old input")
+    assert (latest.value, latest.disabled) == (2.0, True)
+    page.button(key="send settings").click().run()
+    expected = changed(
+        LearnerSettings(), "prices", {"large": {"input": 4, "fast": 2, "search": 0.01}, "old": dated}
+    )
+    assert settings_of(database).prices == expected.prices
+
+
 def test_a_draft_stays_while_another_group_is_open(open_page: Open, database: Path) -> None:
     world(database, keys(5), 5)
     page = open_page("settings")
     page.number_input(key=key("k")).set_value(3).run()
-    page.session_state[widgets.PART] = part("prices")
+    page.session_state[SETTINGS_PART] = part("prices")
     page.run()
     page.text_area(key=key("prices")).set_value("large 3").run()
     check(page)
     assert page.button(key="send settings").label == "Change 2 settings"
     assert page.button(key="send settings").disabled, "for what is wrong in this group"
     page.text_area(key=key("prices")).set_value("large = 3").run()
-    page.session_state[widgets.PART] = part("k")
+    page.session_state[SETTINGS_PART] = part("k")
     page.run()
     assert page.number_input(key=key("k")).value == 3
     page.button(key="send settings").click().run()

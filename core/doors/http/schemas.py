@@ -39,7 +39,7 @@ _UNITS: Final = tuple(
         (r"_s$", "Seconds."),
         (r"_minutes$", "Minutes."),
         (r"^tokens$|(^|_)tokens$", "Tokens."),
-        (r"_pico$", "10⁻¹² dollars."),
+        (r"_pico$", "10⁻¹² of the currency."),
         (r"_micro$", "Millionths."),
         (r"_percent$", "Percent."),
         (r"_points$", "Percentage points."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Annotated, NamedTuple
@@ -111,13 +112,16 @@ def _in_view(usage: UsageColumns, view: View) -> Bools:
 def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Savings:
     """Compare baseline runs with selected runs; the number of arms gives the recommended baseline rate."""
     chosen = snapshot.settings
-    return savings_of.savings(
+    saved = savings_of.savings(
         used.usage,
         used.sessions,
         baseline_rate=chosen.baseline_rate,
         n_arms=n_arms,
         priced=chosen.prices.keys(),
         unpriced=reads.unpriced_models(snapshot),
+    )
+    return (
+        saved if saved.money is None else replace(saved, money=replace(saved.money, currency=chosen.currency))
     )
 
 

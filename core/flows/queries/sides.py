@@ -78,6 +78,7 @@ def compare_sides(
         n_arms=len(named),
         unpriced_models=unpriced,
         price_offers=price_offers(unpriced, snapshot.settings.prices),
+        currency=snapshot.settings.currency,
     )
 
 

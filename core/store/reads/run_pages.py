@@ -351,8 +351,10 @@ def session_rows(
         f" AND revision <= ? AND {fits} GROUP BY session{beyond} ORDER BY {_LATEST} DESC, session LIMIT ?",
         [snapshot.revision, *values, limit],
     )
+    currency = snapshot.settings.currency
     return tuple(
-        SessionRow._make(int(one) if isinstance(one, Decimal) else one for one in row) for row in rows
+        SessionRow._make([*(int(one) if isinstance(one, Decimal) else one for one in row), currency])
+        for row in rows
     )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from core.columns import UNKNOWN, Ints, ints
 from core.records.arm import ArmType
-from core.records.bill import ModelPrices
 from core.records.evidence import Reference
 from core.records.judged import INCLUDED, REFERENCED
+from core.records.learner import LearnerSettings
 from core.records.model_kinds import price_offers
 from core.records.run_page import Cursor
 from core.records.run_story import RunFacts, RunSource
@@ -71,7 +71,7 @@ def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     chosen = {keys[row[0]] for row in version.decisions if row[1] not in LEFT_OUT}
     parts = zip(version.arm_nos, version.flags, version.costs, strict=True)
     return RecordedRun(
-        facts=_facts(run_no, version, head, snapshot.settings.prices),
+        facts=_facts(run_no, version, head, snapshot.settings),
         parts=tuple(
             Part(keys[arm_no], flags, None if cost == UNKNOWN else cost) for arm_no, flags, cost in parts
         ),
@@ -102,7 +102,8 @@ def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
 _HEAD: Final = "SELECT uid, import_no, revision, standing FROM run WHERE learner_id = ? AND run_no = ?"
 
 
-def _facts(run_no: int, version: Version, head: Row, prices: Mapping[str, ModelPrices]) -> RunFacts:
+def _facts(run_no: int, version: Version, head: Row, settings: LearnerSettings) -> RunFacts:
+    prices = settings.prices
     bill, unpriced = bill_in_force(version, prices), unpriced_of(version, prices)
     columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
     del columns["choice"]
@@ -125,6 +126,7 @@ def _facts(run_no: int, version: Version, head: Row, prices: Mapping[str, ModelP
             "at_least": bill.is_at_least,
             "unpriced": unpriced,
             "price_offers": price_offers(unpriced, prices),
+            "currency": settings.currency,
         },
         RunFacts,
     )

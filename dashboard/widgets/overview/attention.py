@@ -213,7 +213,7 @@ def _beside(overview: Overview) -> None:
     with st.container(horizontal=True, gap="small"):
         how_it_is_computed("savings", "savings")
         if months is not None and not months[0].is_money and here.may("settings"):
-            link(pages.SETTINGS, "Set prices")
+            link(pages.SETTINGS, "Set prices", **{address.SETTINGS_PART: address.MONEY})
 
 
 def cards(overview: Overview) -> None:

@@ -68,7 +68,7 @@ def _label(stored: StoredInventory) -> str:
 def first(stored: StoredInventory) -> None:
     """Draw the answer as the page's sentence, with its table."""
     sentence(sentences.carried(stored), reading().tokens)
-    money = sentences.carried_money(stored, reading().frame.settings.prices)
+    money = sentences.carried_money(stored, reading().frame.settings)
     if money is not None:
         muted(money)
     muted(sentences.carried_read(stored))

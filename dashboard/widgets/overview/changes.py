@@ -74,7 +74,7 @@ def rows() -> None:
 
 def _one(entry: AuditEntry) -> None:
     when = wording.minute(entry.at_ms, year_of_ms=reading().frame.last_at_ms)
-    _line(when, entry.actor, sentences.change(entry))
+    _line(when, entry.actor, sentences.change(entry, reading().frame.settings.currency))
     back = _label_of(entry)
     if entry.act is not None:
         way_back(back, entry.act, again=entry.undone, at=_LATEST)
@@ -148,10 +148,11 @@ def _all() -> None:
 
 def _table(entries: Sequence[AuditEntry], *, key: str) -> None:
     """Draw entries as a table, text cells only, each with its way back."""
+    currency = reading().frame.settings.currency
     cells: dict[str, Sequence[object]] = {
         "when, UTC": [wording.minute(entry.at_ms) for entry in entries],
         "by": [wording.plain(entry.actor) for entry in entries],
-        "what": [wording.plain(sentences.act(entry)) for entry in entries],
+        "what": [wording.plain(sentences.act(entry, currency)) for entry in entries],
         "state": ["undone" if entry.undone else "" for entry in entries],
         "act": [_label_of(entry) or "" for entry in entries],
     }

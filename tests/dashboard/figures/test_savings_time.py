@@ -33,7 +33,7 @@ def test_each_unit_draws_its_own_path() -> None:
     percent, tokens, money = (
         savings_time(found.over_time, LIGHT),
         tokens_time(found.tokens, found.over_time, LIGHT),
-        money_time(found.money.total, found.over_time, LIGHT, compact=True),
+        money_time(found.money, found.over_time, LIGHT, compact=True),
     )
     assert line(percent)[-1] == pytest.approx(found.overall.saved_percent.value, rel=1e-5)
     assert line(tokens)[-1] == pytest.approx(found.tokens.saved.value, rel=1e-5)

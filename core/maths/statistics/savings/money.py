@@ -21,12 +21,13 @@ from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.verdict import VerdictReason
 from core.records.alike import alike
 from core.records.bill import AT_LEAST
+from core.records.currency import DOLLAR, PICO
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
 from core.records.status import Money, SavingsVerdict
 
-DOLLAR: Final = 1e-12
-"""Dollars in the unit of a bill."""
+_ONE: Final = 1 / PICO
+"""One unit of a bill in its currency."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,7 @@ class MoneySaved:
     is_at_least: bool
     verdict: SavingsVerdict
     reason: VerdictReason
+    currency: str = DOLLAR
 
     @property
     def record(self) -> Money:
@@ -80,6 +82,7 @@ class MoneySaved:
             unpriced_models=self.unpriced,
             price_offers=dict(self.offers),
             at_least=self.is_at_least,
+            currency=self.currency,
         )
 
     @property
@@ -132,7 +135,7 @@ def money_saved(
 
 
 def _dollars(amount: float | None) -> float | None:
-    return None if amount is None else amount * DOLLAR
+    return None if amount is None else amount * _ONE
 
 
 def _in_view(runs: SessionRuns, usage: UsageColumns) -> SessionRuns:
@@ -178,4 +181,4 @@ def _total(
     usage: UsageColumns, runs: ComparedRuns, overall: Comparison, prob: float, *, times: float
 ) -> TotalSaved:
     so_far = running(usage, runs, is_narrow=overall.is_narrow)
-    return total_saved(runs.tokens, so_far, prob=prob, worth=DOLLAR * times)
+    return total_saved(runs.tokens, so_far, prob=prob, worth=_ONE * times)
