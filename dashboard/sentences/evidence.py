@@ -78,9 +78,12 @@ def exclusion_effect(settings: LearnerSettings, *, n_excluded: int, n_arms: int)
     return f"{some}No prompt includes them until you let them back in. Their observations stay.{passive}"
 
 
-def reset_warning(change: ChangeEvidence, settings: LearnerSettings, *, is_excluded: bool) -> Markdown:
-    """Return the reason why a reset is the larger cure, and what it does while the detector is broken."""
-    n = wording.things(change.before.n + change.after.n - change.n_retracted, "observation")
+def reset_warning(n_pulls: float, settings: LearnerSettings, *, is_excluded: bool) -> Markdown:
+    """Return the reason why a reset is the larger cure, and what it does while the detector is broken.
+
+    ``n_pulls`` are those of the arms, what people gave among them.
+    """
+    n = wording.things(round(n_pulls), "observation")
     if is_excluded:
         return Markdown(f"A reset ends all {n}. The excluded arms stay out of prompts after it.")
     return Markdown(

@@ -27,7 +27,7 @@ _FEW: Final = 12
 _TOOL_CALLED: Final = "runs with a tool call"
 """The base of every share: other runs teach nothing."""
 
-_LOOK: Final = ("needs a look", "need a look")
+_LOOK: Final = ("arm needs a look", "arms need a look")
 _CLAUSES: Final = 3
 _NAMES: Final = 3
 

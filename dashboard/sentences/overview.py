@@ -50,7 +50,7 @@ def needs(n_things: int) -> Words:
     if n_things == 0:
         return Words("Nothing needs a look.")
     word = wording.capital(wording.number_word(n_things))
-    return f"{word} thing{'s' if n_things > 1 else ''} need{'s' if n_things == 1 else ''} a look."
+    return f"{word} finding{'s' if n_things > 1 else ''} need{'s' if n_things == 1 else ''} a look."
 
 
 @dataclass(frozen=True)

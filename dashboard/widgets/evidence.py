@@ -212,7 +212,8 @@ def _offer(change: ChangeEvidence, arms: tuple[str, ...]) -> None:
     if reading().may("reset"):
         with st.container(gap=None):
             is_excluded = _n_excluded(arms) == len(arms)
-            warning = sentences.reset_warning(change, reading().frame.settings, is_excluded=is_excluded)
+            n_pulls = sum(one.now.pulls for one in preview.arms)
+            warning = sentences.reset_warning(n_pulls, reading().frame.settings, is_excluded=is_excluded)
             st.markdown(small(warning))
             link(pages.RESET, "Reset them instead", **address.reset(arms[:_ALL_ARMS]))
 

@@ -181,7 +181,8 @@ def _by_one_factor(group: Sequence[Shift]) -> bool:
 
 def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> Poisoned:
     """Return a group from the hour after its last reward, if most of the evidence lies since then. The break is
-    seldom at the full hour, and a person may have rewarded an arm since.
+    seldom at the full hour, and a person may have rewarded an arm since. All arms get the one break. It is an earlier
+    one where an arm's zeros until then can't be luck.
     """
     since_ms = max(shift.since_ms for shift in group)
     mine = hours.of(*(columns.places[shift.arm] for shift in group))
@@ -195,13 +196,51 @@ def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> P
     later = hour > (rewarded[-1] if len(rewarded) else -1)
     if 2 * n[later].sum() >= n.sum() and later.any():
         since_ms, good, n = int(hour[later][0]) * HOUR_MS, good[later], n[later]
+    own = {shift.arm: hours.of(columns.places[shift.arm]) for shift in group}
+    first_ms = min([since_ms, *(shift.since_ms for shift in group if _earlier(shift, own[shift.arm], since_ms))])
+    if first_ms < since_ms:
+        since_ms, inside = first_ms, mine.hour * HOUR_MS >= first_ms
+        good, n = mine.success_micro[inside], (mine.success_micro + mine.failure_micro)[inside]
     return Poisoned(
         type=arm_type(group[0].arm),
-        shifts=tuple(sorted(group, key=lambda shift: shift.arm)),
+        shifts=tuple(
+            _from(shift, own[shift.arm], since_ms) for shift in sorted(group, key=lambda shift: shift.arm)
+        ),
         since_ms=since_ms,
         n_after=round(int(n.sum()) / MICRO),
         reward=int(good.sum()) / MICRO,
     )
+
+
+def _earlier(shift: Shift, hours: ArmHours, since_ms: int) -> bool:
+    """Return whether an arm earned nothing from its own break until the group's, which chance seldom does."""
+    n, good = _between(hours, shift.since_ms, since_ms)
+    return n > 0 and good <= NOTHING * n and (1 - shift.mean_before) ** n <= FALSE_ALARM / 10
+
+
+def _from(shift: Shift, hours: ArmHours, since_ms: int) -> Shift:
+    """Return the shift with another time of its break; observations between both change sides."""
+    n, good = _between(hours, min(shift.since_ms, since_ms), max(shift.since_ms, since_ms))
+    if since_ms < shift.since_ms:
+        n, good = -n, -good
+    n_before, n_after = shift.n_before + n, shift.n_after - n
+    if min(n_before, n_after) <= 0:
+        return shift
+    return replace(
+        shift,
+        since_ms=since_ms,
+        mean_before=min(max((shift.mean_before * shift.n_before + good) / n_before, 0.0), 1.0),
+        mean_after=min(max((shift.mean_after * shift.n_after - good) / n_after, 0.0), 1.0),
+        n_before=round(n_before),
+        n_after=round(n_after),
+    )
+
+
+def _between(hours: ArmHours, from_ms: int, to_ms: int) -> tuple[float, float]:
+    """Return the observations and the rewards of an arm in a span."""
+    inside = (hours.hour * HOUR_MS >= from_ms) & (hours.hour * HOUR_MS < to_ms)
+    good = float(hours.success_micro[inside].sum() / MICRO)
+    return good + float(hours.failure_micro[inside].sum() / MICRO), good
 
 
 def _since(amount: Ints) -> Floats:
