@@ -305,6 +305,7 @@ def _draw_price(key: str, model: str, price: object) -> None:
         cells.number_input(
             head,
             key=cell,
+            value=None,
             min_value=0.0,
             step=None,
             format="%g",

@@ -143,7 +143,7 @@ def test_a_few_arms_are_named_by_what_needs_a_look_and_many_are_counted() -> Non
         "poisoned0, poisoned1 and poisoned2 look poisoned."
     )
     assert said(sentences.posteriors(many(worth=2, not_worth=12, drifting=1, too_early=9_000, seed=6))) == (
-        "Of 9,021 arms 2 earn their place, 12 do not, 1 needs a look."
+        "Of 9,021 arms 2 earn their place, 12 do not, 1 arm needs a look."
     )
     assert said(sentences.posteriors(many(not_worth=14, open=1))) == (
         "Of 15 arms 14 do not earn their place, 1 is undecided."

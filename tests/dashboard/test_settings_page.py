@@ -98,9 +98,8 @@ def test_a_price_is_set_by_model_and_part_previewed_and_taken_back(open_page: Op
     check(page)
     assert cell("large", "cache_read").placeholder == "0.4, assumed"
     assert settings_of(database).prices == {}
-    shown = (
-        "".join(str(table.value.to_dict()) for table in page.table).replace("\\", "").replace("\u2060", "")
-    )
+    cells = [cell for table in page.table for cell in table.value.to_numpy().ravel().tolist()]
+    shown = " ".join(map(str, cells)).replace("\\", "").replace("\u2060", "")
     assert "large: input $4.00, output $20.00; mini-2: input $0.50" in shown
     page.button(key="send settings").click().run()
     large = Price(input_micro=4_000_000, output_micro=20_000_000)

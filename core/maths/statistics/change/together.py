@@ -197,7 +197,9 @@ def _poisoned(group: Sequence[Shift], columns: ArmColumns, hours: ArmHours) -> P
     if 2 * n[later].sum() >= n.sum() and later.any():
         since_ms, good, n = int(hour[later][0]) * HOUR_MS, good[later], n[later]
     own = {shift.arm: hours.of(columns.places[shift.arm]) for shift in group}
-    first_ms = min([since_ms, *(shift.since_ms for shift in group if _earlier(shift, own[shift.arm], since_ms))])
+    first_ms = min(
+        [since_ms, *(shift.since_ms for shift in group if _earlier(shift, own[shift.arm], since_ms))]
+    )
     if first_ms < since_ms:
         since_ms, inside = first_ms, mine.hour * HOUR_MS >= first_ms
         good, n = mine.success_micro[inside], (mine.success_micro + mine.failure_micro)[inside]
