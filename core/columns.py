@@ -27,16 +27,33 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+UNKNOWN = -1
+"""Value of an unknown cost, time, hour or bucket in an integer column."""
+
+CandidateRuns = Literal["chosen", "latest", "none"]
+"""Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
+
+DECLARED_COIN: Final = 1 << 20
+"""Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
+
+HELD_COIN: Final = 1 << 21
+"""Added likewise to the probability of a coin that belongs to a hold: runs of a session share it."""
+
+WHOLE_DIGITS: Final = 32
+"""Length of the digest of metadata, before those of its members."""
+
+_OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source"))
+
+_UNSURE: Final = 1e-6
+"""Distance from the middle of two millionths within which another machine's logarithm might round the other way."""
+_EXACT: Final = Context(prec=40)
+
 
 def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
     """Return the array of an annotated kind (`Floats` or `Ints`) for its JSON values; None is NaN."""
     if kind == Ints:
         return np.array(values, dtype=np.int64)
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-
-
-UNKNOWN = -1
-"""Value of an unknown cost, time, hour or bucket in an integer column."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +174,6 @@ class ManualRewards:
     number: Ints
 
 
-CandidateRuns = Literal["chosen", "latest", "none"]
-"""Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
-
-
 class OwnLimits(NamedTuple):
     """Limits that requests gave with their selection, 0 = unlimited; None = that of the settings."""
 
@@ -249,14 +262,6 @@ class CandidateSets:
         for places, share in zip(self.places, self.shares, strict=True):
             shares[places] += share
         return shares
-
-
-DECLARED_COIN: Final = 1 << 20
-"""Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
-
-
-HELD_COIN: Final = 1 << 21
-"""Added likewise to the probability of a coin that belongs to a hold: runs of a session share it."""
 
 
 def is_recorded_coin(prob_micro: Ints) -> Bools:
@@ -677,10 +682,6 @@ def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
     return np.fromiter(map(places.__getitem__, items), np.int64, len(items)), known
 
 
-WHOLE_DIGITS: Final = 32
-"""Length of the digest of metadata, before those of its members."""
-
-
 def coded_metadata(
     digests: Sequence[str | None], ended: Iterable[int], n: int
 ) -> tuple[Ints, dict[str, Ints]]:
@@ -710,9 +711,6 @@ def coded_metadata(
     return np.where(codes == UNKNOWN, UNKNOWN, whole[codes]), members
 
 
-_OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source"))
-
-
 def _selected(columns: ArmColumns | UsageColumns | DayCounts | SessionRuns, mask: Bools) -> dict[str, Any]:
     places = np.flatnonzero(mask).tolist()
     values = {
@@ -735,11 +733,6 @@ def token_bucket(tokens: int | None) -> int:
     power = tokens.bit_length() - 1
     fraction = (tokens << 3 >> power) & 7
     return power * 8 + fraction
-
-
-_UNSURE: Final = 1e-6
-"""Distance from the middle of two millionths within which another machine's logarithm might round the other way."""
-_EXACT: Final = Context(prec=40)
 
 
 def log_micro(tokens: int) -> int:

@@ -18,6 +18,24 @@ from tests.wording import FOLDER, Table, tables
 MOST_ASSERTED = 318
 """Sentences of five or more words that tests outside the tables assert; the limit only falls."""
 
+CLAIMS = re.compile(r"\b(useful\w*|useless\w*|helps|helpful\w*|harm\w*|worth\w*|beneficial)\b", re.IGNORECASE)
+"""Words that need a trial, an experiment or a named break-even."""
+
+ALLOWED_CLAIMS = (
+    "what the episode was worth",
+    "the episode is worth",
+    "this episode was worth",
+    ", worth",
+    "success at the end stays worth more",
+    "is worth nothing",
+    "does no harm",
+    "second's worth",
+    "Helpful and correct",
+    "helps to understand them",
+    "the step that helps",
+)
+"""Texts about rewards, files and answers, which say nothing of an arm."""
+
 
 @pytest.fixture(scope="module")
 def now() -> dict[str, Table]:
@@ -66,25 +84,6 @@ def test_each_field_of_a_record_has_one_head() -> None:
                     heads.setdefault((annotation, field), set()).add(one.head)
     assert heads
     assert {field: several for field, several in heads.items() if len(several) > 1} == {}
-
-
-CLAIMS = re.compile(r"\b(useful\w*|useless\w*|helps|helpful\w*|harm\w*|worth\w*|beneficial)\b", re.IGNORECASE)
-"""Words that need a trial, an experiment or a named break-even."""
-
-ALLOWED_CLAIMS = (
-    "what the episode was worth",
-    "the episode is worth",
-    "this episode was worth",
-    ", worth",
-    "success at the end stays worth more",
-    "is worth nothing",
-    "does no harm",
-    "second's worth",
-    "Helpful and correct",
-    "helps to understand them",
-    "the step that helps",
-)
-"""Texts about rewards, files and answers, which say nothing of an arm."""
 
 
 def test_no_text_of_the_product_takes_use_for_benefit() -> None:

@@ -32,6 +32,8 @@ _WHERE: Final[dict[Where, str]] = {
     "always": "always counts",
 }
 
+_STATUS: Final = {"aborted": "was aborted", "error": "failed"}
+
 
 def verdict(story: RunStory) -> str:
     """Return the guard's decision, and by which of its three tiers.
@@ -108,9 +110,6 @@ def _used(row: Spent, model: str | None) -> str:
     how += [f"requests above {row.context:,} tokens"] if row.context else []
     apart = f" ({', '.join(how)})" if how else ""
     return f"{who} used {' and '.join(used)} with {by}{apart}."
-
-
-_STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 
 
 def _calls(n_calls: int, n_real: int) -> str:

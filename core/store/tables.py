@@ -85,6 +85,36 @@ metadata: Final = MetaData(
     }
 )
 
+learner_name = Table(
+    "learner_name",  # gives a learner its number, once for all; small, so every server of many has it whole
+    metadata,
+    Column("learner_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+)
+
+EVALUATION_KEY: Final = (
+    *("layer_no", "execution_no", "run_no", "arm_no"),
+    *("rater", "model", "rubric", "claimed_by"),
+)
+"""Columns of which one evaluation counts."""
+
+Key = TypeVar("Key", int, tuple[Any, ...])
+
+ACTS: Final[Mapping[str, str]] = {
+    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
+}
+"""Tables of acts, by how their ids begin."""
+KEYED_ACTS: Final[Mapping[str, str]] = {
+    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
+}
+"""Those of acts that may be asked for under an idempotency key."""
+
+OBSERVATION_COLUMNS: Final = (
+    *("observation_no", "uid", "kind", "arm_no", "run_no", "success_micro", "failure_micro", "pulls"),
+    *("actor", "reason", "at_ms", "import_no", "revision", "standing", "undone", "changed"),
+)
+"""Columns of an observation as the ledger writes it."""
+
 
 def _key(name: str) -> Column[int]:
     return Column(name, BigInteger, primary_key=True, autoincrement=False, nullable=False)
@@ -218,13 +248,6 @@ def _exchanged(name: str, *parts: SchemaItem, act: str, keyed: bool = False, bul
     """Return a table of acts that go from one learner to another; ``uid`` is the id in an import, '' = ours."""
     return _acts(name, _text("uid"), *parts, act=act, keyed=keyed, bulk=bulk)
 
-
-learner_name = Table(
-    "learner_name",  # gives a learner its number, once for all; small, so every server of many has it whole
-    metadata,
-    Column("learner_id", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-)
 
 learner = Table(
     "learner",
@@ -505,11 +528,6 @@ rubric = _exchanged(
     act="rubric",
 )
 
-EVALUATION_KEY: Final = (
-    *("layer_no", "execution_no", "run_no", "arm_no"),
-    *("rater", "model", "rubric", "claimed_by"),
-)
-"""Columns of which one evaluation counts."""
 
 evaluation = _exchanged(
     "evaluation",  # judgements; 0 and '' mean absent
@@ -1285,17 +1303,6 @@ staged_provenance = _small(
     _text("counted"),  # as what its answer has counted the run so far
 )
 
-Key = TypeVar("Key", int, tuple[Any, ...])
-
-ACTS: Final[Mapping[str, str]] = {
-    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
-}
-"""Tables of acts, by how their ids begin."""
-KEYED_ACTS: Final[Mapping[str, str]] = {
-    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
-}
-"""Those of acts that may be asked for under an idempotency key."""
-
 
 def insert_into(name: str, *columns: str) -> str:
     """Return an INSERT whose values follow the named columns, in any order of the table; without names all of them.
@@ -1329,13 +1336,6 @@ def beyond(after: Key, key: Key) -> Key:
     if key <= after:
         raise ValueError(f"Rows must come in the order of their key, got {key!r} after {after!r}.")
     return key
-
-
-OBSERVATION_COLUMNS: Final = (
-    *("observation_no", "uid", "kind", "arm_no", "run_no", "success_micro", "failure_micro", "pulls"),
-    *("actor", "reason", "at_ms", "import_no", "revision", "standing", "undone", "changed"),
-)
-"""Columns of an observation as the ledger writes it."""
 
 
 def leaving_out(column: str, hidden: Collection[int]) -> tuple[str, list[int]]:

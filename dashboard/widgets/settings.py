@@ -108,6 +108,12 @@ _CHANGE_WIDTHS: Final = {
 }
 _CHANGE_PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
+_PRICE_HEADS: Final = dict(
+    zip(PARTS, ("Input", "Cached read", "Write, 5 min", "Write, 1 hour", "Output"), strict=True)
+)
+_PRICE_ROWS: Final = 8
+_PRICE_PX: Final = 96
+
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
@@ -256,13 +262,6 @@ def _read_numbers(raw: Raw, *, form: str) -> dict[str, object]:
         if not equals:
             raise ValueError(f"A line must read {form}, got {line.strip()[:60]!r}.")
     return numbers
-
-
-_PRICE_HEADS: Final = dict(
-    zip(PARTS, ("Input", "Cached read", "Write, 5 min", "Write, 1 hour", "Output"), strict=True)
-)
-_PRICE_ROWS: Final = 8
-_PRICE_PX: Final = 96
 
 
 def _draw_prices(label: Words, key: str) -> None:

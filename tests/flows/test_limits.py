@@ -21,6 +21,10 @@ from core.records.judgement import LimitInForce
 from core.records.run import Call, Inventory, Run
 from tests.worlds import context_at
 
+RATES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15)
+ARMS = [Arm(key=f"tool:other:t{place}", token_cost=100) for place in range(9)]
+OTHERS = [Arm(key=f"tool:other:u{place}", token_cost=200) for place in range(5)]
+
 
 class Limits(TypedDict, total=False):
     """Limits of a request."""
@@ -29,9 +33,6 @@ class Limits(TypedDict, total=False):
     k: int
 
 
-RATES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15)
-ARMS = [Arm(key=f"tool:other:t{place}", token_cost=100) for place in range(9)]
-OTHERS = [Arm(key=f"tool:other:u{place}", token_cost=200) for place in range(5)]
 TWO_PROGRAMS: list[Limits] = [{"budget_tokens": 420}, {"k": 2}]
 
 
