@@ -15,6 +15,7 @@ import msgspec
 
 from core.doors.terminal import json_form
 from core.errors import ArmscopeError
+from core.records.achieved import OutcomeSource
 from core.records.agreement import Metric, NoAgreement, Reliability
 from core.records.audit import AuditEntry, AuditPage, Denial, DenialPage
 from core.records.estimate import Estimate
@@ -53,6 +54,8 @@ RunItem = TypedDict(
         "state": RowState,
         "erased": bool,
         "mark": str | None,
+        "achieved": float | None,
+        "achieved_by": OutcomeSource | None,
     },
 )
 RunItem.__doc__ = "A run of a list."
@@ -252,6 +255,8 @@ def runs(context: Context, answer: Sequence[RunRow]) -> list[RunItem]:  # noqa: 
             "state": row.state,
             "erased": row.erased,
             "mark": row.mark,
+            "achieved": row.achieved,
+            "achieved_by": row.achieved_by,
         }
         for row in answer
     ]

@@ -40,6 +40,7 @@ from core.doors.signatures import signature_of, words_of
 from core.doors.verbs import SCORED, Blocking, Methods, Verb, Verbs, verb
 from core.errors import ArmscopeError, Conflict, InvalidArm, InvalidBatch, InvalidInput, NotFound
 from core.frames import RowList, RowTuple
+from core.records.achieved import OutcomeOrder, OutcomesAnswer
 from core.records.answers import (
     BackupAnswer,
     EraseAnswer,
@@ -103,6 +104,7 @@ class RecordOptions(TypedDict, total=False):
     channel: str | None
     prompt: str | None
     keep: bool
+    achieved: float | None
 
 
 class ImportOptions(TypedDict):
@@ -299,6 +301,7 @@ class LearnerProtocol(Methods, Blocking):
                 "channel": options.get("channel"),
                 "prompt": run.prompt,
                 "keep": options.get("keep", True),
+                "achieved": run.stated,
             }
             messages = run.talk.messages if recorded["keep"] and self._attempts.may_keep_texts else ()
             return self._attempts.record(
@@ -354,7 +357,8 @@ class LearnerProtocol(Methods, Blocking):
         learned of them. One is found by a call of its name, or as one of the ids ``loaded``.
         ``calls`` are the called tools and ``texts`` the agent's texts: the detectors read them. ``prompt`` is the
         request. It and the last of the ``texts`` are stored for judging and training, up to 100,000 characters each,
-        with the setting ``keep_texts`` and unless ``keep`` is False.
+        with the setting ``keep_texts`` and unless ``keep`` is False. ``achieved`` is the outcome from 0 to 1; a later
+        one is stated with `outcome`.
         ``ended_at`` is an aware time; by default the run ends when it is first recorded. A repeat with the same
         ``uid`` changes nothing; with other content it raises `Conflict`.
 
@@ -485,6 +489,22 @@ class LearnerProtocol(Methods, Blocking):
         request = verb("reward_batch").decode({"rewards": list(rewards), "key": key})
         lines: Sequence[BatchLine] = getattr(request, "rewards")  # noqa: B009 - a field of a derived record
         return self._call(Verbs.reward_batch, rewards=lines, key=key)
+
+    def outcomes(
+        self,
+        rows: Iterable[OutcomeOrder | Mapping[str, object]],
+        *,
+        preview: bool = False,
+        key: str | None = None,
+    ) -> OutcomesAnswer:
+        """State what many runs achieved as one act: all of them or none, and one id undoes all of it.
+
+        A row has a ``run`` and a ``value`` from 0 to 1. Raises `InvalidBatch`, whose ``lines`` have the error of each
+        bad row, by number from 1 on.
+        """
+        request = verb("outcomes").decode({"rows": list(rows), "key": key})
+        orders: Sequence[OutcomeOrder] = getattr(request, "rows")  # noqa: B009 - a field of a derived record
+        return self._call(Verbs.outcomes, rows=orders, preview=preview, key=key)
 
     def erase(
         self,
@@ -676,6 +696,7 @@ def _run_of(
         channel=options.get("channel"),
         prompt=options.get("prompt") if keep else None,
         reply=None if keep else "",
+        achieved=options.get("achieved"),
     )
     return received(run, shown_arms)
 

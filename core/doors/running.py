@@ -16,6 +16,7 @@ from core.doors.chunks import Chunks
 from core.doors.messages import MessagePart, call_of, parts_of, spent_of, text_of
 from core.errors import ArmscopeError, InvalidInput
 from core.guidance import guidance, quoted
+from core.records.achieved import check_achieved
 from core.records.answers import RecordAnswer
 from core.records.arm import Arm, tool_key
 from core.records.bill import Spent
@@ -79,6 +80,7 @@ class RunUnderWay(Generic[_T]):
         self.talk = Talk()
         self.prompt: str | None = None
         self.usage: Usage | None = None
+        self.stated: float | None = None
         self.spent: list[Spent] = []
         self.answer: RecordAnswer | None = None
         self.outcome: RunOutcome | None = None
@@ -253,6 +255,18 @@ class RunUnderWay(Generic[_T]):
             written = keepable(as_text("A text of the agent", text))
             self.texts.append(written)
             self.talk.add("agent", written)
+
+    @_harmless
+    def achieved(self, value: float | None) -> None:
+        """Set what the run achieved, from 0 to 1; the last value counts.
+
+        >>> run = RunUnderWay(None, uid="r", begin=lambda _: None, end=lambda *_: None)
+        >>> run.achieved(0)
+        >>> run.stated
+        0.0
+        """
+        if value is not None:
+            self.stated = check_achieved(value)
 
     @_harmless
     def used(self, /, usage: object = None, *, model: str | None = None, **parts: int | None) -> None:

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         sign_out_member,
     )
     from core.flows.note import note
+    from core.flows.outcome import outcome, outcomes
     from core.flows.queries.arm import arm_versions
     from core.flows.queries.environments import compare, lint
     from core.flows.queries.episodes import episode, episode_list, episodes
@@ -525,6 +526,13 @@ class Methods:
     )
     carried = Verb("read", carried, route="records/carried", example={"limit": 1})
     search = Verb("read", search, route="records/search", example={"words": "request-1", "limit": 5})
+    outcome = Verb(
+        "ingest",
+        outcome,
+        route="runs/{uid}/outcome",
+        example={"run": "request-1", "value": 1.0},
+        document="documents:act",
+    )
     note = Verb("reward", note, route="notes", example={"arm": "tool:web:search", "text": "slow on Mondays"})
     repair = Verb(
         "reset",
@@ -631,6 +639,13 @@ class Verbs(Methods):
                 {"arm": "tool:fs:Read", "outcome": "rejected", "reason": "wrong file"},
             ]
         },
+    )
+    outcomes = Verb(
+        "ingest",
+        outcomes,
+        route="runs:outcomes",
+        example={"rows": [{"run": "request-1", "value": 0.5}]},
+        document="documents:act",
     )
     reset = Verb(
         "reset",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from core.explained.arm import EXCLUDED
 from core.explained.prices import PART_WORDS
+from core.records.achieved import SOLVED, OutcomeSource
 from core.records.arm import arm_type
 from core.records.bill import Spent
 from core.records.counts import number_of
@@ -60,6 +61,24 @@ def verdict(story: RunStory) -> str:
         "error": "it failed before one",
     }
     return f"Nothing was learned: {calls}, and {why[facts.outcome]}. No arm was rewarded or penalised."
+
+
+_BY: Final[dict[OutcomeSource, str]] = {
+    "program": "its program states",
+    "environment": "its environment paid",
+    "person": "people judged",
+    "grader": "a model judged",
+    "thumb": "rewards of the full run say",
+}
+
+
+def achieved(story: RunStory) -> str:
+    """Return what a run achieved, by whom, and whether it is solved."""
+    value, source = story.facts.achieved, story.facts.achieved_by
+    if value is None or source is None:
+        return "What it achieved is not known."
+    solved = "solved" if value > SOLVED else "not solved"
+    return f"It achieved {value:.4g} of 1, as {_BY[source]}: {solved}."
 
 
 def _taken_back(story: RunStory) -> str:

@@ -28,10 +28,11 @@ RUNS: Final[Table[RunRow]] = Table(
     n_arms=Field("arms", lambda one: str(one.n_arms), "count"),
     n_referenced=Field("referenced", lambda one: str(one.n_referenced), "count"),
     tokens=count("tokens", lambda one: one.tokens, _UNKNOWN),
+    achieved=number("achieved", lambda one: one.achieved, ".4g", _UNKNOWN),
     uid=text("uid", lambda one: one.uid),
 )
 RUNS_OF_SESSION: Final = RUNS.only(
-    "run_no", "at", "run_class", "outcome", "n_referenced", "tokens", "uid"
+    "run_no", "at", "run_class", "outcome", "n_referenced", "tokens", "achieved", "uid"
 ).but(n_referenced=lambda one: f"{one.n_referenced} of {one.n_arms}")
 SESSIONS: Final[Table[SessionRow]] = Table(
     session=text("session", lambda one: one.session),

@@ -27,10 +27,12 @@ from core.records.batch import (
     key_of_line,
     refused,
 )
+from core.records.counts import number_in
 from core.records.judged import OBSERVATION, REFERENCED
 from core.records.limits import one_of
 from core.records.observation import RewardAnswer, RewardOrder, reward_of
 from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue
+from core.store.ledger import note_whole
 from core.store.reads import RunMatch, included_arms
 from core.store.replies import Reply, replies_of, reply_of, taken
 from core.store.transaction import Facts, Transaction
@@ -197,7 +199,9 @@ def _record_run(txn: Transaction, request: _RunRequest, key: str | None) -> RunR
         return RunRewardAnswer(id=None, rule=request.rule, count=0, why=why)
     check_size(len(arms))
     lines = [request.line(arm) for arm in arms]
-    return _run_answer(request.rule, _new_rewards(txn, lines, key, request.stored_rule))
+    rewards = _new_rewards(txn, lines, key, request.stored_rule)
+    note_whole(txn, active.run_no, [number_in(one.id) for one in rewards])
+    return _run_answer(request.rule, rewards)
 
 
 def _run_answer(rule: RunRewardRule, rewards: Sequence[RewardAnswer]) -> RunRewardAnswer:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from core.detect import detect
 from core.errors import InvalidInput
 from core.flows.context import Context
+from core.flows.outcome import state_with_run
 from core.maths.guard import guard
 from core.maths.observe import observe
 from core.records.answers import RecordAnswer
@@ -118,6 +119,11 @@ def _record(
     if references:  # of the only run
         batch = [replace(one, evidence=replace(one.evidence, references=tuple(references))) for one in batch]
     statuses = add_runs(txn, batch)
+    for judged, how in zip(batch, statuses, strict=True):
+        if judged.run.achieved is not None:
+            state_with_run(
+                txn, judged.run.uid, judged.run.achieved, is_new=how == "new", has_grown=how == "updated"
+            )
     held = {run.session for run in runs if run.selection and run.selection.held_since_ms is not msgspec.UNSET}
     for session in sorted(filter(None, held)):
         use_hold(txn, session)

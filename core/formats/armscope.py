@@ -101,6 +101,7 @@ class _Run(
     duration_ms: Duration | None = None
     prompt_chars: Count | None = None
     reward: float | None = None
+    achieved: float | None = None
     provider: Label | None = None
     model: Label | None = None
     channel: Label | None = None

@@ -93,15 +93,15 @@ def refused(bad: Mapping[int, ArmscopeError], n_lines: int) -> InvalidBatch:
     )
 
 
-def check_size(n_lines: int) -> None:
+def check_size(n_lines: int, things: str = "rewards") -> None:
     """Refuse a batch that is empty or too long.
 
     >>> check_size(10_000)
     """
     if not 1 <= n_lines <= MAX_BATCH:
         raise InvalidInput(
-            f"A batch must have 1 to {MAX_BATCH:,} rewards, got {n_lines:,}.",
-            next_step="Send some rewards." if n_lines == 0 else "Send it in parts; nothing was recorded.",
+            f"A batch must have 1 to {MAX_BATCH:,} {things}, got {n_lines:,}.",
+            next_step=f"Send some {things}." if n_lines == 0 else "Send it in parts; nothing was recorded.",
         )
 
 

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from core.errors import InvalidSetting
+from core.records.achieved import OUTCOME_SOURCES, OutcomeSource
 from core.records.alert import AlertKind
 from core.records.arm import CURATED, UNIFORM, ArmType, Prior, check_key
 from core.records.bill import MAX_PRICE, PRICE_EXAMPLE, ModelPrices
@@ -28,7 +29,15 @@ Sticky = Literal["run", "session"]
 """How long a selection holds: for its run, or for its session until that was idle."""
 MAX_HOLD_MINUTES: Final = 1_440
 _NEWER: Final = frozenset(
-    {"sticky", "hold_minutes", "personal_numbers", "keep_runs_days", "excluded_arms", "currency"}
+    {
+        "sticky",
+        "hold_minutes",
+        "personal_numbers",
+        "keep_runs_days",
+        "excluded_arms",
+        "currency",
+        "outcome_from",
+    }
 )
 """Settings that versions up to 0.2.0 do not know."""
 
@@ -84,7 +93,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ``hold_minutes``, as long as the provider keeps its cache. With ``personal_numbers`` exports to train on hold back
     rows with numbers of cards, bank accounts and social security. ``keep_runs_days`` is how long `compact` keeps the
     rows of runs; 0 = off. Nothing is compacted without that command. ``excluded_arms`` are in no prompt of the active
-    phase, even as seeds.
+    phase, even as seeds. ``outcome_from`` are the sources of outcomes: a run shows that of the first known one.
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -112,6 +121,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     keep_runs_days: int = 0
     excluded_arms: tuple[str, ...] = ()
     currency: str = DOLLAR
+    outcome_from: tuple[OutcomeSource, ...] = OUTCOME_SOURCES
 
     def document(self) -> dict[str, object]:
         """Return the settings for a file: newer ones only where they were changed, so that older versions read it.
@@ -166,6 +176,18 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         check_currency(self.currency)
         _check_weights(self.weight_by_agreement)
         _check_trusted(self.trusted_graders)
+        _check_sources(self.outcome_from)
+
+
+def _check_sources(sources: Sequence[OutcomeSource]) -> None:
+    """Refuse an order without a source, or with one twice."""
+    if not sources or len({*sources}) < len(sources):
+        raise InvalidSetting(
+            f"outcome_from must name one or more of {', '.join(OUTCOME_SOURCES)}, each once, got"
+            f" {', '.join(sources) or 'none'}.",
+            next_step="Put the source first that knows best, for example: armscope settings set outcome_from"
+            ' \'["person", "program", "environment"]\'.',
+        )
 
 
 def _check_trusted(names: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.errors import InvalidInput
+from core.records.achieved import OutcomeLine
 from core.records.arm import MICRO, Prior, check_key
 from core.records.episode import Episode, ScaleLine
 from core.records.episode_credit import CreditLine
@@ -120,7 +121,7 @@ class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
 
     ``observation`` is its kind. All kinds but ``carried`` have a ``reward``; a carried belief has its sums and pulls
     instead. ``key`` is the caller's idempotency key, ``reply`` the stored answer. Without a reply the line itself is
-    the request. ``id`` is what `undo` took in the database that wrote it.
+    the request. ``id`` is what `undo` took in the database that wrote it. ``whole``: a reward of its whole run.
     """
 
     id: str
@@ -136,6 +137,7 @@ class RewardLine(KindLine, frozen=True, kw_only=True, tag="reward"):
     key: str | None = None
     reply: RewardReply | None = None
     undone: bool = False
+    whole: bool = False
     context: RewardContext = RewardContext()
 
     def __post_init__(self) -> None:
@@ -321,6 +323,7 @@ FactLine = (
     | SkippedLine
     | ScaleLine
     | CreditLine
+    | OutcomeLine
 )
 """Lines of what people did, one for each kind of fact that goes from one learner to another; each has an ``id`` and
 says whether it is ``undone``.

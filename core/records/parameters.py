@@ -15,6 +15,7 @@ ArmKey: TypeAlias = Annotated[str, Meta(description="The arm's id, type:category
 RequestKey: TypeAlias = Annotated[
     str | None, Meta(description="Idempotency key: the same act sent again counts once.")
 ]
+Preview: TypeAlias = Annotated[bool, Meta(description="Answer what would be recorded, and record nothing.")]
 RewardValue: TypeAlias = Annotated[float | None, Meta(description="0 to 1; wins over the outcome.")]
 RewardOutcomeName: TypeAlias = Annotated[RewardOutcome | None, Meta(description="1, 0.5 or 0.")]
 Reason: TypeAlias = Annotated[str | None, Meta(description="Why.")]

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from core.errors import InvalidInput
+from core.records.achieved import check_achieved
 from core.records.arm import Arm, check_key, token_cost_of
 from core.records.bill import Spent, checked_rows, disjoint
 from core.records.limits import (
@@ -300,7 +301,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``uid`` is unique per learner and never a path. ``source`` names its origin (a session, a benchmark record).
     ``rank`` is the length of that source; of two versions the higher rank is active. Times are milliseconds since
-    1970 UTC. ``reward`` is the environment's own, on its own scale. ``referenced`` None = run the detectors; else the
+    1970 UTC. ``reward`` is the environment's own, on its own scale. ``achieved`` is the outcome from 0 to 1 that the
+    program states; it is stored as a fact of its own. ``referenced`` None = run the detectors; else the
     ids that the source reports as referenced. ``unobserved`` are included arms without a report of their use yet;
     only an offer (`OFFERED`) has any, and nothing is learned of them. ``loaded`` are arms that the run found, but not
     by a call of their name: skills that the agent loaded. ``typed`` are skills that a person typed. ``loads_known``:
@@ -329,6 +331,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     duration_ms: Duration | None = None
     prompt_chars: Count | None = None
     reward: float | None = None
+    achieved: float | None = None
     calls: tuple[Call, ...] = ()
     texts: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
@@ -383,6 +386,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             force_setattr(self, "rank", whole("rank", self.rank, MAX_COUNT, where=self._where))
         if self.reward is not None:
             force_setattr(self, "reward", number("A run's reward", self.reward, where=self._where))
+        if self.achieved is not None:
+            force_setattr(self, "achieved", check_achieved(self.achieved))
         for name in ("naive_time", "loads_known", "empty"):
             value = getattr(self, name)
             if type(value) is not bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from core.records.achieved import Achieved, OutcomeSource
 from core.records.currency import DOLLAR
 from core.records.evidence import Outcome
 from core.records.run import RunClass, Status
@@ -20,7 +21,8 @@ class RunRow(NamedTuple):
     """One run for a list or a picker.
 
     ``revision`` changed it last: recorded, extended, corrected, undone or erased it. ``erased``: its texts are
-    gone for good. ``mark`` is the position of that change, from which a list with ``since`` goes on.
+    gone for good. ``mark`` is the position of that change, from which a list with ``since`` goes on. ``achieved`` is
+    its outcome from 0 to 1, from the source ``achieved_by``.
     """
 
     run_no: int
@@ -41,6 +43,15 @@ class RunRow(NamedTuple):
     state: RowState = "active"
     erased: bool = False
     mark: str | None = None
+    achieved: float | None = None
+    achieved_by: OutcomeSource | None = None
+
+    @property
+    def outcome_shown(self) -> Achieved | None:
+        """Its outcome with the source; None where unknown."""
+        if self.achieved is None or self.achieved_by is None:
+            return None
+        return Achieved(self.achieved, self.achieved_by)
 
 
 class Cursor(NamedTuple):

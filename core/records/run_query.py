@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from core.errors import InvalidInput
+from core.records.achieved import SOLVED_WORDS, Solved
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.limits import MAX_LABEL_CHARS, one_of, shown, text
 from core.records.observation import KINDS, Kind
@@ -46,6 +47,10 @@ class RunQuery(TypedDict, total=False):
     ]
     status: Annotated[Status | Sequence[Status] | None, Meta(description="Only runs that ended so.")]
     outcome: Annotated[Listed | Sequence[Listed] | None, Meta(description="Only runs with this verdict.")]
+    achieved: Annotated[
+        Solved | Sequence[Solved] | None,
+        Meta(description="Only runs of this outcome: solved (above 0.9), unsolved or unknown."),
+    ]
     arm: Annotated[str | None, Meta(description="Only runs with this arm, in the prompt or left out.")]
     part: Annotated[
         Part | None, Meta(description="The arm's part: in the prompt in full, by name, or left out.")
@@ -200,6 +205,7 @@ def scope_of(query: Mapping[str, Any], newest_ms: Callable[[], int | None]) -> R
         outcomes=_several("outcome", one["outcome"], OUTCOMES),
         classes=_several("class", one["class_"], RUN_CLASSES),
         statuses=_several("status", one["status"], STATUSES),
+        achieved=_several("achieved", one["achieved"], SOLVED_WORDS),
     )
     since_ms, until_ms = _span(one["span"], one["from_"], one["to"], newest_ms)
     view = View(

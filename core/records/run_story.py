@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from core.records.achieved import OutcomeSource
 from core.records.bill import Spent
 from core.records.currency import DOLLAR
 from core.records.evidence import Outcome, Where
@@ -23,7 +24,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     ``bill`` has the tokens by owner and model. ``cost_pico`` is their cost in 10⁻¹² of ``currency``, by the prices of
     the run's time. It is ``estimated`` where a price or a split is assumed, ``at_least`` where a spend has no
     price or no split. ``unpriced`` names models and parts without a price, ``price_offers`` the priced models that
-    fit them.
+    fit them. ``achieved`` is its outcome from 0 to 1, from the source ``achieved_by``.
     """
 
     run_no: int
@@ -62,6 +63,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: tuple[str, ...] = ()
     price_offers: dict[str, str] = {}
     currency: str = DOLLAR
+    achieved: float | None = None
+    achieved_by: OutcomeSource | None = None
 
 
 class RunSource(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from core.records.achieved import Solved
 from core.records.arm import ArmType
 from core.records.evidence import Outcome
 from core.records.run import RunClass, Status
@@ -34,7 +35,8 @@ EVERYTHING: Final = View()
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Filter of the runs in a view, beside span, models and channels; empty = all.
 
-    ``arm`` selects runs that had it in the prompt in full, by name or left out, or (None) any.
+    ``arm`` selects runs that had it in the prompt in full, by name or left out, or (None) any. ``achieved`` has words
+    of outcomes.
     """
 
     arm: str | None = None
@@ -42,3 +44,4 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[Outcome, ...] = ()
     classes: tuple[RunClass, ...] = ()
     statuses: tuple[Status, ...] = ()
+    achieved: tuple[Solved, ...] = ()

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from core.columns import Ints
+from core.columns import UNKNOWN, Ints
 from core.errors import NotApplicable, StoreUnusable
 from core.records.arm import MICRO
 from core.records.status import Compacted
@@ -60,7 +60,8 @@ _DECIDED_KEYS: Final = 2
 class DecidedRun(NamedTuple):
     """A deleted run whose class a coin decided: its session, draw and hour, and what it took; -1 is unknown.
 
-    ``draw`` is the number that `caches.draw_key` gives.
+    ``draw`` is the number that `caches.draw_key` gives. ``stated`` is the outcome, 0 or 1, from the reward that its
+    source stated.
     """
 
     session_key: int
@@ -71,12 +72,13 @@ class DecidedRun(NamedTuple):
     duration_ms: int
     bill_pico: int
     bill_marks: int
+    stated: int = UNKNOWN
 
     @property
     def columns(self) -> tuple[int | str, ...]:
-        """Return the fields with those of the kind in its position, without the outcome."""
+        """Return the fields with those of the kind in its position, without the outcome, and no number of a run."""
         *named, _, prob = self.kind
-        return (*self[:3], *named, prob, *self[4:])
+        return (*self[:3], *named, prob, *self[4:], 0)
 
 
 class ObservedRow(NamedTuple):

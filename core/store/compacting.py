@@ -5,8 +5,8 @@ do not change, because they equal the sums. The chain loses the deleted facts an
 digest. So an older backup proves which runs were compacted.
 
 A run's texts go with it, and so does its own execution, which holds them. A run stays whole if anything else is about
-it: a reward, evaluation, choice, another execution, episode, repair, item of a queue, or an offer that waits. So do
-runs of an undone import, and runs of unknown time.
+it: a reward, outcome, evaluation, choice, another execution, episode, repair, item of a queue, or an offer that
+waits. So do runs of an undone import, and runs of unknown time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.columns import UNKNOWN
+from core.maths.achieved import paid
+from core.maths.episodes import written
 from core.records.judged import OBSERVED, REFERENCED
 from core.records.times import HOUR_MS, iso
 from core.store.caches import coin_of, draw_key, rollup_facts
@@ -44,6 +46,8 @@ _OLD: Final = (
 _ABOUT: Final = (
     f"SELECT run_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
     f"SELECT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
+    "SELECT r.run_no FROM run r CROSS JOIN achieved a WHERE r.learner_id = ? AND r.run_no IN ({})"
+    " AND a.learner_id = r.learner_id AND a.run = r.uid",
     "SELECT run_no FROM episode_run WHERE learner_id = ? AND run_no IN ({})",
     "SELECT run_no FROM retraction WHERE learner_id = ? AND run_no IN ({})",
     "SELECT run_no FROM review_item WHERE learner_id = ? AND run_no IN ({})",
@@ -66,7 +70,8 @@ _USED: Final = "SELECT outcome, at_ms, revision, uid, trace FROM run WHERE learn
 _DECIDED: Final = (
     "SELECT run_no, session_key, at_ms, choice, import_no, class, coalesce(model, ''), coalesce(channel, ''), status,"
     f" outcome, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), coalesce(bill_pico, {UNKNOWN}),"
-    " bill_marks FROM run WHERE learner_id = ? AND session_key IS NOT NULL AND outcome <> 'empty' AND run_no IN ({})"
+    " bill_marks, reward FROM run WHERE learner_id = ? AND session_key IS NOT NULL AND outcome <> 'empty'"
+    " AND run_no IN ({})"
 )
 _OBSERVED: Final = (
     "SELECT r.session, r.at_ms, r.revision, r.inventory, o.arm_no, o.flags FROM run r"
@@ -234,6 +239,7 @@ def _decided(txn: Transaction, run_nos: Sequence[int]) -> Iterator[DecidedRun]:
         duration_ms,
         bill_pico,
         bill_marks,
+        reward,
     ) in rows:
         yield DecidedRun(
             session_key,
@@ -241,6 +247,7 @@ def _decided(txn: Transaction, run_nos: Sequence[int]) -> Iterator[DecidedRun]:
             draw_key(choice, run_no),
             (*kind, coin_of(choice, import_no)[0]),
             *(tokens, duration_ms, bill_pico, bill_marks),
+            stated=UNKNOWN if reward is None else int(paid(written(reward)) or 0),
         )
 
 

@@ -64,6 +64,7 @@ _OTHER_PARENTS: Final[Mapping[str, str]] = {
     "evaluation.supersedes": "evaluation",
     "layer_quality.last_no": "evaluation",
     "retraction.observation_no": "observation",
+    "whole_reward.observation_no": "observation",
 }
 
 _NAMES: Final = (
@@ -114,6 +115,10 @@ _SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
         " WHERE n.learner_id = ? AND n.note_no IN ({})",
         ("arm", "text"),
+    ),
+    "achieved": (
+        "SELECT achieved_no, run, value FROM achieved WHERE learner_id = ? AND achieved_no IN ({})",
+        ("run", "value"),
     ),
     "evaluation": (
         "SELECT evaluation_no, outcome, score, rater, model, rubric FROM evaluation"

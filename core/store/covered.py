@@ -27,6 +27,8 @@ _FIRST: Final = {
         "observation_no uid kind arm_no run_no success_micro failure_micro pulls actor reason at_ms"
         " import_no revision evaluation_no episode_credit_no"
     ),
+    "whole_reward": "observation_no",
+    "achieved": "achieved_no uid run value actor at_ms import_no revision",
     "adapter": "adapter_no uri name version",
     "layer": "layer_no uid",
     "execution": "execution_no uid adapter_no run_no session at_ms",

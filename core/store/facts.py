@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core.records.achieved import OutcomeLine, outcome_payload
 from core.records.episode import Scale, ScaleLine
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import BrowserLine, ChoiceLine, EvaluationLine, RubricLine
@@ -21,6 +22,7 @@ from core.records.note import note_payload
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.rubric import Rubric
 from core.store import tables
+from core.store.achieved import outcome_lines, outcome_reply, read_outcome, settle_outcomes
 from core.store.browsers import add_browser, settle_browsers
 from core.store.environments import read_scale, scale_lines, settle_scales
 from core.store.episode_credits import credit_lines, read_credit, settle_credits
@@ -277,6 +279,15 @@ _ALL: Final = (
         line=CreditLine(id="elsewhere/credit-1", episode="sums/1", rule="off"),
         lines=credit_lines,
         read=read_credit,
+    ),
+    Exchanged(
+        table="achieved",
+        example="outcome-5",
+        settled=settle_outcomes,
+        line=OutcomeLine(id="elsewhere/outcome-1", run="request-1", value=0.5),
+        lines=outcome_lines,
+        read=read_outcome,
+        request=Request(payload=lambda line: outcome_payload(line.run, line.value), reply=outcome_reply),
     ),
     Fact(table="undo", example="undo-4"),
 )

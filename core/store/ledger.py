@@ -236,9 +236,10 @@ def _lines(snapshot: Snapshot, which: str, also: str = "") -> Iterator[PlacedLin
         "SELECT CASE WHEN r.revision > b.revision THEN r.revision ELSE b.revision END AS since,"
         " b.observation_no, b.uid, a.key, b.kind,"
         " b.success_micro, b.failure_micro, b.pulls, b.at_ms, b.undone, b.reason, b.actor, r.uid, b.revision,"
-        " p.key, p.payload, p.answer"
+        " p.key, p.payload, p.answer, w.observation_no"
         " FROM observation b JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
         " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
+        " LEFT JOIN whole_reward w ON w.learner_id = b.learner_id AND w.observation_no = b.observation_no"
         " LEFT JOIN reply p ON p.learner_id = b.learner_id AND p.kind = 'reward' AND p.no = b.observation_no"
         f" AND {HOLDS}"
         f" WHERE b.learner_id = ?1 AND (b.{ACTIVE}{also}) AND coalesce(r.standing, 1) = 1{which}{unless}"
@@ -250,7 +251,7 @@ def _lines(snapshot: Snapshot, which: str, also: str = "") -> Iterator[PlacedLin
 
 def _reward_line(snapshot: Snapshot, row: Row) -> RewardLine:
     number, uid, arm, kind, success, failure, pulls, at_ms, undone, reason, actor, run, revision = row[:13]
-    key, payload, answer = row[13:]
+    key, payload, answer, whole = row[13:]
     weight = success + failure
     carried = kind == "carried"
     return RewardLine(
@@ -264,6 +265,7 @@ def _reward_line(snapshot: Snapshot, row: Row) -> RewardLine:
         pulls=pulls if carried else None,
         at_ms=at_ms,
         undone=bool(undone),
+        whole=whole is not None,
         revision=revision,
         key=key,
         reply=None if key is None else _reward_reply(payload, answer),
@@ -283,7 +285,17 @@ def _reward_reply(payload: int, answer: str) -> RewardReply:
 def read_reward(txn: Transaction, line: RewardLine, import_no: int) -> int:
     """Append an imported reward or carried belief; return its number."""
     _refuse_later_state(txn, line)
-    return add_observations(txn, [_entry(txn, line)], import_no=import_no).numbers[0]
+    entry = _entry(txn, line)
+    numbers = add_observations(txn, [entry], import_no=import_no).numbers
+    if line.whole:
+        note_whole(txn, entry.run_no, numbers)
+    return numbers[0]
+
+
+def note_whole(txn: Transaction, run_no: int, numbers: Sequence[int]) -> None:
+    """Record that these observations of a run came from a reward of all of it, which is an outcome of the run."""
+    txn.connection.insert("whole_reward", ("observation_no",), txn.learner_id, numbers)
+    mark_runs(txn, [run_no])
 
 
 def _refuse_later_state(txn: Transaction, line: RewardLine) -> None:

@@ -63,6 +63,7 @@ NUMBERED: Final = (
     "repair",
     "browser",
     "compaction",
+    "achieved",
 )
 """Tables whose rows have numbers, ``<table>_no``, that the learner's row gives."""
 ACT: Final = "act"
@@ -455,6 +456,24 @@ observation = _exchanged(
     Index("ix_observation_changed", "learner_id", "changed", "observation_no"),
     _partial("ix_observation_credit", "episode_credit_no", where="episode_credit_no <> 0"),
     act="reward",
+    keyed=True,
+    bulk=True,
+)
+
+whole_reward = _bulk(
+    "whole_reward",  # observations that a reward of their whole run gave
+    _key("observation_no"),
+)
+
+achieved = _exchanged(
+    "achieved",  # outcomes of runs, by their programs; the latest active one of a run is in force
+    _text("run"),  # its uid: a file may have the outcome before it
+    _float("value"),
+    *_byline(),
+    CheckConstraint("value >= 0 AND value <= 1", name="value"),
+    _partial("uq_achieved_uid", "uid", where="uid <> ''", unique=True),
+    Index("ix_achieved_run", "learner_id", "run"),
+    act="outcome",
     keyed=True,
     bulk=True,
 )

@@ -13,7 +13,7 @@ from core.store.arms import recompute_arms, recompute_descriptions
 from core.store.caches import shifting
 from core.store.compacted import refuse_compacted_import
 from core.store.episodes import episodes_of_import, recompute_episodes
-from core.store.facts import EXCHANGED, FACTS, Fact
+from core.store.facts import EXCHANGED, FACTS, Exchanged, Fact
 from core.store.provenance import (
     Numbered,
     fact_state,
@@ -29,7 +29,7 @@ from core.store.tables import KEYED_ACTS, marking
 from core.store.transaction import Transaction
 
 _ID: Final = re.compile(r"([a-z]+)-([1-9][0-9]{0,17})")
-_BATCH_ID: Final = re.compile(r"(reward|undo)s-([1-9][0-9]{0,17})")
+_BATCH_ID: Final = re.compile(r"(reward|outcome|undo)s-([1-9][0-9]{0,17})")
 
 _BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}
 
@@ -83,7 +83,7 @@ def find_act(txn: Transaction, act_id: str | None) -> Act:
 
 
 class Batch(NamedTuple):
-    """Acts of one kind that were done as one, by number: rewards of a table or a run, or the undos of such rewards.
+    """Acts of one kind that were done as one, by number: rewards of a table or a run, outcomes, or their undos.
 
     No table holds batches: what was done in one write has one revision, and numbers that lie together.
     """
@@ -121,8 +121,9 @@ def find_batch(txn: Transaction, act_id: str | None) -> Batch | None:
 
 def _done_together(txn: Transaction, fact: Fact, number: int) -> list[Act]:
     """An act and those of its kind that were done in the same write, by number."""
-    itself = "".join(f" AND {{0}}.{act}_no = 0" for act in ("import", *fact.follows))
-    own = itself if fact.follows else ""
+    own = "".join(f" AND {{0}}.{act}_no = 0" for act in ("import", *fact.follows))
+    if not isinstance(fact, Exchanged):
+        own = ""
     rows = txn.connection.rows(
         f"SELECT b.{fact.column}, b.undone, b.actor FROM {fact.table} a JOIN {fact.table} b"
         f" ON b.learner_id = a.learner_id AND b.revision = a.revision{own.format('b')}"

@@ -312,7 +312,10 @@ def filtered_runs(run_filter: RunFilter) -> Markdown:
     part = {"in": " in the prompt", "named": " by name", "out": " left out", None: ""}[run_filter.part]
     arm = [f"{wording.literal(wording.short_name(run_filter.arm))}{part}"] if run_filter.arm else []
     return Markdown(
-        ", ".join([*arm, *run_filter.outcomes, *run_filter.classes, *run_filter.statuses]) or "any"
+        ", ".join(
+            [*arm, *run_filter.outcomes, *run_filter.classes, *run_filter.statuses, *run_filter.achieved]
+        )
+        or "any"
     )
 
 

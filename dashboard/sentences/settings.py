@@ -51,6 +51,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "trusted_graders",
         "keep_texts",
         "personal_numbers",
+        "outcome_from",
     ),
     "Money": ("currency", "prices"),
     "Keeping": ("keep_runs_days",),
@@ -193,6 +194,12 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         label="Hold back personal numbers",
         explains="Leave rows with numbers of cards, bank accounts (IBAN) or US social security out of training, "
         "as with secrets.",
+    ),
+    "outcome_from": SettingWords(
+        label="Sources of outcomes, the first known one is shown",
+        explains="Where the outcome of a run is taken from. Programs state it, environments pay, people and model "
+        "graders evaluate. A thumb is a reward of a full run.",
+        allowed="program, environment, person, grader, thumb, each once",
     ),
     "keep_runs_days": SettingWords(
         label="Days until runs may be compacted",

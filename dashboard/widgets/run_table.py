@@ -44,6 +44,7 @@ def table(rows: Sequence[RunRow], *, order: Words = Words("newest first")) -> No
         "used": number("used", width=60),
         "tokens": number("tokens", format="localized", width=72),
         "seconds": number("seconds", format="%.1f", width=70),
+        "achieved": number("achieved", format="%.3g", width=82),
         "id": text("id", width=180),
     }
     clicked = st.dataframe(
@@ -109,6 +110,7 @@ def _run_frame(rows: Sequence[RunRow], year_of_ms: int | None) -> pa.Table:
                 [None if row.duration_ms is None else row.duration_ms / 1000 for row in rows],
                 type=pa.float64(),
             ),
+            "achieved": pa.array([row.achieved for row in rows], type=pa.float64()),
             "id": [wording.plain(row.uid) for row in rows],
         }
     )

@@ -13,6 +13,7 @@ from typing import Final
 import streamlit as st
 
 from core.maths.statistics.heatmap import RowChoice
+from core.records.achieved import SOLVED_WORDS
 from core.records.run import RUN_CLASSES
 from core.records.run_page import Cursor, Direction, RunPage
 from core.records.run_query import OUTCOMES, STATUSES, Part
@@ -27,6 +28,7 @@ PART: Final = "part"
 OUTCOME: Final = "outcome"
 CLASS: Final = "class"
 STATUS: Final = "status"
+ACHIEVED: Final = "achieved"
 ROWS: Final = "rows"
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -48,7 +50,7 @@ def run_filter() -> RunFilter:
         _label(),
         icon=":material/filter_list:",
         key="run filter popover",
-        used=in_use(RUNS_ARM, OUTCOME, CLASS, STATUS),
+        used=in_use(RUNS_ARM, OUTCOME, CLASS, STATUS, ACHIEVED),
     )
     chosen = RunFilter()
     if behind is not None:
@@ -64,6 +66,7 @@ def _requested() -> RunFilter:
     outcomes = _choice("Verdict", OUTCOMES, OUTCOME)
     classes = _choice("Class", RUN_CLASSES, CLASS)
     statuses = _choice("Status", STATUSES, STATUS)
+    achieved = _choice("Outcome", SOLVED_WORDS, ACHIEVED)
     st.markdown(":small[:gray[Time, models and channels are chosen in the row above.]]")
     return RunFilter(
         arm=arm,
@@ -71,6 +74,7 @@ def _requested() -> RunFilter:
         outcomes=tuple(name for name in OUTCOMES if name in outcomes),
         classes=tuple(name for name in RUN_CLASSES if name in classes),
         statuses=tuple(name for name in STATUSES if name in statuses),
+        achieved=tuple(name for name in SOLVED_WORDS if name in achieved),
     )
 
 
@@ -169,7 +173,12 @@ def _label() -> Markdown:
     arm = st.session_state.get(RUNS_ARM) or st.query_params.get(RUNS_ARM)
     if isinstance(arm, str) and arm in queries.everything().columns.places:
         chosen.append(wording.literal(wording.short_name(arm)))
-    for key, options in ((OUTCOME, OUTCOMES), (CLASS, RUN_CLASSES), (STATUS, STATUSES)):
+    for key, options in (
+        (OUTCOME, OUTCOMES),
+        (CLASS, RUN_CLASSES),
+        (STATUS, STATUSES),
+        (ACHIEVED, SOLVED_WORDS),
+    ):
         value = st.session_state.get(key)
         named = st.query_params.get_all(key) if not isinstance(value, list) else value
         chosen += [wording.literal(name) for name in named if name in options]

@@ -403,6 +403,7 @@ FIELDS: Final[dict[str, Field]] = {
     "trusted_graders": _lines(),
     "keep_texts": _on_or_off(),
     "personal_numbers": _on_or_off(),
+    "outcome_from": _lines(),
     "keep_runs_days": _whole(),
 }
 

@@ -59,6 +59,8 @@ from core.flows.members import (
 )
 from core.flows.note import note
 from core.flows.offers import finish_session, offer, report, start_session
+from core.flows.outcome import outcome as state_outcome
+from core.flows.outcome import outcomes
 from core.flows.queries.episodes import hacked
 from core.flows.queues import add_queue, assign, propose_queue
 from core.flows.repair import repair
@@ -89,6 +91,7 @@ from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write
 from core.installed.answer import machine_inventory
+from core.records.achieved import OutcomeOrder
 from core.records.actor import Actor
 from core.records.alert import Alarm, SendResult
 from core.records.arm import Arm
@@ -201,6 +204,11 @@ def do(context: Context, folder: Path) -> None:
     assert reward_all(context, orders) == reward_all(context, orders)
     reward(context, A, 0.5, run="r", correct=True)
     undo_and_redo(context, str(reward_run(context, "r", 0.5, rule="equal").id))
+    half = [state_outcome(context, "r", 0.5, key="half") for _ in range(2)]
+    assert half[0] == half[1]
+    stated = [OutcomeOrder(run="r", value=1.0), OutcomeOrder(run="many 1", value=0.0)]
+    undo_and_redo(context, outcomes(context, stated).id)
+    record(context, replace_fields(run, achieved=0.5))
     table = [BatchLine(arm=A, value=0.5), BatchLine(arm=A, value=0, run="r")]
     assert reward_batch(context, table, key="table") == reward_batch(context, table, key="table")
     undo(context, redo(context, undo(context, reward_batch(context, table).id).undone).id)

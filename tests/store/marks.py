@@ -95,7 +95,7 @@ MARKS: dict[str, Marks] = {
             "next_agent_session_no next_webhook_no next_alert_no next_alert_message_no "
             "next_environment_no next_scale_no next_episode_no next_episode_credit_no next_link_no "
             "staged_import_no staged_revision staged_parts next_repair_no next_browser_no "
-            "next_compaction_no"
+            "next_compaction_no next_achieved_no"
         ),
         "token staged_sum",
     ),
@@ -127,6 +127,8 @@ MARKS: dict[str, Marks] = {
         "changed",
     ),
     "provenance": Marks("learner_id kind no import_no revision rank trace digest said"),
+    "whole_reward": Marks("learner_id observation_no"),
+    "achieved": Marks("learner_id achieved_no uid run value actor at_ms import_no revision standing undone"),
     "reply": Marks("learner_id kind no key payload answer"),
     "reset": Marks(
         "learner_id reset_no uid target scope actor reason n_arms at_ms import_no revision standing undone"

@@ -58,6 +58,8 @@ _LATER = {
     "compacted",
     "compacted_import",
     "mended",
+    "whole_reward",
+    "achieved",
 }
 
 CHANGED = {

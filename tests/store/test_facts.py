@@ -23,7 +23,7 @@ kinds = pytest.mark.parametrize("fact", EXCHANGED.values(), ids=lambda fact: fac
 
 
 def file_with(folder: Path, *line: LedgerLine) -> Path:
-    file = folder / "told.jsonl"
+    file = folder / "lines.jsonl"
     file.write_bytes(b"".join(write(line)))
     return file
 
@@ -78,7 +78,7 @@ def test_it_is_taken_back_and_stands_again(context: Context, tmp_path: Path, fac
     redo(context, one)
     assert queries.posteriors(context) == before
     undo(context, act)
-    assert held(context, fact) == [], "nobody says it any more"
+    assert held(context, fact) == [], "no import says it any more"
     assert queries.verify(context).clean
     redo(context, act)
     assert queries.posteriors(context) == before

@@ -49,6 +49,9 @@ _CHAIN = {"chain_sum", "chain_head", "chain_held", "next_link_no"}
 """Columns of a learner that change where an upgrade brings transcripts under the chain."""
 
 _BACK_TO_0021 = (
+    "DROP TABLE achieved",
+    "DROP TABLE whole_reward",
+    "ALTER TABLE learner DROP COLUMN next_achieved_no",
     "ALTER TABLE posterior DROP COLUMN changed",
     "DROP TABLE defined",
     "DROP TABLE definition",

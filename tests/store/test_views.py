@@ -113,7 +113,17 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
         for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day"):
             for name in ("n_named", "n_loaded"):
                 driver.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
-        later = ("browser", "judged_in", "history", "spent_apart", "mended", "compaction", "compacted")
+        later = (
+            "whole_reward",
+            "achieved",
+            "browser",
+            "judged_in",
+            "history",
+            "spent_apart",
+            "mended",
+            "compaction",
+            "compacted",
+        )
         for table in (
             *("machine", "repair", "retraction", "defined", "definition", "run_text", "text_index"),
             *(*later, "compacted_import"),
@@ -121,7 +131,7 @@ def test_an_upgrade_makes_the_views_again(tmp_path: Path) -> None:
             driver.execute(f"DROP TABLE {table}")
         driver.execute("DROP INDEX ix_evidence_load")
         driver.execute("ALTER TABLE posterior DROP COLUMN changed")
-        for name in ("repair", "browser", "compaction"):
+        for name in ("repair", "browser", "compaction", "achieved"):
             driver.execute(f"ALTER TABLE learner DROP COLUMN next_{name}_no")
         driver.execute("CREATE VIEW v_runs AS SELECT 1 AS other")
         driver.execute("UPDATE alembic_version SET version_num = '0026'")

@@ -20,6 +20,7 @@ from core.records.counts import number_of
 if TYPE_CHECKING:
     from core.flows.context import Context
     from core.formats.reward_table import RewardTable
+    from core.records.achieved import OutcomeAnswer, OutcomesAnswer
     from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
     from core.records.note import NoteAnswer
     from core.records.observation import RewardAnswer
@@ -155,6 +156,65 @@ def _print_batch(line: typer.Context, context: Context, result: BatchAnswer | Ru
     )
     words = " ".join(filter(None, (words, past_effect(result.rewards))))
     written(line, context, result, words, act=result.id)
+
+
+@command(
+    examples=["outcome request-1 1", "outcome request-1 0.5 --preview", "outcome --file outcomes.csv"],
+)
+def outcome(
+    line: typer.Context,
+    *,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help=words("outcome", "run"))] = None,
+    value: Annotated[
+        float | None,
+        typer.Argument(metavar="VALUE", help=words("outcome", "value"), parser=plain_number),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="A CSV table or JSON lines with run and value, - for standard input: one act, all of it or nothing.",
+        ),
+    ] = None,
+    values: Fields,
+) -> None:
+    """The latest statement about a run is in force."""
+    if file is not None and run is None:
+        _outcomes(line, file, values)
+    elif file is None and run is not None and value is not None:
+        context = context_of(line)
+        result: OutcomeAnswer = Verbs.outcome.call(context, run=run, value=value, **values)
+        shows = "" if result.achieved_by == "program" else f" It shows {_shown_outcome(result)}."
+        _written_outcome(line, context, result, f"Run {result.run} achieved {result.value:g}.{shows}")
+    else:
+        raise typer.BadParameter("name a RUN and a VALUE, or a table with --file")
+
+
+def _outcomes(line: typer.Context, file: Path, values: Fields) -> None:
+    from core.files import read_file
+    from core.formats.outcome_table import read_outcomes
+    from core.formats.reward_table import MAX_TABLE_BYTES
+
+    rows = read_outcomes(read_file(file, "--file", max_bytes=MAX_TABLE_BYTES))
+    context = context_of(line)
+    result: OutcomesAnswer = Verbs.outcomes.call(context, rows=rows, **values)
+    _written_outcome(line, context, result, f"{number_of(result.count, 'outcome')} stated as one act.")
+
+
+def _written_outcome(
+    line: typer.Context, context: Context, result: OutcomeAnswer | OutcomesAnswer, text: str
+) -> None:
+    if result.id is None:
+        answer(line, result, lambda: say(f"A preview: {text} Nothing was recorded."))
+    else:
+        written(line, context, result, text, act=result.id)
+
+
+def _shown_outcome(result: OutcomeAnswer) -> str:
+    if result.achieved is None:
+        return "none: the setting outcome_from leaves programs out"
+    return f"{result.achieved:g} by {result.achieved_by}, as the setting outcome_from says"
 
 
 @writes("note", examples=['note tool:web:search "slow on Mondays"'])

@@ -56,7 +56,7 @@ def _say_run(story: queries.RunStory) -> None:
         f"Run {facts.run_no:,} ({facts.uid}), {facts.run_class}, {facts.status}, "
         f"{iso(facts.at_ms) or 'time unknown'}; {tokens} tokens, {facts.n_calls:,} calls."
     )
-    say(explained.verdict(story))
+    say(explained.verdict(story), explained.achieved(story))
     for line in (
         explained.bill(story),
         explained.sources(story),

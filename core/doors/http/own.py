@@ -804,6 +804,8 @@ ROWS: Final = (
         action="reward",
     ),
     _act(Verbs.reward_batch),
+    _act(Verbs.outcome),
+    _act(Verbs.outcomes),
     _act(Verbs.note),
     _act(Verbs.evaluate),
     _act(Verbs.confirm_browser),

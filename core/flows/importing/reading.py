@@ -31,6 +31,7 @@ from core.formats.atif import left_out
 from core.formats.claude_code import NAME as CLAUDE_CODE
 from core.installed.launch import LaunchFolder
 from core.maths.observe import outcome_arms, reward_of_flag
+from core.records.achieved import stated_line
 from core.records.arm import MICRO, Arm, arm_type
 from core.records.counts import number_of
 from core.records.episode import Episode
@@ -359,6 +360,8 @@ class SourceReading:
                         self._shared.add(judged.run, judged.evidence.n_calls, keeps_uid=has_trajectories)
                         self._comparison.fold(judged)
                         self.counts.units.add(judged.run.unit)
+                        if judged.run.achieved is not None:
+                            self._note_line(stated_line(judged.run.uid, judged.run.achieved))
                         yield ReadRun(source.file, self.n_segments - 1, judged)
             except UnreadableSource as problem:
                 self.counts.reject(None, str(problem))

@@ -17,6 +17,7 @@ from core.errors import ArmscopeError
 from core.flows.context import Context, ImportPace
 from core.flows.importing.ledger import ImportCounts, LedgerWriter
 from core.flows.importing.reading import ReadRun, SourceReading
+from core.records.achieved import OutcomeLine
 from core.records.episode import Episode
 from core.records.ledger_lines import ContentLine, LearnerLine
 from core.records.run import OTHER_UNITS, Run, Unit
@@ -224,7 +225,9 @@ def _write_all(
 
 
 def _named(line: ContentLine, file: str, known: KnownAgain) -> ContentLine:
-    """Return an episode of a file under the name of its run."""
+    """Return an episode or outcome of a file under the name of its run."""
+    if isinstance(line, OutcomeLine):
+        return replace(line, run=known.names.get((file, line.run), line.run))
     if not isinstance(line, Episode) or all((file, run) not in known.names for run in line.runs):
         return line
     runs = tuple(known.names.get((file, run), run) for run in line.runs)

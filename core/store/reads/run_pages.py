@@ -16,6 +16,7 @@ from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from core.columns import UNKNOWN
+from core.records.achieved import solved_word
 from core.records.judged import INCLUDED, NAMED
 from core.records.limits import LAST_MS
 from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, SessionCursor, SessionRow
@@ -23,6 +24,7 @@ from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import RunFilter, View
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_NAME
+from core.store.reads.achieved import achieved_of
 from core.store.reads.arms import arm_number
 from core.store.reads.log import Position
 from core.store.reads.runs import rows_of
@@ -35,6 +37,9 @@ LOOKED_AT_MOST: Final = 5_000
 _SOME: Final = 50
 _MORE: Final = 4
 """Number of runs to start segments for where the caller names none, and the factor for each further round."""
+
+_TOGETHER: Final = 500
+"""Runs whose outcomes are read at a time."""
 
 _EVER: Final = 1 << 40
 """An hour that never comes."""
@@ -93,7 +98,7 @@ def looked_up(
         candidates = _of_session(
             snapshot, run_filter, view, session=session, cursor=cursor, is_older=direction == "older"
         )
-    for at_ms, run_no, fits in candidates:
+    for at_ms, run_no, fits in _achieving(snapshot, run_filter, candidates):
         if fits and len(matches) == limit:
             last = matches[-1]
             break
@@ -122,7 +127,8 @@ def page_of(snapshot: Snapshot, result: LookedUp, direction: Direction) -> RunPa
 
 def newest_runs(snapshot: Snapshot, run_filter: RunFilter, *, limit: int) -> tuple[int, ...]:
     """Return numbers of the newest matching runs, newest first, among the first `LOOKED_AT_MOST`."""
-    looked_at = islice(_candidates(snapshot, run_filter, View(), None, "older"), LOOKED_AT_MOST)
+    candidates = islice(_candidates(snapshot, run_filter, View(), None, "older"), LOOKED_AT_MOST)
+    looked_at = _achieving(snapshot, run_filter, candidates)
     return tuple(islice((run_no for _, run_no, fits in looked_at if fits), limit))
 
 
@@ -133,16 +139,17 @@ def run_numbers(
 
     At most ``at_most`` runs are looked up.
     """
-    looked_at = islice(_candidates(snapshot, run_filter, view, None, direction), at_most)
+    candidates = islice(_candidates(snapshot, run_filter, view, None, direction), at_most)
+    looked_at = _achieving(snapshot, run_filter, candidates)
     return ((run_no, at_ms) for at_ms, run_no, fits in looked_at if fits)
 
 
 def runs_counted(snapshot: Snapshot, run_filter: RunFilter, view: View) -> int | None:
     """Return how many runs match, from rollups of full days and of the hours around them.
 
-    None where the filter names one arm's part, which rollups do not know.
+    None where the filter names one arm's part or an outcome, which rollups do not know.
     """
-    if run_filter.arm is not None:
+    if run_filter.arm is not None or run_filter.achieved:
         return None
     since, until = _span(view)
     first = UNKNOWN if since == UNKNOWN else -(-since // DAY_HOURS)
@@ -207,6 +214,17 @@ def _candidates(
         days = (one for one in days if one[0] in its_days)
     hours = _one_after_the_other(snapshot, hours_of, days, n_needed)
     yield from _one_after_the_other(snapshot, runs_of, hours, n_needed)
+
+
+def _achieving(snapshot: Snapshot, run_filter: RunFilter, candidates: Iterator[Row]) -> Iterator[Row]:
+    """Yield the same, where only runs with one of the wanted outcomes match; read for some of them at a time."""
+    if not run_filter.achieved:
+        yield from candidates
+        return
+    while some := list(islice(candidates, _TOGETHER)):
+        known = achieved_of(snapshot, [run_no for _, run_no, fits in some if fits])
+        for at_ms, run_no, fits in some:
+            yield at_ms, run_no, bool(fits) and solved_word(known.get(run_no)) in run_filter.achieved
 
 
 def _of_session(
@@ -280,8 +298,12 @@ def changed_runs(
         [*values, *after, snapshot.revision, snapshot.revision, *values, limit],
     )
     by_number = {row.run_no: row for row in rows_of(snapshot, [run_no for run_no, *_ in rows])}
+    words = run_filter.achieved
+    left = {
+        run_no for run_no, row in by_number.items() if words and solved_word(row.outcome_shown) not in words
+    }
     states: dict[int, RowState] = {
-        run_no: "active" if is_listed else "gone" if is_active else "undone"
+        run_no: "active" if is_listed and run_no not in left else "gone" if is_active else "undone"
         for run_no, is_active, is_listed in rows
     }
     return tuple(by_number[run_no]._replace(state=state) for run_no, state in states.items())

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.columns import UNKNOWN, Ints, ints
+from core.records.achieved import Achieved
 from core.records.arm import ArmType
 from core.records.evidence import Reference
 from core.records.judged import INCLUDED, REFERENCED
@@ -18,6 +19,7 @@ from core.records.run_story import RunFacts, RunSource
 from core.records.selection import LEFT_OUT, Selection
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN
+from core.store.reads.achieved import achieved_of
 from core.store.reads.ledger import taken_back
 from core.store.reads.runs import named_run
 from core.store.transaction import Snapshot
@@ -64,16 +66,17 @@ def run_cursor(snapshot: Snapshot, name: str) -> Cursor | None:
 
 def recorded_run(snapshot: Snapshot, run_no: int) -> RecordedRun:
     """Return all recorded values of a run that exists."""
-    version, repairs, head = snapshot.together(
+    version, repairs, head, achieved = snapshot.together(
         lambda: read_version(snapshot, run_no),
         lambda: taken_back(snapshot, [run_no]),
         lambda: snapshot.rows(_HEAD, [run_no])[0],
+        lambda: achieved_of(snapshot, [run_no]).get(run_no),
     )
     keys = _keys(snapshot, version)
     chosen = {keys[row[0]] for row in version.decisions if row[1] not in LEFT_OUT}
     parts = zip(version.arm_nos, version.flags, version.costs, strict=True)
     return RecordedRun(
-        facts=_facts(run_no, version, head, snapshot.settings),
+        facts=_facts(run_no, version, head, snapshot.settings, achieved),
         parts=tuple(
             Part(keys[arm_no], flags, None if cost == UNKNOWN else cost) for arm_no, flags, cost in parts
         ),
@@ -101,7 +104,9 @@ def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
     )
 
 
-def _facts(run_no: int, version: Version, head: Row, settings: LearnerSettings) -> RunFacts:
+def _facts(
+    run_no: int, version: Version, head: Row, settings: LearnerSettings, achieved: Achieved | None
+) -> RunFacts:
     prices = settings.prices
     bill, unpriced = bill_in_force(version, prices), unpriced_of(version, prices)
     columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
@@ -126,6 +131,8 @@ def _facts(run_no: int, version: Version, head: Row, settings: LearnerSettings) 
             "unpriced": unpriced,
             "price_offers": price_offers(unpriced, prices),
             "currency": settings.currency,
+            "achieved": None if achieved is None else achieved.value,
+            "achieved_by": None if achieved is None else achieved.source,
         },
         RunFacts,
     )

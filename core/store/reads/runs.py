@@ -15,6 +15,7 @@ from core.records.times import iso
 from core.store.compacted import compacted_runs
 from core.store.engine import Connection, Row
 from core.store.engine.dialect import ACTIVE, RUNS_BY_UID
+from core.store.reads.achieved import achieved_of
 from core.store.tables import beyond
 from core.store.transaction import Facts, Snapshot
 
@@ -161,8 +162,14 @@ def included_arms(facts: Facts, run_no: int) -> dict[str, int]:
 def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     """These runs, by number, the highest first."""
     named = "SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({})"
-    rows = snapshot.rows_in(_ROWS.replace("{runs}", named), run_nos)
-    return tuple(RunRow(*row) for row in rows)
+    rows, achieved = snapshot.together(
+        lambda: snapshot.rows_in(_ROWS.replace("{runs}", named), run_nos),
+        lambda: achieved_of(snapshot, run_nos),
+    )
+    both = ((RunRow(*row), achieved.get(row[0])) for row in rows)
+    return tuple(
+        row if one is None else row._replace(achieved=one.value, achieved_by=one.source) for row, one in both
+    )
 
 
 def run_count(snapshot: Snapshot) -> int:

@@ -23,6 +23,7 @@ from core.columns import (
     JoinedArms,
     SessionRuns,
     ints,
+    is_recorded_coin,
 )
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
@@ -31,6 +32,7 @@ from core.store.caches import coin_of, draw_key
 from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
+from core.store.reads.achieved import compared_outcomes
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
 from core.store.transaction import Snapshot
@@ -222,11 +224,15 @@ def session_runs(
         duration_ms,
         bill_pico,
         bill_marks,
+        [UNKNOWN] * len(run_nos),
+        run_nos,
     ]
     if snapshot.is_compacted:
         columns = _with_compacted(snapshot, columns, limit, since_ms, until_ms)
     session, hour, draw, run_class, model, channel, status, prob, *amounts = columns
-    tokens, duration_ms, bill_pico, bill_marks = amounts
+    tokens, duration_ms, bill_pico, bill_marks, stated, run_nos = amounts
+    is_by_coin, is_baseline = is_recorded_coin(ints(prob)), np.array(run_class, dtype=np.str_) == "baseline"
+    achieved, source = compared_outcomes(snapshot, run_nos, ints(stated), is_baseline, is_by_coin)
     return SessionRuns(
         session=ints(session),
         draw=ints(draw),
@@ -240,6 +246,8 @@ def session_runs(
         duration_ms=ints(duration_ms),
         bill_pico=ints(bill_pico),
         bill_marks=ints(bill_marks),
+        achieved=achieved,
+        achieved_source=source or "",
         is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(session) >= n_runs),
     )
 

@@ -129,6 +129,7 @@ def figures(story: RunStory) -> None:
 def verdict(story: RunStory) -> None:
     """Show the guard's verdict, and the exceptions of this run."""
     st.markdown(f"**Verdict.** {wording.literal(explained.verdict(story))}")
+    st.markdown(f"**Outcome.** {wording.literal(explained.achieved(story))}")
     for line in (explained.sources(story), explained.not_decided(story)):
         if line is not None:
             st.markdown(wording.literal(line))

@@ -30,7 +30,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
         ),
         *("ledger", "compare", "episodes", "search", "report"),
     ),
-    "Correct": ("reward", "note", "repair", "reset", "undo", "settings", "prune"),
+    "Correct": ("outcome", "reward", "note", "repair", "reset", "undo", "settings", "prune"),
     "Judge": ("evaluate", "evaluations", "agreement", "queue", "rubric", "browser"),
     "Select and exchange": ("select", "export", "api", "mcp", "mcp-proxy", "chat", "rollouts", "traces"),
     "People and alerts": ("member", "token", "channel", "audit", "alert"),

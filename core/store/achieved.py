@@ -1,0 +1,93 @@
+"""Outcomes of runs by their programs: facts, as rows and as the lines of an export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from core.records.achieved import OutcomeAnswer, OutcomeLine, outcome_payload
+from core.records.ledger_lines import PlacedLine
+from core.store.caches import mark_runs
+from core.store.engine.dialect import ACTIVE
+from core.store.reads.achieved import achieved_of
+from core.store.reads.runs import run_of_uid
+from core.store.replies import HOLDS, Reply, reply_to
+from core.store.transaction import Byline, Snapshot, Transaction
+
+
+def add_outcome(txn: Transaction, run: str, value: float, byline: Byline) -> int:
+    """Append the outcome of a run, named by its uid, and return its number."""
+    number = txn.append_fact("achieved", byline, run=run, value=value)
+    settle_outcomes(txn, [number])
+    return number
+
+
+def stated_outcomes(txn: Transaction, run: str) -> set[float]:
+    """Return the outcomes that were ever stated of a run, undone ones included."""
+    rows = txn.rows("SELECT DISTINCT value FROM achieved WHERE learner_id = ? AND run = ?", [run])
+    return {value for (value,) in rows}
+
+
+def settle_outcomes(txn: Transaction, numbers: Sequence[int]) -> None:
+    """Mark the runs of outcomes as changed, so that lists of changes have them."""
+    rows = txn.rows_in(
+        "SELECT r.run_no FROM achieved a JOIN run r ON r.learner_id = a.learner_id AND r.uid = a.run"
+        " WHERE a.learner_id = ? AND a.achieved_no IN ({})",
+        sorted({*numbers}),
+    )
+    mark_runs(txn, {run_no for (run_no,) in rows})
+
+
+def outcome_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
+    """Return active and undone outcomes as lines with their keys, never before their run."""
+    for since, number, uid, run, value, actor, at_ms, revision, undone, key in snapshot.each(
+        "SELECT CASE WHEN r.revision > a.revision THEN r.revision ELSE a.revision END AS since, a.achieved_no, a.uid,"
+        " a.run, a.value, a.actor, a.at_ms, a.revision, a.undone, p.key FROM achieved a"
+        f" LEFT JOIN run r ON r.learner_id = a.learner_id AND r.uid = a.run AND r.{ACTIVE}"
+        " LEFT JOIN reply p ON p.learner_id = a.learner_id AND p.kind = 'outcome' AND p.no = a.achieved_no"
+        f" AND {HOLDS} WHERE a.learner_id = ?1 AND a.{ACTIVE} ORDER BY since, a.revision, a.achieved_no"
+    ):
+        yield (
+            since,
+            OutcomeLine(
+                id=uid or f"{snapshot.origin}/outcome-{number}",
+                run=run,
+                value=value,
+                by=actor,
+                at_ms=at_ms,
+                revision=revision,
+                key=key,
+                undone=bool(undone),
+            ),
+        )
+
+
+def read_outcome(txn: Transaction, line: OutcomeLine, import_no: int) -> int:
+    """Append an imported outcome; return its number."""
+    return add_outcome(txn, line.run, line.value, txn.imported(line, import_no))
+
+
+def outcome_reply(txn: Transaction, line: OutcomeLine, number: int) -> Reply:
+    """Return the answer to the request that made an imported outcome."""
+    answer = outcome_answer(txn, line.run, line.value, before=None)
+    return reply_to_outcome(number, line.run, line.value, answer)
+
+
+def reply_to_outcome(number: int, run: str, value: float, answer: OutcomeAnswer) -> Reply:
+    """Return the answer to the request that made an outcome."""
+    return reply_to("outcome", number, outcome_payload(run, value), answer)
+
+
+def outcome_answer(
+    txn: Transaction, run: str, value: float, *, before: float | None, number: int | None = None
+) -> OutcomeAnswer:
+    """Return what a run, named by its uid, shows now."""
+    match = run_of_uid(txn, run)
+    shown = None if match is None else achieved_of(txn, [match.run_no]).get(match.run_no)
+    return OutcomeAnswer(
+        id=None if number is None else f"outcome-{number}",
+        run=run,
+        value=value,
+        achieved=None if shown is None else shown.value,
+        achieved_by=None if shown is None else shown.source,
+        before=before,
+    )

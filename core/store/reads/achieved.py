@@ -1,0 +1,161 @@
+"""Outcomes of runs, derived at each read from what programs, environments, evaluations and rewards say of them.
+
+Sets of runs are read at once, so that a page or a comparison asks each table once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+
+from core.columns import Bools, Floats, Ints
+from core.maths.achieved import in_order, judge_source, judged, mean, paid, source_to_compare
+from core.maths.episodes import written
+from core.records.achieved import Achieved, OutcomeSource
+from core.records.layer import adapter_uri, layer_uid
+from core.records.observation import plain_reward
+from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
+from core.store.environments import BROKEN, declared_scales
+from core.store.tables import leaving_out
+from core.store.transaction import Facts, Snapshot
+
+Values = Mapping[int, float]
+"""Outcomes by the number of the run."""
+
+_PROGRAM: Final = (
+    "SELECT r.run_no, a.revision, a.achieved_no, a.value FROM run r CROSS JOIN achieved a WHERE r.learner_id = ?"
+    f" AND r.run_no IN ({{}}) AND a.learner_id = r.learner_id AND a.run = r.uid AND a.{ACTIVE} AND a.undone = 0"
+)
+_EPISODES: Final = (
+    "SELECT l.run_no, e.environment_no, e.total_text, e.final_text FROM episode_run l CROSS JOIN episode e"
+    " WHERE l.learner_id = ? AND l.run_no IN ({}) AND e.learner_id = l.learner_id AND e.episode_no = l.episode_no"
+    f" AND e.{ACTIVE} AND e.finished <> {BROKEN}"
+)
+_STATED: Final = (
+    "SELECT run_no, reward FROM run WHERE learner_id = ? AND reward IS NOT NULL AND run_no IN ({})"
+)
+_JUDGED: Final = (
+    f"SELECT e.run_no, e.rater, e.model, e.outcome, e.score, e.layer_no FROM evaluation e {EVALUATIONS_BY_RUN}"
+    " WHERE e.learner_id = ? AND e.run_no <> 0 AND e.run_no IN ({}) AND e.arm_no = 0 AND e.counts = 1"
+)
+_THUMBS: Final = (
+    f"SELECT b.run_no, b.actor, b.revision, b.observation_no, b.success_micro, b.failure_micro FROM observation b"
+    f" {BY_RUN} CROSS JOIN whole_reward w WHERE b.learner_id = ? AND b.run_no <> 0 AND b.run_no IN ({{}})"
+    f" AND b.undone = 0 AND b.{ACTIVE} AND w.learner_id = b.learner_id AND w.observation_no = b.observation_no"
+)
+
+
+def outcomes_by_source(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
+    """Return the outcomes of runs from each source; all is asked at once."""
+    (program, environment), (evaluated, thumb) = facts.together(
+        lambda: facts.together(lambda: _programs(facts, run_nos), lambda: _paid(facts, run_nos)),
+        lambda: facts.together(lambda: _judged(facts, run_nos), lambda: _thumbs(facts, run_nos)),
+    )
+    return {"program": program, "environment": environment, **evaluated, "thumb": thumb}
+
+
+def achieved_of(facts: Facts, run_nos: Sequence[int]) -> dict[int, Achieved]:
+    """Return the outcomes that runs show, by the order of sources in force; unknown ones are left out."""
+    by_source = outcomes_by_source(facts, run_nos)
+    order = [source for source in facts.settings.outcome_from if by_source[source]]
+    by_run: dict[int, dict[OutcomeSource, float]] = defaultdict(dict)
+    for source in order:
+        for run_no, value in by_source[source].items():
+            by_run[run_no][source] = value
+    shown = {run_no: in_order(values, order) for run_no, values in by_run.items()}
+    return {run_no: one for run_no, one in shown.items() if one is not None}
+
+
+def program_outcome(facts: Facts, run_no: int) -> float | None:
+    """Return the outcome of a run that its program stated last; None without one."""
+    return _programs(facts, [run_no]).get(run_no)
+
+
+def _programs(facts: Facts, run_nos: Sequence[int]) -> Values:
+    return {run_no: value for run_no, _, _, value in sorted(facts.rows_in(_PROGRAM, run_nos))}
+
+
+def _paid(facts: Facts, run_nos: Sequence[int]) -> Values:
+    """Return the mean of a run's episodes; without one the reward that the run's source states."""
+    rewards, rows, scales = facts.together(
+        lambda: facts.rows_in(_STATED, run_nos),
+        lambda: facts.rows_in(_EPISODES, run_nos),
+        lambda: declared_scales(facts),
+    )
+    stated = {run_no: float(paid(written(reward)) or 0) for run_no, reward in rewards}
+    episodes: dict[int, list[float]] = defaultdict(list)
+    for run_no, environment_no, total, final in rows:
+        scale = scales.get(environment_no)
+        reached = final if scale is not None and scale.base == "final" else total
+        value = None if reached is None else paid(Decimal(reached), scale)
+        if value is not None:
+            episodes[run_no].append(value)
+    return stated | {run_no: mean(values) for run_no, values in episodes.items()}
+
+
+def _judged(facts: Facts, run_nos: Sequence[int]) -> dict[OutcomeSource, Values]:
+    """Return the means of the evaluations of full runs, by people and by models, that the caller may read."""
+    unless, left_out = leaving_out("e.evaluation_no", facts.hidden if isinstance(facts, Snapshot) else ())
+    rows, own_layer = facts.together(
+        lambda: facts.rows_in(_JUDGED + unless, run_nos, left_out), lambda: _own_layer(facts)
+    )
+    whole = {0, own_layer}
+    values: dict[OutcomeSource, dict[int, list[float]]] = {
+        "person": defaultdict(list),
+        "grader": defaultdict(list),
+    }
+    for run_no, rater, model, outcome, score, layer_no in rows:
+        if layer_no in whole:
+            values[judge_source(rater, model)][run_no].append(judged(outcome, score))
+    return {
+        source: {run_no: mean(one) for run_no, one in by_run.items()} for source, by_run in values.items()
+    }
+
+
+def _own_layer(facts: Facts) -> int:
+    """Return the layer that is the learner itself: an evaluation of it in an execution is one of the full run."""
+    uid = layer_uid(adapter_uri(facts.name))
+    return facts.count_of("SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ?", [uid])
+
+
+def _thumbs(facts: Facts, run_nos: Sequence[int]) -> Values:
+    """Return the mean over people of the latest active reward that each gave to the full run."""
+    latest: dict[int, dict[str, float]] = defaultdict(dict)
+    for run_no, actor, _, _, success, failure in sorted(
+        facts.rows_in(_THUMBS, run_nos), key=lambda row: row[2:4]
+    ):
+        latest[run_no][actor] = plain_reward(success, success + failure)
+    return {run_no: mean(by_actor.values()) for run_no, by_actor in latest.items()}
+
+
+# Columns
+
+
+def compared_outcomes(
+    facts: Facts, run_nos: Sequence[int], stated: Ints, is_baseline: Bools, is_by_coin: Bools
+) -> tuple[Floats, OutcomeSource | None]:
+    """Return the outcomes of runs from the one source that a comparison of two classes uses, and the source.
+
+    The choice is that of `source_to_compare`; NaN is an unknown outcome. A compacted run has the number 0, and
+    ``stated``, the outcome from the reward that it stated; -1 is none.
+    """
+    by_source = outcomes_by_source(facts, [run_no for run_no in run_nos if run_no])
+    numbers = np.array(run_nos, dtype=np.int64)
+    columns = {source: _column(values, numbers) for source, values in by_source.items()}
+    columns["environment"][stated >= 0] = stated[stated >= 0]
+    source = source_to_compare(columns, facts.settings.outcome_from, is_baseline, is_by_coin)
+    return (np.full(len(numbers), np.nan), None) if source is None else (columns[source], source)
+
+
+def _column(values: Values, run_nos: Ints) -> Floats:
+    column = np.full(len(run_nos), np.nan)
+    known = np.array(sorted(values), dtype=np.int64)
+    places = np.searchsorted(known, run_nos)
+    is_known = places < len(known)
+    is_known[is_known] = known[places[is_known]] == run_nos[is_known]
+    column[is_known] = np.array([values[number] for number in known.tolist()])[places[is_known]]
+    return column
