@@ -20,6 +20,13 @@ from core.records.selection import Reason, Selection
 if TYPE_CHECKING:
     from core.flows.queries import ArmFlip, RunArm, RunStory
 
+_BY: Final[dict[OutcomeSource, str]] = {
+    "program": "its program states",
+    "environment": "its environment paid",
+    "person": "people judged",
+    "grader": "a model judged",
+    "thumb": "rewards of the full run say",
+}
 NONE: Final = "–"
 _NAMED: Final = 10
 """Tools outside the prompt that a sentence names; it says how many more there are."""
@@ -61,15 +68,6 @@ def verdict(story: RunStory) -> str:
         "error": "it failed before one",
     }
     return f"Nothing was learned: {calls}, and {why[facts.outcome]}. No arm was rewarded or penalised."
-
-
-_BY: Final[dict[OutcomeSource, str]] = {
-    "program": "its program states",
-    "environment": "its environment paid",
-    "person": "people judged",
-    "grader": "a model judged",
-    "thumb": "rewards of the full run say",
-}
 
 
 def achieved(story: RunStory) -> str:
