@@ -101,15 +101,6 @@ EVALUATION_KEY: Final = (
 
 Key = TypeVar("Key", int, tuple[Any, ...])
 
-ACTS: Final[Mapping[str, str]] = {
-    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
-}
-"""Tables of acts, by how their ids begin."""
-KEYED_ACTS: Final[Mapping[str, str]] = {
-    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
-}
-"""Those of acts that may be asked for under an idempotency key."""
-
 OBSERVATION_COLUMNS: Final = (
     *("observation_no", "uid", "kind", "arm_no", "run_no", "success_micro", "failure_micro", "pulls"),
     *("actor", "reason", "at_ms", "import_no", "revision", "standing", "undone", "changed"),
@@ -1368,3 +1359,12 @@ def leaving_out(column: str, hidden: Collection[int]) -> tuple[str, list[int]]:
     if not hidden:
         return "", []
     return f" AND {column} NOT IN ({','.join('?' * len(hidden))})", sorted(hidden)
+
+ACTS: Final[Mapping[str, str]] = {
+    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
+}
+"""Tables of acts, by how their ids begin."""
+KEYED_ACTS: Final[Mapping[str, str]] = {
+    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
+}
+"""Those of acts that may be asked for under an idempotency key."""
