@@ -479,19 +479,20 @@ class SessionSums:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedArms:
-    """Arms that joined the prompt lately, next to one older arm, over its ``n_all`` observed runs since.
+    """Arms that joined the prompt lately, next to one older arm, over the latter's observed runs since.
 
-    It was referenced in ``n_all_used`` of them. A newcomer was in the prompt of ``n_with``; in these the older arm
-    was referenced ``n_used`` times, the newcomer ``n_joined_used`` times, both in the same run ``n_both_used`` times.
+    A newcomer was in the prompt of ``n_with``; in these the older arm was referenced ``n_used`` times, the newcomer
+    ``n_joined_used`` times. Our own draws left the newcomer out of ``n_out`` runs, which referenced the older arm
+    ``n_out_used`` times. ``first_day`` is the newcomer's (days since 1970 UTC).
     """
 
     keys: tuple[str, ...]
     n_with: Ints
-    n_both_used: Ints
     n_used: Ints
     n_joined_used: Ints
-    n_all: int
-    n_all_used: int
+    n_out: Ints
+    n_out_used: Ints
+    first_day: Ints
 
 
 @dataclass(frozen=True, kw_only=True)

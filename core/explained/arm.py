@@ -27,6 +27,7 @@ NOT_USED: Final = (
 EFFECT: Final = "What it does for the result is not known."
 """Until a trial or an experiment measures an effect."""
 
+JOINED: Final = "fell on the day {} joined, by it or not"
 NOT_WEIGHED: Final = "its cost can't be weighed yet"
 """Instead of a break-even: no recent run offered the arm, or its cost is unknown."""
 
@@ -220,6 +221,8 @@ def _changed(one: Judgement, since: str) -> str:
             return (
                 f"gave way to {_named(one.others)}: {of_hundred(recent.mean)} of 100 since {since}, {before}"
             )
+        case "drifting" if one.others:
+            return f"{JOINED.format(_named(one.others))}: {of_hundred(recent.mean)} of 100 since {since}, {before}"
         case "drifting" if recent.mean == 0:
             return f"fell to nothing: {_counted(recent)} since {since}, {before}"
         case _:

@@ -32,7 +32,7 @@ JudgementName = Literal[
 """Names of judgements. The first that holds is reported:
 
 - ``poisoned``: fell together with others of its type, to nothing or by one factor, as with a broken detector
-- ``rival``: referenced less since another arm joined the prompt and took its work
+- ``rival``: referenced less since another arm joined the prompt, where that one is in it
 - ``drifting``: referenced less for some time; ``rising``: more
 - ``stale``: still included, and not observed for long
 - ``never_referenced``: referenced in none of at least 20 observed runs
@@ -113,10 +113,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     they measure, without the prior, lies in ``judged_by``. Both are None with fewer than 10 sessions.
     ``called_only``: its runs have inventories inferred from calls. ``missing_pulls``, effective ones where they are
     known, are needed before it is judged by its value. ``recent`` exists where the arm changed.
-    ``others`` are the arms poisoned with it, or its rivals. ``pulls_exact`` is the sum of pulls where it is no whole
-    number. ``chance`` of inclusion comes with its standard error, ``break_even`` where it exists. ``n_observed`` runs
-    were observed in its epoch, and ``n_referenced`` of them referenced it, corrected ones included. ``sources`` are
-    the parts of its belief, without empty ones. ``n_named`` runs had it by name, and ``n_loaded`` of them found it.
+    ``others`` are the arms poisoned with it, its rivals, or arms that joined on the day it fell. ``pulls_exact`` is
+    the sum of pulls where it is no whole number. ``chance`` of inclusion comes with its standard error,
+    ``break_even`` where it exists. ``n_observed`` runs were observed in its epoch, and ``n_referenced`` of them
+    referenced it, corrected ones included. ``sources`` are the parts of its belief, without empty ones. ``n_named``
+    runs had it by name, and ``n_loaded`` of them found it.
     ``limits`` are those of the latest runs of its program, which its chance and break-even assume.
     """
 
@@ -161,7 +162,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 class JudgedPosterior(Posterior, frozen=True, kw_only=True):
     """One arm's belief and judgement in one flat record (see `Judgement`).
 
-    ``others`` are the arms poisoned with it, or its rivals. ``since`` (ISO 8601, UTC) to ``mean_before`` exist where
+    ``others`` are as in `Judgement`. ``since`` (ISO 8601, UTC) to ``mean_before`` exist where
     it changed. They cover ``n_since`` observations since then and ``n_before`` earlier ones. ``sources`` add up to
     alpha and beta exactly. ``mark`` is the position of the arm's last change, from which a list with ``since``
     goes on. It is None in a view that ends. Other arms and time can change a judgement without a change of its arm.

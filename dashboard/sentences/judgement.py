@@ -169,7 +169,10 @@ def _verdict(one: Judgement, token_cost: int | None, since: Markdown) -> Sentenc
             return composed(Phrase("Looks like a detector fault"), f"{beside}.")
         case "rival":
             names = wording.listed([_name(key) for key in one.others[:_NAMES]])
-            return composed(f"Since {names} joined the prompt, it ", Phrase("gives way"), ".")
+            return composed(f"Where {names} is in the prompt, it ", Phrase("gives way"), ".")
+        case "drifting" if one.others:
+            names = wording.listed([_name(key) for key in one.others[:_NAMES]])
+            return composed("It ", Phrase("fell"), f" on the day {names} joined, by it or by another change.")
         case "drifting":
             fell = one.recent is not None and one.recent.mean == 0
             return composed("It ", Phrase("fell to nothing" if fell else "is drifting"), ".")

@@ -158,7 +158,8 @@ def _common(item: Attention, year_of_ms: int | None) -> tuple[Markdown, Markdown
         mean = f"mean {wording.mean(evidence.mean)} since, {wording.mean(evidence.mean_before)} before"
         verb = "fell" if not n_rose else "are used more" if not n_fell else "changed"
         how = moved if n_rose and n_fell else mean
-        return f"{arms} {verb} on one day, {day}", f"one cause is likely; {how}: {names}"
+        likely = "the work, the agent or a detector changed" if n_fell else "one cause is likely"
+        return f"{arms} {verb} on one day, {day}", f"{likely}; {how}: {names}"
     name = wording.literal(wording.cut_middle(wording.plain(cause.name or "unknown"), 40))
     if cause.kind == "new_model":
         share = wording.percent(cause.after, 0)
@@ -281,7 +282,11 @@ def _shifted(item: Attention, arm: ArmEvidence, year_of_ms: int | None) -> tuple
     if arm.mean_before is not None:
         evidence += f", {wording.mean(arm.mean_before)} in {wording.count(arm.n_before)} before"
     if item.kind == "rival":
-        return f"{name} is used less since {_first_names(arm.rivals)} joined", evidence
+        return f"{name} is used less where {_first_names(arm.rivals)} is in", evidence
+    if arm.joined:
+        news = _first_names(arm.joined)
+        why = "it took the work, or something else changed that day"
+        return f"{name} fell on the day {news} joined", f"{why}; {evidence}"
     if item.kind == "rising":
         return f"{name} is used more", evidence
     return f"{name} {'fell to nothing' if arm.reward == 0 else 'is drifting'}", evidence

@@ -91,7 +91,7 @@ def test_an_arm_that_changed_says_first_how_it_is_now() -> None:
         "Looks like a detector fault, as with fetch."
     )
     assert told("rival", recent=FELL, others=("tool:web:new",)).endswith(
-        "Since new joined the prompt, it gives way."
+        "Where new is in the prompt, it gives way."
     )
 
 

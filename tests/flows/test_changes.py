@@ -17,6 +17,7 @@ from core.flows.reset import reset
 from core.flows.reward import reward
 from core.maths.statistics.change import Shift
 from core.records.run import Call, Run
+from core.records.selection import Decision, Selection
 from core.records.times import DAY_MS
 from core.records.view import View
 from core.store import reads
@@ -41,6 +42,7 @@ def searched(
     becomes: float | None = None,
     used_anyway: float = 0.0,
     seed: int = 3,
+    by_us: bool = True,
 ) -> list[Run]:
     """600 runs over 30 days that search in four of five. From the middle on a newcomer is offered in a ``share`` of
     them and takes the work of so many (or is used ``used_anyway``, whatever the older one does); the need may change.
@@ -57,17 +59,41 @@ def searched(
         if is_offered and rng.random() < used_anyway:
             calls.append("search_a")
         arms = ("bash", "search_b", *(("search_a",) if is_offered else ()))
-        runs.append(a_run(f"r{number}", arms, calls, at_ms=DAY_0 + number * DAY_MS // 20))
+        run = a_run(f"r{number}", arms, calls, at_ms=DAY_0 + number * DAY_MS // 20)
+        is_out = by_us and joins and is_late and not is_offered
+        runs.append(left_out(run, NEW) if is_out else run)
     return runs
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5])
+def left_out(run: Run, arm: str) -> Run:
+    """Return the run as one whose own draw left an arm out."""
+    rows = [
+        Decision(arm=key, included=key != arm, reason="draw" if key != arm else "k", rank=rank, token_cost=0)
+        for rank, key in enumerate([*(one.key for one in run.inventory.arms), arm], start=1)
+    ]
+    chosen = Selection(
+        run_class="selected",
+        decisions=tuple(rows),
+        seed="1",
+        baseline_prob=0.1,
+        settings_hash="0" * 16,
+        revision=0,
+    )
+    return msgspec.structs.replace(run, run_class="selected", excluded=(arm,), selection=chosen)
+
+
+@pytest.mark.parametrize(
+    ("share", "by_us", "kind"), [(1.0, True, "drifting"), (0.5, False, "drifting"), (0.5, True, "rival")]
+)
 @pytest.mark.parametrize("takes", [0.7, 1.0])
-def test_a_fall_since_a_rival_joined_is_no_drift(context: Context, share: float, takes: float) -> None:
-    """Whether the rival is in all prompts since, or in half of them; whether it takes most of the work or all."""
-    record_all(context, searched(share=share, takes=takes))
+def test_a_fall_since_a_rival_joined_names_it(
+    context: Context, share: float, by_us: bool, kind: str, takes: float
+) -> None:
+    """Runs that our own draws left the rival out of show that it takes most of the work, or all."""
+    record_all(context, searched(share=share, takes=takes, by_us=by_us))
     (shift,) = shifts(context)
-    assert (shift.arm, shift.kind, shift.rivals) == (OLD, "rival", (NEW,))
+    assert (shift.arm, shift.kind) == (OLD, kind)
+    assert (shift.rivals, shift.joined) == (((NEW,), ()) if kind == "rival" else ((), (NEW,)))
     assert abs(shift.since_ms - (DAY_0 + 15 * DAY_MS)) <= 2 * DAY_MS
 
 

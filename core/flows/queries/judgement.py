@@ -94,7 +94,8 @@ def changes_in(
     seen = automatic_columns(columns, ledger)
 
     def changed() -> change.Changes:
-        split = change.splits(seen, days.less(given))
+        automatic = days.less(given)
+        split = change.splits(seen, automatic)
         sessions = reads.arm_sessions(snapshot, columns, split.arm[split.suspects], walk)
         shifts = change.shifts(seen, split, sessions)
         mixed = change.unexplained(seen, split, sessions, shifts)
@@ -120,7 +121,7 @@ def changes_in(
             if shift.arm not in passing
         )
         tested = [columns.keys[arm] for arm in split.arm[split.n_tested > 0].tolist()]
-        poisoned = change.together(shifts, columns, hours, tested)
+        poisoned = change.together(shifts, seen, hours, tested, automatic)
         taken = {arm for group in poisoned for arm in group.arms}
         alone = [shift for shift in shifts if shift.arm not in taken]
         explained = snapshot.together(
@@ -169,7 +170,7 @@ def _explained(
     first: Mapping[int, int],
     shift: change.Shift,
 ) -> change.Shift:
-    """Add its rivals to a fall."""
+    """Add its rivals to a fall, or the arms that joined on its day."""
     if not shift.fell:
         return shift
     day = shift.since_ms // DAY_MS
@@ -182,7 +183,8 @@ def _explained(
         walk=walk,
         first=first,
     )
-    return dataclasses.replace(shift, rivals=change.rivals(shift, joined))
+    took = change.rivals(shift, joined)
+    return dataclasses.replace(shift, rivals=took, joined=() if took else change.joined_then(shift, joined))
 
 
 def arms(context: Context, *, types: Sequence[ArmType] = (), listed: bool = True) -> list[ArmSummary]:

@@ -284,4 +284,4 @@ def _recent_mean(shift: Shift) -> RecentMean:
 def _others(key: str, shift: Shift | None, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     if key in groups:
         return tuple(arm for arm in groups[key] if arm != key)
-    return () if shift is None else shift.rivals
+    return () if shift is None else shift.rivals or shift.joined

@@ -26,7 +26,7 @@ from core.columns import (
     is_recorded_coin,
 )
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.caches import coin_of, draw_key
 from core.store.compacted import decided_runs
@@ -63,14 +63,15 @@ _FIRST_DAYS: Final = (
     "SELECT arm_no, min(day) FROM arm_day WHERE learner_id = ? AND day >= 0 AND inclusions > 0"
     " GROUP BY arm_no"
 )
+_IN: Final = f"(j.flags & {INCLUDED}) <> 0"
+_OUT: Final = f"r.choice IS NOT NULL AND (j.flags & {INCLUDED | NAMED}) = 0"
 _BESIDE: Final = (
-    f"SELECT j.arm_no, count(*), count(*) FILTER (WHERE {_USED} AND (j.flags & {REFERENCED}) <> 0),"
-    f" count(*) FILTER (WHERE {_USED}), count(*) FILTER (WHERE (j.flags & {REFERENCED}) <> 0)"
+    f"SELECT j.arm_no, count(*) FILTER (WHERE {_IN}), count(*) FILTER (WHERE {_IN} AND {_USED}),"
+    f" count(*) FILTER (WHERE {_IN} AND (j.flags & {REFERENCED}) <> 0),"
+    f" count(*) FILTER (WHERE {_OUT}), count(*) FILTER (WHERE {_OUT} AND {_USED})"
     f"{_WALK.replace(' WHERE', ' CROSS JOIN outcome j WHERE', 1)}{_OF_EPOCH} AND o.arm_no = ?"
-    f" AND j.learner_id = r.learner_id AND j.run_no = r.run_no AND (j.flags & {INCLUDED}) <> 0"
-    " AND j.arm_no IN ({}) GROUP BY j.arm_no"
+    " AND j.learner_id = r.learner_id AND j.run_no = r.run_no AND j.arm_no IN ({}) GROUP BY j.arm_no"
 )
-_ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK}{_OF_EPOCH} AND o.arm_no = ?"
 
 SAMPLED: Final = 10_000
 """Number of runs that suffices for the correlation within sessions; above it whole sessions are sampled."""
@@ -164,27 +165,34 @@ def joined_arms(
 ) -> JoinedArms:
     """Return the arms that first entered a prompt between these days, later than one arm and beside it.
 
-    ``first`` has each arm's first time.
+    ``first`` has each arm's first day. Runs from the day after a newcomer's on are compared.
     """
     at, index = walk.at, columns.places[arm]
     (number,) = np.flatnonzero(at == index).tolist()
     from_day = max(days[0], first.get(number, UNKNOWN) + 1)
     newcomers = [one for one, day in first.items() if from_day <= day <= days[1] and at[one] != UNKNOWN]
-    since = max(since_ms, walk.since_ms)
-    head = [snapshot.learner_id, since, walk.until_ms, int(columns.epoch[index]), snapshot.revision, number]
-    rows, [(n, used)] = snapshot.together(
-        lambda: snapshot.connection.rows_in(_BESIDE, head, newcomers),
-        lambda: snapshot.connection.rows(_ALL, head),
+    later = {one: max(since_ms, walk.since_ms, (first[one] + 1) * DAY_MS) for one in newcomers}
+    tail = [walk.until_ms, int(columns.epoch[index]), snapshot.revision, number]
+    heads = {since: [snapshot.learner_id, since, *tail] for since in sorted(set(later.values()))}
+    parts = snapshot.together(
+        *(
+            partial(
+                snapshot.connection.rows_in, _BESIDE, head, [one for one in newcomers if later[one] == since]
+            )
+            for since, head in heads.items()
+        )
     )
-    arm_no, n_with, both, used_with, joined_used = map(ints, zip(*rows, strict=True) if rows else [()] * 5)
+    rows = list(chain.from_iterable(parts))
+    arm_no, *counts = map(ints, zip(*rows, strict=True) if rows else [()] * 6)
+    n_with, used_with, joined_used, n_out, out_used = counts
     return JoinedArms(
-        keys=tuple(columns.keys[at[arm_index]] for arm_index in arm_no.tolist()),
+        keys=tuple(columns.keys[at[one]] for one in arm_no.tolist()),
         n_with=n_with,
-        n_both_used=both,
         n_used=used_with,
         n_joined_used=joined_used,
-        n_all=n,
-        n_all_used=used,
+        n_out=n_out,
+        n_out_used=out_used,
+        first_day=ints([first[one] for one in arm_no.tolist()]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Change: arms that became more or less useful lately, since when, and with what."""
+"""Change: arms that became more or less used lately, since when, and with what."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from core.maths.statistics.change.causes import (
     is_passing,
     of_mix,
 )
-from core.maths.statistics.change.shifts import NEAR_DAYS, NOTHING, Shift, rivals, shifts, unexplained
+from core.maths.statistics.change.shifts import (
+    NEAR_DAYS,
+    NOTHING,
+    Shift,
+    joined_then,
+    rivals,
+    shifts,
+    unexplained,
+)
 from core.maths.statistics.change.splits import (
     FALSE_ALARM,
     MIN_AFTER,

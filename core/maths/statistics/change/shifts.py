@@ -1,8 +1,7 @@
-"""Arms that became more or less useful, since when, and the arms that took their work.
+"""Arms that are used more or less, since when, and the arms that took their work.
 
 Nothing conditions a mean on what else was in the prompt, so an arm whose work a new one does looks as if it
-drifted. Whether it did is seen within runs: with the newcomer and without it, and, where it joined all of them, in
-whether the older arm is left alone just where the newcomer is used.
+drifted. Whether it did shows in runs that our own draws left the newcomer out of. Without them, nothing shows it.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ NOTHING: Final = 0.05
 NEAR_DAYS: Final = 7
 """An arm may have brought a change about if it joined within so many days of it; of a small one the day is vague."""
 
+_SAME_DAYS: Final = 2
 _SURE: Final = 0.01
 _LIKELY: Final = 0.05
 
@@ -44,7 +44,8 @@ class Shift:
 
     The time is the beginning of a day, of an hour where the arm fell to nothing. ``prob`` is how often observations
     without a change would lie so far apart, all dependence of runs on each other admitted. ``rivals`` are arms that
-    joined the prompt then and took its work, the one that took most first.
+    joined the prompt then and took its work, the one that took most first. ``joined`` are arms that joined on that
+    day, where nothing shows whether they took its work.
     """
 
     arm: str
@@ -55,6 +56,7 @@ class Shift:
     n_after: int
     prob: float
     rivals: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
 
     @property
     def kind(self) -> ShiftKind:
@@ -170,11 +172,11 @@ def _shift(columns: ArmColumns, table: Splits, prob: Floats, row: int, *, n_left
 
 
 def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
-    """Return the arms that took a fallen arm's work, the largest share first; none if it fell by itself.
+    """Return the arms that took a fallen arm's work, the most used first; none without a contrast that shows it.
 
-    Where at least 10 runs went without a newcomer since, the older arm must have kept its mean in these and have a
-    lower one next to the newcomer (Fisher's exact test). Otherwise both must be used in the same run less often than
-    two that know nothing of each other; or the newcomer is used as often as the older arm was, and that not at all.
+    Our own draws left the newcomer out of at least 10 runs since. The older arm must have kept its mean in these and
+    have a lower one next to the newcomer (Fisher's exact test). Other runs without the newcomer show nothing: they
+    may be other work.
 
     Parameters
     ----------
@@ -193,26 +195,42 @@ def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
     R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02: the exact test.
     """
     took = [index for index in range(len(joined.keys)) if shift.fell and _took(shift, joined, index)]
-    took.sort(key=lambda index: -int(joined.n_joined_used[index] - joined.n_both_used[index]))
+    took.sort(key=lambda index: -int(joined.n_joined_used[index]))
     return tuple(joined.keys[index] for index in took)
+
+
+def joined_then(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
+    """Return the arms that joined within two days of a fall and are used, the most used first.
+
+    Parameters
+    ----------
+    shift : Shift
+        An arm's fall.
+    joined : JoinedArms
+        Arms that joined around then.
+
+    Returns
+    -------
+    tuple of str
+        Ids of arms.
+    """
+    day = shift.since_ms // DAY_MS
+    near = np.flatnonzero((np.abs(joined.first_day - day) <= _SAME_DAYS) & (joined.n_joined_used > 0))
+    return tuple(
+        joined.keys[index] for index in sorted(near.tolist(), key=lambda at: -joined.n_joined_used[at])
+    )
 
 
 def _took(shift: Shift, joined: JoinedArms, index: int) -> bool:
     n_with, n_used = int(joined.n_with[index]), int(joined.n_used[index])
-    n_without, used_without = joined.n_all - n_with, joined.n_all_used - n_used
-    if n_with < MIN_BEFORE:
+    n_out, used_out = int(joined.n_out[index]), int(joined.n_out_used[index])
+    if min(n_with, n_out) < MIN_BEFORE:
         return False
-    if n_without >= MIN_BEFORE:
-        holds = _holds(shift, n_without, used_without)
-        return holds and _fewer(n_used, n_with, used_without, n_without) <= _SURE
-    n_joined, n_both = int(joined.n_joined_used[index]), int(joined.n_both_used[index])
-    if shift.to_nothing:
-        return n_joined / n_with >= shift.mean_before - MIN_CHANGE
-    return _fewer(n_both, n_joined, n_used - n_both, n_with - n_joined) <= _SURE
+    return _holds(shift, n_out, used_out) and _fewer(n_used, n_with, used_out, n_out) <= _SURE
 
 
 def _holds(shift: Shift, n_without: int, used_without: int) -> bool:
-    """Return whether the older arm is as useful as before where the newcomer is absent."""
+    """Return whether the older arm is used as before where the newcomer is absent."""
     if used_without / n_without > shift.mean_before - MIN_CHANGE:
         return True
     used_before = round(shift.mean_before * shift.n_before)

@@ -9,15 +9,27 @@ from typing import Final
 import numpy as np
 import scipy
 
-from core.columns import ArmColumns, ArmHours, Floats, Ints
+from core.columns import ArmColumns, ArmHours, Bools, Floats, Ints, RecentDays
 from core.maths.statistics.change.shifts import NOTHING, Shift
-from core.maths.statistics.change.splits import FALSE_ALARM, MIN_AFTER, apart_by_chance, likelihood_ratio
+from core.maths.statistics.change.splits import (
+    FALSE_ALARM,
+    MIN_AFTER,
+    WINDOW_DAYS,
+    apart_by_chance,
+    likelihood_ratio,
+)
 from core.records.arm import MICRO, ArmType, arm_type
 from core.records.times import DAY_MS, HOUR_MS
 
 TOGETHER_DAYS: Final = 2
 """Arms of one type that fell to nothing within so many days of one another fell together."""
 
+
+_AROUND: Final = 14
+"""Days before a fall with which those since are compared."""
+_ELSEWHERE: Final = 0.02
+"""Chance of one test of arms of other types to find a change where there is none."""
+_LEAST: Final = 0.01
 
 _MANY: Final = 3
 _HALVED: Final = 0.5
@@ -95,13 +107,18 @@ def gone(shift: Shift, hours: ArmHours) -> Shift:
 
 
 def together(
-    shifts: Sequence[Shift], columns: ArmColumns, hours: ArmHours, tested: Collection[str] = ()
+    shifts: Sequence[Shift],
+    columns: ArmColumns,
+    hours: ArmHours,
+    tested: Collection[str] = (),
+    days: RecentDays | None = None,
 ) -> tuple[Poisoned, ...]:
     """Return the arms of one type that fell together, the largest group first.
 
     They lie within two days of one another. Two arms are a group where both fell to nothing. So are three or more
     that fell by one factor of at most one half, where they are most of the ``tested`` arms of their type and few arms
-    of other types fell then. A detector is one type's; a poorer agent or a month's end is everyone's.
+    of other types fell then. A detector is one type's; a poorer agent or a month's end is everyone's. It is no group
+    where arms of other types changed on that day, up or down: then the work or the agent changed as well.
 
     Parameters
     ----------
@@ -113,6 +130,8 @@ def together(
         Sums by hour of the arms that fell.
     tested : collection of str, optional
         Arms that could have been named.
+    days : RecentDays or None, optional
+        Sums of all arms by day, the same observations. None: other types are not looked at.
 
     Returns
     -------
@@ -127,6 +146,8 @@ def together(
             groups.append(group)
         else:
             groups += [near for near in _near(lost) if len(near) > 1]
+    if days is not None:
+        groups = [group for group in groups if not _is_elsewhere(group, shifts, columns, days)]
     poisoned = [_poisoned(group, columns, hours) for group in groups]
     return tuple(sorted(poisoned, key=lambda group: -len(group.arms)))
 
@@ -160,6 +181,98 @@ def _is_broken(group: Sequence[Shift], falls: Sequence[Shift], tested: Collectio
         if arm_type(shift.arm) != mine and abs(shift.since_ms - first) <= TOGETHER_DAYS * DAY_MS
     ]
     return 2 * len(group) >= n_alike and 4 * len(others) <= n_others and _by_one_factor(group)
+
+
+def _is_elsewhere(
+    group: Sequence[Shift], shifts: Sequence[Shift], columns: ArmColumns, days: RecentDays
+) -> bool:
+    """Return whether arms of other types changed on the day of a group, too.
+
+    These are whole types, and single arms where the group fell by a part. Before are the 14 days up to then.
+    Chi-squares are divided by how much more than binomial the days differ. Arms that changed on another of these days
+    don't count.
+    """
+    first = min(shift.since_ms for shift in group) // DAY_MS
+    start, mine = first - _AROUND, arm_type(group[0].arm)
+    elsewhen = {
+        shift.arm
+        for shift in shifts
+        if shift.since_ms // DAY_MS > start and abs(shift.since_ms // DAY_MS - first) > TOGETHER_DAYS
+    }
+    types = np.array(columns.types, dtype=np.str_)
+    counted = np.array([key not in elsewhen for key in columns.keys]) & (types != mine) & (types != "section")
+    sums = _Beside.of(columns, days, start, first).where(counted)
+    _, of_type = np.unique(types[counted], return_inverse=True)
+    is_partial = not all(shift.to_nothing for shift in group)
+    return sums.changed(of_type) or (is_partial and sums.changed(np.arange(int(counted.sum()))))
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Successes and observations of some arms by day (``good``, ``n``), and their sums before and since a day.
+
+    Before are 14 days, or all earlier ones where fewer are read by day.
+    """
+
+    good: Floats
+    n: Floats
+    n_days_before: int
+    good_side: Floats
+    n_side: Floats
+
+    @classmethod
+    def of(cls, columns: ArmColumns, days: RecentDays, start: int, first: int) -> _Beside:
+        last = max(int(days.day.max(initial=first)), first)
+        has_all, start = start > last - WINDOW_DAYS, max(start, last - WINDOW_DAYS + 1)
+        inside = days.day >= start
+        shape = len(columns), last - start + 1
+        good, n = np.zeros(shape), np.zeros(shape)
+        at = days.arm[inside], days.day[inside] - start
+        amounts = days.success_micro[inside], (days.success_micro + days.failure_micro)[inside]
+        for grid, amount in zip((good, n), amounts, strict=True):
+            np.add.at(grid, at, amount / MICRO)
+        totals = columns.success_micro / MICRO, (columns.success_micro + columns.failure_micro) / MICRO
+        good_side, n_side = (
+            np.array(
+                [
+                    one[:, : first - start].sum(1) if has_all else total - one[:, first - start :].sum(1),
+                    one[:, first - start :].sum(1),
+                ]
+            )
+            for one, total in zip((good, n), totals, strict=True)
+        )
+        return cls(np.clip(good, 0, n), n, first - start, np.clip(good_side, 0, n_side), n_side)
+
+    def where(self, chosen: Bools) -> _Beside:
+        """Return the sums of the chosen arms."""
+        return replace(
+            self,
+            good=self.good[chosen],
+            n=self.n[chosen],
+            good_side=self.good_side[:, chosen],
+            n_side=self.n_side[:, chosen],
+        )
+
+    def changed(self, group: Ints) -> bool:
+        """Return whether the mean of a group of arms changed (chi-square of all groups)."""
+        mean = self.good_side.sum(0) / np.maximum(self.n_side.sum(0), 1)
+        known = (self.n_side >= MIN_AFTER).all(axis=0) & (mean > 0) & (mean < 1)
+        if not known.any():
+            return False
+        one, mean = self.where(known), mean[known]
+        moved = one.good_side[1] - one.n_side[1] * mean
+        variance = mean * (1 - mean) * one.n_side[0] * one.n_side[1] / one.n_side.sum(0)
+        own = np.clip(one.good_side / one.n_side, _LEAST, 1 - _LEAST)
+        by_day = np.repeat(own, [one.n_days_before, one.n.shape[1] - one.n_days_before], axis=0).T
+        off, spread = one.good - one.n * by_day, one.n * by_day * (1 - by_day)
+        names, at = np.unique(group[known], return_inverse=True)
+        is_of = (at == np.arange(len(names))[:, None]).astype(np.float64)
+        moved, variance, off, spread = (is_of @ part for part in (moved, variance, off, spread))
+        is_day = spread > 0
+        n_free = int(is_day.sum()) - 2 * len(moved)
+        wider = (off[is_day] ** 2 / spread[is_day]).sum() / n_free if n_free > 0 else 1.0
+        ratio = (moved**2 / variance).sum() / max(wider, 1.0)
+        return bool(ratio > scipy.special.chdtri(len(moved), _ELSEWHERE))
 
 
 def _by_one_factor(group: Sequence[Shift]) -> bool:

@@ -126,7 +126,7 @@ class ArmEvidence:
     """Observations behind a claim about arms: ``n`` of them with ``reward`` in all, since ``since_ms``
     where that is known. ``mean_before`` is over ``n_before`` earlier ones; ``token_cost`` is what the arms cost a
     prompt together (None where unknown). ``type`` is there where all are of one, ``rivals`` where arms that joined
-    the prompt then took the work.
+    the prompt then took the work, ``joined`` where some joined and nothing shows that.
     """
 
     n: int
@@ -137,6 +137,7 @@ class ArmEvidence:
     token_cost: int | None = None
     type: ArmType | None = None
     rivals: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -300,6 +301,7 @@ def _about_shift(shift: Shift, severity: Severity) -> Attention:
             mean_before=shift.mean_before,
             type=arm_type(shift.arm),
             rivals=shift.rivals,
+            joined=shift.joined,
         ),
     )
 
