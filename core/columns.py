@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Context, Decimal
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
@@ -338,7 +338,9 @@ class SessionRuns:
     that several runs share has one number. ``hour``, ``prob_micro``, ``tokens``, ``duration_ms`` and ``bill_pico``
     are -1 where unknown, as in `UsageColumns`. Bills are in 10⁻¹² dollars, with the marks of `core.records.bill`.
     ``achieved`` are the outcomes from 0 to 1, NaN where unknown. All are of one source, ``achieved_source``; "" where
-    none is known. ``is_all``: none is missing; else they are sessions drawn at random, with all their runs.
+    none is known. ``settings`` numbers the settings that selected, ``revision`` is that of the selection, and
+    ``budget_tokens`` and ``k`` are its limits (0 = unlimited); -1 where unknown. ``is_all``: none is missing; else
+    they are sessions drawn at random, with all their runs.
     """
 
     session: Ints
@@ -355,11 +357,18 @@ class SessionRuns:
     bill_marks: Ints
     achieved: Floats = field(default_factory=lambda: np.zeros(0))
     achieved_source: str = ""
+    settings: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    revision: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    budget_tokens: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    k: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     is_all: bool = True
 
     def __post_init__(self) -> None:
         if not len(self.achieved):
             object.__setattr__(self, "achieved", np.full(len(self.run_class), np.nan))
+        for name in ("settings", "revision", "budget_tokens", "k"):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.full(len(self.run_class), UNKNOWN))
 
     @property
     def is_billed(self) -> Bools:
@@ -370,6 +379,10 @@ class SessionRuns:
     def is_estimated(self) -> Bools:
         """True for each run whose bill assumes a price or a split."""
         return np.asarray(self.bill_marks & ESTIMATED != 0)
+
+    def with_amounts(self, tokens: Ints, bill_pico: Ints) -> SessionRuns:
+        """Return the runs with other tokens and bills."""
+        return replace(self, tokens=tokens, bill_pico=bill_pico)
 
     def where(self, mask: Bools) -> SessionRuns:
         """Return the runs in ``mask`` (one flag per run)."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -94,9 +94,25 @@ def coin_of(stored: str | None, import_no: int) -> tuple[int, bool]:
     return prob_micro(choice.baseline_prob) + kind, choice.truncated
 
 
-def draw_key(stored: str | None, run_no: int) -> int:
-    """Return the number of a run's draw, which runs of one hold share; without a choice it is the run's own."""
-    return run_no if stored is None else named_key(_CHOICE.decode(stored).seed)
+class DrawnAs(NamedTuple):
+    """The draw of a run: its number and coin, the revision of the selection, and its limits; -1 = unknown."""
+
+    draw: int
+    prob: int
+    revision: int = UNKNOWN
+    budget_tokens: int = UNKNOWN
+    k: int = UNKNOWN
+
+
+def drawn_as(stored: str | None, import_no: int, run_no: int) -> DrawnAs:
+    """Return the draw behind a run; without a choice it is the run's own, without a coin."""
+    if stored is None:
+        return DrawnAs(run_no, UNKNOWN)
+    choice = _CHOICE.decode(stored)
+    kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
+    k = UNKNOWN if choice.k is msgspec.UNSET else choice.k
+    coin = prob_micro(choice.baseline_prob) + kind
+    return DrawnAs(named_key(choice.seed), coin, choice.revision, choice.budget_tokens, k)
 
 
 def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:

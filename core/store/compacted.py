@@ -60,7 +60,7 @@ _DECIDED_KEYS: Final = 2
 class DecidedRun(NamedTuple):
     """A deleted run whose class a coin decided: its session, draw and hour, and what it took; -1 is unknown.
 
-    ``draw`` is the number that `caches.draw_key` gives. ``stated`` is the outcome, 0 or 1, from the reward that its
+    ``draw`` is the number that `caches.drawn_as` gives. ``stated`` is the outcome, 0 or 1, from the reward that its
     source stated.
     """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -152,15 +152,90 @@ def folded_settings(txn: Facts, *, until_revision: int | None = None) -> Learner
     Default seed arms follow the detection mode in force. With ``until_revision`` only changes up to that one count,
     among those active today.
     """
-    begun = txn.row("SELECT sticky FROM learner WHERE learner_id = ?")
-    values: dict[str, object] = {} if begun is None else {"sticky": begun[0]}
-    for name, value in txn.rows(
+    rows = txn.rows(
         "SELECT name, value FROM setting WHERE learner_id = ? AND undone = 0 AND revision <= ? AND revision NOT IN"
         " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",
         [1 << 62 if until_revision is None else until_revision, txn.learner_id],
-    ):
-        values[name] = msgspec.json.decode(value)
-    settings = msgspec.convert(values, LearnerSettings)
+    )
+    return _settings_of(txn, {name: msgspec.json.decode(value) for name, value in rows})
+
+
+def _settings_of(txn: Facts, values: Mapping[str, object]) -> LearnerSettings:
+    """Return the settings with these values and those of the start."""
+    begun = txn.row("SELECT sticky FROM learner WHERE learner_id = ?")
+    start: dict[str, object] = {} if begun is None else {"sticky": begun[0]}
+    settings = msgspec.convert(start | dict(values), LearnerSettings)
     if "seed_arms" in values:
         return settings
     return msgspec.structs.replace(settings, seed_arms=SEEDS[settings.mode])
+
+
+_SELECTS: Final = (
+    "phase",
+    "mode",
+    "budget_tokens",
+    "k",
+    "min_pulls",
+    "seed_arms",
+    "priors",
+    "sticky",
+    "excluded_arms",
+)
+"""Settings that decide which arms a selection picks; the baseline rate only decides how often it picks."""
+
+
+class SettingsInForce(NamedTuple):
+    """From which revision on which settings selected: equal ones have one number."""
+
+    revision: list[int]
+    number: list[int]
+
+
+def settings_in_force(txn: Facts) -> SettingsInForce:
+    """Return the settings that select, in the order of their revisions, as they were at the time.
+
+    An act counts until the revision of its undo, and again from that of the undo of this.
+    """
+    rows = txn.rows_in(
+        "SELECT setting_no, name, value, revision FROM setting WHERE learner_id = ? AND name IN ({})",
+        _SELECTS,
+    )
+    if not rows:
+        return SettingsInForce([0], [0])
+    undos = txn.rows(
+        "SELECT undo_no, kind, no, revision FROM undo WHERE learner_id = ? AND kind IN ('setting', 'undo')"
+    )
+    events = sorted(
+        [(revision, 0, number, name, value) for number, name, value, revision in rows]
+        + [(revision, 1, number, kind, no) for number, kind, no, revision in undos]
+    )
+    acts: dict[int, tuple[str, str]] = {}
+    gone: set[tuple[str, int]] = set()
+    undone: dict[int, tuple[str, int]] = {}
+    numbers = {_selecting(txn, {}): 0}
+    result = SettingsInForce([0], [0])
+    for revision, is_undo, number, name, value in events:
+        if is_undo:
+            undone[number] = (name, value)
+            _take_back(undone[number], gone, undone)
+        else:
+            acts[number] = (name, value)
+        values = dict(act for no, act in sorted(acts.items()) if ("setting", no) not in gone)
+        result.revision.append(revision)
+        result.number.append(numbers.setdefault(_selecting(txn, values), len(numbers)))
+    return result
+
+
+def _selecting(txn: Facts, stored: Mapping[str, str]) -> bytes:
+    """Return the settings that select, so that equal ones are equal; the order of arms does not matter."""
+    settings = _settings_of(txn, {name: msgspec.json.decode(value) for name, value in stored.items()})
+    values = (getattr(settings, name) for name in _SELECTS)
+    return msgspec.json.encode([sorted(value) if isinstance(value, tuple) else value for value in values])
+
+
+def _take_back(act: tuple[str, int], gone: set[tuple[str, int]], undone: dict[int, tuple[str, int]]) -> None:
+    """Mark an act as taken back; what an undo had taken back counts again."""
+    gone.add(act)
+    while act[0] == "undo" and act[1] in undone:
+        act = undone[act[1]]
+        gone ^= {act}

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.columns import SessionRuns
-from core.maths.statistics.savings.money import as_usage, money_saved
+from core.maths.statistics.savings.money import money_saved
+from core.maths.statistics.savings.runs import as_usage
 from core.maths.statistics.savings.shares import wilson
 
 LOOKS: Final = 60

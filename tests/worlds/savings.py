@@ -16,7 +16,7 @@ import numpy as np
 
 from core.columns import Bools, Floats, Ints
 from core.maths.statistics.savings.cap import OwnCaps, own_caps, relative_caps
-from core.maths.statistics.savings.comparison import is_narrow
+from core.maths.statistics.savings.comparison import LARGEST, is_narrow
 from core.maths.statistics.savings.ratio import Compared, compare
 from core.maths.statistics.savings.sessions import SessionSums
 from core.maths.statistics.savings.sums import SELECTED, StratumSums
@@ -195,7 +195,7 @@ class Estimates:
         common = mean.mean_of(self._sums(np.minimum(tokens, caps.ravel()[self._pair])))
         logs, typical = self._compared(np.log(tokens), is_log=True)
         largest = (tokens / medians.ravel()[self._pair]).reshape(self._n_worlds, -1).max(-1)
-        made = claims(mean, capped, common, 0.95)
+        made = claims(mean, capped, common, 0.95, largest > LARGEST)
         return Told(
             mean=mean,
             typical=typical,

@@ -28,13 +28,14 @@ from core.columns import (
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
-from core.store.caches import coin_of, draw_key
+from core.store.caches import drawn_as
 from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
 from core.store.reads.achieved import compared_outcomes
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
+from core.store.settings import settings_in_force
 from core.store.transaction import Snapshot
 
 _EVER: Final = 1 << 60
@@ -214,36 +215,28 @@ def session_runs(
     sessions. Compacted runs are among them. Of more than `RUNS_READ` the newest are, and then all are a sample.
     """
     limit = _ALL_KEYS - 1 if n_runs <= SAMPLED else _ALL_KEYS * SAMPLED // n_runs
-    columns = _columns(snapshot, n_runs, limit, since_ms, until_ms)
+    columns, in_force = snapshot.together(
+        lambda: _columns(snapshot, n_runs, limit, since_ms, until_ms), lambda: settings_in_force(snapshot)
+    )
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
-    import_nos, run_nos, bill_pico, bill_marks = rest
-    draw = list(map(draw_key, choice, run_nos))
-    prob = [coin_of(*one)[0] for one in zip(choice, import_nos, strict=True)]
+    import_nos, run_nos, *bills = rest
+    draws = [drawn_as(*one) for one in zip(choice, import_nos, run_nos, strict=True)]
+    draw, prob, revision, budget, k = zip(*draws, strict=True) if draws else [()] * 5
     columns = [
-        session,
-        hour,
-        draw,
-        run_class,
-        model,
-        channel,
-        status,
-        prob,
-        tokens,
-        duration_ms,
-        bill_pico,
-        bill_marks,
-        [UNKNOWN] * len(run_nos),
-        run_nos,
+        *(session, hour, list(draw), run_class, model, channel, status, list(prob), tokens, duration_ms),
+        *(*bills, [UNKNOWN] * len(run_nos), run_nos, list(revision), list(budget), list(k)),
     ]
     if snapshot.is_compacted:
         columns = _with_compacted(snapshot, columns, limit, since_ms, until_ms)
-    session, hour, draw, run_class, model, channel, status, prob, *amounts = columns
-    tokens, duration_ms, bill_pico, bill_marks, stated, run_nos = amounts
+    session, hour, draws, run_class, model, channel, status, prob, *amounts = columns
+    tokens, duration_ms, bill_pico, bill_marks, stated, run_nos, *limits = amounts
+    revisions, budgets, ks = map(ints, limits)
+    settings = ints(in_force.number)[np.searchsorted(in_force.revision, revisions, side="right") - 1]
     is_by_coin, is_baseline = is_recorded_coin(ints(prob)), np.array(run_class, dtype=np.str_) == "baseline"
     achieved, source = compared_outcomes(snapshot, run_nos, ints(stated), is_baseline, is_by_coin)
     return SessionRuns(
         session=ints(session),
-        draw=ints(draw),
+        draw=ints(draws),
         hour=ints(hour),
         run_class=tuple(run_class),
         model=tuple(model),
@@ -256,6 +249,10 @@ def session_runs(
         bill_marks=ints(bill_marks),
         achieved=achieved,
         achieved_source=source or "",
+        settings=np.where(revisions == UNKNOWN, UNKNOWN, settings),
+        revision=revisions,
+        budget_tokens=budgets,
+        k=ks,
         is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(session) >= n_runs),
     )
 
@@ -267,7 +264,8 @@ def _with_compacted(
     first = 0 if since_ms is None else since_ms // HOUR_MS
     hours = range(first, (_EVER if until_ms is None else until_ms) // HOUR_MS)
     compacted = decided_runs(snapshot, RUNS_READ - len(columns[0]), limit, hours)
-    rows = [*zip(*columns, strict=True), *(run.columns for run in compacted)]
+    unknown = (UNKNOWN,) * 3  # revision and limits of the selection
+    rows = [*zip(*columns, strict=True), *((*run.columns, *unknown) for run in compacted)]
     rows.sort(key=itemgetter(0))
     return [list(column) for column in zip(*rows, strict=True)] if rows else columns
 

@@ -84,7 +84,7 @@ def test_runs_without_an_exact_bill_are_counted_and_take_no_part() -> None:
 
 
 def test_a_sample_of_sessions_stands_for_all_runs() -> None:
-    runs = null(Null(True, 1, 1), 5, n_sessions=400, gain=0.5)
+    runs = null(Null(True, 1, 1), 5, n_sessions=1_600, gain=0.5)
     whole = money_saved(as_usage(runs), runs, priced=("m",), prob=0.95)
     part = replace(runs.where(runs.session % 2 == 0), is_all=False)
     half = money_saved(as_usage(runs), part, priced=("m",), prob=0.95)
@@ -99,5 +99,5 @@ def test_no_saving_is_claimed_where_nothing_is_saved() -> None:
     kinds = [kind for kind in CELLS if kind.calls == 1 and kind.session_runs < 40]
     said = [{*verdicts(null(kind, 77_000 + seed), 8)} for kind in kinds for seed in range(6)]
     assert sum("proven" in one or "costs_more" in one for one in said) <= 2
-    assert "proven" in {*verdicts(null(CELLS[0], 3, gain=0.6), 2)}
+    assert "proven" in {*verdicts(null(CELLS[0], 3, gain=0.4), 2)}
     assert "costs_more" in {*verdicts(null(CELLS[0], 3, gain=2.2), 2)}

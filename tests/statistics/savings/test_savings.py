@@ -23,7 +23,7 @@ def log_limits(drawn: list[int]) -> tuple[float, float]:
 
 
 def test_one_stratum_is_the_plain_formula_and_welch() -> None:
-    baseline, selected = amounts(1, 60, 9_000), amounts(2, 400, 6_000)
+    baseline, selected = amounts(1, 120, 9_000), amounts(2, 1_200, 6_000)
     overall = savings_of(tossed(group("baseline", baseline) + group("selected", selected))).overall
     plain = (np.mean(baseline) - np.mean(selected)) / np.mean(baseline) * 100
     assert overall.saved_percent.value == pytest.approx(plain, rel=1e-12)

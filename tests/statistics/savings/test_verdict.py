@@ -28,11 +28,11 @@ def lognormal(seed: int, n: int, tokens: float, **rest: object) -> list[Counted]
 
 
 def test_the_always_valid_interval_is_the_normal_mixture() -> None:
-    """h^2 = e (1 + e / s^2) (ln(1 + s^2 / e) + 2 ln(1 / alpha)) with s = .12, alpha = .05."""
+    """h^2 = e (1 + e / s^2) (ln(1 + s^2 / e) + 2 ln(1 / alpha)) with s = .2, alpha = .05."""
     n, mean = np.array([[100.0, 900.0]]), np.array([[10_000.0, 7_000.0]])
     found = compare(StratumSums(n=n, total=n * mean, squares=(n - 1) * (0.5 * mean) ** 2 + n * mean**2))
     error = 0.25 / 100 + 0.25 / 900
-    half = math.sqrt(error * (1 + error / 0.0144) * (math.log(1 + 0.0144 / error) + 2 * math.log(20)))
+    half = math.sqrt(error * (1 + error / 0.04) * (math.log(1 + 0.04 / error) + 2 * math.log(20)))
     lower, upper = found.always_percent_limits(0.95)
     assert lower == pytest.approx(100 * (1 - math.exp(math.log(0.7) + half)))
     assert upper == pytest.approx(100 * (1 - math.exp(math.log(0.7) - half)))
@@ -57,7 +57,7 @@ def flags(capped_ratio: float, plain_ratio: float, above: tuple[float, float]) -
     cut = np.array([[1_000.0, 1_000.0 * capped_ratio]])
     plain = np.array([[1_000.0 + above[0], 0.0]])
     plain[0, 1] = cut[0, 1] + above[1] if plain_ratio == 0 else plain[0, 0] * plain_ratio
-    found = claims(compare(made(plain)), compare(made(cut)), cut[0], 0.95)
+    found = claims(compare(made(plain)), compare(made(cut)), cut[0], 0.95, np.array(True))
     return tuple(
         bool(flag) for flag in (found.proven, found.costs_more, found.runaways_cost, found.runaways_spare)
     )
@@ -92,7 +92,7 @@ def test_runs_too_few_for_a_claim_have_none() -> None:
     found = Estimate(value=30.0, lower=20.0, upper=40.0)
     n, mean = np.array([[29.0, 400.0]]), np.array([[10_000.0, 1_000.0]])
     few = compare(StratumSums(n=n, total=n * mean, squares=n * mean**2 * 1.01))
-    assert verdict(found, found, claims(few, few, few.mean, 0.95), n_least=29) == (
+    assert verdict(found, found, claims(few, few, few.mean, 0.95, np.array(True)), n_least=29) == (
         "not_proven",
         "few_for_proof",
     )

@@ -23,7 +23,8 @@ import numpy as np
 import scipy
 
 from core.columns import Bools, Floats, UsageColumns
-from core.maths.statistics.savings.ratio import compare, estimated, saved, saved_percent
+from core.maths.statistics.savings.checks import Design
+from core.maths.statistics.savings.ratio import always_half_width, compare, estimated, saved, saved_percent
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.sessions import SessionSums, session_design
 from core.maths.statistics.savings.shares import difference
@@ -36,7 +37,7 @@ from core.maths.statistics.savings.sums import (
     no_estimate,
     unless_wide,
 )
-from core.maths.statistics.savings.verdict import CLAIMS, VerdictReason, claims, verdict, withheld
+from core.maths.statistics.savings.verdict import CLAIMS, Claims, VerdictReason, claims, verdict, withheld
 from core.records.estimate import Estimate
 from core.records.saving import Columns, Pair
 from core.records.status import SavingsVerdict
@@ -243,22 +244,18 @@ class Comparison:
         return sum(self.n_sessions) < sum(self.n_compared)
 
 
-def _excludes_zero(estimate: Estimate) -> bool:
-    """Return whether a difference is sure to be one."""
-    if estimate.lower is None or estimate.upper is None:
-        return False
-    return not estimate.lower <= 0 <= estimate.upper
-
-
 def comparison(
     runs: ComparedRuns,
     mask: Bools,
     prob: float,
+    design: Design,
     *,
     model: str | None = None,
     channel: str | None = None,
 ) -> Comparison:
     """Compare baseline with selected runs over the strata in ``mask`` (one flag per stratum).
+
+    ``prob`` is that of intervals for one look; a claim and the interval behind it follow the ``design``.
 
     References
     ----------
@@ -273,25 +270,22 @@ def comparison(
     narrow = bool(is_narrow(logs.sums, runs.largest[mask].max(initial=0.0)))
     figure = unless_wide(saved_percent(plain, tokens.sums, prob), is_narrow=narrow)
     one_look = saved_percent(cut, capped.sums, prob)
-    always = estimated(capped.sums, cut, cut.saved_percent, cut.always_percent_limits(prob), prob)
+    sure = 1 - design.error
+    always = estimated(capped.sums, cut, cut.saved_percent, cut.always_percent_limits(sure), sure)
     ends = [
         rate_difference(part.sums, part.sessions, prob)
         for part in (one.strata(mask) for one in (runs.failed, runs.unfinished, runs.unknown))
     ]
-    claimed = _randomised_claim(
-        runs,
-        mask,
-        prob,
-        verdict(figure, one_look, claims(plain, cut, common, prob), n_least=int(plain.n.min())),
-    )
+    claimed = _claim(runs, mask, figure, one_look, claims(plain, cut, common, sure, has_runaways(runs, mask)))
     is_randomised, is_declared = bool(runs.is_randomised[mask].any()), bool(runs.is_declared[mask].any())
     conclusion, reason = withheld(
         claimed,
         {
             "declared_coin": not is_randomised and is_declared,
             "no_coin": not is_randomised,
-            "unbalanced": runs.balance.fails,
-            "unknown_differ": _excludes_zero(ends[2]),
+            **design.objections,
+            "unknown_open": not _holds_with_unknown(runs, mask, claimed[0], design),
+            "lost_suspected": not _holds_with_lost(runs, mask, claimed[0], design),
         },
     )
     duration = runs.durations.strata(mask)
@@ -332,19 +326,58 @@ def comparison(
     )
 
 
-def _randomised_claim(
-    runs: ComparedRuns, mask: Bools, prob: float, claimed: tuple[SavingsVerdict, VerdictReason]
+def _claim(
+    runs: ComparedRuns, mask: Bools, figure: Estimate, capped: Estimate, allowed: Claims
 ) -> tuple[SavingsVerdict, VerdictReason]:
-    """Return the claim if the strata that our own selection drew support it alone, else what they support."""
+    """Return the claim of the strata in ``mask``, if those that our own selection drew support it alone."""
+    claimed = _verdict(runs, mask, figure, capped, allowed)
     randomised = mask & runs.is_randomised
     if claimed[0] not in CLAIMS or not randomised.any() or bool((randomised == mask).all()):
         return claimed
-    tokens, capped = runs.tokens.strata(randomised), runs.capped(randomised)
-    plain, cut = tokens.compared(), capped.compared()
-    figures = saved_percent(plain, tokens.sums, prob), saved_percent(cut, capped.sums, prob)
+    tokens, cut = runs.tokens.strata(randomised), runs.capped(randomised)
+    plain, own = tokens.compared(), cut.compared()
     common = plain.mean_of(runs.commonly_capped.strata(randomised))
-    own = verdict(*figures, claims(plain, cut, common, prob), n_least=int(plain.n.min()))
-    return own if own[0] in {claimed[0], "not_proven"} else ("not_proven", "few_for_proof")
+    figures = saved_percent(plain, tokens.sums, figure.prob), saved_percent(own, cut.sums, figure.prob)
+    alone = _verdict(
+        runs, randomised, *figures, claims(plain, own, common, allowed.prob, has_runaways(runs, mask))
+    )
+    return alone if alone[0] in {claimed[0], "not_proven"} else ("not_proven", "few_for_proof")
+
+
+def _verdict(
+    runs: ComparedRuns, mask: Bools, figure: Estimate, capped: Estimate, allowed: Claims
+) -> tuple[SavingsVerdict, VerdictReason]:
+    """Return the claim of some strata; runs go different ways only where some are many times as large as others."""
+    n_least = int(runs.tokens.strata(mask).compared().n.min())
+    claimed = verdict(figure, capped, allowed, n_least=n_least)
+    is_usual = claimed[0] == "mixed" and not has_runaways(runs, mask)
+    return ("not_proven", "means_disagree") if is_usual else claimed
+
+
+def has_runaways(runs: ComparedRuns, mask: Bools) -> Bools:
+    """Return whether the largest run of some strata is many times the median one."""
+    return np.asarray(runs.largest[mask].max(initial=0.0) > LARGEST)
+
+
+def _holds_with_unknown(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, design: Design) -> bool:
+    """Return whether a claim needs no unknown tokens, or holds with these runs counted against it at the cap."""
+    if claim not in {"proven", "costs_more"} or (runs.is_mostly_known and not design.unknown_open):
+        return True
+    against = runs.capped(mask, SELECTED if claim == "proven" else BASELINE).compared()
+    lower, upper = against.always_percent_limits(1 - design.error)
+    return bool(lower > 0) if claim == "proven" else bool(upper < 0)
+
+
+def _holds_with_lost(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, design: Design) -> bool:
+    """Return whether a claim holds with the runs, at the cap, that the share of baseline runs suggests to be lost."""
+    group = SELECTED if claim == "proven" else BASELINE
+    if claim not in {"proven", "costs_more"} or not design.lost[group]:
+        return True
+    cut = runs.capped(mask).compared()
+    dearer = max(runs.mean_cap(mask, group) / float(cut.mean[group]), 1.0) - 1
+    half = float(always_half_width(cut.log_variance, 1 - design.error))
+    distance = -float(cut.log_ratio) if claim == "proven" else float(cut.log_ratio)
+    return distance - math.log1p(design.lost[group] * dearer) > half
 
 
 def saved_percent_of(usage: UsageColumns) -> float | None:
@@ -352,16 +385,16 @@ def saved_percent_of(usage: UsageColumns) -> float | None:
     return _known(ComparedRuns(usage).tokens.compared().saved_percent)
 
 
-def comparisons_by_model(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
+def comparisons_by_model(runs: ComparedRuns, prob: float, design: Design) -> tuple[Comparison, ...]:
     """Compare per model, most runs first."""
     names = sorted(set(runs.models.tolist()))
-    return _sorted([comparison(runs, runs.models == name, prob, model=name) for name in names])
+    return _sorted([comparison(runs, runs.models == name, prob, design, model=name) for name in names])
 
 
-def comparisons_by_channel(runs: ComparedRuns, prob: float) -> tuple[Comparison, ...]:
+def comparisons_by_channel(runs: ComparedRuns, prob: float, design: Design) -> tuple[Comparison, ...]:
     """Compare per channel, most runs first."""
     names = sorted(set(runs.channels.tolist()))
-    return _sorted([comparison(runs, runs.channels == name, prob, channel=name) for name in names])
+    return _sorted([comparison(runs, runs.channels == name, prob, design, channel=name) for name in names])
 
 
 def _sorted(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:

@@ -13,17 +13,21 @@ from typing import Final, Literal
 
 import numpy as np
 
-from core.columns import UNKNOWN, SessionRuns, UsageColumns
-from core.maths.statistics.savings.cap import bucket_of
+from core.columns import UNKNOWN, Bools, SessionRuns, UsageColumns
+from core.maths.statistics.savings.checks import NO_SELECTIONS, Design, Selections, checks, suspected
 from core.maths.statistics.savings.comparison import Comparison, comparison
 from core.maths.statistics.savings.over_time import TotalSaved, running, total_saved
-from core.maths.statistics.savings.runs import ComparedRuns
+from core.maths.statistics.savings.policies import FIRST_SHARE, HEADLINE_ERROR
+from core.maths.statistics.savings.runs import ComparedRuns, as_usage
+from core.maths.statistics.savings.spans import months
+from core.maths.statistics.savings.sums import BASELINE, SELECTED
 from core.maths.statistics.savings.verdict import VerdictReason
 from core.records.alike import alike
 from core.records.bill import AT_LEAST
 from core.records.currency import DOLLAR, PICO
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
+from core.records.saving import SpanSaved
 from core.records.status import Money, SavingsVerdict
 
 _ONE: Final = 1 / PICO
@@ -35,11 +39,11 @@ class MoneySaved:
     """Savings in money, in per cent and in dollars.
 
     ``shown`` is the first figure, counted as ``headline`` names; the others are beside it, as in `Comparison`.
-    ``baseline_mean`` and ``selected_mean`` are dollars a run, ``total`` the dollars that all selected runs saved.
-    ``n_unbilled`` runs have no exact bill: their model has no price, or the split of their tokens is
-    unknown. ``unpriced`` names the models without a price, of other runs too, and ``offers`` the priced models that
-    fit them. ``is_estimated``: a price or a split is assumed. ``is_at_least``: a bill is a lower bound. Then the
-    verdict is never ``proven``. With ``is_estimated``, ``costs_more`` is a warning.
+    ``baseline_mean`` and ``selected_mean`` are dollars a run at the mix of the selected runs, ``total`` the dollars
+    that all selected runs saved. ``n_unbilled`` runs have no exact bill: their model has no price, or the split of
+    their tokens is unknown. ``unpriced`` names the models without a price, of other runs too, and ``offers`` the
+    priced models that fit them. ``is_estimated``: a price or a split is assumed. ``is_at_least``: a bill is a lower
+    bound. Then the verdict is never ``proven``. With ``is_estimated``, ``costs_more`` is a warning.
     """
 
     shown: Estimate
@@ -51,6 +55,7 @@ class MoneySaved:
     baseline_mean: float | None
     selected_mean: float | None
     total: TotalSaved
+    months: tuple[SpanSaved, ...]
     n_compared: tuple[int, int]
     n_uncompared: int
     n_sessions: tuple[int, int]
@@ -97,9 +102,14 @@ def money_saved(
     *,
     priced: Collection[str],
     prob: float,
+    error: float = HEADLINE_ERROR * FIRST_SHARE,
+    left: Selections = NO_SELECTIONS,
     unpriced: Collection[str] = (),
 ) -> MoneySaved | None:
-    """Return the savings in money of the usage's runs, by their bills; None where no model has a price."""
+    """Return the savings in money of the usage's runs, by their bills; None where no model has a price.
+
+    ``error`` is the probability that a claim is ever wrong, ``left`` the selections of which a row is left.
+    """
     if sampled is None or not priced:
         return None
     runs = _in_view(sampled, usage)
@@ -107,7 +117,10 @@ def money_saved(
     billed = replace(runs, tokens=amount)
     columns = as_usage(billed)
     compared = ComparedRuns(columns, billed)
-    overall = comparison(compared, compared.everything, prob)
+    billable = billed.where(_is_billable(billed))
+    results = checks(as_usage(billable), billable, compared.balance, left)
+    design = Design.of(results, left, error, suspected(as_usage(billable), billable, results[1]))
+    overall = comparison(compared, compared.everything, prob, design)
     is_estimated = bool((runs.is_estimated & compared.is_known).any())
     verdict, reason = overall.verdict, overall.reason
     if is_estimated and verdict in {"proven", "mixed"}:
@@ -121,8 +134,9 @@ def money_saved(
         overall,
         headline="plain" if overall.is_narrow else "capped",
         mean_percent=overall.saved_percent,
-        baseline_mean=_dollars(overall.baseline.mean_tokens),
-        selected_mean=_dollars(overall.selected.mean_tokens),
+        baseline_mean=_dollars(overall.columns.tokens[BASELINE]),
+        selected_mean=_dollars(overall.columns.tokens[SELECTED]),
+        months=months([(columns, compared)], DOLLAR * _times(usage, sampled)),
         total=_total(columns, compared, overall, prob, times=_times(usage, sampled)),
         n_unbilled=int((compared.is_compared & ~compared.is_known).sum()),
         unpriced=names,
@@ -134,6 +148,12 @@ def money_saved(
     )
 
 
+def _is_billable(runs: SessionRuns) -> Bools:
+    """Return which runs are of a model of which some run has a bill."""
+    models = np.array(runs.model, dtype=np.str_)
+    return np.isin(models, np.unique(models[runs.tokens != UNKNOWN]))
+
+
 def _dollars(amount: float | None) -> float | None:
     return None if amount is None else amount * _ONE
 
@@ -143,29 +163,6 @@ def _in_view(runs: SessionRuns, usage: UsageColumns) -> SessionRuns:
     pairs = {*zip(usage.model, usage.channel, strict=True)}
     inside = [pair in pairs for pair in zip(runs.model, runs.channel, strict=True)]
     return runs.where(np.array(inside, dtype=np.bool_))
-
-
-def as_usage(runs: SessionRuns) -> UsageColumns:
-    """Return the runs as usage, a row each, with their amounts as tokens."""
-    known = runs.tokens != UNKNOWN
-    amount = np.where(known, runs.tokens, 0)
-    log = np.where(known, np.log(np.maximum(runs.tokens, 1)), 0.0)
-    zeros = np.zeros(len(runs), dtype=np.int64)
-    return alike(
-        UsageColumns,
-        runs,
-        outcome=("observed",) * len(runs),
-        bucket=np.where(known, bucket_of(np.maximum(amount, 1)), UNKNOWN),
-        n=zeros + 1,
-        n_truncated=zeros,
-        tokens=amount,
-        tokens_squared=amount.astype(np.float64) ** 2,
-        log=log,
-        log_squared=log**2,
-        n_timed=zeros,
-        duration_ms=zeros,
-        duration_squared=zeros.astype(np.float64),
-    )
 
 
 def _times(usage: UsageColumns, sampled: SessionRuns) -> float:

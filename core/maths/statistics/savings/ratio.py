@@ -40,8 +40,8 @@ from core.maths.statistics.savings.sums import (
 )
 from core.records.estimate import Estimate, Missing
 
-ALWAYS_SCALE: Final = 0.12
-"""The logarithm of a ratio that the always valid interval is narrowest for: savings of about 11 %. Chosen beforehand,
+ALWAYS_SCALE: Final = 0.2
+"""The logarithm of a ratio that the always valid interval is narrowest for: savings of about 18 %. Chosen beforehand,
 never fitted to the data, or the interval would be valid no more."""
 
 

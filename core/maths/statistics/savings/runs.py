@@ -6,7 +6,7 @@ sample of sessions. A run without a session counts as a session of its own.
 A claim needs runs that our own selection drew, with a stored probability. If classes are such draws, nothing that was
 known before a draw predicts it better than its probability does. Several gamblers bet on that. Each starts with 1 and
 bets by earlier runs: of the same model or channel, of the same session, or the latest ones. Their mean wealth exceeds
-1,000 with a probability of at most .001, however often one looks (Ville). So much wealth withholds the claim.
+500 with a probability of at most .002, however often one looks (Ville). So much wealth withholds the claim.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ from core.columns import (
     is_recorded_coin,
     plain_prob,
 )
-from core.maths.statistics.savings.cap import Capped, OwnCaps, capped, own_caps, relative_caps
+from core.maths.statistics.savings.cap import Capped, OwnCaps, bucket_of, capped, own_caps, relative_caps
+from core.maths.statistics.savings.outcomes import CHECK_ERROR, MOSTLY_KNOWN
 from core.maths.statistics.savings.ratio import Compared, compare
 from core.maths.statistics.savings.sessions import SessionSums, session_sums
 from core.maths.statistics.savings.sums import BASELINE, SELECTED, StratumSums
+from core.records.alike import alike
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS
 
 Imbalance = Literal["time", "model", "channel", "session"]
 
-WEALTH: Final = 1_000.0
+WEALTH: Final = 1 / CHECK_ERROR
 """Mean wealth that withholds a claim: the inverse of the probability of a false alarm."""
 _WINDOWS: Final = (50, 400)
 """Latest runs that the gamblers on time look at."""
@@ -207,11 +209,16 @@ class ComparedRuns:
         self.n_strata = len(strata)
         self.is_randomised = is_recorded_coin(np.array([prob for *_, prob in strata], dtype=np.int64))
         self.is_declared = ~self.is_randomised & (np.array([prob for *_, prob in strata]) != UNKNOWN)
-        self.balance = Balance(n_draws=0, wealth=1.0, by=None) if sampled is None else balance(sampled)
+        self._drawn = sampled
         pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
         self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
         self._sampled = None if sampled is None else _SampledRuns(sampled, places, ended_well=ended_well)
-        self._capped: dict[bytes, RunAmount] = {}
+        self._capped: dict[tuple[bytes, int | None], RunAmount] = {}
+
+    @cached_property
+    def balance(self) -> Balance:
+        """The bets against the coin of the runs with known sessions."""
+        return Balance(n_draws=0, wealth=1.0, by=None) if self._drawn is None else balance(self._drawn)
 
     @property
     def everything(self) -> Bools:
@@ -237,14 +244,17 @@ class ComparedRuns:
         logs = self._by_session(lambda runs: runs.tokens(lambda tokens, _: np.log(tokens)))
         return RunAmount(sums=sums, sessions=logs, is_log=True)
 
-    def capped(self, mask: Bools) -> RunAmount:
-        """Return tokens up to the caps of each group, over some strata, whose runs alone say where the caps lie."""
-        key = mask.tobytes()
+    def capped(self, mask: Bools, against: int | None = None) -> RunAmount:
+        """Return tokens up to the caps of each group, over some strata, whose runs alone say where the caps lie.
+
+        ``against``: runs with unknown tokens count too, at the cap in this group and as nothing in the other.
+        """
+        key = (mask.tobytes(), against)
         if key not in self._capped:
-            self._capped[key] = self._capped_over(mask)
+            self._capped[key] = self._capped_over(mask, against)
         return self._capped[key]
 
-    def _capped_over(self, mask: Bools) -> RunAmount:
+    def _capped_over(self, mask: Bools, against: int | None) -> RunAmount:
         usage, rows = self._usage, np.flatnonzero(self.is_known & np.append(mask, values=False)[self.stratum])
         caps, pair = self._own_caps(rows), self._pair
         cell = pair[self.stratum[rows]] * 2 + self.group[rows]
@@ -255,11 +265,41 @@ class ComparedRuns:
         def amount(tokens: Floats, at: Ints) -> Floats:
             return caps.moved(tokens, pair[at // 2] * 2 + at % 2)
 
+        def assumed(at: Ints) -> Floats:
+            cap = caps.cap[pair[at // 2] * 2 + at % 2]
+            return np.where((at % 2 == against) & np.isfinite(cap), cap, 0.0)
+
+        sums, varied = self._added(rows, n, cut.total, cut.squares), self._added(rows, n, *moved)
+        if against is not None:
+            unknown = self._unknown_as(assumed, mask)
+            sums, varied = sums.plus(unknown), varied.plus(unknown)
+        filled = None if against is None else assumed
         return RunAmount(
-            sums=self._added(rows, n, cut.total, cut.squares),
-            sessions=self._by_session(lambda runs: runs.tokens(amount, mask)),
-            varied=self._added(rows, n, *moved),
+            sums=sums,
+            sessions=self._by_session(lambda runs: runs.tokens(amount, mask, filled)),
+            varied=varied,
         ).strata(mask)
+
+    def _unknown_as(self, assumed: Callable[[Ints], Floats], mask: Bools) -> StratumSums:
+        """Return the sums of runs with unknown tokens, each with an amount that is assumed for its cell."""
+        unknown = self._is_taken & (self._usage.bucket == UNKNOWN)
+        rows = np.flatnonzero(unknown & np.append(mask, values=False)[self.stratum])
+        n, amount = self._usage.n[rows], assumed(self.stratum[rows] * 2 + self.group[rows])
+        return self._added(rows, n, n * amount, n * amount**2)
+
+    @cached_property
+    def is_mostly_known(self) -> bool:
+        """True if tokens are known for most runs of each group, over strata in which some are known."""
+        n_known = self.tokens.sums.n
+        n = self.table(self._usage.n, self._is_taken)[n_known.sum(-1) > 0].sum(0)
+        return bool((n_known.sum(0) >= MOSTLY_KNOWN * n).all())
+
+    def mean_cap(self, mask: Bools, group: int) -> float:
+        """Return the cap of a group, over its runs with known tokens in some strata."""
+        rows = np.flatnonzero(self.is_known & np.append(mask, values=False)[self.stratum])
+        caps = self._own_caps(rows).cap[self._pair[self.stratum[rows]] * 2 + group]
+        own = self.group[rows] == group
+        return float(np.average(caps[own], weights=self._usage.n[rows][own]))
 
     def _own_caps(self, rows: Ints) -> OwnCaps:
         counts, first = self._by_class(rows, self._pair[self.stratum[rows]] * 2 + self.group[rows])
@@ -417,15 +457,25 @@ class _SampledRuns:
     def __len__(self) -> int:
         return len(self._cell)
 
-    def tokens(self, amount: TokenAmount, mask: Bools | None = None) -> SessionSums:
+    def tokens(
+        self,
+        amount: TokenAmount,
+        mask: Bools | None = None,
+        unknown: Callable[[Ints], Floats] | None = None,
+    ) -> SessionSums:
         """Return an amount computed from the tokens of each run and its cell, if they are known.
 
-        ``mask``: of these strata alone.
+        ``mask``: of these strata alone. ``unknown``: the amount of the others, from their cells.
         """
-        rows = self._taken & (self._tokens != UNKNOWN)
+        rows, known = self._taken, self._tokens != UNKNOWN
+        if unknown is None:
+            rows = rows & known
         if mask is not None:
-            rows &= mask[self._stratum]
-        return self._added(rows, amount(self._tokens[rows].astype(np.float64), self._cell[rows]))
+            rows = rows & mask[self._stratum]
+        amounts = amount(np.where(known, self._tokens, 1)[rows].astype(np.float64), self._cell[rows])
+        if unknown is not None:
+            amounts = np.where(known[rows], amounts, unknown(self._cell[rows]))
+        return self._added(rows, amounts)
 
     def durations(self) -> SessionSums:
         """Return the durations in milliseconds, where they are known."""
@@ -479,3 +529,26 @@ def _groups(run_class: tuple[str, ...]) -> Ints:
     """Return the group of each class; -1 = neither."""
     classes = np.array(run_class, dtype=np.str_)
     return np.where(classes == "selected", SELECTED, np.where(classes == "baseline", BASELINE, -1))
+
+
+def as_usage(runs: SessionRuns) -> UsageColumns:
+    """Return the runs as usage, a row each, with their amounts as tokens."""
+    known = runs.tokens != UNKNOWN
+    amount = np.where(known, runs.tokens, 0)
+    log = np.where(known, np.log(np.maximum(runs.tokens, 1)), 0.0)
+    zeros = np.zeros(len(runs), dtype=np.int64)
+    return alike(
+        UsageColumns,
+        runs,
+        outcome=("observed",) * len(runs),
+        bucket=np.where(known, bucket_of(np.maximum(amount, 1)), UNKNOWN),
+        n=zeros + 1,
+        n_truncated=zeros,
+        tokens=amount,
+        tokens_squared=amount.astype(np.float64) ** 2,
+        log=log,
+        log_squared=log**2,
+        n_timed=zeros,
+        duration_ms=zeros,
+        duration_squared=zeros.astype(np.float64),
+    )

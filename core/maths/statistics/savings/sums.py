@@ -69,6 +69,12 @@ class StratumSums:
             n=self.n[..., mask, :], total=self.total[..., mask, :], squares=self.squares[..., mask, :]
         )
 
+    def plus(self, other: StratumSums) -> StratumSums:
+        """Return the sums of both, stratum by stratum."""
+        return StratumSums(
+            n=self.n + other.n, total=self.total + other.total, squares=self.squares + other.squares
+        )
+
     def pooled(self) -> StratumSums:
         """Return the sums of all strata together."""
         return StratumSums(

@@ -29,11 +29,20 @@ VerdictReason = Literal[
     "no_coin",
     "declared_coin",
     "unbalanced",
+    "share_off",
+    "follow_ups_differ",
+    "lost_differ",
+    "lost_open",
+    "lost_suspected",
+    "sessions_open",
+    "early_policy",
     "estimated",
     "at_least",
     "unknown_differ",
+    "unknown_open",
     "runaways_cost",
     "runaways_spare",
+    "means_disagree",
     "few_runs",
     "cannot",
 ]
@@ -48,7 +57,7 @@ class Claims:
 
     ``enough``: runs and sessions for a claim. ``proven`` and ``costs_more`` are never both; ``runaways_cost``: the
     capped mean says savings for sure, but the plain mean or the tokens above the cap say otherwise;
-    ``runaways_spare`` the other way round.
+    ``runaways_spare`` the other way round. ``prob`` is that of the interval behind them.
     """
 
     enough: Bools
@@ -56,12 +65,14 @@ class Claims:
     costs_more: Bools
     runaways_cost: Bools
     runaways_spare: Bools
+    prob: float
 
 
-def claims(plain: Compared, capped: Compared, common: Floats, prob: float) -> Claims:
+def claims(plain: Compared, capped: Compared, common: Floats, prob: float, has_runaways: Bools) -> Claims:
     """Return the claims that both comparisons of the same runs support.
 
     ``common`` has the mean of each group where no run counts with more than the cap that both groups share.
+    ``has_runaways``: some runs are many times as large as others, so tokens above that cap count.
 
     References
     ----------
@@ -73,12 +84,14 @@ def claims(plain: Compared, capped: Compared, common: Floats, prob: float) -> Cl
     >>> from core.maths.statistics.savings.sums import StratumSums
     >>> n, mean = np.array([[400.0, 400.0]]), np.array([[100.0, 60.0]])
     >>> result = compare(StratumSums(n=n, total=n * mean, squares=n * (mean**2 + 400)))
-    >>> bool(claims(result, result, result.mean, 0.95).proven)
+    >>> bool(claims(result, result, result.mean, 0.95, np.array(False)).proven)
     True
     """
     lower, upper = capped.always_percent_limits(prob)
     above = plain.mean - common
-    more_above, less_above = (sign * (above[..., SELECTED] - above[..., BASELINE]) > 0 for sign in (1, -1))
+    more_above, less_above = (
+        has_runaways & (sign * (above[..., SELECTED] - above[..., BASELINE]) > 0) for sign in (1, -1)
+    )
     enough = np.asarray((np.minimum(capped.n_sessions, capped.n) >= MIN_FOR_PROOF).all(-1))
     with np.errstate(invalid="ignore"):
         saves, costs = enough & (lower > 0), enough & (upper < 0)
@@ -90,6 +103,7 @@ def claims(plain: Compared, capped: Compared, common: Floats, prob: float) -> Cl
         costs_more=costs_more,
         runaways_cost=saves & ~proven,
         runaways_spare=costs & ~costs_more,
+        prob=prob,
     )
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from core.columns import Bools, Floats, Ints, SessionRuns, UsageColumns, bucket_bounds
+from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns, UsageColumns, bucket_bounds
 from core.frames import html_table
 from core.maths.statistics.savings.baseline import (
     BaselineNeed,
@@ -25,13 +25,16 @@ from core.maths.statistics.savings.baseline import (
     baseline_share,
     recommended_rate,
 )
+from core.maths.statistics.savings.checks import NO_SELECTIONS, Design, Selections, checks, suspected
 from core.maths.statistics.savings.comparison import (
     Comparison,
     comparison,
     comparisons_by_channel,
     comparisons_by_model,
+    has_runaways,
 )
 from core.maths.statistics.savings.money import MoneySaved, money_saved
+from core.maths.statistics.savings.outcomes import outcomes
 from core.maths.statistics.savings.over_time import (
     SavingsOverTime,
     TotalSaved,
@@ -40,10 +43,31 @@ from core.maths.statistics.savings.over_time import (
     total_saved,
 )
 from core.maths.statistics.savings.plan import ProofNeed, proof_need, token_variation
-from core.maths.statistics.savings.ratio import compare
-from core.maths.statistics.savings.runs import Balance, ComparedRuns
-from core.maths.statistics.savings.sums import BASELINE, SELECTED, StratumSums
+from core.maths.statistics.savings.policies import Policies, policies
+from core.maths.statistics.savings.ratio import compare, estimated, saved_percent
+from core.maths.statistics.savings.runs import Balance, ComparedRuns, as_usage
+from core.maths.statistics.savings.spans import months, weeks, within
+from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_PROOF, SELECTED, StratumSums, no_estimate
+from core.maths.statistics.savings.units import cost_per_solved, per_session
+from core.maths.statistics.savings.verdict import claims, verdict
+from core.records.estimate import Estimate
+from core.records.saving import (
+    Check,
+    CostPerSolved,
+    Loss,
+    Lost,
+    Outcomes,
+    PerSession,
+    Policy,
+    SpanSaved,
+    WeekSaved,
+)
 from core.records.savings_words import compared, figure, savings_facts
+from core.records.times import DAY_HOURS
+
+ROWS_ERROR: Final = 0.01
+"""Probability that any row by model, channel or 28 days is ever wrong."""
+LATELY_HOURS: Final = 28 * DAY_HOURS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +124,23 @@ class LeftOut:
     """Baseline or selected, tokens unknown."""
     uncompared: int
     """In strata where a group has fewer than two runs."""
+    earlier: int
+    """Of earlier policies, among the runs of known sessions."""
 
     @property
     def total(self) -> int:
-        return self.passive + self.fallback + self.imported + self.unknown_usage + self.uncompared
+        parts = (
+            self.passive,
+            self.fallback,
+            self.imported,
+            self.unknown_usage,
+            self.uncompared,
+            self.earlier,
+        )
+        return sum(parts)
 
 
-def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> LeftOut:
+def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int, n_earlier: int) -> LeftOut:
     """Count the runs that take no part; those of strata without a partner are counted already."""
     classes = np.array(usage.run_class, dtype=np.str_)
 
@@ -119,6 +153,7 @@ def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> Left
         imported=count(classes == "imported"),
         unknown_usage=count(runs.is_compared & ~runs.is_known),
         uncompared=n_uncompared,
+        earlier=n_earlier,
     )
 
 
@@ -126,9 +161,9 @@ def left_out(usage: UsageColumns, runs: ComparedRuns, n_uncompared: int) -> Left
 class Savings:
     """Savings of the selection, in full.
 
-    ``overall`` compares all runs with known tokens, however they end; ``ended_well`` only those that ended
-    normally. ``by_model`` and ``by_channel`` hold every model and channel with baseline or selected runs, most runs
-    first.
+    ``overall`` is the headline: it compares all runs of the present policy with known tokens, however they end;
+    ``ended_well`` only those that ended normally. ``by_model`` and ``by_channel`` hold every model and channel with
+    baseline or selected runs, most runs first.
     """
 
     overall: Comparison
@@ -147,6 +182,17 @@ class Savings:
     money: MoneySaved | None
     variation: float | None
     """Standard deviation of a run's tokens by their mean, over all runs of any class."""
+    checks: tuple[Check, ...]
+    outcome: Outcomes
+    policies: tuple[Policy, ...]
+    per_session: PerSession | None
+    solved: tuple[CostPerSolved, CostPerSolved] | None
+    months: tuple[SpanSaved, ...]
+    weeks: tuple[WeekSaved, ...]
+    losses: tuple[Loss, ...]
+    contradicted: bool
+    """The headline is proven, and the last 28 days are a proven loss."""
+    lost: Lost
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -178,6 +224,8 @@ def savings(
     unpriced: Collection[str] = (),
     prob: float = 0.95,
     target_points: float = 5.0,
+    worse_by: float = 5.0,
+    left: Selections = NO_SELECTIONS,
 ) -> Savings:
     """Return the savings of the selection against baseline runs.
 
@@ -205,6 +253,10 @@ def savings(
         Probability that intervals hold, in (0, 1).
     target_points : float, optional
         Half-width of the interval that is aimed at, in percentage points, above 0.
+    worse_by : float, optional
+        Points by which outcomes may be worse and still count as as much.
+    left : Selections, optional
+        Selections of which a row is left, and how many of them have no run.
 
     Returns
     -------
@@ -218,28 +270,218 @@ def savings(
     * I. Waudby-Smith and others, *Ann. Stat.* 52, 2024, 2613 (doi:10.1214/24-AOS2408): the interval
       behind a claim.
     """
-    runs = ComparedRuns(usage, sampled)
-    overall = comparison(runs, runs.everything, prob)
-    well = ComparedRuns(usage, sampled, ended_well=True)
+    of_policy = policies(_no_runs() if sampled is None else sampled)
+    now, then = _present(usage, sampled, of_policy)
+    runs, alone = ComparedRuns(now, then), _no_runs() if then is None else then
+    error = of_policy.error(of_policy.present)
+    each = per_session(alone, error, in_money=bool(priced))
+    results, design, overall = headline(now, alone, runs, each, prob=prob, error=error, left=left)
+    if len(of_policy) > 1 and overall.reason in {"few_for_proof", "few_sessions"}:
+        overall = replace(overall, reason="early_policy")
+    well = ComparedRuns(now, then, ended_well=True)
+    rows = replace(design, error=ROWS_ERROR / (len(set(runs.models)) + len(set(runs.channels)) + 1))
+    by_model, by_channel = (
+        compared_by(runs, prob, rows) for compared_by in (comparisons_by_model, comparisons_by_channel)
+    )
+    lately = _lately(now, then, rows.error)
+    money = money_saved(now, then, priced=priced, prob=prob, unpriced=unpriced, error=error, left=left)
     variation = token_variation(usage)
-    so_far = running(usage, runs, is_narrow=overall.is_narrow)
+    so_far = running(now, runs, is_narrow=overall.is_narrow)
     return Savings(
         overall=overall,
-        ended_well=comparison(well, well.everything, prob),
-        by_model=comparisons_by_model(runs, prob),
-        by_channel=comparisons_by_channel(runs, prob),
-        left_out=left_out(usage, runs, overall.n_uncompared),
-        share=baseline_share(usage, sampled),
+        ended_well=comparison(well, well.everything, prob, design),
+        by_model=by_model,
+        by_channel=by_channel,
+        left_out=left_out(usage, ComparedRuns(usage), overall.n_uncompared, _n_earlier(of_policy)),
+        share=baseline_share(now, then),
         balance=runs.balance,
         need=_need(runs, overall, baseline_rate, target_points),
-        proof=proof_need(runs, overall, variation=variation, baseline_rate=baseline_rate, prob=prob),
+        proof=proof_need(
+            runs, overall, variation=variation, baseline_rate=baseline_rate, prob=1 - design.error
+        ),
         recommended_rate=recommended_rate(n_arms),
         over_time=over_time(so_far, prob),
-        distribution=distribution(usage, runs),
+        distribution=distribution(now, runs),
         tokens=total_saved(runs.tokens, so_far, prob=prob),
         variation=variation,
-        money=money_saved(usage, sampled, priced=priced, prob=prob, unpriced=unpriced),
+        money=money if money is None else _in_sessions(money, each),
+        checks=results,
+        outcome=outcomes(alone, worse_by),
+        policies=_policies(sampled, of_policy, runs),
+        per_session=each,
+        solved=cost_per_solved(alone, is_money=money is not None and money.is_known),
+        months=months(_parts(usage, sampled, of_policy)),
+        weeks=weeks(usage, sampled, prob),
+        losses=_losses(by_model, by_channel, lately),
+        contradicted=overall.verdict == "proven" and _is_loss(lately),
+        lost=_lost(left, results),
     )
+
+
+def _no_runs() -> SessionRuns:
+    none = np.zeros(0, dtype=np.int64)
+    return SessionRuns(
+        session=none,
+        draw=none,
+        hour=none,
+        run_class=(),
+        model=(),
+        channel=(),
+        status=(),
+        prob_micro=none,
+        tokens=none,
+        duration_ms=none,
+        bill_pico=none,
+        bill_marks=none,
+    )
+
+
+def _present(
+    usage: UsageColumns, sampled: SessionRuns | None, of_policy: Policies
+) -> tuple[UsageColumns, SessionRuns | None]:
+    """Return the runs of the present policy; all of them where there is one policy."""
+    if sampled is None or len(of_policy) == 1:
+        return usage, sampled
+    then = sampled.where(of_policy.of_run == of_policy.present)
+    return as_usage(then), then
+
+
+def headline(
+    usage: UsageColumns,
+    sampled: SessionRuns,
+    runs: ComparedRuns,
+    each: PerSession | None,
+    *,
+    prob: float,
+    error: float,
+    left: Selections = NO_SELECTIONS,
+) -> tuple[tuple[Check, ...], Design, Comparison]:
+    """Return the checks of some runs, the terms of a claim about them, and their comparison with its claim.
+
+    ``error`` is the probability that the claim is ever wrong, ``each`` the savings by session.
+    """
+    results = checks(usage, sampled, runs.balance, left)
+    design = Design.of(results, left, error, suspected(usage, sampled, results[1]))
+    return results, design, _of_sessions(comparison(runs, runs.everything, prob, design), each)
+
+
+def _of_sessions(overall: Comparison, each: PerSession | None) -> Comparison:
+    """Return the comparison without its proof where sessions hold one selection and don't prove it, too."""
+    if overall.verdict != "proven" or each is None or not each.by_draw or _is_above(each.saved_percent):
+        return overall
+    return replace(overall, verdict="not_proven", reason="sessions_open")
+
+
+def _in_sessions(money: MoneySaved, each: PerSession | None) -> MoneySaved:
+    if money.verdict != "proven" or each is None or not each.by_draw:
+        return money
+    if each.money_percent is not None and _is_above(each.money_percent):
+        return money
+    return replace(money, verdict="not_proven", reason="sessions_open")
+
+
+def _is_above(estimate: Estimate) -> bool:
+    return estimate.lower is not None and estimate.lower > 0
+
+
+def _n_earlier(of_policy: Policies) -> int:
+    return int((of_policy.of_run != of_policy.present).sum())
+
+
+def _parts(
+    usage: UsageColumns, sampled: SessionRuns | None, of_policy: Policies
+) -> list[tuple[UsageColumns, ComparedRuns]]:
+    """Return the usage of each policy, coded."""
+    if sampled is None or len(of_policy) == 1:
+        return [(usage, ComparedRuns(usage, sampled))]
+    parts = [sampled.where(of_policy.of_run == number) for number in range(len(of_policy))]
+    return [(columns, ComparedRuns(columns, part)) for part in parts for columns in [as_usage(part)]]
+
+
+def _policies(sampled: SessionRuns | None, of_policy: Policies, present: ComparedRuns) -> tuple[Policy, ...]:
+    """Return the policies with their figures, the first one first."""
+    if sampled is None:
+        return ()
+    rows = []
+    for number, (budget, k) in enumerate(of_policy.limits):
+        own = sampled.where(of_policy.of_run == number)
+        is_present = number == of_policy.present
+        runs = present if is_present else ComparedRuns(as_usage(own), own)
+        error = of_policy.error(number)
+        amount, plain = runs.capped(runs.everything), runs.tokens.compared()
+        result, sure = amount.compared(), 1 - error
+        allowed = claims(
+            plain,
+            result,
+            plain.mean_of(runs.commonly_capped),
+            sure,
+            has_runaways(runs, runs.everything),
+        )
+        dated = own.hour[own.hour != UNKNOWN]
+        rows.append(
+            Policy(
+                number=number + 1,
+                is_present=is_present,
+                budget_tokens=0 if math.isinf(budget) else round(budget),
+                k=0 if math.isinf(k) else round(k),
+                first_hour=int(dated.min(initial=1 << 60)) if len(dated) else UNKNOWN,
+                last_hour=int(dated.max()) if len(dated) else UNKNOWN,
+                n_runs=(int(result.n[BASELINE]), int(result.n[SELECTED])),
+                n_sessions=(round(float(result.n_sessions[0])), round(float(result.n_sessions[1]))),
+                enough=bool(allowed.enough),
+                error=error,
+                means=(_figures(result.mean)[0], _figures(result.mean)[1]),
+                saved_percent=estimated(
+                    amount.sums, result, result.saved_percent, result.always_percent_limits(sure), sure
+                ),
+                verdict=verdict(
+                    saved_percent(plain, runs.tokens.sums, sure),
+                    saved_percent(result, amount.sums, sure),
+                    allowed,
+                    n_least=int(plain.n.min()),
+                )[0],
+            )
+        )
+    return tuple(rows)
+
+
+def _lately(usage: UsageColumns, sampled: SessionRuns | None, error: float) -> Estimate:
+    """Return the capped figure of the last 28 days, with the interval that holds however often one looks."""
+    newest = int(usage.hour.max(initial=UNKNOWN))
+    runs = ComparedRuns(*within(usage, sampled, newest - LATELY_HOURS, newest + 1))
+    amount = runs.capped(runs.everything & runs.is_randomised)
+    result, sure = amount.compared(), 1 - error
+    if not (np.minimum(result.n_sessions, result.n) >= MIN_FOR_PROOF).all():
+        return no_estimate("few_sessions", sure)
+    return estimated(amount.sums, result, result.saved_percent, result.always_percent_limits(sure), sure)
+
+
+def _is_loss(lately: Estimate) -> bool:
+    return lately.upper is not None and lately.upper < 0
+
+
+def _losses(
+    by_model: Sequence[Comparison], by_channel: Sequence[Comparison], lately: Estimate
+) -> tuple[Loss, ...]:
+    """Return the proven losses of a model, a channel, or the last 28 days, where there are several parts."""
+    parts: list[tuple[Literal["model", "channel"], str | None, Comparison]] = [
+        *(("model", one.model, one) for one in by_model if len(by_model) > 1),
+        *(("channel", one.channel, one) for one in by_channel if len(by_channel) > 1),
+    ]
+    rows = [
+        Loss(part=part, name=name or "", saved_percent=one.always_percent)
+        for part, name, one in parts
+        if one.verdict == "costs_more"
+    ]
+    if _is_loss(lately):
+        rows.append(Loss(part="days", name="", saved_percent=lately))
+    return tuple(rows)
+
+
+def _lost(left: Selections, results: Sequence[Check]) -> Lost:
+    """Return the lost selections; the share of baseline runs suggests how many selected runs never came."""
+    share = next(check.difference for check in results if check.name == "share")
+    return Lost(n_selections=left.n, n_lost=left.n_lost, by_share=share)
 
 
 def _need(

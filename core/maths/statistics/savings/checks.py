@@ -1,0 +1,200 @@
+"""Checks that can withhold a claim: whether the runs that came are those that the coin drew.
+
+Each measures a difference in points, with limits that hold however often one looks, and doubts a fair draw with a
+probability of at most `CHECK_ERROR`; all five together with at most 1 %. A check that can't see five points yet has
+not passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.columns import (
+    UNKNOWN,
+    Bools,
+    Floats,
+    Ints,
+    SessionRuns,
+    UsageColumns,
+    is_held_coin,
+    is_recorded_coin,
+    plain_prob,
+)
+from core.maths.statistics.savings.bounded import always_limits
+from core.maths.statistics.savings.outcomes import CHECK_ERROR, MOSTLY_KNOWN, difference, share_difference
+from core.maths.statistics.savings.runs import Balance
+from core.maths.statistics.savings.sums import no_estimate
+from core.maths.statistics.savings.verdict import VerdictReason
+from core.records.arm import MICRO
+from core.records.estimate import Estimate
+from core.records.saving import Check, CheckName, CheckState
+
+SEEN_POINTS: Final = 5.0
+"""Points that a check must be able to see before it passes."""
+SUSPICIOUS: Final = 2.0
+"""Standard errors by which a share is off that counts in full; a smaller distance counts by its square."""
+_PRIOR: Final = 100.0
+"""Draws that the coin's probability counts for in the bets on the share of baseline runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selections:
+    """Selections of which a row is left, by class (baseline, selected), and how many of them have no run."""
+
+    n: tuple[int, int] = (0, 0)
+    n_lost: tuple[int, int] = (0, 0)
+
+
+NO_SELECTIONS: Final = Selections()
+
+
+def checks(usage: UsageColumns, runs: SessionRuns, balance: Balance, left: Selections) -> tuple[Check, ...]:
+    """Return every check of drawn runs."""
+    drawn = is_recorded_coin(runs.prob_micro)
+    unknown = runs.tokens == UNKNOWN
+    usage_differs = difference(runs, unknown.astype(np.float64), drawn, CHECK_ERROR)
+    return (
+        Check(
+            name="balance",
+            state="failed" if balance.fails else "passed",
+            difference=no_estimate("no_probabilities", 1 - CHECK_ERROR),
+        ),
+        _seen("share", _share(usage, runs)),
+        _seen("unknown_usage", usage_differs, is_certain=not (unknown & drawn).any()),
+        _seen("lost", share_difference(left.n_lost, left.n, CHECK_ERROR), is_certain=not any(left.n_lost)),
+        _found("follow_ups", _follow_ups(runs)),
+    )
+
+
+def _found(name: CheckName, estimate: Estimate) -> Check:
+    """Return a check that passes unless it finds a difference."""
+    lower, upper = estimate.limits or (0.0, 0.0)
+    return Check(name=name, state="passed" if lower <= 0 <= upper else "failed", difference=estimate)
+
+
+def _seen(name: CheckName, estimate: Estimate, *, is_certain: bool = False) -> Check:
+    """Return a check that passes once it would see five points, or where nothing can differ."""
+    lower, upper = estimate.limits or (-100.0, 100.0)
+    widest = max((estimate.value or 0.0) - lower, upper - (estimate.value or 0.0))
+    state: CheckState = "passed" if is_certain or widest <= SEEN_POINTS else "open"
+    return Check(
+        name=name, state=state if lower <= 0 <= upper or is_certain else "failed", difference=estimate
+    )
+
+
+def _share(usage: UsageColumns, runs: SessionRuns) -> Estimate:
+    """Return the share of baseline runs less the stored probability, in points. Runs of a hold count once."""
+    prob, n, hits = _draws(usage, runs)
+    fair = (prob > 0) & (prob < 1)
+    if not n[fair].sum():
+        return no_estimate("no_probabilities", 1 - CHECK_ERROR)
+    prob, n, hits = prob[fair], n[fair], hits[fair]
+    weight = n / n.sum()
+    prior = (_PRIOR * prob, _PRIOR * (1 - prob))
+    lower, upper = always_limits(n, hits, weight, CHECK_ERROR, prior=prior)
+    expected = float((weight * prob).sum())
+    value = float(hits.sum() / n.sum()) - expected
+    limits = (100 * (float(end) - expected) for end in (lower, upper))
+    lowest, highest = limits
+    return Estimate(value=100 * value, lower=lowest, upper=highest, prob=1 - CHECK_ERROR)
+
+
+def suspected(usage: UsageColumns, runs: SessionRuns, share: Check) -> tuple[float, float]:
+    """Return the parts of baseline and selected runs that may never have come, by the share of baseline runs.
+
+    A share that is off by less than `SUSPICIOUS` standard errors counts for less. Before the check passes, all selected
+    runs count that it can't exclude, so that no saving is proven which these could undo.
+    """
+    prob, n, hits = _draws(usage, runs)
+    expected, spread = float((n * prob).sum()), float((n * prob * (1 - prob)).sum())
+    came, n_all = float(hits.sum()), float(n.sum())
+    if not (0 < came < n_all and spread > 0):
+        return 0.0, 0.0
+    doubt = min((came - expected) ** 2 / spread / SUSPICIOUS**2, 1.0)
+    likely = tuple(doubt * part for part in _missing(came, expected, n_all))
+    if share.state != "open" or share.difference.upper is None:
+        return likely[0], likely[1]
+    most = min(expected + n_all * share.difference.upper / 100, 0.999 * n_all)
+    return likely[0], _missing(most, expected, n_all)[1]
+
+
+def _missing(came: float, expected: float, n_all: float) -> tuple[float, float]:
+    """Return the parts of baseline and selected runs that must have been lost for so many baseline runs to be left."""
+    odds = came / (n_all - came) * (n_all - expected) / expected
+    return max(1 - odds, 0.0), max(1 - 1 / odds, 0.0)
+
+
+def _draws(usage: UsageColumns, runs: SessionRuns) -> tuple[Floats, Floats, Floats]:
+    """Return the stored probabilities, the draws of each, and the baseline ones of them."""
+    first = np.zeros(len(runs), dtype=np.bool_)
+    first[np.unique(runs.draw, return_index=True)[1]] = True
+    held = first & is_held_coin(runs.prob_micro)
+    parts = [
+        (usage.prob_micro, usage.run_class, usage.n, ~is_held_coin(usage.prob_micro)),
+        (runs.prob_micro, runs.run_class, np.ones(len(runs), dtype=np.int64), held),
+    ]
+    prob, is_baseline, n = (np.concatenate(one) for one in zip(*map(_decided, parts), strict=True))
+    kinds, at = np.unique(plain_prob(prob), return_inverse=True)
+    return (
+        kinds / MICRO,
+        np.bincount(at, n, len(kinds)).astype(np.float64),
+        np.bincount(at, n * is_baseline, len(kinds)).astype(np.float64),
+    )
+
+
+def _decided(part: tuple[Ints, Sequence[str], Ints, Bools]) -> tuple[Ints, Bools, Ints]:
+    prob, run_class, n, counted = part
+    classes = np.array(run_class, dtype=np.str_)
+    rows = counted & is_recorded_coin(prob) & np.isin(classes, ("baseline", "selected"))
+    return prob[rows], classes[rows] == "baseline", n[rows]
+
+
+def _follow_ups(runs: SessionRuns) -> Estimate:
+    """Return how much more sessions go on that began with a selected run, where each run is drawn by itself."""
+    order = np.lexsort((runs.revision, runs.hour, runs.session))
+    rows = order[is_recorded_coin(runs.prob_micro[order]) & ~is_held_coin(runs.prob_micro[order])]
+    _, first, n = np.unique(runs.session[rows], return_index=True, return_counts=True)
+    if not (n > 1).any():
+        return no_estimate("no_variation", 1 - CHECK_ERROR)
+    going_on = np.zeros(len(runs))
+    going_on[rows[first]] = 1 - 1 / n
+    mask = np.zeros(len(runs), dtype=np.bool_)
+    mask[rows[first]] = True
+    return difference(runs, going_on, mask, CHECK_ERROR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """The terms of a claim: the probability ``error`` that it is ever wrong, and what withholds it.
+
+    ``unknown_open``: it can't be seen yet that tokens are unknown equally often, so a claim must hold with the runs
+    of unknown tokens counted against it. ``lost`` are the parts of baseline and selected runs that the share of
+    baseline runs suggests never to have come; a claim must hold with them, at the cap.
+    """
+
+    error: float
+    objections: Mapping[VerdictReason, bool]
+    unknown_open: bool
+    lost: tuple[float, float]
+
+    @classmethod
+    def of(
+        cls, results: Sequence[Check], left: Selections, error: float, lost: tuple[float, float]
+    ) -> Design:
+        """Return the terms that checks allow."""
+        state = {check.name: check.state for check in results}
+        kept = [n == 0 or n - gone >= MOSTLY_KNOWN * n for n, gone in zip(left.n, left.n_lost, strict=True)]
+        withheld: dict[VerdictReason, bool] = {
+            "unbalanced": state["balance"] == "failed",
+            "share_off": state["share"] == "failed",
+            "lost_differ": state["lost"] == "failed",
+            "lost_open": not all(kept),
+            "unknown_differ": state["unknown_usage"] == "failed",
+            "follow_ups_differ": state["follow_ups"] == "failed",
+        }
+        is_open = state["unknown_usage"] == "open"
+        return cls(error=error, objections=withheld, unknown_open=is_open, lost=lost)

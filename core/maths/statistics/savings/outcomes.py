@@ -1,0 +1,166 @@
+"""Outcomes of runs → the guardrail: mean outcome of selected runs less that of baseline runs, by the same draws.
+
+What is drawn independently is a session, so a session's mean outcome of a class is one value. Runs with the same coin
+are alike but for the draw. So the strata are the coins, each weighing what its share of the selected sessions is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from core.columns import Bools, Floats, Ints, SessionRuns, is_recorded_coin
+from core.maths.statistics.savings.bounded import always_limits
+from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_FIGURE, SELECTED, no_estimate
+from core.records.achieved import SOLVED
+from core.records.estimate import Estimate
+from core.records.saving import Outcomes, OutcomeWord
+
+OUTCOME_ERROR: Final = 0.015
+"""Probability that the guardrail of outcomes is ever wrong."""
+CHECK_ERROR: Final = 0.002
+"""Probability that one of the five checks that can withhold a claim ever doubts a fair draw."""
+MOSTLY_KNOWN: Final = 0.95
+"""Part of the runs of a class for which a fact must be known."""
+_HALVINGS: Final = 40
+_MOST_TIMES: Final = 1e6
+
+
+class _Cells:
+    """Sessions by coin and class, with the sums of a value from 0 to 1."""
+
+    def __init__(self, coin: Ints, group: Ints, session: Ints, value: Floats) -> None:
+        n_cells = 2 * (int(coin.max(initial=-1)) + 1)
+        number = np.unique(session, return_inverse=True)[1]
+        both, entry = np.unique(number * max(n_cells, 1) + coin * 2 + group, return_inverse=True)
+        mean = np.bincount(entry, value, len(both)) / np.maximum(np.bincount(entry, minlength=len(both)), 1)
+        cell = both % max(n_cells, 1)
+        counts = np.bincount(cell, minlength=n_cells).astype(np.float64)
+        self.n = np.asarray(counts.reshape(-1, 2))
+        self.total = np.bincount(cell, mean, n_cells).reshape(-1, 2)
+
+    @property
+    def weight(self) -> Floats:
+        """Weight of each coin: its share of the selected sessions, where each class has two."""
+        taking = np.where((self.n >= MIN_FOR_FIGURE).all(-1), self.n[:, SELECTED], 0.0)
+        return np.asarray(taking / max(float(taking.sum()), 1.0))
+
+    @property
+    def means(self) -> tuple[float, float]:
+        mean = self.weight[:, None] * self.total / np.maximum(self.n, 1.0)
+        return float(mean[:, BASELINE].sum()), float(mean[:, SELECTED].sum())
+
+    def limits(self, error: float) -> tuple[float, float]:
+        """Return the limits of the difference, selected less baseline, at every look."""
+        return _limits(self.n, self.total, self.weight, error)
+
+
+def _limits(n: Floats, total: Floats, weight: Floats, error: float) -> tuple[float, float]:
+    signed = weight[:, None] * np.array([-1.0, 1.0])
+    lower, upper = always_limits(n.ravel(), total.ravel(), signed.ravel(), error)
+    return float(lower), float(upper)
+
+
+def difference(runs: SessionRuns, value: Floats, mask: Bools, error: float) -> Estimate:
+    """Return the mean of a value of drawn runs in ``mask``, selected less baseline, in points."""
+    cells = _cells(runs, value, mask)
+    if not cells.weight.any():
+        return no_estimate("few_runs", 1 - error)
+    baseline, selected = cells.means
+    lower, upper = cells.limits(error)
+    return Estimate(value=100 * (selected - baseline), lower=100 * lower, upper=100 * upper, prob=1 - error)
+
+
+def share_difference(hits: tuple[int, int], n: tuple[int, int], error: float) -> Estimate:
+    """Return the share of selected less that of baseline, in points, from counts of each."""
+    if min(n) < MIN_FOR_FIGURE:
+        return no_estimate("few_runs", 1 - error)
+    counts, total = (np.array([pair], dtype=np.float64) for pair in (n, hits))
+    lower, upper = _limits(counts, total, np.ones(1), error)
+    value = hits[SELECTED] / n[SELECTED] - hits[BASELINE] / n[BASELINE]
+    return Estimate(value=100 * value, lower=100 * lower, upper=100 * upper, prob=1 - error)
+
+
+def _cells(runs: SessionRuns, value: Floats, mask: Bools) -> _Cells:
+    coin = np.unique(runs.prob_micro[mask], return_inverse=True)[1]
+    group = np.array(runs.run_class, dtype=np.str_)[mask] == "selected"
+    return _Cells(coin, group.astype(np.int64), runs.session[mask], value[mask])
+
+
+def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -> Outcomes:
+    """Return the guardrail of outcomes of drawn runs; ``worse_by`` points may be lost in "as much"."""
+    drawn = is_recorded_coin(runs.prob_micro)
+    known = drawn & np.isfinite(runs.achieved)
+    is_selected = np.array(runs.run_class, dtype=np.str_) == "selected"
+    n_runs, n_known = (
+        (int((mask & ~is_selected).sum()), int((mask & is_selected).sum())) for mask in (drawn, known)
+    )
+    cells = _cells(runs, np.nan_to_num(runs.achieved), known)
+    value = difference(runs, np.nan_to_num(runs.achieved), known, error)
+    of_judged = any(one < MOSTLY_KNOWN * n for one, n in zip(n_known, n_runs, strict=True))
+    margin = _margin(runs.achieved[known & ~is_selected], worse_by)
+    lower, upper = value.lower, value.upper
+    if of_judged and lower is not None:
+        lower, upper = _worst(runs, drawn, is_selected, error)
+    word = _word(lower, upper, margin)
+    needed = None if word == "as_much" or of_judged or lower is None else _more(cells, margin, error)
+    return Outcomes(
+        word=word,
+        source=runs.achieved_source,
+        means=cells.means if value.value is not None else (None, None),
+        difference=value,
+        known=n_known,
+        n_runs=n_runs,
+        n_sessions=(int(cells.n[:, BASELINE].sum()), int(cells.n[:, SELECTED].sum())),
+        of_judged=of_judged and lower is not None,
+        margin_points=margin,
+        more_judged=needed,
+    )
+
+
+def _margin(baseline: Floats, worse_by: float) -> float:
+    """Return the points that may be lost: at most half of the rarer of solved and unsolved baseline runs."""
+    if not len(baseline):
+        return worse_by
+    solved = float((baseline > SOLVED).mean())
+    return min(worse_by, 50 * min(solved, 1 - solved))
+
+
+def _worst(runs: SessionRuns, drawn: Bools, is_selected: Bools, error: float) -> tuple[float, float]:
+    """Return the lower limit with every missing run counted against selecting, and the upper one with it for it."""
+    ends = []
+    for of_selected in (0.0, 1.0):
+        filled = np.where(is_selected, of_selected, 1 - of_selected)
+        value = np.where(np.isfinite(runs.achieved), runs.achieved, filled)
+        ends.append(_cells(runs, value, drawn).limits(error))
+    return 100 * ends[0][0], 100 * ends[1][1]
+
+
+def _word(lower: float | None, upper: float | None, margin: float) -> OutcomeWord:
+    if lower is None or upper is None:
+        return "unknown"
+    if upper < 0:
+        return "less"
+    return "as_much" if lower > -margin else "open"
+
+
+def _more(cells: _Cells, margin: float, error: float) -> int | None:
+    """Return the further judged baseline runs with which equal outcomes would be "as much"."""
+    weight = cells.weight
+    if not weight.any() or margin <= 0:
+        return None
+    rate = (cells.total.sum(-1) / np.maximum(cells.n.sum(-1), 1.0))[:, None]
+
+    def is_enough(times: float) -> bool:
+        n = cells.n * np.array([times, 1.0])
+        return 100 * _limits(n, n * rate, weight, error)[0] > -margin
+
+    if not is_enough(_MOST_TIMES):
+        return None
+    low, high = 0.0, math.log(_MOST_TIMES)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_enough(math.exp(middle)) else (middle, high)
+    return math.ceil((math.exp(high) - 1) * float(cells.n[:, BASELINE].sum()))

@@ -1,0 +1,160 @@
+"""Runs joined by what was drawn once: savings by session, and the cost of each task solved.
+
+A cheaper run that needs a second one saves nothing. So the runs of a draw, or of a session where each run is drawn by
+itself, are added up and compared as one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+import scipy
+
+from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns, is_held_coin, is_recorded_coin
+from core.maths.statistics.savings.ratio import estimated
+from core.maths.statistics.savings.runs import ComparedRuns, as_usage
+from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_INTERVAL, SELECTED, no_estimate
+from core.records.achieved import SOLVED
+from core.records.estimate import Estimate
+from core.records.saving import CostPerSolved, Pair, PerSession
+
+MIN_SOLVED: Final = 10
+"""Solved runs that a cost for each task solved takes."""
+
+
+def joined(runs: SessionRuns, unit: Ints) -> SessionRuns:
+    """Return runs of one unit as one run of the class of its first; unknown tokens of one make all unknown."""
+    order = np.lexsort((runs.revision, runs.hour, unit))
+    starts = np.flatnonzero(np.diff(unit[order], prepend=unit[order[:1]] - 1))
+    first = np.zeros(len(runs), dtype=np.bool_)
+    first[order[starts]] = True
+
+    def total(amount: Ints) -> Ints:
+        sums = np.add.reduceat(np.where(amount == UNKNOWN, 0, amount)[order], starts)
+        known = np.minimum.reduceat((amount != UNKNOWN)[order], starts)
+        whole = np.full(len(runs), UNKNOWN)
+        whole[order[starts]] = np.where(known, sums, UNKNOWN)
+        return whole
+
+    if not len(runs):
+        return runs
+    return runs.with_amounts(total(runs.tokens), total(runs.bill_pico)).where(first)
+
+
+def per_session(runs: SessionRuns, error: float, *, in_money: bool) -> PerSession | None:
+    """Return the savings by session of drawn runs; None where each run comes alone."""
+    drawn = runs.where(is_recorded_coin(runs.prob_micro))
+    held = is_held_coin(drawn.prob_micro)
+    unit = np.where(held, drawn.draw, drawn.session)
+    _, place, n = np.unique(unit, return_inverse=True, return_counts=True)
+    if not (n > 1).any():
+        return None
+    by_draw = bool(held[(n > 1)[place]].all())
+    whole = joined(drawn, unit)
+    compared, mean_runs = _sessions(whole), _mean_runs(drawn, unit)
+    amount = compared.capped(compared.everything)
+    result = amount.compared()
+    n_sessions = (int(result.n[BASELINE]), int(result.n[SELECTED]))
+    return PerSession(
+        by_draw=by_draw,
+        n_sessions=n_sessions,
+        means=_pair(result.mean),
+        runs=mean_runs,
+        saved_percent=_always(compared, error),
+        money_percent=_always(_sessions(_in_money(whole)), error) if in_money else None,
+    )
+
+
+def _sessions(whole: SessionRuns) -> ComparedRuns:
+    return ComparedRuns(as_usage(whole), whole)
+
+
+def _in_money(runs: SessionRuns) -> SessionRuns:
+    return runs.with_amounts(np.where(runs.is_billed, np.maximum(runs.bill_pico, 1), UNKNOWN), runs.bill_pico)
+
+
+def _always(compared: ComparedRuns, error: float) -> Estimate:
+    """Return the capped figure with the interval that holds however often one looks."""
+    amount = compared.capped(compared.everything)
+    result, sure = amount.compared(), 1 - error
+    return estimated(amount.sums, result, result.saved_percent, result.always_percent_limits(sure), sure)
+
+
+def _mean_runs(runs: SessionRuns, unit: Ints) -> Pair:
+    """Return the runs a unit has, by the class of its first run."""
+    ones = np.ones(len(runs), dtype=np.int64)
+    whole = joined(runs.with_amounts(ones, ones), unit)
+    selected = np.array(whole.run_class, dtype=np.str_) == "selected"
+    counts = [whole.tokens[mask] for mask in (~selected, selected)]
+    baseline, chosen = (float(one.mean()) if len(one) else None for one in counts)
+    return baseline, chosen
+
+
+def _pair(means: Floats) -> Pair:
+    baseline, selected = (None if math.isnan(mean) else mean for mean in means.tolist())
+    return baseline, selected
+
+
+def cost_per_solved(runs: SessionRuns, *, is_money: bool) -> tuple[CostPerSolved, CostPerSolved] | None:
+    """Return the cost of each solved task of baseline and of selected runs; None where no outcome is known.
+
+    The runs are those with a known cost and outcome.
+    """
+    amount = np.where(runs.is_billed, runs.bill_pico * 1e-12, np.nan) if is_money else _tokens(runs)
+    known = np.isfinite(runs.achieved) & np.isfinite(amount)
+    if not known.any():
+        return None
+    selected = np.array(runs.run_class, dtype=np.str_) == "selected"
+    baseline, chosen = (
+        _cost(runs.session[mask], amount[mask], runs.achieved[mask] > SOLVED, is_money=is_money)
+        for mask in (known & ~selected, known & selected)
+    )
+    return baseline, chosen
+
+
+def _tokens(runs: SessionRuns) -> Floats:
+    return np.where(runs.tokens == UNKNOWN, np.nan, runs.tokens.astype(np.float64))
+
+
+def _cost(session: Ints, amount: Floats, solved: Bools, *, is_money: bool) -> CostPerSolved:
+    n_solved = int(solved.sum())
+    if n_solved < MIN_SOLVED:
+        cost = no_estimate("few_runs", 0.95)
+    else:
+        number = np.unique(session, return_inverse=True)[1]
+        above, below = (np.bincount(number, one).astype(np.float64) for one in (amount, solved))
+        cost = fieller(above, below)
+    return CostPerSolved(is_money=is_money, n_solved=n_solved, n_runs=len(solved), cost=cost)
+
+
+def fieller(above: Floats, below: Floats, prob: float = 0.95) -> Estimate:
+    """Return the ratio of two sums with its interval by sessions; no upper limit where it is open above.
+
+    References
+    ----------
+    E. C. Fieller, *J. R. Stat. Soc. B* 16, 1954, 175.
+
+    Examples
+    --------
+    >>> result = fieller(np.array([10.0, 12.0, 8.0, 11.0] * 5), np.array([1.0, 1.0, 0.0, 1.0] * 5))
+    >>> round(result.value, 2), round(result.lower, 2), round(result.upper, 2)
+    (13.67, 11.32, 18.17)
+    """
+    n, ratio = len(above), float(above.sum() / below.sum())
+    if n < MIN_FOR_INTERVAL:
+        return Estimate(value=ratio, lower=None, upper=None, prob=prob, missing="few_for_interval")
+    t = float(scipy.special.stdtrit(n - 1, (1 + prob) / 2))
+    cov = np.cov(above, below) / n
+    first, second = float(above.mean()), float(below.mean())
+    a, b, c = second**2 - t**2 * cov[1, 1], first * second - t**2 * cov[0, 1], first**2 - t**2 * cov[0, 0]
+    root = math.sqrt(max(b**2 - a * c, 0.0))
+    if a > 0:
+        return Estimate(
+            value=ratio, lower=max(float((b - root) / a), 0.0), upper=float((b + root) / a), prob=prob
+        )
+    lower = float((b + root) / a) if a < 0 else float(c / (2 * b))
+    return Estimate(
+        value=ratio, lower=max(min(lower, ratio), 0.0), upper=None, prob=prob, missing="unreachable"
+    )

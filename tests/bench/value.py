@@ -1,0 +1,370 @@
+"""Value: planted worlds in which a saving, or what it buys, is easily misjudged; how often a claim is false.
+
+Each world is seen at many looks. A claim is false if it was made at any look and is not true of the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from core.columns import HELD_COIN, UNKNOWN, Bools, Floats, Ints, SessionRuns
+from core.maths.statistics.savings.outcomes import outcomes
+from core.maths.statistics.savings.policies import policies
+from core.maths.statistics.savings.runs import ComparedRuns, as_usage
+from core.maths.statistics.savings.units import per_session
+from core.maths.statistics.savings.whole import headline
+from tests.bench.claims import LOOKS
+from tests.bench.harness import Row, Scale
+
+_FALSE_GOAL: Final = 7.0
+"""28 of 400 worlds."""
+_MISSED_GOAL: Final = 20.0
+_COVERED_GOAL: Final = 5.0
+WORLDS: Final = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """Runs of a world with what is true of them, in the present: savings per session, and outcomes in points."""
+
+    runs: SessionRuns
+    saving: float
+    outcome: float | None = None
+    margin: float = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of world: how it is planted from the dice."""
+
+    name: str
+    plant: Callable[[np.random.Generator], Planted]
+    first_look: float = 0.0
+
+
+@dataclass(kw_only=True)
+class Runs:
+    """Columns of runs, a session each unless they say otherwise."""
+
+    is_baseline: Bools
+    tokens: Floats
+    prob: Floats | float
+    achieved: Floats | None = None
+    session: Ints | None = None
+    is_held: bool = False
+    k: Ints | None = None
+    status: Bools | None = None
+    model: Ints | None = None
+    taken: Bools | None = None
+    settings: Ints | None = None
+    order: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def columns(self) -> SessionRuns:
+        """Return the runs that came, half an hour apart."""
+        n = len(self.tokens)
+        at, unknown = np.arange(n), np.full(n, UNKNOWN)
+        session = at if self.session is None else self.session
+        prob = np.rint(1e6 * np.broadcast_to(self.prob, n)).astype(np.int64)
+        tokens = np.where(np.isnan(self.tokens), UNKNOWN, np.rint(np.nan_to_num(self.tokens)))
+        model = np.zeros(n, dtype=np.int64) if self.model is None else self.model
+        failed = np.zeros(n, dtype=np.bool_) if self.status is None else self.status
+        runs = SessionRuns(
+            session=session,
+            draw=session if self.is_held else at,
+            hour=at // 2,
+            run_class=tuple(np.where(self.is_baseline, "baseline", "selected").tolist()),
+            model=tuple(f"m{one}" for one in model.tolist()),
+            channel=("",) * n,
+            status=tuple(np.where(failed, "error", "completed").tolist()),
+            prob_micro=prob + (HELD_COIN if self.is_held else 0),
+            tokens=tokens.astype(np.int64),
+            duration_ms=unknown,
+            bill_pico=unknown,
+            bill_marks=unknown,
+            achieved=np.full(n, np.nan) if self.achieved is None else self.achieved,
+            achieved_source="" if self.achieved is None else "program",
+            settings=np.zeros(n, dtype=np.int64) if self.settings is None else self.settings,
+            revision=at,
+            budget_tokens=np.zeros(n, dtype=np.int64),
+            k=np.full(n, 3) if self.k is None else self.k,
+        )
+        return runs if self.taken is None else runs.where(self.taken)
+
+
+def _spread(dice: np.random.Generator, n: int, log_sd: float) -> Floats:
+    return dice.lognormal(-(log_sd**2) / 2, log_sd, n)
+
+
+def _drawn(dice: np.random.Generator, chance: Floats | float, n: int) -> Floats:
+    return (dice.random(n) < chance).astype(np.float64)
+
+
+def _clean(dice: np.random.Generator) -> Planted:
+    base = dice.random(1_200) < 0.1
+    tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, 1_200, 0.6)
+    return Planted(
+        runs=Runs(is_baseline=base, tokens=tokens, prob=0.1, achieved=_drawn(dice, 0.8, 1_200)).columns(),
+        saving=25.0,
+        outcome=0.0,
+    )
+
+
+def _failing(dice: np.random.Generator) -> Planted:
+    n = 1_400
+    base, failed = dice.random(n) < 0.25, dice.random(n) < 0.08
+    usual = np.where(base, 24_000, 19_200)
+    tokens = np.where(failed, np.where(base, 3_000, 260_000), usual) * _spread(dice, n, 0.25)
+    return Planted(
+        runs=Runs(is_baseline=base, tokens=tokens, prob=0.25, status=failed).columns(), saving=-72.0
+    )
+
+
+def _survivors(dice: np.random.Generator) -> Planted:
+    n = 2_000
+    base, hard = dice.random(n) < 0.3, dice.random(n) < 0.22
+    tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
+    failed = np.where(base, dice.random(n) < 0.11, hard & (dice.random(n) < 0.5))
+    return Planted(runs=Runs(is_baseline=base, tokens=tokens, prob=0.3, status=failed).columns(), saving=0.0)
+
+
+def _unknown_usage(dice: np.random.Generator) -> Planted:
+    n = 2_000
+    base, hard = dice.random(n) < 0.3, dice.random(n) < 0.22
+    tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
+    tokens[~base & hard & (dice.random(n) < 0.4)] = np.nan
+    tokens[base & (dice.random(n) < 0.088)] = np.nan
+    return Planted(runs=Runs(is_baseline=base, tokens=tokens, prob=0.3).columns(), saving=0.0)
+
+
+def _worse(dice: np.random.Generator) -> Planted:
+    n = 1_200
+    base = dice.random(n) < 0.35
+    tokens = np.where(base, 18_000, 13_000) * _spread(dice, n, 0.3)
+    achieved = _drawn(dice, np.where(base, 0.86, 0.46), n)
+    return Planted(
+        runs=Runs(is_baseline=base, tokens=tokens, prob=0.35, achieved=achieved).columns(),
+        saving=27.8,
+        outcome=-40.0,
+    )
+
+
+def _second(held: bool) -> Callable[[np.random.Generator], Planted]:
+    """Return worlds in which 60 % of selected runs need a second one."""
+
+    def plant(dice: np.random.Generator) -> Planted:
+        n = 1_200
+        chosen = dice.random(n) >= 0.2
+        again = chosen & (dice.random(n) < 0.6)
+        session = np.sort(np.concatenate([np.arange(n), np.flatnonzero(again)]))
+        base = ~chosen[session]
+        if not held:
+            second = np.diff(session, prepend=-1) == 0
+            base[second] = dice.random(int(second.sum())) < 0.2
+        tokens = 20_000 * np.where(base, 1, 0.7) * _spread(dice, len(session), 0.3)
+        return Planted(
+            runs=Runs(is_baseline=base, tokens=tokens, prob=0.2, session=session, is_held=held).columns(),
+            saving=-12.0,
+        )
+
+    return plant
+
+
+def _policies(by_settings: bool) -> Callable[[np.random.Generator], Planted]:
+    """Return worlds in which the present policy costs more, after one that saved."""
+
+    def plant(dice: np.random.Generator) -> Planted:
+        n, later = 1_520, np.arange(1_520) >= 1_100
+        base = dice.random(n) < 0.25
+        ratio = np.where(later, 1.12, 0.62)
+        tokens = 22_000 * np.where(base, 1, ratio) * _spread(dice, n, 0.35)
+        limit = np.where(later, 5, 3)
+        settings = later.astype(np.int64) if by_settings else None
+        return Planted(
+            runs=Runs(is_baseline=base, tokens=tokens, prob=0.25, k=limit, settings=settings).columns(),
+            saving=-12.0,
+        )
+
+    return plant
+
+
+def _lost(prob: float) -> Callable[[np.random.Generator], Planted]:
+    """Return worlds in which dear selected runs never came."""
+
+    def plant(dice: np.random.Generator) -> Planted:
+        n = 1_200
+        base, hard = dice.random(n) < prob, dice.random(n) < 0.22
+        tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
+        taken = base | ~hard | (dice.random(n) >= 0.6)
+        return Planted(
+            runs=Runs(is_baseline=base, tokens=tokens, prob=prob, taken=taken).columns(), saving=0.0
+        )
+
+    return plant
+
+
+def _judged(dice: np.random.Generator) -> Planted:
+    """Return a world with outcomes of 40 %: failures of selected runs are judged less often."""
+    n = 1_600
+    base = dice.random(n) < 0.3
+    achieved = _drawn(dice, np.where(base, 0.8, 0.65), n)
+    known = dice.random(n) < np.where(~base & (achieved == 0), 0.2, 0.45)
+    tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
+    return Planted(
+        runs=Runs(
+            is_baseline=base, tokens=tokens, prob=0.3, achieved=np.where(known, achieved, np.nan)
+        ).columns(),
+        saving=25.0,
+        outcome=-15.0,
+    )
+
+
+def _rare(prob: float, shares: tuple[float, float]) -> Callable[[np.random.Generator], Planted]:
+    def plant(dice: np.random.Generator) -> Planted:
+        n = 3_000
+        base = dice.random(n) < prob
+        achieved = _drawn(dice, np.where(base, *shares), n)
+        tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
+        return Planted(
+            runs=Runs(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
+            saving=25.0,
+            outcome=100 * (shares[1] - shares[0]),
+            margin=min(5.0, 50 * min(shares[0], 1 - shares[0])),
+        )
+
+    return plant
+
+
+def _change_of_work(dice: np.random.Generator) -> Planted:
+    """Return a world whose tasks get harder on the day on which the rate of the coin changes."""
+    n, later = 1_600, np.arange(1_600) >= 800
+    prob = np.where(later, 0.4, 0.1)
+    base = dice.random(n) < prob
+    achieved = _drawn(dice, np.where(later, 0.5, 0.95), n)
+    tokens = 15_000 * np.where(later, 2.5, 1) * _spread(dice, n, 0.4)
+    return Planted(
+        runs=Runs(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
+        saving=0.0,
+        outcome=0.0,
+    )
+
+
+def _release(dice: np.random.Generator) -> Planted:
+    """Return a world in which another model comes step by step, dearer and better."""
+    n = 1_600
+    model = (dice.random(n) < np.linspace(0, 1, n)).astype(np.int64)
+    base = dice.random(n) < 0.15
+    achieved = _drawn(dice, np.where(model, 0.9, 0.6), n)
+    tokens = 12_000 * np.where(model, 3, 1) * _spread(dice, n, 0.4)
+    return Planted(
+        runs=Runs(is_baseline=base, tokens=tokens, prob=0.15, achieved=achieved, model=model).columns(),
+        saving=0.0,
+        outcome=0.0,
+    )
+
+
+KINDS: Final = (
+    Kind(name="failing runs", plant=_failing),
+    Kind(name="survivors", plant=_survivors),
+    Kind(name="unknown usage", plant=_unknown_usage),
+    Kind(name="worse answers", plant=_worse),
+    Kind(name="second runs, held", plant=_second(True)),
+    Kind(name="second runs, each drawn", plant=_second(False)),
+    Kind(name="policies by settings", plant=_policies(True), first_look=0.75),
+    Kind(name="request limits", plant=_policies(False), first_look=0.75),
+    Kind(name="lost runs, rate 30 %", plant=_lost(0.3)),
+    Kind(name="lost runs, rate 10 %", plant=_lost(0.1)),
+    Kind(name="outcomes of 40 %", plant=_judged),
+    Kind(name="rare failures, rate 10 %", plant=_rare(0.1, (0.98, 0.96))),
+    Kind(name="rare failures, rate 50 %", plant=_rare(0.5, (0.98, 0.97))),
+    Kind(name="rare successes, rate 5 %", plant=_rare(0.05, (0.04, 0.02))),
+    Kind(name="a change of work", plant=_change_of_work),
+    Kind(name="a release", plant=_release),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """Claims of one world, at any look; ``inside``: the interval of outcomes held the truth at every look."""
+
+    proven: bool
+    costs_more: bool
+    as_much: bool
+    less: bool
+    inside: bool
+    proven_at_last: bool
+
+
+def claimed(planted: Planted, n_looks: int, first_look: float) -> Claimed:
+    """Return the claims that pages make of a world over some looks."""
+    said = set[str]()
+    inside, last = True, "not_proven"
+    n_sessions = int(planted.runs.session.max()) + 1
+    for share in np.linspace(first_look, 1, n_looks + 1)[1:].tolist():
+        runs = planted.runs.where(planted.runs.session < share * n_sessions)
+        of_policy = policies(runs)
+        now = runs.where(of_policy.of_run == of_policy.present)
+        usage, error = as_usage(now), of_policy.error(of_policy.present)
+        each = per_session(now, error, in_money=False)
+        last = headline(usage, now, ComparedRuns(usage, now), each, prob=0.95, error=error)[2].verdict
+        outcome = outcomes(now, 5.0)
+        said |= {last, outcome.word}
+        lower, upper = outcome.difference.limits or (-100.0, 100.0)
+        inside &= planted.outcome is None or outcome.of_judged or lower <= planted.outcome <= upper
+    return Claimed(
+        proven="proven" in said,
+        costs_more="costs_more" in said,
+        as_much="as_much" in said,
+        less="less" in said,
+        inside=inside,
+        proven_at_last=last == "proven",
+    )
+
+
+def value(scale: Scale, _folder: Path) -> list[Row]:
+    """Share of planted worlds with a false claim, of missed savings, and of intervals of outcomes that miss."""
+    n_worlds = WORLDS if scale.n_number_pairs < 51 else 10 * WORLDS
+    return list(_rows(min(n_worlds, 40 * scale.n_number_pairs), min(LOOKS, 20 * scale.n_number_pairs)))
+
+
+def _rows(n_worlds: int, n_looks: int) -> Iterator[Row]:
+    for place, kind in enumerate(KINDS):
+        worlds = [kind.plant(np.random.default_rng([57, place, seed])) for seed in range(n_worlds)]
+        results = [claimed(world, n_looks, kind.first_look) for world in worlds]
+        both = list(zip(worlds, results, strict=True))
+        false = {
+            "proven": sum(one.proven and world.saving <= 0 for world, one in both),
+            "costs more": sum(one.costs_more and world.saving >= 0 for world, one in both),
+            "as much": sum(one.as_much and (world.outcome or 0) <= -world.margin for world, one in both),
+            "less": sum(one.less and (world.outcome or 0) >= 0 for world, one in both),
+        }
+        worst = max(false, key=lambda name: false[name])
+        yield _row(f"false claims: {kind.name}", false[worst], n_worlds, _FALSE_GOAL, _note(false, results))
+        missed = sum(not one.inside for one in results)
+        yield _row(f"outcomes missed: {kind.name}", missed, n_worlds, _COVERED_GOAL, "at any look")
+    lasting = [
+        claimed(_clean(np.random.default_rng([58, seed])), 1, 0.0).proven_at_last for seed in range(n_worlds)
+    ]
+    note = "25 %, log-sd .6, 1,200 sessions, rate 10 %"
+    yield _row("savings not proven: clean", lasting.count(False), n_worlds, _MISSED_GOAL, note)
+
+
+def _note(false: dict[str, int], results: list[Claimed]) -> str:
+    counts = ", ".join(f"{name} {n}" for name, n in false.items() if n)
+    return f"false: {counts or 'none'}; proven {sum(one.proven for one in results)}"
+
+
+def _row(name: str, hits: int, n_worlds: int, goal: float, note: str) -> Row:
+    return Row(
+        name=name,
+        base="planted worlds",
+        figure=100 * hits / n_worlds,
+        unit="pt",
+        goal=goal,
+        n=n_worlds,
+        note=note,
+    )
