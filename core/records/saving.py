@@ -22,7 +22,7 @@ Pair = tuple[float | None, float | None]
 """A figure of baseline runs and the same of selected runs."""
 
 
-class Columns(msgspec.Struct, frozen=True, kw_only=True):
+class ClassColumns(msgspec.Struct, frozen=True, kw_only=True):
     """The two columns of a comparison, at the mix of strata of its selected runs: their difference is the one shown.
 
     ``tokens`` are plain means; capped and typical ones are in `ClassFigures`. Rates are shares from 0 to 1.

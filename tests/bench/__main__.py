@@ -32,6 +32,7 @@ from tests.bench import (
     served,
     settled,
     starts,
+    value,
     whole,
     writers,
 )
@@ -58,6 +59,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "balance": claims.balance,
     "power": claims.power,
     "coverage": claims.coverage,
+    "value": value.misjudged,
     "holds": holds.prompts,
     "data": pages.data,
     "search": searching.searches,
@@ -73,8 +75,8 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "bounds": whole.bounds,
     "dashboard-memory": whole.dashboard_memory,
 }
-LONG: Final = frozenset({"growth"})
-"""Asked for by name, or with ``--full``: two databases of a million runs."""
+LONG: Final = frozenset({"growth", "value"})
+"""Asked for by name, or with ``--full``: two databases of a million runs; planted worlds at many looks."""
 
 _HEAD: Final = f"{'work':46} {'figure':>9} {'goal':>9} {'':7} {'base ms':>10} {'ours ms':>10}  base; note"
 

@@ -39,7 +39,7 @@ class Planted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class PlantedKind:
     """A kind of world: how it is planted from the dice."""
 
     name: str
@@ -48,7 +48,7 @@ class Kind:
 
 
 @dataclass(kw_only=True)
-class Runs:
+class PlantedRuns:
     """Columns of runs, a session each unless they say otherwise."""
 
     is_baseline: Bools
@@ -100,7 +100,7 @@ def _spread(dice: np.random.Generator, n: int, log_sd: float) -> Floats:
     return dice.lognormal(-(log_sd**2) / 2, log_sd, n)
 
 
-def _drawn(dice: np.random.Generator, chance: Floats | float, n: int) -> Floats:
+def _hits(dice: np.random.Generator, chance: Floats | float, n: int) -> Floats:
     return (dice.random(n) < chance).astype(np.float64)
 
 
@@ -108,19 +108,21 @@ def _clean(dice: np.random.Generator) -> Planted:
     base = dice.random(1_200) < 0.1
     tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, 1_200, 0.6)
     return Planted(
-        runs=Runs(is_baseline=base, tokens=tokens, prob=0.1, achieved=_drawn(dice, 0.8, 1_200)).columns(),
+        runs=PlantedRuns(
+            is_baseline=base, tokens=tokens, prob=0.1, achieved=_hits(dice, 0.8, 1_200)
+        ).columns(),
         saving=25.0,
         outcome=0.0,
     )
 
 
-def _failing(dice: np.random.Generator) -> Planted:
+def _failing_runs(dice: np.random.Generator) -> Planted:
     n = 1_400
     base, failed = dice.random(n) < 0.25, dice.random(n) < 0.08
     usual = np.where(base, 24_000, 19_200)
     tokens = np.where(failed, np.where(base, 3_000, 260_000), usual) * _spread(dice, n, 0.25)
     return Planted(
-        runs=Runs(is_baseline=base, tokens=tokens, prob=0.25, status=failed).columns(), saving=-72.0
+        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.25, status=failed).columns(), saving=-72.0
     )
 
 
@@ -129,7 +131,9 @@ def _survivors(dice: np.random.Generator) -> Planted:
     base, hard = dice.random(n) < 0.3, dice.random(n) < 0.22
     tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
     failed = np.where(base, dice.random(n) < 0.11, hard & (dice.random(n) < 0.5))
-    return Planted(runs=Runs(is_baseline=base, tokens=tokens, prob=0.3, status=failed).columns(), saving=0.0)
+    return Planted(
+        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.3, status=failed).columns(), saving=0.0
+    )
 
 
 def _unknown_usage(dice: np.random.Generator) -> Planted:
@@ -138,16 +142,16 @@ def _unknown_usage(dice: np.random.Generator) -> Planted:
     tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
     tokens[~base & hard & (dice.random(n) < 0.4)] = np.nan
     tokens[base & (dice.random(n) < 0.088)] = np.nan
-    return Planted(runs=Runs(is_baseline=base, tokens=tokens, prob=0.3).columns(), saving=0.0)
+    return Planted(runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.3).columns(), saving=0.0)
 
 
 def _worse(dice: np.random.Generator) -> Planted:
     n = 1_200
     base = dice.random(n) < 0.35
     tokens = np.where(base, 18_000, 13_000) * _spread(dice, n, 0.3)
-    achieved = _drawn(dice, np.where(base, 0.86, 0.46), n)
+    achieved = _hits(dice, np.where(base, 0.86, 0.46), n)
     return Planted(
-        runs=Runs(is_baseline=base, tokens=tokens, prob=0.35, achieved=achieved).columns(),
+        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=0.35, achieved=achieved).columns(),
         saving=27.8,
         outcome=-40.0,
     )
@@ -167,7 +171,9 @@ def _second(held: bool) -> Callable[[np.random.Generator], Planted]:
             base[second] = dice.random(int(second.sum())) < 0.2
         tokens = 20_000 * np.where(base, 1, 0.7) * _spread(dice, len(session), 0.3)
         return Planted(
-            runs=Runs(is_baseline=base, tokens=tokens, prob=0.2, session=session, is_held=held).columns(),
+            runs=PlantedRuns(
+                is_baseline=base, tokens=tokens, prob=0.2, session=session, is_held=held
+            ).columns(),
             saving=-12.0,
         )
 
@@ -185,7 +191,9 @@ def _policies(by_settings: bool) -> Callable[[np.random.Generator], Planted]:
         limit = np.where(later, 5, 3)
         settings = later.astype(np.int64) if by_settings else None
         return Planted(
-            runs=Runs(is_baseline=base, tokens=tokens, prob=0.25, k=limit, settings=settings).columns(),
+            runs=PlantedRuns(
+                is_baseline=base, tokens=tokens, prob=0.25, k=limit, settings=settings
+            ).columns(),
             saving=-12.0,
         )
 
@@ -201,7 +209,7 @@ def _lost(prob: float) -> Callable[[np.random.Generator], Planted]:
         tokens = np.where(hard, 90_000, 11_000) * _spread(dice, n, 0.25)
         taken = base | ~hard | (dice.random(n) >= 0.6)
         return Planted(
-            runs=Runs(is_baseline=base, tokens=tokens, prob=prob, taken=taken).columns(), saving=0.0
+            runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=prob, taken=taken).columns(), saving=0.0
         )
 
     return plant
@@ -211,11 +219,11 @@ def _judged(dice: np.random.Generator) -> Planted:
     """Return a world with outcomes of 40 %: failures of selected runs are judged less often."""
     n = 1_600
     base = dice.random(n) < 0.3
-    achieved = _drawn(dice, np.where(base, 0.8, 0.65), n)
+    achieved = _hits(dice, np.where(base, 0.8, 0.65), n)
     known = dice.random(n) < np.where(~base & (achieved == 0), 0.2, 0.45)
     tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
     return Planted(
-        runs=Runs(
+        runs=PlantedRuns(
             is_baseline=base, tokens=tokens, prob=0.3, achieved=np.where(known, achieved, np.nan)
         ).columns(),
         saving=25.0,
@@ -227,10 +235,10 @@ def _rare(prob: float, shares: tuple[float, float]) -> Callable[[np.random.Gener
     def plant(dice: np.random.Generator) -> Planted:
         n = 3_000
         base = dice.random(n) < prob
-        achieved = _drawn(dice, np.where(base, *shares), n)
+        achieved = _hits(dice, np.where(base, *shares), n)
         tokens = 20_000 * np.where(base, 1, 0.75) * _spread(dice, n, 0.4)
         return Planted(
-            runs=Runs(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
+            runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
             saving=25.0,
             outcome=100 * (shares[1] - shares[0]),
             margin=min(5.0, 50 * min(shares[0], 1 - shares[0])),
@@ -244,10 +252,10 @@ def _change_of_work(dice: np.random.Generator) -> Planted:
     n, later = 1_600, np.arange(1_600) >= 800
     prob = np.where(later, 0.4, 0.1)
     base = dice.random(n) < prob
-    achieved = _drawn(dice, np.where(later, 0.5, 0.95), n)
+    achieved = _hits(dice, np.where(later, 0.5, 0.95), n)
     tokens = 15_000 * np.where(later, 2.5, 1) * _spread(dice, n, 0.4)
     return Planted(
-        runs=Runs(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
+        runs=PlantedRuns(is_baseline=base, tokens=tokens, prob=prob, achieved=achieved).columns(),
         saving=0.0,
         outcome=0.0,
     )
@@ -258,32 +266,34 @@ def _release(dice: np.random.Generator) -> Planted:
     n = 1_600
     model = (dice.random(n) < np.linspace(0, 1, n)).astype(np.int64)
     base = dice.random(n) < 0.15
-    achieved = _drawn(dice, np.where(model, 0.9, 0.6), n)
+    achieved = _hits(dice, np.where(model, 0.9, 0.6), n)
     tokens = 12_000 * np.where(model, 3, 1) * _spread(dice, n, 0.4)
     return Planted(
-        runs=Runs(is_baseline=base, tokens=tokens, prob=0.15, achieved=achieved, model=model).columns(),
+        runs=PlantedRuns(
+            is_baseline=base, tokens=tokens, prob=0.15, achieved=achieved, model=model
+        ).columns(),
         saving=0.0,
         outcome=0.0,
     )
 
 
 KINDS: Final = (
-    Kind(name="failing runs", plant=_failing),
-    Kind(name="survivors", plant=_survivors),
-    Kind(name="unknown usage", plant=_unknown_usage),
-    Kind(name="worse answers", plant=_worse),
-    Kind(name="second runs, held", plant=_second(True)),
-    Kind(name="second runs, each drawn", plant=_second(False)),
-    Kind(name="policies by settings", plant=_policies(True), first_look=0.75),
-    Kind(name="request limits", plant=_policies(False), first_look=0.75),
-    Kind(name="lost runs, rate 30 %", plant=_lost(0.3)),
-    Kind(name="lost runs, rate 10 %", plant=_lost(0.1)),
-    Kind(name="outcomes of 40 %", plant=_judged),
-    Kind(name="rare failures, rate 10 %", plant=_rare(0.1, (0.98, 0.96))),
-    Kind(name="rare failures, rate 50 %", plant=_rare(0.5, (0.98, 0.97))),
-    Kind(name="rare successes, rate 5 %", plant=_rare(0.05, (0.04, 0.02))),
-    Kind(name="a change of work", plant=_change_of_work),
-    Kind(name="a release", plant=_release),
+    PlantedKind(name="failing runs", plant=_failing_runs),
+    PlantedKind(name="survivors", plant=_survivors),
+    PlantedKind(name="unknown usage", plant=_unknown_usage),
+    PlantedKind(name="worse answers", plant=_worse),
+    PlantedKind(name="second runs, held", plant=_second(True)),
+    PlantedKind(name="second runs, each drawn", plant=_second(False)),
+    PlantedKind(name="policies by settings", plant=_policies(True), first_look=0.75),
+    PlantedKind(name="request limits", plant=_policies(False), first_look=0.75),
+    PlantedKind(name="lost runs, rate 30 %", plant=_lost(0.3)),
+    PlantedKind(name="lost runs, rate 10 %", plant=_lost(0.1)),
+    PlantedKind(name="outcomes of 40 %", plant=_judged),
+    PlantedKind(name="rare failures, rate 10 %", plant=_rare(0.1, (0.98, 0.96))),
+    PlantedKind(name="rare failures, rate 50 %", plant=_rare(0.5, (0.98, 0.97))),
+    PlantedKind(name="rare successes, rate 5 %", plant=_rare(0.05, (0.04, 0.02))),
+    PlantedKind(name="a change of work", plant=_change_of_work),
+    PlantedKind(name="a release", plant=_release),
 )
 
 
@@ -299,33 +309,33 @@ class Claimed:
     proven_at_last: bool
 
 
-def claimed(planted: Planted, n_looks: int, first_look: float) -> Claimed:
+def claimed(world: Planted, n_looks: int, first_look: float) -> Claimed:
     """Return the claims that pages make of a world over some looks."""
-    said = set[str]()
+    words = set[str]()
     inside, last = True, "not_proven"
-    n_sessions = int(planted.runs.session.max()) + 1
+    n_sessions = int(world.runs.session.max()) + 1
     for share in np.linspace(first_look, 1, n_looks + 1)[1:].tolist():
-        runs = planted.runs.where(planted.runs.session < share * n_sessions)
+        runs = world.runs.where(world.runs.session < share * n_sessions)
         of_policy = policies(runs)
         now = runs.where(of_policy.of_run == of_policy.present)
         usage, error = as_usage(now), of_policy.error(of_policy.present)
         each = per_session(now, error, in_money=False)
         last = headline(usage, now, ComparedRuns(usage, now), each, prob=0.95, error=error)[2].verdict
         outcome = outcomes(now, 5.0)
-        said |= {last, outcome.word}
+        words |= {last, outcome.word}
         lower, upper = outcome.difference.limits or (-100.0, 100.0)
-        inside &= planted.outcome is None or outcome.of_judged or lower <= planted.outcome <= upper
+        inside &= world.outcome is None or outcome.of_judged or lower <= world.outcome <= upper
     return Claimed(
-        proven="proven" in said,
-        costs_more="costs_more" in said,
-        as_much="as_much" in said,
-        less="less" in said,
+        proven="proven" in words,
+        costs_more="costs_more" in words,
+        as_much="as_much" in words,
+        less="less" in words,
         inside=inside,
         proven_at_last=last == "proven",
     )
 
 
-def value(scale: Scale, _folder: Path) -> list[Row]:
+def misjudged(scale: Scale, _folder: Path) -> list[Row]:
     """Share of planted worlds with a false claim, of missed savings, and of intervals of outcomes that miss."""
     n_worlds = WORLDS if scale.n_number_pairs < 51 else 10 * WORLDS
     return list(_rows(min(n_worlds, 40 * scale.n_number_pairs), min(LOOKS, 20 * scale.n_number_pairs)))

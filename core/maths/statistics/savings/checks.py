@@ -106,8 +106,8 @@ def _share(usage: UsageColumns, runs: SessionRuns) -> Estimate:
 def suspected(usage: UsageColumns, runs: SessionRuns, share: Check) -> tuple[float, float]:
     """Return the parts of baseline and selected runs that may never have come, by the share of baseline runs.
 
-    A share that is off by less than `SUSPICIOUS` standard errors counts for less. Before the check passes, all selected
-    runs count that it can't exclude, so that no saving is proven which these could undo.
+    A share that is off by less than `SUSPICIOUS` standard errors counts for less. Before the check passes, all
+    selected runs count that it can't exclude, so that no saving is proven which these could undo.
     """
     prob, n, hits = _draws(usage, runs)
     expected, spread = float((n * prob).sum()), float((n * prob * (1 - prob)).sum())
@@ -123,7 +123,7 @@ def suspected(usage: UsageColumns, runs: SessionRuns, share: Check) -> tuple[flo
 
 
 def _missing(came: float, expected: float, n_all: float) -> tuple[float, float]:
-    """Return the parts of baseline and selected runs that must have been lost for so many baseline runs to be left."""
+    """Return the parts of baseline and selected runs that were lost if so many baseline runs are left."""
     odds = came / (n_all - came) * (n_all - expected) / expected
     return max(1 - odds, 0.0), max(1 - 1 / odds, 0.0)
 
@@ -168,7 +168,7 @@ def _follow_ups(runs: SessionRuns) -> Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class ClaimTerms:
     """The terms of a claim: the probability ``error`` that it is ever wrong, and what withholds it.
 
     ``unknown_open``: it can't be seen yet that tokens are unknown equally often, so a claim must hold with the runs
@@ -184,7 +184,7 @@ class Design:
     @classmethod
     def of(
         cls, results: Sequence[Check], left: Selections, error: float, lost: tuple[float, float]
-    ) -> Design:
+    ) -> ClaimTerms:
         """Return the terms that checks allow."""
         state = {check.name: check.state for check in results}
         kept = [n == 0 or n - gone >= MOSTLY_KNOWN * n for n, gone in zip(left.n, left.n_lost, strict=True)]

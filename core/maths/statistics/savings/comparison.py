@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 
 from core.columns import Bools, Floats, UsageColumns
-from core.maths.statistics.savings.checks import Design
+from core.maths.statistics.savings.checks import ClaimTerms
 from core.maths.statistics.savings.ratio import always_half_width, compare, estimated, saved, saved_percent
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.sessions import SessionSums, session_design
@@ -39,7 +39,7 @@ from core.maths.statistics.savings.sums import (
 )
 from core.maths.statistics.savings.verdict import CLAIMS, Claims, VerdictReason, claims, verdict, withheld
 from core.records.estimate import Estimate
-from core.records.saving import Columns, Pair
+from core.records.saving import ClassColumns, Pair
 from core.records.status import SavingsVerdict
 
 POWER: Final = 0.8
@@ -223,7 +223,7 @@ class Comparison:
     n_sessions: tuple[int, int]
     n_compared: tuple[int, int]
     n_uncompared: int
-    columns: Columns
+    columns: ClassColumns
     claimed: tuple[SavingsVerdict, VerdictReason]
     verdict: SavingsVerdict
     reason: VerdictReason
@@ -248,7 +248,7 @@ def comparison(
     runs: ComparedRuns,
     mask: Bools,
     prob: float,
-    design: Design,
+    design: ClaimTerms,
     *,
     model: str | None = None,
     channel: str | None = None,
@@ -314,7 +314,7 @@ def comparison(
         n_sessions=(round(float(cut.n_sessions[BASELINE])), round(float(cut.n_sessions[SELECTED]))),
         n_compared=(int(plain.n[BASELINE]), int(plain.n[SELECTED])),
         n_uncompared=int(tokens.sums.n.sum() - plain.n.sum()),
-        columns=Columns(
+        columns=ClassColumns(
             tokens=_pair(plain.mean),
             duration_ms=_pair(timed.mean),
             error_rate=_shares(runs.failed.sums.strata(mask)),
@@ -359,7 +359,7 @@ def has_runaways(runs: ComparedRuns, mask: Bools) -> Bools:
     return np.asarray(runs.largest[mask].max(initial=0.0) > LARGEST)
 
 
-def _holds_with_unknown(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, design: Design) -> bool:
+def _holds_with_unknown(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, design: ClaimTerms) -> bool:
     """Return whether a claim needs no unknown tokens, or holds with these runs counted against it at the cap."""
     if claim not in {"proven", "costs_more"} or (runs.is_mostly_known and not design.unknown_open):
         return True
@@ -368,7 +368,7 @@ def _holds_with_unknown(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, 
     return bool(lower > 0) if claim == "proven" else bool(upper < 0)
 
 
-def _holds_with_lost(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, design: Design) -> bool:
+def _holds_with_lost(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, design: ClaimTerms) -> bool:
     """Return whether a claim holds with the runs, at the cap, that the share of baseline runs suggests to be lost."""
     group = SELECTED if claim == "proven" else BASELINE
     if claim not in {"proven", "costs_more"} or not design.lost[group]:
@@ -385,13 +385,13 @@ def saved_percent_of(usage: UsageColumns) -> float | None:
     return _known(ComparedRuns(usage).tokens.compared().saved_percent)
 
 
-def comparisons_by_model(runs: ComparedRuns, prob: float, design: Design) -> tuple[Comparison, ...]:
+def comparisons_by_model(runs: ComparedRuns, prob: float, design: ClaimTerms) -> tuple[Comparison, ...]:
     """Compare per model, most runs first."""
     names = sorted(set(runs.models.tolist()))
     return _sorted([comparison(runs, runs.models == name, prob, design, model=name) for name in names])
 
 
-def comparisons_by_channel(runs: ComparedRuns, prob: float, design: Design) -> tuple[Comparison, ...]:
+def comparisons_by_channel(runs: ComparedRuns, prob: float, design: ClaimTerms) -> tuple[Comparison, ...]:
     """Compare per channel, most runs first."""
     names = sorted(set(runs.channels.tolist()))
     return _sorted([comparison(runs, runs.channels == name, prob, design, channel=name) for name in names])

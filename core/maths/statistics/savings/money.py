@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import UNKNOWN, Bools, SessionRuns, UsageColumns
-from core.maths.statistics.savings.checks import NO_SELECTIONS, Design, Selections, checks, suspected
+from core.maths.statistics.savings.checks import NO_SELECTIONS, ClaimTerms, Selections, checks, suspected
 from core.maths.statistics.savings.comparison import Comparison, comparison
 from core.maths.statistics.savings.over_time import TotalSaved, running, total_saved
 from core.maths.statistics.savings.policies import FIRST_SHARE, HEADLINE_ERROR
@@ -119,7 +119,7 @@ def money_saved(
     compared = ComparedRuns(columns, billed)
     billable = billed.where(_is_billable(billed))
     results = checks(as_usage(billable), billable, compared.balance, left)
-    design = Design.of(results, left, error, suspected(as_usage(billable), billable, results[1]))
+    design = ClaimTerms.of(results, left, error, suspected(as_usage(billable), billable, results[1]))
     overall = comparison(compared, compared.everything, prob, design)
     is_estimated = bool((runs.is_estimated & compared.is_known).any())
     verdict, reason = overall.verdict, overall.reason
@@ -136,7 +136,7 @@ def money_saved(
         mean_percent=overall.saved_percent,
         baseline_mean=_dollars(overall.columns.tokens[BASELINE]),
         selected_mean=_dollars(overall.columns.tokens[SELECTED]),
-        months=months([(columns, compared)], DOLLAR * _times(usage, sampled)),
+        months=months([(columns, compared)], PICO * _times(usage, sampled)),
         total=_total(columns, compared, overall, prob, times=_times(usage, sampled)),
         n_unbilled=int((compared.is_compared & ~compared.is_known).sum()),
         unpriced=names,

@@ -39,7 +39,7 @@ class _Cells:
         cell = both % max(n_cells, 1)
         counts = np.bincount(cell, minlength=n_cells).astype(np.float64)
         self.n = np.asarray(counts.reshape(-1, 2))
-        self.total = np.bincount(cell, mean, n_cells).reshape(-1, 2)
+        self.total = np.asarray(np.bincount(cell, mean, n_cells), dtype=np.float64).reshape(-1, 2)
 
     @property
     def weight(self) -> Floats:

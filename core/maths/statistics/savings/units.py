@@ -17,6 +17,7 @@ from core.maths.statistics.savings.ratio import estimated
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
 from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_INTERVAL, SELECTED, no_estimate
 from core.records.achieved import SOLVED
+from core.records.currency import PICO
 from core.records.estimate import Estimate
 from core.records.saving import CostPerSolved, Pair, PerSession
 
@@ -102,7 +103,7 @@ def cost_per_solved(runs: SessionRuns, *, is_money: bool) -> tuple[CostPerSolved
 
     The runs are those with a known cost and outcome.
     """
-    amount = np.where(runs.is_billed, runs.bill_pico * 1e-12, np.nan) if is_money else _tokens(runs)
+    amount = np.where(runs.is_billed, runs.bill_pico * PICO, np.nan) if is_money else _tokens(runs)
     known = np.isfinite(runs.achieved) & np.isfinite(amount)
     if not known.any():
         return None

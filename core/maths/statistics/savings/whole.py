@@ -25,7 +25,7 @@ from core.maths.statistics.savings.baseline import (
     baseline_share,
     recommended_rate,
 )
-from core.maths.statistics.savings.checks import NO_SELECTIONS, Design, Selections, checks, suspected
+from core.maths.statistics.savings.checks import NO_SELECTIONS, ClaimTerms, Selections, checks, suspected
 from core.maths.statistics.savings.comparison import (
     Comparison,
     comparison,
@@ -293,7 +293,7 @@ def savings(
         by_model=by_model,
         by_channel=by_channel,
         left_out=left_out(usage, ComparedRuns(usage), overall.n_uncompared, _n_earlier(of_policy)),
-        share=baseline_share(now, then),
+        share=baseline_share(usage, sampled),
         balance=runs.balance,
         need=_need(runs, overall, baseline_rate, target_points),
         proof=proof_need(
@@ -355,13 +355,13 @@ def headline(
     prob: float,
     error: float,
     left: Selections = NO_SELECTIONS,
-) -> tuple[tuple[Check, ...], Design, Comparison]:
+) -> tuple[tuple[Check, ...], ClaimTerms, Comparison]:
     """Return the checks of some runs, the terms of a claim about them, and their comparison with its claim.
 
     ``error`` is the probability that the claim is ever wrong, ``each`` the savings by session.
     """
     results = checks(usage, sampled, runs.balance, left)
-    design = Design.of(results, left, error, suspected(usage, sampled, results[1]))
+    design = ClaimTerms.of(results, left, error, suspected(usage, sampled, results[1]))
     return results, design, _of_sessions(comparison(runs, runs.everything, prob, design), each)
 
 
