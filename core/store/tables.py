@@ -1313,15 +1313,6 @@ staged_provenance = _small(
     _text("counted"),  # as what its answer has counted the run so far
 )
 
-ACTS: Final[Mapping[str, str]] = {
-    str(table.info[ACT]): str(table.name) for table in undo.metadata.tables.values() if ACT in table.info
-}
-"""Tables of acts, by how their ids begin."""
-KEYED_ACTS: Final[Mapping[str, str]] = {
-    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
-}
-"""Those of acts that may be asked for under an idempotency key."""
-
 
 def insert_into(name: str, *columns: str) -> str:
     """Return an INSERT whose values follow the named columns, in any order of the table; without names all of them.
