@@ -30,6 +30,7 @@ from core.flows.undo import redo, undo
 from core.formats.outcome_table import read_outcomes
 from core.records.achieved import OUTCOME_SOURCES, OutcomeOrder, OutcomeSource
 from core.records.episode import Scale
+from core.records.evaluation import EVALUATION_OUTCOMES, EvaluationOutcome
 from tests.worlds import HOUR_MS, START_MS, a_run, acting, context_at, is_clean, lines_file, run_line
 
 A = "tool:other:a"
@@ -140,7 +141,8 @@ class History:
             self._note(one.id, "program", row.run, value=row.value)
 
     def _judge(self, run: str, value: float) -> None:
-        word, who = self.dice.choice(("success", "failure")), self.dice.choice(("mara", "kim", "judge"))
+        word: EvaluationOutcome = self.dice.choice(EVALUATION_OUTCOMES)
+        who = self.dice.choice(("mara", "kim", "judge"))
         model = who if who == "judge" else None
         answer = evaluate(
             self.context,
@@ -148,7 +150,7 @@ class History:
             word,
             score=value,
             model=model,
-            rater=None if model else who,  # type: ignore[arg-type]
+            rater=None if model else who,
         )
         source = "grader" if model else "person"
         self._note(answer.id, source, run, who, value if word == "success" else 0.0)
@@ -240,7 +242,7 @@ def test_a_filter_by_outcome_gives_the_runs_with_its_words(tmp_path: Path) -> No
     for number in range(30):
         value = (None, 0.0, 0.9, 0.95, 1.0)[number % 5]
         record(context, with_fields(a_run(f"r{number}", at_ms=START_MS + number * HOUR_MS), achieved=value))
-    words = {"unknown": {None}, "unsolved": {0.0, 0.9}, "solved": {0.95, 1.0}}
+    words: dict[str, set[float | None]] = {"unknown": {None}, "unsolved": {0.0, 0.9}, "solved": {0.95, 1.0}}
     for word, values in words.items():
         rows = queries.runs(context, achieved=word)  # type: ignore[arg-type]
         assert len(rows) == 6 * len(values)
