@@ -1314,6 +1314,19 @@ staged_provenance = _small(
 )
 
 
+def _tables_of_acts() -> dict[str, str]:
+    """Return the tables of acts, of all tables above."""
+    return {str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info}
+
+
+ACTS: Final[Mapping[str, str]] = _tables_of_acts()
+"""Tables of acts, by how their ids begin."""
+KEYED_ACTS: Final[Mapping[str, str]] = {
+    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
+}
+"""Those of acts that may be asked for under an idempotency key."""
+
+
 def insert_into(name: str, *columns: str) -> str:
     """Return an INSERT whose values follow the named columns, in any order of the table; without names all of them.
 
