@@ -34,6 +34,7 @@ SESSION = "chat-3004"
 LAYER = "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 FILE = "runs.jsonl"
 TABLE = "rewards.csv"
+OUTCOME_TABLE = "outcomes.csv"
 
 
 def example_world(folder: Path) -> Context:
@@ -54,6 +55,7 @@ def example_world(folder: Path) -> Context:
     for uid, model in (("sums/1", "large"), ("sums/0", "small")):
         record_step(context, uid, environment="sums", task="t", model=model, name="look", reward=0.1, run=RUN)
     (folder / FILE).write_bytes(lines([{"kind": "run", "uid": "q", "arms": [ARM], "calls": ["search"]}]))
+    (folder / OUTCOME_TABLE).write_text(f"run,value\n{RUN},0.5\n", encoding="utf-8")
     (folder / TABLE).write_text(
         f"arm,value,run,reason\n{ARM},0.5,{RUN},\ntool:fs:Read,rejected,,wrong file\n"
     )

@@ -36,7 +36,7 @@ from core.records.observation import value_of
 from core.records.parameters import defaults_of
 from core.settings import Settings
 from tests.conftest import ROOT
-from tests.doors.examples import ARM, RUN, TABLE
+from tests.doors.examples import ARM, OUTCOME_TABLE, RUN, TABLE
 from tests.guide import command_tree
 from tests.worlds import START_MS
 
@@ -48,6 +48,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "export_bundle": ["export", "handover.zip", "--manifest"],
     "export_training": ["export", "samples.jsonl", "--format", "sft_jsonl", "--manifest"],
     "select": ["select", "--budget", "8000", "--seed", str(SEED)],
+    "outcomes": ["outcome", "--file", OUTCOME_TABLE],
     "reward_batch": ["reward", "--file", TABLE],
     "reward_run": ["reward", "--run", RUN, "--all", "0.5"],
     "evaluations": ["evaluations", "--outcome", "success", "--limit", "10"],
@@ -114,7 +115,7 @@ FIELDS: Mapping[str, str] = {
     "create_learner": "name",
     "posteriors": "view type since",
     "arms": "type since",
-    "runs": "limit model channel session class status outcome arm part span from to since",
+    "runs": "limit model channel session class status outcome achieved arm part span from to since",
     "run": "name",
     "import": "paths format unit tools_file phase each_event replace",
     "record": "run ended_now references",
@@ -141,6 +142,8 @@ FIELDS: Mapping[str, str] = {
     "change": "name value",
     "accept_price": "model",
     "reward": "arm value outcome reason run correct key create seen",
+    "outcome": "run value preview key",
+    "outcomes": "rows preview key",
     "reward_batch": "rewards key",
     "reward_run": "run value rule outcome reason correct key",
     "evaluate": "subject outcome score feedback rater model rubric arm key create",

@@ -333,6 +333,8 @@ def example_of(route: Route) -> tuple[str, bytes]:
         "runs:batch": {"kind": "run", "uid": "x", "arms": [ARM]},
         "rewards": {"arm": ARM, "value": 0.5},
         "rewards:batch": {"arm": ARM, "value": 0.5},
+        "outcome": {"value": 0.5},
+        "runs:outcomes": {"rows": [{"run": RUN, "value": 0.5}]},
         "rewards:together": {"rewards": [{"arm": ARM, "value": 0.5}]},
         "steps": {"episode": "sums/1", "name": "idle"},
         "episodes:incomplete": {"episode": "sums/1"},

@@ -31,6 +31,7 @@ ACTS: Mapping[str, str] = {
     "reward": "rewards",
     "reward_run": "rewards",
     "reward_batch": "rewards:together",
+    "outcomes": "runs:outcomes",
     "evaluate": "evaluations",
     "note": "notes",
     "confirm_browser": "browsers",
