@@ -28,6 +28,19 @@ _RUN_BILLS: Final = (
 )
 _WRITE_BILL: Final = "UPDATE run SET bill_pico = ?, bill_marks = ? WHERE learner_id = ? AND run_no = ?"
 
+_SELECTS: Final = (
+    "phase",
+    "mode",
+    "budget_tokens",
+    "k",
+    "min_pulls",
+    "seed_arms",
+    "priors",
+    "sticky",
+    "excluded_arms",
+)
+"""Settings that decide which arms a selection picks; the baseline rate only decides how often it picks."""
+
 
 def bill_again(txn: Transaction, before: Mapping[str, ModelPrices]) -> None:
     """Recompute the bills that changed prices concern, those of a staged import too."""
@@ -168,20 +181,6 @@ def _settings_of(txn: Facts, values: Mapping[str, object]) -> LearnerSettings:
     if "seed_arms" in values:
         return settings
     return msgspec.structs.replace(settings, seed_arms=SEEDS[settings.mode])
-
-
-_SELECTS: Final = (
-    "phase",
-    "mode",
-    "budget_tokens",
-    "k",
-    "min_pulls",
-    "seed_arms",
-    "priors",
-    "sticky",
-    "excluded_arms",
-)
-"""Settings that decide which arms a selection picks; the baseline rate only decides how often it picks."""
 
 
 class SettingsInForce(NamedTuple):
