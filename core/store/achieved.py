@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from core.records.achieved import OutcomeAnswer, OutcomeLine, outcome_payload
 from core.records.ledger_lines import PlacedLine
 from core.store.caches import mark_runs
-from core.store.engine.dialect import ACTIVE
+from core.store.engine.dialect import ACTIVE, OUTCOMES_BY_RUN
 from core.store.reads.achieved import achieved_of
 from core.store.reads.runs import run_of_uid
 from core.store.replies import HOLDS, Reply, reply_to
@@ -23,7 +23,9 @@ def add_outcome(txn: Transaction, run: str, value: float, byline: Byline) -> int
 
 def stated_outcomes(txn: Transaction, run: str) -> set[float]:
     """Return the outcomes that were ever stated of a run, undone ones included."""
-    rows = txn.rows("SELECT DISTINCT value FROM achieved WHERE learner_id = ? AND run = ?", [run])
+    rows = txn.rows(
+        f"SELECT DISTINCT value FROM achieved {OUTCOMES_BY_RUN} WHERE learner_id = ? AND run = ?", [run]
+    )
     return {value for (value,) in rows}
 
 

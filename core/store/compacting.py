@@ -27,7 +27,14 @@ from core.records.times import HOUR_MS, iso
 from core.store.caches import drawn_as, rollup_facts
 from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key
 from core.store.covered import Row
-from core.store.engine.dialect import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN, EXECUTIONS_BY_RUN
+from core.store.engine.dialect import (
+    ACTIVE,
+    BY_RUN,
+    BY_TIME,
+    EVALUATIONS_BY_RUN,
+    EXECUTIONS_BY_RUN,
+    OUTCOMES_BY_RUN,
+)
 from core.store.provenance import run_sources
 from core.store.staging import spoil
 from core.store.tables import insert_into
@@ -46,8 +53,8 @@ _OLD: Final = (
 _ABOUT: Final = (
     f"SELECT run_no FROM observation {BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
     f"SELECT run_no FROM evaluation {EVALUATIONS_BY_RUN} WHERE learner_id = ? AND run_no <> 0 AND run_no IN ({{}})",
-    "SELECT r.run_no FROM run r CROSS JOIN achieved a WHERE r.learner_id = ? AND r.run_no IN ({})"
-    " AND a.learner_id = r.learner_id AND a.run = r.uid",
+    f"SELECT r.run_no FROM run r CROSS JOIN achieved a {OUTCOMES_BY_RUN}"
+    " WHERE r.learner_id = ? AND r.run_no IN ({}) AND a.learner_id = r.learner_id AND a.run = r.uid",
     "SELECT run_no FROM episode_run WHERE learner_id = ? AND run_no IN ({})",
     "SELECT run_no FROM retraction WHERE learner_id = ? AND run_no IN ({})",
     "SELECT run_no FROM review_item WHERE learner_id = ? AND run_no IN ({})",

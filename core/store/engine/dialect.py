@@ -33,6 +33,7 @@ those that count: it says ``counts = 1 AND (execution_no <> 0 OR run_no <> 0)``.
 """
 
 RUNS_BY_UID: Final = "{runs_by_uid}"
+OUTCOMES_BY_RUN: Final = "{outcomes_by_run}"
 LAYERS_BY_UID: Final = "{layers_by_uid}"
 EXECUTIONS_BY_UID: Final = "{executions_by_uid}"
 EPISODES_BY_UID: Final = "{episodes_by_uid}"
@@ -82,6 +83,7 @@ class Words:
     evaluations_by_layer: str
     evaluations_by_key: str
     runs_by_uid: str
+    outcomes_by_run: str
     layers_by_uid: str
     executions_by_uid: str
     episodes_by_uid: str
@@ -110,6 +112,7 @@ SQLITE: Final = Words(
     evaluations_by_layer="INDEXED BY ix_evaluation_layer",
     evaluations_by_key="INDEXED BY uq_evaluation_key",
     runs_by_uid="INDEXED BY sqlite_autoindex_run_2",  # what it calls the second thing that is unique
+    outcomes_by_run="INDEXED BY ix_achieved_run",
     layers_by_uid="INDEXED BY sqlite_autoindex_layer_2",
     executions_by_uid="INDEXED BY sqlite_autoindex_execution_2",
     episodes_by_uid="INDEXED BY sqlite_autoindex_episode_2",
@@ -137,6 +140,7 @@ POSTGRESQL: Final = Words(
     evaluations_by_layer="",
     evaluations_by_key="",
     runs_by_uid="",
+    outcomes_by_run="",
     layers_by_uid="",
     executions_by_uid="",
     episodes_by_uid="",

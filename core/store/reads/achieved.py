@@ -18,7 +18,7 @@ from core.maths.episodes import written
 from core.records.achieved import Achieved, OutcomeSource
 from core.records.layer import adapter_uri, layer_uid
 from core.records.observation import plain_reward
-from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_RUN, OUTCOMES_BY_RUN
 from core.store.environments import BROKEN, declared_scales
 from core.store.tables import leaving_out
 from core.store.transaction import Facts, Snapshot
@@ -27,8 +27,9 @@ Values = Mapping[int, float]
 """Outcomes by the number of the run."""
 
 _PROGRAM: Final = (
-    "SELECT r.run_no, a.revision, a.achieved_no, a.value FROM run r CROSS JOIN achieved a WHERE r.learner_id = ?"
-    f" AND r.run_no IN ({{}}) AND a.learner_id = r.learner_id AND a.run = r.uid AND a.{ACTIVE} AND a.undone = 0"
+    f"SELECT r.run_no, a.revision, a.achieved_no, a.value FROM run r CROSS JOIN achieved a {OUTCOMES_BY_RUN}"
+    f" WHERE r.learner_id = ? AND r.run_no IN ({{}}) AND a.learner_id = r.learner_id AND a.run = r.uid"
+    f" AND a.{ACTIVE} AND a.undone = 0"
 )
 _EPISODES: Final = (
     "SELECT l.run_no, e.environment_no, e.total_text, e.final_text FROM episode_run l CROSS JOIN episode e"
