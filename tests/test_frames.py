@@ -333,6 +333,7 @@ def test_savings_are_readable(tmp_path: Path) -> None:
         assert [line.split("  ")[0] for line in lines] == [
             "may be claimed",
             "savings",
+            "outcomes",
             "compared",
             "left out",
         ]

@@ -17,6 +17,17 @@ from core.records.evidence import Where
 from core.records.judged import ArmState
 from core.records.observation import Observation
 from core.records.run_story import RunFacts
+from core.records.saving import (
+    Check,
+    CostPerSolved,
+    Loss,
+    Lost,
+    Outcomes,
+    PerSession,
+    Policy,
+    SpanSaved,
+    WeekSaved,
+)
 from core.records.selection import Reason, Selection
 from core.records.status import Money
 from core.records.times import Moment, iso
@@ -84,6 +95,17 @@ class SavingsDocument(TypedDict):
     need: BaselineNeed
     proof: ProofNeed | None
     recommended_rate: float | None
+    outcome: Outcomes
+    checks: tuple[Check, ...]
+    lost: Lost
+    policies: tuple[Policy, ...]
+    per_session: PerSession | None
+    solved: tuple[CostPerSolved, CostPerSolved] | None
+    months: tuple[SpanSaved, ...]
+    money_months: tuple[SpanSaved, ...]
+    weeks: tuple[WeekSaved, ...]
+    losses: tuple[Loss, ...]
+    contradicted: bool
 
 
 def savings(context: Context, answer: Savings) -> SavingsDocument:  # noqa: ARG001
@@ -99,6 +121,17 @@ def savings(context: Context, answer: Savings) -> SavingsDocument:  # noqa: ARG0
         "need": answer.need,
         "proof": answer.proof,
         "recommended_rate": answer.recommended_rate,
+        "outcome": answer.outcome,
+        "checks": answer.checks,
+        "lost": answer.lost,
+        "policies": answer.policies,
+        "per_session": answer.per_session,
+        "solved": answer.solved,
+        "months": answer.months,
+        "money_months": () if answer.money is None else answer.money.months,
+        "weeks": answer.weeks,
+        "losses": answer.losses,
+        "contradicted": answer.contradicted,
     }
 
 

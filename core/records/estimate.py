@@ -20,6 +20,9 @@ Missing = Literal[
     "rate_is_zero",
     "no_probabilities",
     "unreachable",
+    "no_coin",
+    "unknown_usage",
+    "unbalanced",
 ]
 """Why a figure or its interval cannot be computed."""
 

@@ -37,6 +37,7 @@ _NEWER: Final = frozenset(
         "excluded_arms",
         "currency",
         "outcome_from",
+        "worse_by",
     }
 )
 """Settings that versions up to 0.2.0 do not know."""
@@ -53,6 +54,7 @@ OPENCLAW_SEEDS: Final = (*DEFAULT_SEEDS, "tool:web:web_search", "tool:web:WebFet
 SEEDS: Final[dict[Mode, tuple[str, ...]]] = {"standard": DEFAULT_SEEDS, "openclaw": OPENCLAW_SEEDS}
 """Default seed arms by mode."""
 
+MAX_WORSE_BY: Final = 50.0
 MAX_KEEP_DAYS: Final = 18_250
 """50 years: more would reach back before 1970, and no run ended then."""
 MAX_PRICES: Final = 1_000
@@ -94,6 +96,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     rows with numbers of cards, bank accounts and social security. ``keep_runs_days`` is how long `compact` keeps the
     rows of runs; 0 = off. Nothing is compacted without that command. ``excluded_arms`` are in no prompt of the active
     phase, even as seeds. ``outcome_from`` are the sources of outcomes: a run shows that of the first known one.
+    Outcomes of selected runs may be worse by ``worse_by`` points, and still count as "as much".
 
     >>> LearnerSettings().baseline_rate
     0.1
@@ -122,6 +125,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     excluded_arms: tuple[str, ...] = ()
     currency: str = DOLLAR
     outcome_from: tuple[OutcomeSource, ...] = OUTCOME_SOURCES
+    worse_by: float = 5.0
 
     def document(self) -> dict[str, object]:
         """Return the settings for a file: newer ones only where they were changed, so that older versions read it.
@@ -177,6 +181,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         _check_weights(self.weight_by_agreement)
         _check_trusted(self.trusted_graders)
         _check_sources(self.outcome_from)
+        if not 0 < self.worse_by <= MAX_WORSE_BY:
+            raise InvalidSetting(
+                f"worse_by must be above 0 and at most {MAX_WORSE_BY:g} points, got {self.worse_by:g}.",
+                next_step="5 lets outcomes of selected runs be 5 points worse, and still count as as much.",
+            )
 
 
 def _check_sources(sources: Sequence[OutcomeSource]) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_words
+from core.records.saving import Outcomes
 from core.records.status import Money, SavingsVerdict
 
 VERDICTS: Final[Mapping[str, str]] = {
@@ -24,6 +25,12 @@ _MONEY: Final[Mapping[tuple[str, bool], str]] = {
     ("proven", False): "proven: it saves money, however often one looks",
     ("costs_more", False): "no: it costs more, proven however often one looks",
     ("costs_more", True): "no: it costs more, by estimated bills (not proven)",
+}
+OUTCOME_WORDS: Final[Mapping[str, str]] = {
+    "as_much": "as much",
+    "less": "less, proven",
+    "open": "open",
+    "unknown": "unknown",
 }
 _REASONS: Final[Mapping[str, str]] = {
     "interval_holds_zero": "the interval includes 0",
@@ -52,19 +59,48 @@ def savings_facts(
     *,
     verdict: SavingsVerdict,
     reason: str,
+    outcome: Outcomes,
     figure_shown: str,
     runs_compared: str,
     n_left_out: int,
 ) -> list[tuple[str, str]]:
-    """Return savings in short: money where it is known, the claim, the figure, and the runs behind it."""
+    """Return savings in short: money where it is known, the claim, the figure, the outcomes, and the runs behind it.
+
+    A proven loss of outcome leads.
+    """
     why = _REASONS.get(reason, "")
+    claim = f"{VERDICTS[verdict]}{f' ({why})' if why else ''}; outcomes: {OUTCOME_WORDS[outcome.word]}"
+    outcomes = [("outcomes", outcome_words(outcome))]
+    leads = outcome.word == "less"
     return [
+        *(outcomes if leads else []),
         *money_rows(money),
-        ("may be claimed", f"{VERDICTS[verdict]}{f' ({why})' if why else ''}"),
+        ("may be claimed", claim),
         ("savings", figure_shown),
+        *([] if leads else outcomes),
         ("compared", runs_compared),
         ("left out", f"{n_left_out:,} runs"),
     ]
+
+
+def outcome_words(outcome: Outcomes) -> str:
+    """Return what selected runs achieve beside baseline runs: the second fact of the headline.
+
+    >>> from core.records.saving import Outcomes
+    >>> outcome_words(Outcomes(word="open", source="program", means=(0.81, 0.8), difference=Estimate(value=-1.0,
+    ...     lower=-12.0, upper=9.5), known=(90, 800), n_runs=(90, 800), n_sessions=(90, 800), of_judged=False,
+    ...     margin_points=5.0, more_judged=500))
+    'open, 81.0% of baseline and 80.0% of selected runs, at most 12.0 points less'
+    """
+    baseline, selected = outcome.means
+    if baseline is None or selected is None:
+        return "nothing is known of what the runs achieved; record(..., achieved=1) states it"
+    of = " of judged runs" if outcome.of_judged else ""
+    shares = f"{100 * baseline:.1f}% of baseline and {100 * selected:.1f}% of selected runs{of}"
+    if outcome.difference.lower is None:
+        return f"{OUTCOME_WORDS[outcome.word]}, {shares}"
+    most = math.ceil(10 * max(-outcome.difference.lower, 0.0)) / 10
+    return f"{OUTCOME_WORDS[outcome.word]}, {shares}, at most {most:.1f} points less"
 
 
 def money_rows(money: Money | None) -> list[tuple[str, str]]:

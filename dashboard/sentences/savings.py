@@ -18,6 +18,9 @@ _TINY: Final = 0.0005
 _NO_PLAN: Final[dict[Missing, str]] = {
     "few_runs": "no run with known tokens says how far they lie apart",
     "rate_is_zero": "the baseline rate leaves one group empty",
+    "no_coin": "no run was drawn by armscope's own coin, so no number of these runs proves anything",
+    "unknown_usage": "runs of one group don't state their tokens; record them with run.used(input=900, output=120)",
+    "unbalanced": "the groups don't look randomly drawn, and more of these runs don't change that",
 }
 
 _INCOMPARABLE: Final = "a group has too few runs or sessions of their model, channel and baseline rate"

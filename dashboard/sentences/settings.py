@@ -52,6 +52,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "keep_texts",
         "personal_numbers",
         "outcome_from",
+        "worse_by",
     ),
     "Money": ("currency", "prices"),
     "Keeping": ("keep_runs_days",),
@@ -200,6 +201,12 @@ SETTING_WORDS: Final[dict[str, SettingWords]] = {
         explains="Where the outcome of a run is taken from. Programs state it, environments pay, people and model "
         "graders evaluate. A thumb is a reward of a full run.",
         allowed="program, environment, person, grader, thumb, each once",
+    ),
+    "worse_by": SettingWords(
+        label="Points that count as as much",
+        explains="Outcomes of selected runs may be worse by so many points, and still count as as much. At most half "
+        "of the rarer of the baseline's shares of solved and unsolved runs counts.",
+        allowed="numbers above 0, up to 50",
     ),
     "keep_runs_days": SettingWords(
         label="Days until runs may be compacted",

@@ -157,6 +157,12 @@ def _int(raw: Raw) -> object:
     return int(raw)
 
 
+def _float(raw: Raw) -> object:
+    if raw is None:
+        raise ValueError("It must be a number, got nothing.")
+    return float(raw)
+
+
 def _on_or_off() -> Field:
     return Field(
         draw=lambda label, key: st.segmented_control(
@@ -404,6 +410,11 @@ FIELDS: Final[dict[str, Field]] = {
     "keep_texts": _on_or_off(),
     "personal_numbers": _on_or_off(),
     "outcome_from": _lines(),
+    "worse_by": Field(
+        draw=lambda label, key: st.number_input(label, key=key, step=1.0, format="%g", persist_state="page"),
+        write=float,
+        read=_float,
+    ),
     "keep_runs_days": _whole(),
 }
 

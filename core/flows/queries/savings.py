@@ -119,6 +119,7 @@ def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Saving
         n_arms=n_arms,
         priced=chosen.prices.keys(),
         unpriced=reads.unpriced_models(snapshot),
+        worse_by=chosen.worse_by,
     )
     return (
         saved if saved.money is None else replace(saved, money=replace(saved.money, currency=chosen.currency))

@@ -101,13 +101,18 @@ def test_a_proof_takes_sessions_where_runs_have_them() -> None:
     assert alone.proof is None or (alone.proof.n_runs or 0) < apart.proof.n_runs / 4
 
 
-def test_a_proof_is_planned_before_any_run_was_drawn() -> None:
-    """From the spread of all runs; runs that no coin of ours drew do not count."""
+def test_a_plan_names_what_no_number_of_runs_repairs() -> None:
+    """Runs that no coin of ours drew, or without tokens; else from the spread of all runs."""
     need = page(1, 500, coin=False).proof
-    drawn = page(1, 500).proof
     assert need is not None
-    assert drawn is not None
-    assert (need.n_runs or 0) > (drawn.n_runs or 0) > 0
+    assert (need.n_runs, need.missing) == (None, "no_coin")
+    silent = [Counted(run_class=name, tokens=None, prob=0.2) for name in ["baseline", "selected"] * 40]
+    plan = savings(usage_of(silent), sessions_of(silent), baseline_rate=0.2, n_arms=5).proof
+    assert plan is not None
+    assert (plan.n_runs, plan.missing) == (None, "unknown_usage")
+    usual = page(1, 500).proof
+    assert usual is not None
+    assert (usual.n_runs or 0) > 0
     none = savings(usage_of([]), baseline_rate=0.2, n_arms=5).proof
     assert none is not None
     assert (none.n_runs, none.missing) == (None, "few_runs")

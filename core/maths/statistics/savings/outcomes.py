@@ -154,7 +154,7 @@ def _more(cells: _Cells, margin: float, error: float) -> int | None:
     rate = (cells.total.sum(-1) / np.maximum(cells.n.sum(-1), 1.0))[:, None]
 
     def is_enough(times: float) -> bool:
-        n = cells.n * np.array([times, 1.0])
+        n = cells.n * times
         return 100 * _limits(n, n * rate, weight, error)[0] > -margin
 
     if not is_enough(_MOST_TIMES):

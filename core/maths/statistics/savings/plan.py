@@ -20,6 +20,8 @@ from core.records.estimate import Missing
 LEAST_SAVING: Final = 5.0
 """Saving in per cent that is planned for where the figure is smaller."""
 _HALVINGS: Final = 60
+_BROKEN: Final = frozenset({"share_off", "lost_differ", "unknown_differ", "follow_ups_differ"})
+"""Reasons that more runs of the same kind don't remove."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +95,16 @@ def proof_need(
 ) -> ProofNeed | None:
     """Return the further runs that a proof takes; None where a claim is made.
 
-    The spread is that of the capped figure over the runs that our own selection drew, which are taken to keep coming
-    as so far. Before they have an interval it is the ``variation`` of all runs, each a session by itself.
+    Where the design forbids a proof, that is named and no number. The spread is that of the capped figure over the
+    runs that our own selection drew, which are taken to keep coming as so far. Before they have an interval it is the
+    ``variation`` of all runs, each a session by itself.
     """
     if overall.verdict in CLAIMS:
         return None
+    blocked = _blocked(runs, overall)
     saving = min(max(overall.capped_percent.value or 0.0, LEAST_SAVING), 95.0)
+    if blocked is not None:
+        return ProofNeed(saving_percent=saving, n_sessions=None, n_runs=None, missing=blocked)
     error = _proving_error(-math.log1p(-saving / 100), prob)
     compared = runs.capped(runs.is_randomised).compared()
     if compared.has_interval:
@@ -113,6 +119,16 @@ def proof_need(
         more = _from_variation(compared, variation, baseline_rate, error)
     n_sessions, n_runs = (math.ceil(round(max(one, 0.0), 6)) for one in more)
     return ProofNeed(saving_percent=saving, n_sessions=n_sessions, n_runs=n_runs)
+
+
+def _blocked(runs: ComparedRuns, overall: Comparison) -> Missing | None:
+    """Return what no number of further runs like these repairs; None where only runs are missing."""
+    groups = (overall.baseline, overall.selected)
+    if any(group.n_runs and not group.n_known for group in groups):
+        return "unknown_usage"
+    if any(group.n_runs for group in groups) and not runs.is_randomised.any():
+        return "no_coin"
+    return "unbalanced" if runs.balance.fails or overall.reason in _BROKEN else None
 
 
 def _from_variation(compared: Compared, variation: float, rate: float, error: float) -> list[float]:

@@ -202,6 +202,7 @@ class Savings:
             None if self.money is None else self.money.record,
             verdict=overall.verdict,
             reason=overall.reason,
+            outcome=self.outcome,
             figure_shown=figure(overall.shown, capped=not overall.is_narrow),
             runs_compared=compared(overall.n_compared, overall.n_uncompared),
             n_left_out=self.left_out.total,

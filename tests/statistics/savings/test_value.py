@@ -1,0 +1,196 @@
+"""What a saving buys: outcomes, policies, sessions, months and the checks, on runs whose truth is planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.columns import HELD_COIN, UNKNOWN, SessionRuns
+from core.maths.statistics.savings import Savings, savings
+from core.maths.statistics.savings.bounded import always_limits
+from core.maths.statistics.savings.checks import Selections
+from core.maths.statistics.savings.outcomes import outcomes
+from core.maths.statistics.savings.policies import policies
+from core.maths.statistics.savings.runs import as_usage
+from core.maths.statistics.savings.units import fieller
+
+
+def planted_runs(seed: int, n: int = 1_600, *, prob: float = 0.2, ratio: float = 0.7) -> SessionRuns:
+    """Return runs alone, an hour apart, of which selected ones use ``ratio`` of the tokens."""
+    dice, at, unknown = np.random.default_rng(seed), np.arange(n), np.full(n, UNKNOWN)
+    is_baseline = dice.random(n) < prob
+    tokens = 20_000 * np.where(is_baseline, 1, ratio) * dice.lognormal(-0.08, 0.4, n)
+    return SessionRuns(
+        session=at,
+        draw=at,
+        hour=at,
+        run_class=tuple(np.where(is_baseline, "baseline", "selected").tolist()),
+        model=("m",) * n,
+        channel=("",) * n,
+        status=("completed",) * n,
+        prob_micro=np.full(n, round(1e6 * prob)),
+        tokens=np.rint(tokens).astype(np.int64),
+        duration_ms=unknown,
+        bill_pico=unknown,
+        bill_marks=unknown,
+        settings=at * 0,
+        revision=at,
+        budget_tokens=at * 0,
+        k=at * 0 + 3,
+    )
+
+
+def judged_runs(runs: SessionRuns, shares: tuple[float, float], seed: int = 5) -> SessionRuns:
+    dice, is_selected = np.random.default_rng(seed), np.array(runs.run_class) == "selected"
+    solved = dice.random(len(runs)) < np.where(is_selected, shares[1], shares[0])
+    return replace(runs, achieved=solved.astype(np.float64), achieved_source="program")
+
+
+def answer_of(runs: SessionRuns, left: Selections | None = None) -> Savings:
+    more = {} if left is None else {"left": left}
+    return savings(as_usage(runs), runs, baseline_rate=0.2, n_arms=5, **more)
+
+
+def test_limits_at_every_look_hold_rare_shares() -> None:
+    dice, missed = np.random.default_rng(7), 0
+    for truth in ((0.02, 0.02), (0.5, 0.4), (0.98, 0.9)):
+        for _ in range(60):
+            is_first = dice.random(900) < 0.1
+            hits = dice.random(900) < np.where(is_first, truth[0], truth[1])
+            looks = np.arange(30, 901, 30)
+            n = np.stack([np.cumsum(one)[looks - 1] for one in (is_first, ~is_first)], axis=-1)
+            total = np.stack([np.cumsum(one & hits)[looks - 1] for one in (is_first, ~is_first)], axis=-1)
+            weight = np.broadcast_to([-1.0, 1.0], n.shape)
+            lower, upper = always_limits(n.astype(np.float64), total.astype(np.float64), weight, 0.05)
+            difference = truth[1] - truth[0]
+            missed += bool(((lower > difference) | (upper < difference)).any())
+    assert missed <= 9
+
+
+def test_a_weight_of_zero_takes_a_mean_out() -> None:
+    n, total = np.array([50.0, 500.0, 9.0]), np.array([40.0, 420.0, 9.0])
+    both = always_limits(n[:2], total[:2], np.array([-1.0, 1.0]), 0.01)
+    for one, other in zip(always_limits(n, total, np.array([-1.0, 1.0, 0.0]), 0.01), both, strict=True):
+        assert float(one) == pytest.approx(float(other))
+
+
+def test_worse_outcomes_are_proven_beside_a_saving() -> None:
+    answer = answer_of(judged_runs(planted_runs(1), (0.86, 0.46)))
+    assert (answer.overall.verdict, answer.outcome.word) == ("proven", "less")
+    baseline, selected = answer.outcome.means
+    assert 100 * ((selected or 0) - (baseline or 0)) == pytest.approx(answer.outcome.difference.value)
+    assert answer.facts[0][0] == "outcomes"
+    assert answer_of(planted_runs(1)).outcome.word == "unknown"
+
+
+def test_missing_outcomes_count_against_a_word() -> None:
+    """Failures of selected runs are judged less often: of judged runs both classes solve as many."""
+    runs = judged_runs(planted_runs(2, 6_000, prob=0.4), (0.9, 0.9))
+    assert outcomes(runs, 10.0).word == "as_much"
+    dice = np.random.default_rng(3)
+    part = replace(runs, achieved=np.where(dice.random(len(runs)) < 0.6, np.nan, runs.achieved))
+    partly = outcomes(part, 10.0)
+    assert (partly.word, partly.of_judged, partly.more_judged) == ("open", True, None)
+
+
+def test_the_margin_is_at_most_half_of_the_rarer_share() -> None:
+    open_word = outcomes(judged_runs(planted_runs(4), (0.96, 0.96)), 5.0)
+    assert open_word.margin_points < 3
+    assert (open_word.more_judged or 0) > 0
+
+
+def test_the_headline_speaks_of_the_present_policy() -> None:
+    runs = planted_runs(6, 2_400, prob=0.25)
+    later = np.arange(2_400) >= 1_600
+    dearer = np.where(later & (np.array(runs.run_class) == "selected"), runs.tokens * 18 // 10, runs.tokens)
+    changed = replace(runs, tokens=dearer, settings=later.astype(np.int64))
+    answer = answer_of(changed)
+    first, now = answer.policies
+    assert (first.verdict, first.is_present, now.is_present) == ("proven", False, True)
+    assert now.error == pytest.approx(first.error / 4)
+    assert answer.overall.verdict == "costs_more"
+    assert answer.left_out.earlier == 1_600
+    early = answer_of(changed.where(np.arange(2_400) < 1_640))
+    assert (early.overall.verdict, early.overall.reason) == ("no_interval", "few_runs") or (
+        early.overall.reason == "early_policy"
+    )
+
+
+def test_equal_limits_are_one_policy_and_small_moves_change_none() -> None:
+    runs, at = planted_runs(6, 300), np.arange(300)
+    back = policies(replace(runs, k=np.where((at >= 100) & (at < 200), 6, 3)))
+    assert np.bincount(back.of_run).tolist() == [200, 100]
+    assert back.present == 0
+    assert len(policies(replace(runs, budget_tokens=4_000 + at % 7 * 100))) == 1
+    undone = policies(replace(runs, settings=((at >= 100) & (at < 200)).astype(np.int64)))
+    assert np.bincount(undone.of_run).tolist() == [200, 100]
+
+
+def test_a_cheaper_run_that_needs_a_second_one_proves_nothing() -> None:
+    runs = planted_runs(8, 1_200)
+    again = np.flatnonzero((np.array(runs.run_class) == "selected") & (np.arange(1_200) % 5 < 3))
+    order = np.sort(np.concatenate([np.arange(1_200), again]))
+    places = np.zeros((len(order), 1_200), dtype=np.bool_)
+    whole = {
+        name: tuple(np.array(value)[order].tolist()) if isinstance(value, tuple) else value[order]
+        for name, value in vars(runs).items()
+        if name not in {"is_all", "achieved_source"}
+    }
+    held = SessionRuns(**whole)
+    held = replace(held, prob_micro=held.prob_micro + HELD_COIN, revision=np.arange(len(places)))
+    answer = answer_of(held)
+    assert answer.per_session is not None
+    assert answer.per_session.by_draw
+    assert (answer.overall.saved_percent.value or 0) > 20
+    assert (answer.overall.verdict, answer.overall.reason) == ("not_proven", "sessions_open")
+    alone = answer_of(runs)
+    assert alone.per_session is None
+    assert alone.overall.verdict == "proven"
+
+
+def test_months_make_the_whole_and_columns_the_difference() -> None:
+    answer = answer_of(replace(planted_runs(9), model=("a", "b") * 800))
+    baseline, selected = answer.overall.columns.tokens
+    saved = answer.overall.tokens_saved.value or 0.0
+    assert (baseline or 0.0) - (selected or 0.0) == pytest.approx(saved)
+    assert saved * answer.tokens.n_runs == pytest.approx(answer.tokens.saved.value)
+    assert sum(one.saved or 0.0 for one in answer.months) == pytest.approx(answer.tokens.saved.value)
+    assert sum(one.n_selected for one in answer.months) == answer.tokens.n_runs
+    for one in answer.months:
+        assert one.means[0] is not None
+        assert one.means[1] is not None
+        assert (one.means[0] - one.means[1]) * one.n_selected == pytest.approx(one.saved)
+
+
+def test_lost_selections_withhold_a_proof() -> None:
+    """Dear selected runs never came: by rows that are left, or by the share of baseline runs."""
+    runs = planted_runs(10)
+    assert answer_of(runs, Selections(n=(320, 1_280), n_lost=(0, 0))).overall.verdict == "proven"
+    lost = answer_of(runs, Selections(n=(320, 1_430), n_lost=(0, 150)))
+    assert (lost.overall.verdict, lost.lost.n_lost) == ("not_proven", (0, 150))
+    hard = np.random.default_rng(11).random(1_600) < 0.22
+    dear = replace(runs, tokens=np.where(hard, 90_000, 11_000))
+    kept = dear.where(~(hard & (np.array(runs.run_class) == "selected") & (np.arange(1_600) % 5 < 4)))
+    assert kept.tokens[np.array(kept.run_class) == "selected"].mean() < 20_000
+    assert answer_of(kept).overall.verdict == "not_proven"
+
+
+def test_a_loss_of_a_model_is_named_where_the_whole_saves() -> None:
+    runs = planted_runs(12, 3_000)
+    of_b = (np.arange(3_000) % 2 == 1) & (np.array(runs.run_class) == "selected")
+    runs = replace(runs, model=("a", "b") * 1_500, tokens=np.where(of_b, runs.tokens * 2, runs.tokens))
+    assert [(one.part, one.name) for one in answer_of(runs).losses if one.part == "model"] == [("model", "b")]
+
+
+def test_a_cost_per_solved_task_is_open_above_where_few_are_solved() -> None:
+    costs, dice = np.full(200, 3.0), np.random.default_rng(13)
+    often = fieller(costs + dice.random(200), (dice.random(200) < 0.8).astype(np.float64))
+    assert often.limits is not None
+    rare = fieller(costs + dice.random(200), (np.arange(200) < 2).astype(np.float64))
+    assert (rare.upper, rare.missing) == (None, "unreachable")
+    answer = answer_of(judged_runs(planted_runs(14), (0.0, 0.9)))
+    assert answer.solved is not None
+    assert (answer.solved[0].cost.value, answer.solved[0].n_solved) == (None, 0)
+    assert answer.solved[1].cost.limits is not None
