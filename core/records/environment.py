@@ -143,7 +143,8 @@ class ModelPair:
 class ModelComparison:
     """Models on the same tasks of an environment, by ``compared``.
 
-    Not ``paired``: by all their episodes, so a difference may be that of their tasks.
+    Not ``paired``: by all their episodes, so a difference may be that of their tasks. ``stopped`` are models whose
+    attempts at a task end with its first success. Where there are some, first attempts of all models are compared.
     """
 
     environment: str
@@ -151,3 +152,14 @@ class ModelComparison:
     paired: bool
     models: tuple[ModelSummary, ...]
     pairs: tuple[ModelPair, ...]
+    stopped: tuple[str, ...] = ()
+
+    @property
+    def first_attempts(self) -> str:
+        """Why only first attempts are compared; "" where all are."""
+        who = ", ".join(self.stopped)
+        return (
+            f"First attempts are compared: attempts of {who} end with the first success of a task."
+            if who
+            else ""
+        )

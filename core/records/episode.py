@@ -55,6 +55,12 @@ FindingKind = Literal[
     "proxy",
     "length",
     "constant",
+    "per_step",
+    "unrelated",
+    "decided_by_tool",
+    "narrow",
+    "gives_up",
+    "retried",
     "out_of_scale",
     "paid_after_finished",
 ]

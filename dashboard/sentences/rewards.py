@@ -46,6 +46,12 @@ FINDING_WORDS: Final[dict[FindingKind, str]] = {
     "proxy": "Pays for length",
     "length": "Goes with length",
     "constant": "Always the same",
+    "per_step": "Pays for each step",
+    "unrelated": "Pays without success",
+    "decided_by_tool": "One tool decides",
+    "narrow": "Grades hardly differ",
+    "gives_up": "Ends at the first cost",
+    "retried": "Repeated until paid",
     "out_of_scale": "Out of scale",
     "paid_after_finished": "Paid after the end",
 }
@@ -59,11 +65,17 @@ FINDING_SEVERITY: Final[dict[FindingKind, Severity]] = {
     "proxy": "warning",
     "length": "notice",
     "constant": "notice",
+    "per_step": "notice",
+    "unrelated": "warning",
+    "decided_by_tool": "warning",
+    "narrow": "warning",
+    "gives_up": "warning",
+    "retried": "notice",
     "out_of_scale": "warning",
     "paid_after_finished": "notice",
 }
 _COUNTED: Final[frozenset[FindingKind]] = frozenset({"out_of_scale", "paid_after_finished"})
-_TESTED: Final[frozenset[FindingKind]] = frozenset({"inconsistent", "proxy", "length"})
+_TESTED: Final[frozenset[FindingKind]] = frozenset({"inconsistent", "proxy", "length", "decided_by_tool"})
 """Findings whose cases are counted, and findings of a statistical test; samples are drawn for all others."""
 PATTERN_CERTAINTY: Final = Words(
     "Certainty: the share of random samples of these episodes that show the pattern."
@@ -175,6 +187,8 @@ def contest(comparison: ModelComparison) -> list[Markdown]:
     is_many = len(undecided) > _UNDECIDED
     shown = [pair for pair in comparison.pairs if not (is_many and _includes_zero(pair))]
     lines = [line for line in (better(pair, comparison) for pair in shown) if line is not None]
+    if comparison.stopped:
+        lines.insert(0, wording.literal(comparison.first_attempts))
     if is_many:
         of = wording.things(len(comparison.pairs), "pair")
         lines.append(f"No difference is shown in {wording.count(len(undecided))} of {of}.")

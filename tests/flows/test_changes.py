@@ -118,9 +118,9 @@ def test_an_arm_of_the_same_day_is_nobodys_rival(context: Context) -> None:
             )
         )
     record_all(context, runs)
-    found = shifts(context)
-    assert len(found) == 2
-    assert {shift.kind for shift in found} == {"drifting"}
+    shown = shifts(context)
+    assert len(shown) == 2
+    assert {shift.kind for shift in shown} == {"drifting"}
 
 
 def clustered(n_sessions: int, size: int) -> list[Run]:
@@ -157,11 +157,11 @@ def test_sessions_are_read_as_they_stand_in_the_present_epoch(context: Context) 
     columns = queries.belief(context).columns
     with context.reading() as snapshot:
         walk = reads.walk(snapshot, columns)
-        found = reads.arm_sessions(snapshot, columns, np.array([columns.places["tool:other:a"]]), walk)
-    n = (found.success_micro + found.failure_micro) / 1e6
+        shown = reads.arm_sessions(snapshot, columns, np.array([columns.places["tool:other:a"]]), walk)
+    n = (shown.success_micro + shown.failure_micro) / 1e6
     assert sorted(n.tolist()) == [2.0] * 10
-    assert found.since_day is None
-    assert found.success_micro.sum() == 20_000_000
+    assert shown.since_day is None
+    assert shown.success_micro.sum() == 20_000_000
     with context.reading() as snapshot:
         none = reads.arm_sessions(snapshot, columns, np.empty(0, dtype=np.int64), walk)
     assert len(none.arm) == 0
@@ -229,6 +229,6 @@ def test_a_change_in_every_channel_is_one_whatever_the_mix(
     context: Context, chat_later: float, seed: int
 ) -> None:
     record_all(context, in_channels(chat_later, becomes=0.5, seed=seed))
-    (found,) = shifts(context)
-    assert (found.arm, found.kind) == (OLD, "drifting")
-    assert abs(found.since_ms - (DAY_0 + 18 * DAY_MS)) <= 3 * DAY_MS
+    (shown,) = shifts(context)
+    assert (shown.arm, shown.kind) == (OLD, "drifting")
+    assert abs(shown.since_ms - (DAY_0 + 18 * DAY_MS)) <= 3 * DAY_MS

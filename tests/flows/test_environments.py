@@ -193,6 +193,39 @@ def test_an_unknown_environment_is_asked_back(world: Context) -> None:
             ask()
 
 
+def test_a_model_that_tries_until_it_succeeds_is_compared_by_first_attempts(
+    context: Context, tmp_path: Path
+) -> None:
+    dice = np.random.default_rng(3)
+    episodes: list[Episode] = []
+    for task in range(40):
+        share = dice.random()
+        for model, most in (("a", 1), ("b", 6)):
+            for attempt in range(most):
+                reward = float(dice.random() < share)
+                episodes.append(
+                    Episode(
+                        uid=f"{model}/{task}/{attempt}",
+                        environment="quiz",
+                        task=f"t{task}",
+                        model=model,
+                        at_ms=START_MS + len(episodes) * MINUTE_MS,
+                        steps=(Step(number=0, reward=reward, finished=True),),
+                    )
+                )
+                if reward:
+                    break
+    import_files(context, [file_of(tmp_path, "quiz.jsonl", *episodes)])
+    compared = queries.compare(context, "quiz", models=["a", "b"])
+    (pair,) = compared.pairs
+    firsts = {one.uid: one.steps[0].reward or 0.0 for one in episodes if one.uid.endswith("/0")}
+    differences = [firsts[f"a/{task}/0"] - firsts[f"b/{task}/0"] for task in range(40)]
+    assert compared.stopped == ("b",)
+    assert pair.difference.value == pytest.approx(np.mean(differences))
+    assert [one.n for one in compared.models] == [40, 40]
+    assert "first" in compared.first_attempts
+
+
 def test_models_are_compared_on_the_tasks_of_both(context: Context, tmp_path: Path) -> None:
     dice = np.random.default_rng(3)
     told = [

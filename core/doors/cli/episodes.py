@@ -262,6 +262,8 @@ def say_comparison(comparison: ModelComparison) -> None:
     """Write the models, then every pair on their common tasks or on all episodes."""
     say_table(tables.MODELS, comparison.models)
     say_table(tables.model_pairs(comparison.compared), comparison.pairs)
+    if comparison.first_attempts:
+        say(comparison.first_attempts)
     if not comparison.paired:
         say(
             "Unpaired: by all episodes of each model, so a difference may be that of the tasks they attempted."

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from core.columns import UNKNOWN, EpisodeColumns, Floats, Ints
+from core.columns import UNKNOWN, Bools, EpisodeColumns, Floats, Ints
 from core.errors import InvalidInput
 from core.flows.context import Context
 from core.flows.queries.episodes import (
@@ -28,7 +28,7 @@ from core.flows.queries.episodes import (
     summed,
 )
 from core.maths.statistics.overview import PaidWrong
-from core.maths.statistics.rewards.contest import contest, unpaired
+from core.maths.statistics.rewards.contest import contest, first_attempts, stops_at_success, unpaired
 from core.maths.statistics.rewards.lint import MIN_EPISODES
 from core.maths.statistics.rewards.progress import Progress, falls, progress
 from core.maths.statistics.rewards.spread import Bar, distribution, guess
@@ -265,7 +265,8 @@ def compare(
 ) -> ModelComparison:
     """Compare models on the tasks of an environment that two of them attempted.
 
-    ``paired`` False compares the episodes of all tasks, and marks the answer so.
+    ``paired`` False compares the episodes of all tasks, and marks the answer so. Where a model's attempts at a task
+    end with its first success, first attempts are compared, and ``stopped`` names the model.
 
     Raises `NotFound` for an unknown environment. Raises `InvalidInput` for fewer than two models, for a model
     without episodes, and for two models without a common task.
@@ -286,6 +287,12 @@ def compare(
         reached if compared == "reward" else np.where(np.isnan(reached), np.nan, reached > scale.threshold)
     )
     is_known = declared is not None or guess(reached, scale) is None
+    stopped = _stopped(rows, model, reached > scale.threshold, len(names))
+    if stopped:
+        known = np.flatnonzero((model != UNKNOWN) & (rows.task != UNKNOWN) & ~np.isnan(reached))
+        cell = model[known] * (int(rows.task.max(initial=0)) + 1) + rows.task[known]
+        later = known[~first_attempts(cell, rows.at_ms[known])]
+        model[later] = UNKNOWN
     pairs = (contest if paired else unpaired)(model, rows.task, value, n_models=len(names))
     return ModelComparison(
         environment=environment,
@@ -296,7 +303,19 @@ def compare(
             for index, name in enumerate(names)
         ),
         pairs=tuple(alike(ModelPair, pair, one=names[pair.one], other=names[pair.other]) for pair in pairs),
+        stopped=tuple(names[index] for index in stopped),
     )
+
+
+def _stopped(rows: EpisodeColumns, model: Ints, succeeded: Bools, n_models: int) -> list[int]:
+    """Return the models whose attempts at a task end with the first success."""
+    known = (model != UNKNOWN) & (rows.task != UNKNOWN) & ~rows.broken
+    each = [known & (model == index) for index in range(n_models)]
+    return [
+        index
+        for index, mine in enumerate(each)
+        if stops_at_success(succeeded[mine], rows.task[mine], rows.at_ms[mine])
+    ]
 
 
 def _check_models(names: Sequence[str], rows: EpisodeColumns, environment: str) -> None:

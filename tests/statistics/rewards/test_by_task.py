@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from core.columns import Floats, Ints
-from core.maths.statistics.rewards.contest import contest, flipped_chance, paired_shares
+from core.maths.statistics.rewards.contest import (
+    contest,
+    first_attempts,
+    flipped_chance,
+    paired_shares,
+    stops_at_success,
+)
 from core.maths.statistics.rewards.progress import falls, progress
 from core.maths.statistics.savings.sums import MIN_FOR_INTERVAL
 
@@ -160,3 +166,39 @@ def test_a_real_fall_within_tasks_is_found() -> None:
         chance = rng.beta(1.2, 1.2, 12)[task] * np.linspace(1.0, 0.3, len(task))
         found += falls(at_ms, (rng.random(len(task)) < chance).astype(np.float64), task)
     assert found >= 34
+
+
+def _retried(n_tasks: int, most: int, rng: np.random.Generator, *, stops: bool) -> tuple[Ints, Ints, Floats]:
+    """Return two equal models: one tries each task once, the other until its first success, or always as often."""
+    rate = rng.random(n_tasks)
+    model, task, value = [*[0] * n_tasks], [*range(n_tasks)], (rng.random(n_tasks) < rate).tolist()
+    for at in range(n_tasks):
+        for _ in range(most):
+            model, task, value = [*model, 1], [*task, at], [*value, bool(rng.random() < rate[at])]
+            if stops and value[-1]:
+                break
+    return np.array(model), np.array(task), np.array(value, dtype=np.float64)
+
+
+@pytest.mark.parametrize(("n_tasks", "most"), [(40, 6), (36, 4)])
+def test_equal_models_are_not_apart_where_one_stops_at_its_success(n_tasks: int, most: int) -> None:
+    n_apart, n_known = 0, 0
+    for seed in range(80):
+        model, task, value = _retried(n_tasks, most, np.random.default_rng(seed), stops=True)
+        rank, mine = np.arange(len(model)), model == 1
+        n_known += stops_at_success(value[mine] > 0, task[mine], rank[mine])
+        first = first_attempts(model * n_tasks + task, rank)
+        (pair,) = contest(model[first], task[first], value[first], n_models=2)
+        n_apart += pair.apart
+    assert n_apart <= 5
+    assert n_known >= 76
+
+
+@pytest.mark.parametrize("most", [2, 3, 6])
+def test_attempts_of_a_fixed_number_do_not_stop_at_success(most: int) -> None:
+    hits = 0
+    for seed in range(100):
+        model, task, value = _retried(40, most, np.random.default_rng(seed), stops=False)
+        mine = model == 1
+        hits += stops_at_success(value[mine] > 0, task[mine], np.arange(int(mine.sum())))
+    assert hits <= 3

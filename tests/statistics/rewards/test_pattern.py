@@ -27,6 +27,8 @@ CLEAN = (
     World(name="shaped", episode=ending(approaching)),
     World(name="dense and graded", episode=ending(encouraging, graded=True)),
 )
+SAMPLED = {"per_step", "unrelated", "decided_by_tool", "narrow", "gives_up", "retried"}
+"""Kinds that `test_hacks` draws."""
 ALSO = {"crumbs": frozenset({"hacking"})}
 """What else is wrong: thirty steps that pay 0.1 each outweigh the end, and each command is paid."""
 SHORT = [(100, range(6))]
@@ -75,7 +77,7 @@ def test_planted_faults_are_found_and_no_others(
 ) -> None:
     """In environments that the findings were written against, and in others."""
     planted = {world.wrong for world in wrong}
-    assert planted >= set(FINDING_KINDS) - {"length", "constant"}
+    assert planted >= set(FINDING_KINDS) - {"length", "constant"} - SAMPLED
     for n, seeds in sizes:
         hits, extra, false = Counter[str](), Counter[str](), 0
         for world in (*wrong, *clean):

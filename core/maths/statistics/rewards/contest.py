@@ -24,6 +24,10 @@ from core.records.estimate import Estimate, Missing
 MIN_FOR_TEST: Final = 6
 """Common tasks of a test by flipped signs. With fewer, no difference reaches .05."""
 _MOST_EXACT: Final = 400
+_FEW_TASKS: Final = 5
+_STOPPED: Final = 0.8
+"""Share of tasks with several attempts whose only success is the last one."""
+_BY_CHANCE: Final = 0.01
 _UNITS, _FEWER_UNITS = 5040, 840
 """Both are divisible by 1 to 8, so that equal sums stay equal."""
 
@@ -52,6 +56,73 @@ class Paired:
     @property
     def apart(self) -> bool:
         return self.adjusted is not None and self.adjusted < 0.05
+
+
+def stops_at_success(succeeded: Bools, cell: Ints, rank: Ints) -> bool:
+    """Return whether attempts of a task end with its first success far more often than chance.
+
+    Each order of a task's attempts is equally likely, if their number does not depend on what came of them.
+
+    Parameters
+    ----------
+    succeeded : array of bool, shape (n_attempts,)
+        Whether each attempt of one model succeeded.
+    cell : array of int, shape (n_attempts,)
+        Its task.
+    rank : array of int, shape (n_attempts,)
+        Greater is later.
+
+    Returns
+    -------
+    bool
+        False with fewer than five tasks of several attempts and a success.
+
+    Examples
+    --------
+    >>> task, rank = np.repeat(np.arange(6), 3), np.arange(18)
+    >>> stops_at_success(rank % 3 == 2, task, rank), stops_at_success(rank % 3 == 0, task, rank)
+    (True, False)
+    """
+    order = np.lexsort((rank, cell))
+    _, starts, n = np.unique(cell[order], return_index=True, return_counts=True)
+    if not len(n):
+        return False
+    good = np.add.reduceat(succeeded[order].astype(np.int64), starts)
+    several = (n > 1) & (good > 0)
+    chance = np.where(good == 1, 1 / n, 0.0)[several]
+    hits = int(((good == 1) & succeeded[order][starts + n - 1])[several].sum())
+    if len(chance) < _FEW_TASKS or hits < _STOPPED * len(chance):
+        return False
+    number = np.ones(1)  # of tasks that end so: a Poisson binomial distribution
+    for one in chance.tolist():
+        number = np.convolve(number, [1 - one, one])
+    return bool(number[hits:].sum() <= _BY_CHANCE)
+
+
+def first_attempts(cell: Ints, rank: Ints) -> Bools:
+    """Return the first attempt of each cell, in time.
+
+    Parameters
+    ----------
+    cell : array of int, shape (n_attempts,)
+        Model and task of each attempt.
+    rank : array of int, shape (n_attempts,)
+        Greater is later.
+
+    Returns
+    -------
+    array of bool, shape (n_attempts,)
+        True for one attempt of each cell.
+
+    Examples
+    --------
+    >>> first_attempts(np.array([0, 0, 1]), np.array([5, 3, 9])).tolist()
+    [False, True, True]
+    """
+    result = np.zeros(len(cell), dtype=np.bool_)
+    order = np.lexsort((rank, cell))
+    result[order[np.unique(cell[order], return_index=True)[1]]] = True
+    return result
 
 
 def contest(

@@ -15,9 +15,17 @@ import numpy as np
 import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints
-from core.maths.statistics.rewards.paid import Paid, bootstrap_share, columns_of
+from core.maths.statistics.rewards import hacks
+from core.maths.statistics.rewards.paid import (
+    MOST_STEPS,
+    Paid,
+    bootstrap_share,
+    columns_of,
+    finding_of,
+    ranked,
+)
 from core.maths.statistics.rewards.pattern import is_potential
-from core.records.episode import Episode, Finding, FindingKind, Scale
+from core.records.episode import Episode, Finding, Scale
 from core.records.times import iso
 
 MIN_EPISODES: Final = 10
@@ -60,8 +68,6 @@ LENGTH: Final = 0.5
 BY_LENGTH_ALONE: Final = 0.9
 """Rank correlation required of a payment of two values, which says no more than success does."""
 PROB: Final = 0.95
-MOST_STEPS: Final = 50
-"""Steps that a finding shows."""
 _FEW_PAYMENTS: Final = 3
 _FEW_OF_A_KIND: Final = 5
 _FULL: Final = 1 - 1e-9
@@ -122,14 +128,6 @@ def findings_in(paid: Paid) -> tuple[Finding, ...]:
     return tuple(finding for finding in results if finding is not None)
 
 
-def _finding(
-    paid: Paid, *, kind: FindingKind, certainty: float, text: str, steps: Ints, advice: str
-) -> Finding:
-    """Return a finding with the first of the steps at these indexes."""
-    shown = paid.shown(steps, MOST_STEPS)
-    return Finding(kind=kind, certainty=certainty, seen=text, steps=shown, advice=advice)
-
-
 def _late(paid: Paid) -> Finding | None:
     """Find delayed-only feedback: of episodes of four steps or more only the last pays. If hardly any of
     them ends above the lowest payment either, nothing is learned at all: sparsity.
@@ -147,16 +145,17 @@ def _late(paid: Paid) -> Finding | None:
     above = int((ends > min(0.0, float(ends.min(initial=0.0)))).sum())
     rare = float(scipy.special.betainc(above + 0.5, n - above + 0.5, PAID_SHARE))
     if rare >= 0.5:
-        return _finding(
+        pays_last = f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays."
+        never = f"In {n} episodes of {MIN_STEPS} steps or more nothing is ever paid."
+        return finding_of(
             paid,
             kind="sparsity",
             certainty=agree * rare,
-            text=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays. "
-            f"{above} of them end above the lowest payment.",
+            text=f"{pays_last if np.any(ends) else never} {above} of them end above the lowest payment.",
             steps=shows,
             advice="Pay for progress on the way, or begin with easier tasks: there is hardly anything to learn from.",
         )
-    return _finding(
+    return finding_of(
         paid,
         kind="delayed",
         certainty=agree,
@@ -169,8 +168,11 @@ def _late(paid: Paid) -> Finding | None:
 def _hacking(paid: Paid) -> Finding | None:
     """Find hacking: one action paid alike again and again, or a tool that pays each call alike.
 
-    Where steps back take what steps forward paid, repeating a step brings nothing.
+    Where steps back take what steps forward paid, repeating a step brings nothing. Where the last step is paid like
+    all others, staying alive may be the goal.
     """
+    if hacks.per_step(paid) is not None:
+        return None
     midway = paid.added(paid.pays_midway, paid.reward)
     finding = _repeating(paid, midway) or _per_call(paid, midway)
     return None if finding is None or is_potential(paid) else finding
@@ -184,7 +186,7 @@ def _repeating(paid: Paid, midway: Floats) -> Finding | None:
     n, hits = int((paid.n_midway > 0).sum()), int(hacked.sum())
     if n < MIN_EPISODES or hits < HACKED_SHARE * n or _goes_with_the_end(paid, excess, mostly):
         return None
-    return _finding(
+    return finding_of(
         paid,
         kind="hacking",
         certainty=bootstrap_share(hits, n, HACKED_SHARE),
@@ -258,14 +260,7 @@ def _goes_with_the_end(paid: Paid, values: Floats, among: Bools) -> bool:
     """Return whether higher values go with higher final rewards, beyond chance."""
     known = among & ~np.isnan(paid.last_reward)
     n = int(known.sum())
-    return n > 1 and _ranked(values[known], paid.last_reward[known]) * math.sqrt(n - 1) > _BEYOND_CHANCE
-
-
-def _ranked(one: Floats, other: Floats) -> float:
-    """Return the rank correlation; 0 where nothing varies."""
-    if not np.ptp(one) or not np.ptp(other):
-        return 0.0
-    return float(np.corrcoef(scipy.stats.rankdata(one), scipy.stats.rankdata(other))[0, 1])
+    return n > 1 and ranked(values[known], paid.last_reward[known]) * math.sqrt(n - 1) > _BEYOND_CHANCE
 
 
 def _per_call(paid: Paid, midway: Floats) -> Finding | None:
@@ -290,26 +285,35 @@ def _per_call(paid: Paid, midway: Floats) -> Finding | None:
             or _goes_with_the_end(paid, midway, among)
         ):
             continue
-        rises = _ranked(midway[among], paid.n_midway[among].astype(np.float64))
+        rises = ranked(midway[among], paid.n_midway[among].astype(np.float64))
         if rises > RISES:
-            return _finding(
+            return finding_of(
                 paid,
                 kind="hacking",
                 certainty=bootstrap_share(n_alike, len(steps), CONSTANT_SHARE),
                 text=f"{_named(paid.tools[tool])} pays {typical:.3g} for {n_alike} of {len(steps)} calls, with any "
                 f"arguments. What is paid on the way rises with the number of steps (rank correlation {rises:.2f}), "
-                "and not with the final reward.",
+                f"{_and_the_end(paid)}",
                 steps=steps[often[paid.episode[steps]]],
                 advice="Pay a call for what it brings, and nothing for the call itself.",
             )
     return None
 
 
+def _and_the_end(paid: Paid) -> str:
+    """Return what is known of the final reward: no correlation, or always one value."""
+    known = paid.last_reward[~np.isnan(paid.last_reward)]
+    if len(known) and not np.ptp(known):
+        return f"and the final reward is always {known[0]:.3g}. A reward for staying alive can look the same."
+    return "and not with the final reward."
+
+
 def _scaling(paid: Paid) -> Finding | None:
     """Find steps that outweigh the end of episodes that end well, with half of the best final reward or more.
 
-    Their payments, signs aside, are more than half of what the episode pays, or one of them is more than half of the
-    end. Differences of a potential add up to the same on any way, and outweigh nothing.
+    Their payments are more than half of what the episode pays, or one of them is more than half of the end.
+    Differences of a potential add up to the same on any way, and outweigh nothing. Costs are no payments. Where the
+    last payment is of the kind of the others, no end is paid apart.
     """
     known = paid.finished & ~np.isnan(paid.last_reward)
     best = _best(paid)
@@ -317,17 +321,17 @@ def _scaling(paid: Paid) -> Finding | None:
     n = int(well.sum())
     if int(known.sum()) < MIN_EPISODES or not best or n < _FEW_PAYMENTS:
         return None
-    payments = np.where(paid.is_midway, np.nan_to_num(paid.reward), 0.0)
-    on_the_way = np.bincount(paid.episode, weights=np.abs(payments), minlength=paid.n)
+    payments = np.where(paid.pays_midway, paid.reward, 0.0)
+    on_the_way = np.bincount(paid.episode, weights=payments, minlength=paid.n)
     has_steps = np.diff(paid.starts) > 0
     largest = np.zeros(paid.n)
     largest[has_steps] = np.maximum.reduceat(payments, paid.starts[:-1][has_steps])
     outweighs = well & ((on_the_way > paid.last_reward) | (largest * 2 > paid.last_reward))
     hits = int(outweighs.sum())
-    if hits < OUTWEIGH_SHARE * n or is_potential(paid):
+    if hits < OUTWEIGH_SHARE * n or is_potential(paid) or hacks.ends_like_steps(paid):
         return None
     middle = [float(np.median(values[outweighs])) for values in (on_the_way, largest, paid.last_reward)]
-    return _finding(
+    return finding_of(
         paid,
         kind="scaling",
         certainty=bootstrap_share(hits, n, OUTWEIGH_SHARE),
@@ -362,7 +366,7 @@ def _ambiguity(paid: Paid) -> Finding | None:
     n = int(ended.sum())
     if worst is None or worst[0] < ALIKE_SHARE * n:
         return None
-    return _finding(
+    return finding_of(
         paid,
         kind="ambiguity",
         certainty=bootstrap_share(worst[0], n, ALIKE_SHARE),
@@ -429,7 +433,7 @@ def _tools_apart(paid: Paid) -> Finding | None:
         apart = of_high[paid.reward[of_high] >= APART * typical.min()]
         names = [_named(paid.tools[tool]) for tool in (high, low)]
         both = np.concatenate((apart[: MOST_STEPS // 2], pays[paid.tool[pays] == low][: MOST_STEPS // 2]))
-        return _finding(
+        return finding_of(
             paid,
             kind="inconsistent",
             certainty=bootstrap_share(len(apart), len(of_high), 0.5),
@@ -467,7 +471,7 @@ def _changed(paid: Paid) -> Finding | None:
     since = iso(int(paid.at_ms[episodes[first]])) if paid.at_ms[episodes[first]] != UNKNOWN else None
     is_graded = len(np.unique(before)) > 2 and len(np.unique(after)) > 2
     better = " It can't be distinguished from an agent that became much better." if is_graded else ""
-    return _finding(
+    return finding_of(
         paid,
         kind="inconsistent",
         certainty=1 - chance,
@@ -514,7 +518,7 @@ def _proxy(paid: Paid) -> Finding | None:
     decides = _by_rank(reward, chars if correlation > 0 else -chars) >= DECIDES
     longer = "longer" if correlation > 0 else "shorter"
     doubt = "" if decides else f" It can't be distinguished from {longer} answers that are better."
-    return _finding(
+    return finding_of(
         paid,
         kind="proxy" if decides else "length",
         certainty=float(scipy.special.ndtr((size - math.atanh(needed)) / error)),
@@ -566,9 +570,9 @@ def _constant(paid: Paid) -> Finding | None:
     ended = np.flatnonzero(paid.finished & ~np.isnan(paid.last_reward))
     n, best = len(ended), _best(paid)
     same = ended[paid.last_reward[ended] == best]
-    if n < MIN_EPISODES or not best or len(same) < CONSTANT * n:
+    if n < MIN_EPISODES or not best or len(same) < CONSTANT * n or hacks.ends_like_steps(paid):
         return None
-    return _finding(
+    return finding_of(
         paid,
         kind="constant",
         certainty=bootstrap_share(len(same), n, CONSTANT),
@@ -577,6 +581,11 @@ def _constant(paid: Paid) -> Finding | None:
         steps=paid.last[same],
         advice="Check that a poor answer is paid less, or add harder tasks: equal payments teach nothing.",
     )
+
+
+def _unrelated(paid: Paid) -> Finding | None:
+    """Find payments on the way that lead nowhere, where no one action is paid again and again."""
+    return None if _hacking(paid) is not None else hacks.unrelated(paid)
 
 
 def _out_of_scale(paid: Paid) -> Finding | None:
@@ -596,7 +605,7 @@ def _out_of_scale(paid: Paid) -> Finding | None:
             f"The {scale.base} of {len(episodes)} of {paid.n} lies outside {scale.lo:g} to {scale.hi:g}."
         )
     shows = np.unique(np.concatenate((steps, paid.last[episodes])))
-    return _finding(
+    return finding_of(
         paid,
         kind="out_of_scale",
         certainty=1.0,
@@ -612,7 +621,7 @@ def _paid_after_finished(paid: Paid) -> Finding | None:
     if not len(after):
         return None
     n = len(np.unique(paid.episode[after]))
-    return _finding(
+    return finding_of(
         paid,
         kind="paid_after_finished",
         certainty=1.0,
@@ -630,6 +639,12 @@ FINDINGS: Final[tuple[Callable[[Paid], Finding | None], ...]] = (
     _inconsistent,
     _proxy,
     _constant,
+    hacks.per_step,
+    _unrelated,
+    hacks.decided_by_tool,
+    hacks.narrow,
+    hacks.gives_up,
+    hacks.retried,
     _out_of_scale,
     _paid_after_finished,
 )

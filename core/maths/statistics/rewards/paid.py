@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import scipy
@@ -17,7 +18,10 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints, coded, coded_metadata
 from core.errors import InvalidInput
 from core.maths.episodes import totals_of
-from core.records.episode import Episode, Scale, Step
+from core.records.episode import Episode, Finding, FindingKind, Scale, Step
+
+MOST_STEPS: Final = 50
+"""Steps that a finding shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,3 +222,18 @@ def bootstrap_share(hits: int, n: int, least: float) -> float:
         return 0.0
     needed = math.ceil(least * n - 1e-9)
     return 1.0 - float(scipy.special.bdtr(needed - 1, n, hits / n)) if needed else 1.0
+
+
+def finding_of(
+    paid: Paid, *, kind: FindingKind, certainty: float, text: str, steps: Ints, advice: str
+) -> Finding:
+    """Return a finding with the first of the steps at these indexes."""
+    shown = paid.shown(steps, MOST_STEPS)
+    return Finding(kind=kind, certainty=certainty, seen=text, steps=shown, advice=advice)
+
+
+def ranked(one: Floats, other: Floats) -> float:
+    """Return the rank correlation; 0 where nothing varies."""
+    if not np.ptp(one) or not np.ptp(other):
+        return 0.0
+    return float(np.corrcoef(scipy.stats.rankdata(one), scipy.stats.rankdata(other))[0, 1])
