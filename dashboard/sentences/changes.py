@@ -34,6 +34,7 @@ _MANY: Final[dict[ActionName, tuple[str, str, str]]] = {
     "import": ("made", "import", "imports"),
     "setting": ("changed", "setting", "settings"),
     "note": ("wrote", "note", "notes"),
+    "outcome": ("stated", "outcome", "outcomes"),
     "evaluation": ("made", "evaluation", "evaluations"),
     "choice": ("made", "choice", "choices"),
     "rubric": ("defined", "rubric", "rubrics"),
@@ -127,6 +128,9 @@ def _worded(  # noqa: PLR0911, PLR0912 - one per action
             return f"set {foreign(prices)}" if prices else _setting_of(detail, foreign)
         case "note":
             return f"wrote a note about {_arm_of(detail, foreign)}"
+        case "outcome":
+            value = f"{detail.get('value')}"
+            return f"stated that {foreign(str(detail.get('run')), is_key=True)} achieved {foreign(value)}"
         case "evaluation":
             return _judged(detail, foreign)
         case "create":
