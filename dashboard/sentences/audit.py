@@ -36,24 +36,8 @@ _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
 """Words for acts at the installation, and for acts that only this page lists."""
 ACTIONS: Final = (
     *("reward", "evaluation", "repair", "reset", "setting", "import", "note", "undo", "create", "erase"),
-<<<<<<< HEAD
     *("rubric", "queue", "choice", "aside", "assign", "scale", "credit", "browser", "compact", "mend"),
     "outcome",
-=======
-    *(
-        "outcome",
-        "rubric",
-        "queue",
-        "choice",
-        "aside",
-        "assign",
-        "scale",
-        "credit",
-        "browser",
-        "compact",
-        "mend",
-    ),
->>>>>>> 71ce5071 (Word outcomes in the log of changes)
 )
 """Words for actions at a learner."""
 OF_INSTALLATION: Final = tuple(
