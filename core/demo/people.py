@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -17,6 +17,7 @@ from core.demo.world import (
     END_MS,
     LEARNER,
     MAX_ARMS,
+    PRICES,
     RATE_RAISED_MS,
     START_MS,
     TOOLS_RESET_MS,
@@ -101,7 +102,7 @@ class Change:
     """Put a setting in force."""
 
     name: str
-    value: str | int | float
+    value: str | int | float | Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +208,7 @@ class Act:
 
 STORY: Final = (
     Act(at_ms=START_MS, actor=JON, does=Change(name="phase", value="passive")),
+    Act(at_ms=START_MS, actor=JON, does=Change(name="prices", value=PRICES)),
     Act(
         at_ms=ACTIVE_FROM_MS,
         actor=JON,

@@ -12,6 +12,7 @@ from io import BytesIO
 from itertools import pairwise
 from typing import Final, assert_never
 
+import msgspec
 import numpy as np
 
 from core.demo.agent import DemoRun, Request, answer, requests
@@ -39,6 +40,7 @@ from core.demo.world import (
     LEARNER,
     N_RUNS,
     OUTAGE_MS,
+    PROB_SOLVED,
     START_MS,
     Planted,
     planted,
@@ -140,6 +142,7 @@ class _Player:
         heapq.heapify(self._due)
         self._n_acts = len(self._due)
         self._paying = np.random.Generator(np.random.PCG64([seed, 4]))
+        self._solving = np.random.Generator(np.random.PCG64([seed, 5]))
         self._latest: dict[tuple[str, bool], str] = {}
         self._done: dict[str, str] = {}
         self._n_observed = 0
@@ -178,7 +181,12 @@ class _Player:
             for arm in self._arms
             if arm.is_offered(request.at_ms, to_health_check=request.is_health_check)
         ]
-        return answer(request, offered, self._selection(request, offered), self.rng)
+        made = answer(request, offered, self._selection(request, offered), self.rng)
+        return replace(made, run=msgspec.structs.replace(made.run, achieved=self._achieved(made.run)))
+
+    def _achieved(self, run: Run) -> float:
+        """Return whether the ticket stays closed, as the agent's program states it; the prompt plays no part."""
+        return float(self._solving.random() < PROB_SOLVED and run.status == "completed")
 
     def _selection(self, request: Request, offered: Sequence[Planted]) -> Selection | None:
         if OUTAGE_MS[0] <= request.at_ms < OUTAGE_MS[1]:

@@ -7,6 +7,7 @@ last four days three files are mentioned in a way that the detector does not rec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy as np
 from core.records.arm import Arm, ArmType, arm_type
 from core.records.times import DAY_MS
 
-WORLD_VERSION: Final = 4
+WORLD_VERSION: Final = 5
 """Increased when the same seed gives another world; a database of an older one is built again."""
 _TRUTH_VERSION: Final = 1
 """Goes up when the same seed plants another truth."""
@@ -36,6 +37,26 @@ BASELINE_RATE_FIRST: Final = 0.05
 BASELINE_RATE: Final = 0.10
 BUDGET_TOKENS: Final = 21_000
 MAX_ARMS: Final = 20
+PRICES: Final[Mapping[str, Mapping[str, float]]] = {
+    "mini-2026-08": {
+        "input": 0.8,
+        "cache_read": 0.08,
+        "cache_write_5m": 1.0,
+        "cache_write_1h": 1.6,
+        "output": 4.0,
+    },
+    "large-2026-08": {
+        "input": 4.0,
+        "cache_read": 0.4,
+        "cache_write_5m": 5.0,
+        "cache_write_1h": 8.0,
+        "output": 20.0,
+    },
+}
+"""Prices of a million tokens by model and part."""
+
+PROB_SOLVED: Final = 0.86
+"""Chance that a run that ended normally solves its ticket, with any prompt."""
 PROB_CONVERSATIONAL: Final = 0.14
 PROB_ABORTED: Final = 0.018
 PROB_ERROR: Final = 0.026
