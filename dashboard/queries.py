@@ -229,16 +229,6 @@ def savings() -> Savings:
     return cached_query(queries.savings, here.view)
 
 
-def months() -> tuple[queries.MonthSaved, queries.MonthSaved] | None:
-    """Return the savings in the month of the newest run and in the month before; None without a dated run."""
-    here = reading()
-    newest = here.frame.last_at_ms
-    if newest is None:
-        return None
-    until = newest if here.view.until_ms is None else min(newest, here.view.until_ms - 1)
-    return cached("months", here.view, lambda: queries.months(here.pages, here.view, until))
-
-
 # One arm
 
 

@@ -33,7 +33,7 @@ def page() -> None:
     if stored is not None and is_imported:
         carried.first(stored)
     else:
-        sentence(sentences.overview(overview), here.tokens)
+        sentence(sentences.overview(overview, queries.savings()), here.tokens)
         compacted(None, here.frame.unpriced)
         if not is_imported:
             with panel("The saving"):

@@ -8,6 +8,7 @@ from dashboard import queries
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import achieved
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import savings
@@ -20,28 +21,23 @@ from dashboard.widgets.words import muted, paragraphs, section, sentence, small_
 def page() -> None:
     here = reading()
     saved = queries.savings()
-    if saved.overall.saved_percent.value is None:
+    if saved.overall.saved_percent.value is None and not saved.policies[1:]:
         savings.what_is_missing(saved)
         return
     sentence(sentences.savings(saved), here.tokens)
     muted(sentences.savings_numbers(saved))
+    if step := achieved.next_step(saved):
+        paragraphs(step)
     st.space("xsmall")
     with panel("Savings in figures"):
         savings.row(saved)
     st.space("small")
     left, right = st.columns(2, gap="large")
-    with left, panel("Tokens per run"):
-        figure = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
-        section(
-            "Tokens per run",
-            "every run with known tokens, smoothed, equal heights",
-            table=figure.table,
-            key="tokens",
-        )
-        chart(figure, key="tokens")
-    with right, panel("Savings over time"):
+    with left, panel("Savings over time"):
         savings.over_time(saved)
         muted(sentences.money_line(saved))
+    with right, panel("By month"):
+        savings.by_month(saved)
     st.space("small")
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Baseline against selected"):
@@ -59,7 +55,18 @@ def page() -> None:
             sentences.proof_words(saved),
             sentences.need_words(saved),
         )
+    if saved.policies[1:]:
+        with panel("Policies before"):
+            section("Policies before", "an act on settings that select, or another limit, begins a policy")
+            small_table(achieved.policies_table(saved.policies), alt="Earlier policies and what they saved")
     with panel("How it is computed"), st.expander("How it is computed", icon=":material/functions:"):
+        figure = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
+        note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
+        section("Tokens per run", note, table=figure.table, key="tokens")
+        chart(figure, key="tokens")
+        for line in (achieved.sessions_line(saved), achieved.checks_line(saved)):
+            if line:
+                muted(line)
         for line in (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved)):
             if line:
                 muted(line)

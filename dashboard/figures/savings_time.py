@@ -5,7 +5,7 @@ Three figures share one drawing: savings in per cent, tokens saved by all select
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -14,10 +14,11 @@ import numpy as np
 
 from core.columns import Floats, Ints
 from core.maths.statistics.savings import MoneySaved, SavingsOverTime, TotalSaved
-from core.records.times import DAY_MS
+from core.records.saving import WeekSaved
+from core.records.times import DAY_MS, HOUR_MS
 from dashboard import wording
 from dashboard.figures import theme
-from dashboard.figures.chart import Chart, Trace, chart_of, round_ticks, scatter, single
+from dashboard.figures.chart import Chart, Trace, chart_of, joined, round_ticks, scatter, single
 from dashboard.figures.distributions import thousands
 from dashboard.figures.theme import SELECTS, Tokens, day_axis
 
@@ -42,12 +43,15 @@ class _Path:
     limits: Callable[[float, float], str]
     end: Callable[[float], str]
     tick: Callable[[float], str]
+    weeks: Sequence[WeekSaved] = ()
     floor: float = -np.inf
     ceiling: float = np.inf
 
 
-def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) -> Chart:
-    """Return cumulative savings in per cent; the line breaks where they cannot be computed."""
+def savings_time(
+    over: SavingsOverTime, look: Tokens, *, weeks: Sequence[WeekSaved] = (), compact: bool = False
+) -> Chart:
+    """Return cumulative savings in per cent, and each week by itself; the line breaks where there are none."""
     path = _Path(
         name="savings",
         axis="savings, %",
@@ -63,6 +67,7 @@ def savings_time(over: SavingsOverTime, look: Tokens, *, compact: bool = False) 
         tick=lambda value: wording.signed_minus(f"{value:g}"),
         floor=-100.0,
         ceiling=100.0,
+        weeks=weeks,
     )
     return _drawing(path, look, compact)
 
@@ -147,6 +152,7 @@ def _drawing(path: _Path, look: Tokens, compact: bool) -> Chart:
     days = path.day[shown].astype(np.float64)
     traces = [
         *_ribbon(path, shown, days, look),
+        *_weeks(path, look),
         _line(path, shown, days, look),
         _end(path, shown, days, look),
     ]
@@ -199,6 +205,38 @@ def _ribbon(path: _Path, shown: Ints, days: Floats, look: Tokens) -> list[Trace]
         {**edge, "y": single(path.lower[shown][known])},
         {**edge, "y": single(path.upper[shown][known]), "fill": "tonexty", "fillcolor": fill},
     ]
+
+
+def _weeks(path: _Path, look: Tokens) -> list[Trace]:
+    """Return each week's own figure at its middle, with its interval."""
+    known = [(one, one.saved_percent.value) for one in path.weeks if one.saved_percent.value is not None]
+    if not known:
+        return []
+    x = [one.start_hour / 24 + 3.5 for one, _ in known]
+    limits = [(at, one.saved_percent.limits) for at, (one, _) in zip(x, known, strict=True)]
+    pieces = [(at, between) for at, between in limits if between is not None]
+    hover = [
+        f"<b>week from {wording.day(one.start_hour * HOUR_MS)}</b><br>{wording.percent(value / 100)}"
+        f"{'' if one.saved_percent.limits is None else f', {wording.percent_interval(*one.saved_percent.limits)}'}"
+        for one, value in known
+    ]
+    bars = [
+        scatter(
+            "lines",
+            joined([[at, at] for at, _ in pieces]),
+            joined([list(between) for _, between in pieces]),
+            line={"color": look.gray, "width": 1.5, "simplify": False},
+            connectgaps=False,
+        )
+    ]
+    marks = scatter(
+        "markers",
+        np.array(x),
+        np.array([value for _, value in known]),
+        marker={"size": 7, "symbol": "circle-open", "color": look.gray, "line": {"width": 1.5}},
+        hover=hover,
+    )
+    return [*(bars if pieces else []), marks]
 
 
 def _line(path: _Path, shown: Ints, days: Floats, look: Tokens) -> Trace:

@@ -24,7 +24,7 @@ from dashboard.figures.strata import strata
 from dashboard.figures.theme import LIGHT, numbered
 from dashboard.figures.width_pulls import width_pulls
 from dashboard.report.facts import Facts, Query, opening
-from dashboard.sentences import Sentence
+from dashboard.sentences import Sentence, achieved
 from dashboard.sentences import changes as changes_sentences
 from dashboard.sentences import confidence as confidence_sentences
 from dashboard.sentences import gain as gain_sentences
@@ -102,7 +102,7 @@ def report(facts: Facts) -> Report:
     overview = facts.overview
     known = overview.n_arms > 0
     return Report(
-        title=overview_sentences.overview(overview)
+        title=overview_sentences.overview(overview, facts.savings)
         if known
         else ("Nothing is known yet: no run has been recorded.",),
         lines=_lines(facts) if known else (),
@@ -118,7 +118,7 @@ def _lines(facts: Facts) -> tuple[str, ...]:
     """Return the lines under the title: failures, the month, the arms, and the gravest thing that needs a look."""
     overview = facts.overview
     selects = not overview_sentences.is_imported(overview)
-    month = () if facts.months is None else (money_sentences.month(facts.months, facts.created_at_ms),)
+    month = filter(None, [money_sentences.month(facts.savings, facts.created_at_ms)])
     return (
         *((gain_sentences.failures(overview.savings).words, *month) if selects else ()),
         overview_sentences.bands(overview.bands, facts.frame.settings.min_pulls, selects=selects),
@@ -131,15 +131,15 @@ def _first(facts: Facts) -> Section:
     overview = facts.overview
     shown = saved_share(overview.savings, overview.money)
     rate = facts.frame.settings.baseline_rate
-    bill = None if facts.months is None else money_sentences.months_table(facts.months)
+    bill = money_sentences.months_table(facts.savings)
     return Section(
         title="The month's bill",
-        query=facts.questions["months"],
+        query=facts.questions["savings"],
         lines=() if shown is not None else (gain_sentences.pending(overview.savings, rate=rate),),
         figures=()
         if shown is None
         else (_figure("The saving", lambda narrow: saving(shown, LOOK, compact=narrow)),),
-        table=bill if bill and bill["month, UTC"] else None,
+        table=bill if len(bill["month, UTC"]) > 1 else None,
     )
 
 
@@ -232,6 +232,7 @@ def _savings(facts: Facts) -> Section:
             sentences.savings_numbers(saved),
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
             gain_sentences.failures(saved.overall).words,
+            *filter(None, (achieved.next_step(saved), achieved.sessions_line(saved))),
         ),
         folded=(
             *(

@@ -46,7 +46,6 @@ class Facts:
     view: View
     overview: Overview
     savings: Savings
-    months: tuple[queries.MonthSaved, queries.MonthSaved] | None
     confidence: Confidence
     belief: queries.Belief
     judgements: Mapping[str, Judgement]
@@ -85,9 +84,6 @@ def _answers(context: Context, view: View) -> Facts:
         return answer()
 
     arguments = view_arguments(view)
-    newest = queries.frame(context).last_at_ms
-    if newest is not None and view.until_ms is not None:
-        newest = min(newest, view.until_ms - 1)
     is_present = view.until_ms is None and not view.types
     return Facts(
         frame=ask("frame", "What is there?", "queries.frame(context)", lambda: queries.frame(context)),
@@ -103,12 +99,6 @@ def _answers(context: Context, view: View) -> Facts:
             "Baseline against selected runs",
             f"queries.savings(context, {arguments})",
             lambda: queries.savings(context, view),
-        ),
-        months=ask(
-            "months",
-            "Savings of the last two months",
-            "None" if newest is None else f"queries.months(context, {arguments}, {newest})",
-            lambda: None if newest is None else queries.months(context, view, newest),
         ),
         confidence=ask(
             "confidence",

@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.maths.statistics.overview import Severity
-from core.maths.statistics.savings import Comparison, Estimate, MoneySaved, SavingsVerdict, VerdictReason
+from core.maths.statistics.savings import (
+    Comparison,
+    Estimate,
+    MoneySaved,
+    Savings,
+    SavingsVerdict,
+    VerdictReason,
+)
 from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
 from core.maths.statistics.savings.verdict import CLAIMS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
+from dashboard.sentences.achieved import too_early, with_success
 from dashboard.wording import Markdown, Words
 
 _WHY: Final[dict[VerdictReason, str]] = {
@@ -44,6 +52,14 @@ SOURCE: Final = (
     "All other intervals are for one look. (I. Waudby-Smith and others, Annals of Statistics 52, 2024, "
     "doi 10.1214/24-AOS2408)"
 )
+
+
+def headline(saved: Savings) -> Sentence:
+    """Return what choosing arms saves and what the runs achieve, each with its own word; never more than is known."""
+    if (early := too_early(saved)) is not None:
+        return early
+    sentence = saving(saved.overall, saved.money)
+    return sentence if saved.overall.shown.lower is None else with_success(sentence, saved.outcome)
 
 
 def saving(overall: Comparison, money: MoneySaved | None) -> Sentence:
@@ -81,7 +97,7 @@ def _claimed(
     what = Phrase(f"{wording.percent(abs(value) / 100)} {saved if value >= 0 else more}")
     if verdict in {"proven", "costs_more"} and not why:
         verb = "saves" if value >= 0 else "costs"
-        return composed(f"Choosing arms {verb} ", what, f" ({_between(estimate)}), which is proven.")
+        return composed(f"Choosing arms {verb} ", what, f" ({_between(estimate)}), proven.")
     verb = "saved" if value >= 0 else "cost"
     because = f", since {why}" if why else ""
     return composed(
@@ -101,7 +117,7 @@ def _between(estimate: Estimate) -> Words:
     return wording.percent_interval(low, high)
 
 
-def no_figure(overall: Comparison) -> Words:
+def no_figure(overall: Comparison) -> Words:  # noqa: PLR0911 - one per reason
     """Return why no share of tokens saved can be computed."""
     n_baseline, n_selected = overall.baseline.n_runs, overall.selected.n_runs
     if n_baseline == 0 and n_selected == 0:
@@ -111,6 +127,8 @@ def no_figure(overall: Comparison) -> Words:
     if n_selected == 0:
         return Words("No selected runs yet")
     fewest = min(overall.baseline.n_known, overall.selected.n_known)
+    if not overall.baseline.n_known + overall.selected.n_known:
+        return f"None of {wording.things(n_baseline + n_selected, 'run')} says its tokens"
     if fewest < MIN_FOR_FIGURE:
         return f"Only {wording.things(fewest, 'run')} with known tokens in one group"
     if overall.saved_percent.missing == "zero_mean":
@@ -134,6 +152,8 @@ def pending(overall: Comparison, *, rate: float) -> Words:
     """Return how many runs were compared, and how long the missing baseline runs take."""
     n_baseline, n_selected = overall.n_compared
     groups = f"{wording.things(n_baseline, 'baseline run')} and {wording.things(n_selected, 'selected run')}"
+    if blocked := blocks(overall):
+        return blocked
     words = f"So far {groups} were compared; an interval takes {MIN_FOR_INTERVAL} of each."
     missing_runs = max(MIN_FOR_INTERVAL - n_baseline, 0)
     if not missing_runs:
@@ -142,6 +162,23 @@ def pending(overall: Comparison, *, rate: float) -> Words:
         return f"{words} The baseline rate is 0, so no baseline run will come."
     about = wording.things(round(missing_runs / rate), "more run")
     return f"{words} At a baseline rate of {wording.percent(rate, 0)} that takes about {about}."
+
+
+def blocks(overall: Comparison) -> Markdown:
+    """Return what more runs alone don't repair, with the next step; empty where nothing blocks a forecast."""
+    n_baseline, n_selected = overall.baseline.n_runs, overall.selected.n_runs
+    if n_baseline + n_selected == 0:
+        return Words("No run was drawn by armscope. Let your agent ask armscope what goes into its prompt.")
+    n_unknown = n_baseline + n_selected - overall.baseline.n_known - overall.selected.n_known
+    if 2 * n_unknown > n_baseline + n_selected:
+        runs = wording.things(n_baseline + n_selected, "run")
+        return Markdown(
+            f"The tokens of {wording.count(n_unknown)} of {runs} are unknown. Record them with a line in the run: "
+            "`run.used(input=900, output=120)`."
+        )
+    if overall.reason in {"no_coin", "declared_coin", "unbalanced"}:
+        return Markdown(f"More runs alone prove nothing, since {_WHY[overall.reason]}.")
+    return Markdown("")
 
 
 def apart(saved: Comparison) -> Sentence:
@@ -173,7 +210,7 @@ class Guardrail:
 
 def failures(saved: Comparison) -> Guardrail:
     """Return whether selected runs fail more often than baseline runs, or whether too few runs tell."""
-    of_selected, of_baseline = saved.selected.error_rate, saved.baseline.error_rate
+    of_baseline, of_selected = saved.columns.error_rate
     difference = saved.error_difference
     if of_selected is None or of_baseline is None:
         return Guardrail("notice", "**Failures: too few runs to compare.**")
@@ -186,8 +223,8 @@ def failures(saved: Comparison) -> Guardrail:
         return Guardrail("info", f"**Fewer failures**: {rates}.")
     if difference.upper <= max(_BARELY * 100 * of_baseline, _FEW_POINTS):
         return Guardrail("info", f"**Failures: no difference shown.** {rates}, {at_most(difference)} more.")
-    n_runs = saved.runs_to_tell_errors
-    needed = "" if n_runs is None else f" About {_about(n_runs)} runs are needed."
+    n_more = (saved.runs_to_tell_errors or 0) - saved.selected.n_runs - saved.baseline.n_runs
+    needed = f" About {_about(n_more)} more runs are needed." if n_more > 0 else ""
     return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.{needed}")
 
 

@@ -2,105 +2,126 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
-from core.flows.queries import MonthSaved
-from core.maths.statistics.savings import Estimate, MoneySaved
+from core.maths.statistics.savings import MoneySaved, Savings
+from core.records.currency import mean_decimals
 from core.records.model_kinds import price_words
-from core.records.times import instant
+from core.records.saving import SpanSaved
+from core.records.times import HOUR_MS, instant
 from dashboard import wording
 from dashboard.wording import Markdown, Words
 
 _MILLION: Final = 1e6
 
 
-def month(months: tuple[MonthSaved, MonthSaved], now_ms: int) -> Markdown:
-    """Return what choosing arms saved in the month of the newest run and in the month before; money where priced."""
-    this, before = months
-    name = wording.month(this.start_ms)
-    when = f"{name} so far" if now_ms < this.end_ms else f"{name} {instant(this.start_ms).year}"
-    saved = this.total.saved
-    if saved.value is None:
-        return f"**{when}**: too few runs were compared to name a saving."
+def is_money(saved: Savings) -> bool:
+    """Return whether the saving is named in money."""
+    return saved.money is not None and saved.money.is_known
+
+
+def month(saved: Savings, now_ms: int) -> Markdown:
+    """Return what choosing arms saved in the latest month and in the one before; empty without a saving."""
+    spans, currency = _spans(saved)
+    known = [one for one in spans if one.saved is not None and one.start_hour >= 0]
+    if not known:
+        return Words("")
+    *_, this = known
+    start_ms, end_ms = this.start_hour * HOUR_MS, this.end_hour * HOUR_MS
+    name = wording.month(start_ms)
+    when = f"{name} so far" if start_ms <= now_ms < end_ms else f"{name} {instant(start_ms).year}"
     about = (
-        ", by estimated bills"
-        if this.is_money and this.savings.money and this.savings.money.is_estimated
-        else ""
+        ", by estimated bills" if currency is not None and saved.money and saved.money.is_estimated else ""
     )
-    between = (
-        ""
-        if saved.lower is None
-        else f" (95% interval {wording.literal(_limits(saved, _currency(this)))}{about})"
-    )
-    runs = wording.things(this.total.n_runs, "selected run")
-    words = f"**{when}**: {wording.literal(_of_month(this))}{between} in {runs}."
-    if before.total.saved.value is None or before.is_money != this.is_money:
+    runs = wording.things(this.n_selected, "selected run")
+    words: Markdown = f"**{when}**: {wording.literal(_of_month(this, currency))} in {runs}{Words(about)}."
+    if len(known) < 2:
         return words
-    return f"{words} {wording.month(before.start_ms)}: {wording.literal(_of_month(before))}."
+    before = known[-2]
+    return f"{words} {wording.month(before.start_hour * HOUR_MS)}: {wording.literal(_of_month(before, currency))}."
 
 
-def months_table(months: tuple[MonthSaved, MonthSaved]) -> dict[str, list[str]]:
-    """Return the bill of both months that have a saving: of one run in each group, and what was saved in all."""
-    shown = [one for one in months if one.total.saved.value is not None]
-    return {
-        "month, UTC": [f"{wording.month(one.start_ms)} {instant(one.start_ms).year}" for one in shown],
-        "baseline run": [_of_run(one, "baseline") for one in shown],
-        "selected run": [_of_run(one, "selected") for one in shown],
-        "selected runs": [wording.count(one.total.n_runs) for one in shown],
-        "in all": [_of_month(one) for one in shown],
-        "95% interval": [
-            wording.MISSING if one.total.saved.lower is None else _limits(one.total.saved, _currency(one))
+def months_table(saved: Savings) -> dict[str, list[str]]:
+    """Return each month: the means of a run, times its selected runs is what was saved; the last row adds them up.
+
+    Runs that a month can't compare have a row.
+    """
+    spans, currency = _spans(saved)
+    shown = [one for one in spans if one.saved is not None]
+    total = sum(one.saved or 0.0 for one in shown)
+    n_left = sum(one.n_uncompared for one in spans) + sum(
+        one.n_selected for one in spans if one.saved is None
+    )
+    left = [
+        (
+            "not comparable in their month",
+            wording.MISSING,
+            wording.MISSING,
+            wording.count(n_left),
+            wording.MISSING,
+        )
+    ]
+    n_all = sum(one.n_selected for one in shown)
+    rows = [
+        *(
+            (_month(one), *_means(one, currency), wording.count(one.n_selected), _signed(one.saved, currency))
             for one in shown
-        ],
-    }
+        ),
+        *(left if n_left else []),
+        ("in all", wording.MISSING, wording.MISSING, wording.count(n_all + n_left), _signed(total, currency)),
+    ]
+    heads = ("month, UTC", "baseline run", "selected run", "selected runs", "saved")
+    return {head: [row[at] for row in rows] for at, head in enumerate(heads)}
 
 
-def _currency(one: MonthSaved) -> str | None:
-    """Return the currency of a month's figures, or None where they are tokens."""
-    return one.savings.money.currency if one.savings.money is not None and one.is_money else None
+def _spans(saved: Savings) -> tuple[tuple[SpanSaved, ...], str | None]:
+    """Return the months in money and its currency where bills are known, else in tokens and None."""
+    if saved.money is not None and is_money(saved):
+        return saved.money.months, saved.money.currency
+    return saved.months, None
 
 
-def _of_run(one: MonthSaved, group: Literal["baseline", "selected"]) -> str:
-    money, overall = one.savings.money, one.savings.overall
-    if one.is_money and money is not None:
-        mean = money.baseline_mean if group == "baseline" else money.selected_mean
-    else:
-        mean = (overall.baseline if group == "baseline" else overall.selected).mean_tokens
-    return wording.MISSING if mean is None else _amount(mean, _currency(one))
+def _month(one: SpanSaved) -> str:
+    if one.start_hour < 0:
+        return "time unknown"
+    start_ms = one.start_hour * HOUR_MS
+    return f"{wording.month(start_ms)} {instant(start_ms).year}"
 
 
-def _of_month(one: MonthSaved) -> str:
-    value = one.total.saved.value or 0.0
-    return f"{_amount(value, _currency(one))} {'saved' if value >= 0 else 'more than baseline'}"
+def _means(one: SpanSaved, currency: str | None) -> tuple[str, str]:
+    """Return both means with as many decimals as their product with the runs needs."""
+    saved = one.saved or 0.0
+    baseline, selected = (
+        wording.MISSING
+        if mean is None
+        else f"{mean:,.{1 if abs(saved) < _MILLION else 0}f}"
+        if currency is None
+        else wording.money(mean, currency, mean_decimals(saved, one.n_selected))
+        for mean in one.means
+    )
+    return baseline, selected
+
+
+def _signed(amount: float | None, currency: str | None) -> str:
+    words = _amount(amount or 0.0, currency)
+    return f"{wording.MINUS}{words}" if (amount or 0.0) < 0 else words
+
+
+def _of_month(one: SpanSaved, currency: str | None) -> str:
+    value = one.saved or 0.0
+    return f"{_amount(value, currency)} {'saved' if value >= 0 else 'more than baseline'}"
 
 
 def _amount(value: float, currency: str | None) -> str:
-    """Return an amount without its sign: money, or tokens to three digits.
+    """Return an amount without its sign: money, or tokens, of which millions have two decimals.
 
     >>> _amount(-21_251_123.0, None), _amount(48.4587, "$"), _amount(9_140.0, None)
-    ('21.3 million tokens', '$48.46', '9,140 tokens')
+    ('21.25 million tokens', '$48.46', '9,140 tokens')
     """
     size = abs(value)
     if currency is not None:
         return wording.money(size, currency)
-    return f"{_millions(size)} million tokens" if size >= _MILLION else f"{wording.count(size)} tokens"
-
-
-def _millions(tokens: float) -> Words:
-    return Words(f"{tokens / _MILLION:.1f}")
-
-
-def _limits(total: Estimate, currency: str | None) -> str:
-    """Return the interval in the direction of the words."""
-    low, high = total.lower or 0.0, total.upper or 0.0
-    if (total.value or 0.0) < 0:
-        low, high = -high, -low
-    if currency is not None:
-        return wording.money_interval(low, high, currency)
-    if max(abs(low), abs(high)) < _MILLION:
-        return wording.count_interval(low, high)
-    low, high = wording.outwards(low / _MILLION, high / _MILLION, 1)
-    return wording.signed_minus(f"{low:.1f} to {high:.1f} million")
+    return f"{size / _MILLION:,.2f} million tokens" if size >= _MILLION else f"{wording.count(size)} tokens"
 
 
 def unbilled(money: MoneySaved) -> Markdown:

@@ -12,15 +12,15 @@ from core.records.judgement import ENOUGH_PULLS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.episode import short
-from dashboard.sentences.gain import saving
+from dashboard.sentences.gain import headline
 from dashboard.sentences.judging import parting_claim
 from dashboard.sentences.savings import groups, interval_name, limits, more_for_proof
 from dashboard.wording import Markdown, Words
 
 
-def overview(summary: Overview) -> Sentence:
+def overview(summary: Overview, saved: Savings) -> Sentence:
     """Return the first sentence, which the data choose, and how much needs attention."""
-    return composed(*_first(summary), " ", needs(len(summary.attention)))
+    return composed(*_first(summary, saved), " ", needs(len(summary.attention)))
 
 
 def is_imported(summary: Overview) -> bool:
@@ -28,10 +28,10 @@ def is_imported(summary: Overview) -> bool:
     return summary.savings.baseline.n_runs + summary.savings.selected.n_runs == 0
 
 
-def _first(summary: Overview) -> Sentence:
+def _first(summary: Overview, saved: Savings) -> Sentence:
     if is_imported(summary):
         return composed(f"After {wording.things(summary.n_runs, 'run')} ", *_learned(summary))
-    return saving(summary.savings, summary.money)
+    return headline(saved)
 
 
 def _learned(summary: Overview) -> Sentence:
@@ -351,15 +351,31 @@ def by_day(name: FigureName, values: Sequence[float]) -> str:
     return f"{label} by day, the last {len(values)} days: between {low} and {high}, {last} on the last."
 
 
-def figure_card(figure: KeyFigure, summary: Overview) -> tuple[Words, Words, Words | None]:
+def figure_card(figure: KeyFigure, summary: Overview) -> tuple[Words, str, Words | None]:
     """Return the same of a card, which has the limits of the savings in the place of a change, and names them."""
     label, value, change = figure_words(figure, summary.n_arms)
+    money = summary.money
+    if figure.name == "tokens_per_selected_run":
+        return _selected_card(summary, change)
+    if figure.name == "saved_percent" and money is not None and money.is_known:
+        capped = "" if money.headline == "plain" else "capped, "
+        share = wording.MISSING if money.shown.value is None else wording.percent(money.shown.value / 100)
+        limits = None if money.shown.limits is None else wording.percent_interval(*money.shown.limits)
+        return f"Cost saved, {capped}{interval_name(money.shown)}", share, limits
     estimate = summary.savings.shown
     if figure.name != "saved_percent" or estimate.lower is None or estimate.upper is None:
         return label, value, change
     capped = "" if summary.savings.is_narrow else "capped, "
     limits = wording.percent_interval(estimate.lower, estimate.upper)
     return f"{label}, {capped}{interval_name(estimate)}", value, limits
+
+
+def _selected_card(summary: Overview, change: Words | None) -> tuple[Words, str, Words | None]:
+    """Return the cost of a selected run, or its tokens where bills are unknown, at the mix of the comparison."""
+    money, tokens = summary.money, summary.savings.columns.tokens[1]
+    if money is None or not money.is_known or money.selected_mean is None:
+        return Words("Tokens per selected run"), _whole(tokens), change
+    return Words("Cost per selected run"), wording.money(money.selected_mean, money.currency), None
 
 
 def _whole(value: float | None) -> Words:

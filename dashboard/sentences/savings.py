@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from core.maths.statistics.savings import Comparison, Estimate, Missing, Savings, TotalSaved
+from core.maths.statistics.savings import Comparison, Estimate, Missing, MoneySaved, Savings, TotalSaved
+from core.records.currency import mean_decimals
+from core.records.saving import Outcomes
 from dashboard import wording
 from dashboard.sentences import Sentence
-from dashboard.sentences.gain import points, rate, saving
+from dashboard.sentences.achieved import outcome_row
+from dashboard.sentences.gain import headline, points, rate
 from dashboard.sentences.money import unbilled
 from dashboard.wording import Markdown, Words
 
@@ -62,14 +65,14 @@ def interval_name(estimate: Estimate) -> Words:
 
 def savings(saved: Savings) -> Sentence:
     """Return what choosing arms saves, or why there is no claim; never more than the intervals say."""
-    return saving(saved.overall, saved.money)
+    return headline(saved)
 
 
 def path_note(saved: Savings) -> Words:
     """Return the definition of the savings over time, beside their heading."""
     if saved.overall.is_narrow:
-        return Words("cumulative, band: 95% interval")
-    return Words("cumulative; runs lie too far apart for a 95% interval")
+        return Words("cumulative, band: 95% interval; circles: each week by itself, in %")
+    return Words("cumulative; runs lie too far apart for a 95% interval; circles: each week by itself, in %")
 
 
 def money_line(saved: Savings) -> Markdown:
@@ -281,29 +284,27 @@ def left_out_table(saved: Savings) -> dict[str, list[object]]:
 
 def comparison_table(saved: Savings) -> dict[str, list[object]]:
     """Return both groups side by side, by tokens, duration and ends, and their differences with intervals."""
-    overall = saved.overall
+    overall, columns = saved.overall, saved.overall.columns
     base, chosen = overall.baseline, overall.selected
     duration = overall.duration_saved_ms
-    tokens = (
-        (base.mean_tokens, chosen.mean_tokens)
-        if overall.is_narrow
-        else (base.capped_tokens, chosen.capped_tokens)
-    )
+    tokens = columns.tokens if overall.is_narrow else (base.capped_tokens, chosen.capped_tokens)
     rows = [
+        *_cost_rows(saved.money),
+        outcome_row(saved.outcome),
         _row("tokens per run", tokens, _count, _fewer(overall.shown)),
         _row(
             "duration, s",
-            (base.mean_duration_ms, chosen.mean_duration_ms),
+            columns.duration_ms,
             _seconds,
             (
                 _turned(duration, lambda value: wording.change(value / 1000, 1)),
                 _turned_limits(duration, lambda low, high: _decimal_limits(low / 1000, high / 1000)),
             ),
         ),
-        _row("error rate", (base.error_rate, chosen.error_rate), rate, points(overall.error_difference)),
+        _row("error rate", columns.error_rate, rate, points(overall.error_difference)),
         _row(
             "did not end normally",
-            (base.unfinished_rate, chosen.unfinished_rate),
+            columns.unfinished_rate,
             rate,
             points(overall.unfinished_difference),
         ),
@@ -311,11 +312,58 @@ def comparison_table(saved: Savings) -> dict[str, list[object]]:
     return _columns(rows)
 
 
+def cost_card(money: MoneySaved | None) -> list[tuple[Words, str, str | None, Words]]:
+    """Return the card of the cost of a run: what is saved, and both means; none without bills."""
+    if money is None or not money.is_known or money.baseline_mean is None or money.selected_mean is None:
+        return []
+    decimals = mean_decimals(money.total.saved.value or 0.0, money.total.n_runs)
+    saved, *means = (
+        wording.money(amount, money.currency, decimals)
+        for amount in (money.baseline_mean - money.selected_mean, money.baseline_mean, money.selected_mean)
+    )
+    about = Words("Mean cost of baseline runs minus selected runs, at the same mix of models and channels.")
+    return [(Words("Cost saved per run"), saved, f"{means[0]} to {means[1]}", about)]
+
+
+def success_card(outcome: Outcomes) -> tuple[Words, str, str | None, Words]:
+    """Return the card of what runs achieve: the mean of selected runs, and that of baseline runs."""
+    baseline, selected = outcome.means
+    help_text = Words(
+        "Mean outcome of runs from 0 to 1, by session; the table has the interval of the difference."
+    )
+    if baseline is None or selected is None:
+        return Words("Success"), "unknown", None, help_text
+    return (
+        Words("Success"),
+        wording.percent(selected),
+        f"{wording.percent(baseline)} in baseline runs",
+        help_text,
+    )
+
+
+def _cost_rows(money: MoneySaved | None) -> list[_Row]:
+    """Return the cost of a run where bills are known, with the decimals that its total needs."""
+    if money is None or not money.is_known:
+        return []
+    decimals = mean_decimals(money.total.saved.value or 0.0, money.total.n_runs)
+
+    def words(amount: float | None) -> str:
+        return (
+            wording.MISSING
+            if amount is None
+            else wording.literal(wording.money(amount, money.currency, decimals))
+        )
+
+    counted = "cost per run" if money.headline == "plain" else "cost per run, mean"
+    estimate = money.shown if money.headline == "plain" else money.mean_percent
+    return [_row(counted, (money.baseline_mean, money.selected_mean), words, _fewer(estimate))]
+
+
 def counting_table(saved: Savings) -> dict[str, list[object]]:
     """Return the tokens of both groups, counted in each way, and the runs above the common cap."""
     overall = saved.overall
     base, chosen = overall.baseline, overall.selected
-    means = (base.mean_tokens, chosen.mean_tokens)
+    means = overall.columns.tokens
     typical = (base.typical_tokens, chosen.typical_tokens)
     capped = (base.capped_tokens, chosen.capped_tokens)
     return _columns(

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from core.maths.statistics.savings import Savings, recommended_rate
+from core.maths.statistics.savings import ClassFigures, Savings, recommended_rate
 from core.maths.statistics.savings.plan import runs_until
 from core.maths.statistics.savings.sums import MIN_FOR_FIGURE
 from dashboard import pages, wording
@@ -17,11 +17,14 @@ from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import savings as sentences
+from dashboard.sentences.achieved import solved_table
+from dashboard.sentences.gain import blocks
+from dashboard.sentences.money import months_table
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import choice
-from dashboard.widgets.words import section
-from dashboard.wording import Words
+from dashboard.widgets.words import section, small_table
+from dashboard.wording import Markdown, Words
 
 UNIT: Final = "unit"
 
@@ -33,13 +36,14 @@ _ENOUGH = "✓ enough"
 
 
 def row(saved: Savings) -> None:
-    """Draw tokens saved, duration, error rate, baseline runs still needed."""
-    cards = st.grid(4, min_column_width=160)
-    for label, value, below, help_text in _cards(saved):
+    """Draw cost where bills are known, tokens, success, duration or errors, and baseline runs still needed."""
+    found = _cards(saved)
+    cards = st.grid(len(found), min_column_width=160)
+    for label, value, below, help_text in found:
         cards.metric(
             label,
-            value,
-            below,
+            wording.literal(value),
+            None if below is None else wording.literal(below),
             delta_color="off",
             delta_arrow="off",
             help=help_text,
@@ -48,13 +52,15 @@ def row(saved: Savings) -> None:
         )
 
 
-def _cards(saved: Savings) -> list[tuple[Words, Words, Words | None, Words]]:
+def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
+    """Return the cards in order; with money there are five, and the duration is in the table alone."""
     overall, need = saved.overall, saved.need
     tokens, duration = overall.tokens_saved, overall.duration_saved_percent
-    selected, baseline = overall.selected.error_rate, overall.baseline.error_rate
+    baseline, selected = overall.columns.error_rate
     more = need.n_more
     half = need.half_width_points
     return [
+        *sentences.cost_card(saved.money),
         (
             Words("Tokens saved per run"),
             wording.MISSING if tokens.value is None else wording.count(tokens.value),
@@ -64,6 +70,7 @@ def _cards(saved: Savings) -> list[tuple[Words, Words, Words | None, Words]]:
                 "95% interval."
             ),
         ),
+        sentences.success_card(saved.outcome),
         (
             Words("Duration"),
             wording.MISSING if duration.value is None else wording.change(-duration.value, 1, "%"),
@@ -90,12 +97,24 @@ def _cards(saved: Savings) -> list[tuple[Words, Words, Words | None, Words]]:
 def over_time(saved: Savings) -> None:
     """Draw the head with the choice of unit, and the figure."""
     head = st.container()
-    units: list[Unit] = ["percent", "tokens"] if saved.money is None else ["percent", "tokens", "money"]
-    unit = choice("Unit", {one: _WORDS[one] for one in units}, "percent", key=UNIT)
+    units: list[Unit] = ["percent", "tokens"] if saved.money is None else ["money", "percent", "tokens"]
+    first: Unit = "money" if saved.money is not None and saved.money.is_known else "percent"
+    unit = choice("Unit", {one: _WORDS[one] for one in units}, first, key=UNIT)
     figure = pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
         section("Savings over time", sentences.path_note(saved), table=figure.table, key="time")
     time_chart(figure, key="time")
+
+
+def by_month(saved: Savings) -> None:
+    """Draw the months, whose sums make the total, and the cost of a solved task."""
+    section("By month", "mean run × selected runs = saved; the months add up")
+    table = {head: [wording.literal(cell) for cell in cells] for head, cells in months_table(saved).items()}
+    small_table(table, alt="Savings of each month, and in all")
+    if saved.solved is not None:
+        currency = "" if saved.money is None else saved.money.currency
+        section("Cost per solved task", "all cost of a group by its runs with an outcome above 0.9")
+        small_table(solved_table(saved.solved, currency), alt="Cost per solved task of both groups")
 
 
 def _picture(saved: Savings, unit: Unit) -> Chart:
@@ -104,7 +123,7 @@ def _picture(saved: Savings, unit: Unit) -> Chart:
         return money_time(saved.money, saved.over_time, here.tokens, compact=here.compact)
     if unit == "tokens":
         return tokens_time(saved.tokens, saved.over_time, here.tokens, compact=here.compact)
-    return savings_time(saved.over_time, here.tokens, compact=here.compact)
+    return savings_time(saved.over_time, here.tokens, weeks=saved.weeks, compact=here.compact)
 
 
 def what_is_missing(saved: Savings) -> None:
@@ -121,8 +140,8 @@ def what_is_missing(saved: Savings) -> None:
             "now": [
                 settings.phase,
                 wording.percent(settings.baseline_rate, 0),
-                wording.count(overall.selected.n_known),
-                wording.count(overall.baseline.n_known),
+                _known(overall.selected),
+                _known(overall.baseline),
             ],
             "which is": [
                 _FINE if settings.phase == "active" else _warning("nothing is selected while passive"),
@@ -145,6 +164,12 @@ def _is_set_off() -> bool:
     return settings.phase == "passive" or settings.baseline_rate == 0
 
 
+def _known(group: ClassFigures) -> str:
+    """Return the runs of a group, and how many of them say their tokens."""
+    n = wording.count(group.n_runs)
+    return n if group.n_known == group.n_runs else f"{n}, tokens known of {wording.count(group.n_known)}"
+
+
 def _group(n_known: int) -> str:
     return _ENOUGH if n_known >= MIN_FOR_FIGURE else _warning("at least 2 are needed")
 
@@ -153,7 +178,7 @@ def _warning(words: str) -> str:
     return f":yellow[:material/warning:] {words}"
 
 
-def _to_do(saved: Savings, rate: float) -> Words:
+def _to_do(saved: Savings, rate: float) -> Markdown:
     frame = reading().frame
     share = wording.percent(rate, 0)
     if frame.settings.phase == "passive":
@@ -166,9 +191,10 @@ def _to_do(saved: Savings, rate: float) -> Words:
     if saved.left_out.imported:
         return (
             f"**Let armscope choose the arms of new runs.** The {wording.count(saved.left_out.imported)} "
-            "imported runs were not drawn by armscope; they cannot be compared. "
-            f"{_how_long(saved, frame.settings.baseline_rate)}"
+            "imported runs were not drawn by armscope; they cannot be compared."
         )
+    if blocked := blocks(saved.overall):
+        return blocked
     return (
         "**Let your agent ask armscope** what goes into its prompt; every run it records counts here. "
         f"{_how_long(saved, frame.settings.baseline_rate)}"

@@ -32,6 +32,7 @@ from dashboard.figures.saving import saving as picture_of
 from dashboard.figures.theme import Severity
 from dashboard.pages import Page
 from dashboard.reading import pictured_once, reading
+from dashboard.sentences import achieved
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import money as money_sentences
 from dashboard.sentences import overview as sentences
@@ -207,14 +208,12 @@ def _beside(overview: Overview) -> None:
     guardrail = gain_sentences.failures(overview.savings)
     colour = here.tokens.severities[guardrail.severity]
     icon = f':color[:material/{ICONS[guardrail.severity]}:]{{foreground="{colour}"}}'
-    months = queries.months()
-    paragraphs(
-        f"{icon}&ensp;{guardrail.words}",
-        *(() if months is None else (money_sentences.month(months, here.pages.clock()),)),
-    )
+    saved = queries.savings()
+    lines = (money_sentences.month(saved, here.pages.clock()), achieved.next_step(saved))
+    paragraphs(f"{icon}&ensp;{guardrail.words}", *filter(None, lines))
     with st.container(horizontal=True, gap="small"):
         how_it_is_computed("savings", "savings")
-        if months is not None and not months[0].is_money and here.may("settings"):
+        if (not money_sentences.is_money(saved) or here.frame.unpriced) and here.may("settings"):
             link(pages.SETTINGS, "Set prices", **{address.SETTINGS_PART: address.MONEY})
 
 
@@ -226,7 +225,7 @@ def cards(overview: Overview) -> None:
         with cards.container(border=True, height="stretch", gap="small", key=f"figure {figure.name}"):
             st.metric(
                 label,
-                value,
+                wording.literal(value),
                 change,
                 delta_color="off",
                 delta_arrow="off",
@@ -242,6 +241,8 @@ def cards(overview: Overview) -> None:
 def _line(overview: Overview, name: FigureName) -> None:
     """Draw the values by day behind a figure; nothing where there are none to draw."""
     pulls_micro = overview.series.pulls_micro
+    if name == "tokens_per_selected_run" and overview.money is not None and overview.money.is_known:
+        return
     series = {
         "runs": overview.series.runs,
         "arms_in_use": overview.series.arms_in_use,
