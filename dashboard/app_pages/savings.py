@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.maths.statistics.savings import Savings
 from dashboard import queries
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
@@ -60,27 +61,33 @@ def page() -> None:
             section("Policies before", "an act on settings that select, or another limit, begins a policy")
             small_table(achieved.policies_table(saved.policies), alt="Earlier policies and what they saved")
     with panel("How it is computed"), st.expander("How it is computed", icon=":material/functions:"):
-        figure = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
-        note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
-        section("Tokens per run", note, table=figure.table, key="tokens")
-        chart(figure, key="tokens")
-        for line in (achieved.sessions_line(saved), achieved.checks_line(saved)):
-            if line:
-                muted(line)
-        for line in (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved)):
-            if line:
-                muted(line)
-        figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
-        note = "95% intervals for one look; dotted line: mean run"
-        section("Savings, counted in three ways", note, table=figure.table, key="strata")
-        chart(figure, key="strata")
-        ways = pictured_once("ways of counting", lambda: to_arrow(sentences.counting_table(saved)))
-        small_table(ways, alt="Tokens of both groups, counted in three ways")
-        muted(sentences.counting_note(saved))
-        muted(sentences.source_formula(saved.overall))
-        muted(sentences.share_test(saved))
-        muted(gain_sentences.method(saved.overall))
-        how_it_is_computed("savings", "proven")
+        _fold(saved)
+
+
+def _fold(saved: Savings) -> None:
+    """Draw the raw figures, the other ways of counting, and the tests of the draw."""
+    here = reading()
+    figure = pictured_once("tokens", lambda: distributions(saved, here.tokens, compact=here.compact))
+    note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
+    section("Tokens per run", note, table=figure.table, key="tokens")
+    chart(figure, key="tokens")
+    for line in (achieved.sessions_line(saved), achieved.checks_line(saved)):
+        if line:
+            muted(line)
+    for line in (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved)):
+        if line:
+            muted(line)
+    figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
+    note = "95% intervals for one look; dotted line: mean run"
+    section("Savings, counted in three ways", note, table=figure.table, key="strata")
+    chart(figure, key="strata")
+    ways = pictured_once("ways of counting", lambda: to_arrow(sentences.counting_table(saved)))
+    small_table(ways, alt="Tokens of both groups, counted in three ways")
+    muted(sentences.counting_note(saved))
+    muted(sentences.source_formula(saved.overall))
+    muted(sentences.share_test(saved))
+    muted(gain_sentences.method(saved.overall))
+    how_it_is_computed("savings", "proven")
 
 
 page()

@@ -39,7 +39,7 @@ def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
     last = sentence[-1]
     if isinstance(last, Phrase) or not last.endswith("."):
         return sentence
-    return composed(*sentence[:-1], Words(last[:-1]), "; ", Phrase(success(outcome)), ".")
+    return composed(*sentence[:-1], wording.without_stop(last), "; ", Phrase(success(outcome)), ".")
 
 
 def too_early(saved: Savings) -> Sentence | None:
@@ -145,15 +145,15 @@ def _day(hour: int) -> str:
     return wording.MISSING if hour < 0 else wording.day(hour * HOUR_MS)
 
 
-def _percent(estimate: Estimate) -> str:
+def _percent(estimate: Estimate) -> Words:
     if estimate.value is None:
         return wording.MISSING
     share = wording.percent(estimate.value / 100)
     return share if estimate.limits is None else f"{share} ({wording.percent_interval(*estimate.limits)})"
 
 
-def _pair(pair: Pair, digits: int) -> list[str]:
-    return [wording.MISSING if one is None else f"{one:,.{digits}f}" for one in pair]
+def _pair(pair: Pair, digits: int) -> list[Words]:
+    return [wording.MISSING if one is None else Words(f"{one:,.{digits}f}") for one in pair]
 
 
 def _cost(one: CostPerSolved, amount: float | None, currency: str) -> Markdown:

@@ -148,12 +148,12 @@ def missing(overall: Comparison) -> Words:
     return Words("the runs are all alike so far")
 
 
-def pending(overall: Comparison, *, rate: float) -> Words:
+def pending(overall: Comparison, *, rate: float) -> Markdown:
     """Return how many runs were compared, and how long the missing baseline runs take."""
     n_baseline, n_selected = overall.n_compared
     groups = f"{wording.things(n_baseline, 'baseline run')} and {wording.things(n_selected, 'selected run')}"
     if blocked := blocks(overall):
-        return blocked
+        return f"So far {groups} were compared. {blocked}"
     words = f"So far {groups} were compared; an interval takes {MIN_FOR_INTERVAL} of each."
     missing_runs = max(MIN_FOR_INTERVAL - n_baseline, 0)
     if not missing_runs:

@@ -71,8 +71,8 @@ def savings(saved: Savings) -> Sentence:
 def path_note(saved: Savings) -> Words:
     """Return the definition of the savings over time, beside their heading."""
     if saved.overall.is_narrow:
-        return Words("cumulative, band: 95% interval; circles: each week by itself, in %")
-    return Words("cumulative; runs lie too far apart for a 95% interval; circles: each week by itself, in %")
+        return Words("cumulative, band: 95% interval")
+    return Words("cumulative; runs lie too far apart for a 95% interval")
 
 
 def money_line(saved: Savings) -> Markdown:

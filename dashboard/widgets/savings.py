@@ -102,7 +102,8 @@ def over_time(saved: Savings) -> None:
     unit = choice("Unit", {one: _WORDS[one] for one in units}, first, key=UNIT)
     figure = pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
-        section("Savings over time", sentences.path_note(saved), table=figure.table, key="time")
+        weeks = Words("; circles: each week by itself" if unit == "percent" and saved.weeks else "")
+        section("Savings over time", f"{sentences.path_note(saved)}{weeks}", table=figure.table, key="time")
     time_chart(figure, key="time")
 
 

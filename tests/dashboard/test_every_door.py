@@ -113,7 +113,7 @@ def test_every_door_names_one_figure_as_the_savings(doors: Doors) -> None:
     for words in (
         doors.command("savings"),
         doors.command("status"),
-        text_of(overview_sentences.overview(queries.overview(doors.context))),
+        text_of(overview_sentences.overview(queries.overview(doors.context), queries.savings(doors.context))),
         rendered(report(gather(doors.context, View()))).decode(),
         text_of(sentences.savings(saved)),
     ):
@@ -146,7 +146,9 @@ def test_every_door_counts_the_same_runs_and_the_same_rows_that_need_a_look(door
     status = json.loads(doors.command("status", "--json"))
     rows = re.findall(r"armscope_attention\{[^}]*\} (\S+)", doors.get("/metrics"))
     assert sum(map(float, rows)) == len(seen.attention) > 0
-    assert needs(len(seen.attention)) in text_of(overview_sentences.overview(seen))
+    assert needs(len(seen.attention)) in text_of(
+        overview_sentences.overview(seen, queries.savings(doors.context))
+    )
     n_compared = list(saved.overall.n_compared)
     assert status["baseline"]["compared_runs"] == n_compared
     for words in (sentences.savings_numbers(saved), doors.command("savings")):
@@ -165,5 +167,9 @@ def test_a_claim_has_one_rounding(doors: Doors) -> None:
     assert card[1] == sentences.share(seen.savings.shown)
     assert card[2] is not None
     limits = re.findall(r"[\d.]+", card[2])
-    assert sorted(re.findall(r"[\d.]+", text_of(overview_sentences.overview(seen)))[1:3]) == sorted(limits)
-    assert sentences.share(seen.savings.shown).strip("−") in text_of(overview_sentences.overview(seen))
+    assert sorted(
+        re.findall(r"[\d.]+", text_of(overview_sentences.overview(seen, queries.savings(doors.context))))[1:3]
+    ) == sorted(limits)
+    assert sentences.share(seen.savings.shown).strip("−") in text_of(
+        overview_sentences.overview(seen, queries.savings(doors.context))
+    )

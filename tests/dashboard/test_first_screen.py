@@ -86,17 +86,6 @@ def test_a_month_is_named_in_tokens_and_in_money_where_priced(open_page: Open, d
         assert ("Set prices" in labels) != priced
 
 
-def test_the_months_part_the_runs(database: Path) -> None:
-    context = recorded(database, 900, "baseline", "selected")
-    newest = queries.frame(context).last_at_ms or 0
-    this, before = queries.months(context, View(), newest)
-    assert before.end_ms == this.start_ms <= newest < this.end_ms
-    parts = [queries.savings(context, View(until_ms=before.start_ms)), before.savings, this.savings]
-    whole = queries.savings(context).overall
-    assert sum(one.overall.selected.n_runs for one in parts) == whole.selected.n_runs
-    assert sum(one.overall.baseline.n_runs for one in parts) == whole.baseline.n_runs
-
-
 def shown(page: AppTest) -> str:
     """All texts of a page: also alternative texts, cards and tables."""
     charts = [chart.proto.alt for chart in page.get("plotly_chart")]

@@ -182,7 +182,6 @@ def query_named(name: str) -> Flow:
 
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
     **{f"queries.{name}": ("read", query_named(name)) for name in READ_OF_ALL},
-    "queries.months": ("read", lambda context, _: queries.months(context, View(), 0)),
     "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
     "browsers.actor_of_browser": ("read", lambda context, _: browsers.actor_of_browser(context, BROWSER)),
     "queries.acts": ("read", lambda context, _: queries.acts(context, before=9)),

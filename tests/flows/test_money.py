@@ -81,10 +81,10 @@ def test_tokens_are_saved_and_money_is_lost(learner: Learner, tmp_path: Path) ->
     assert (saved.overall.verdict, money.verdict, money.is_estimated) == ("proven", "costs_more", False)
     assert money.baseline_mean == pytest.approx(0.0120, rel=0.02)
     assert money.selected_mean == pytest.approx(0.0678, rel=0.02)
-    first = text_of(sentences.overview(seen))
+    first = text_of(sentences.overview(seen, queries.savings(learner.context)))
     assert first.startswith("Choosing arms costs ")
     assert first.index("more money") < first.index("of tokens")
-    assert "), which is proven. Choosing arms saves " in text_of(savings_sentences.savings(saved))
+    assert "), proven. Choosing arms saves " in text_of(savings_sentences.savings(saved))
     (row,) = [item for item in seen.attention if item.kind == "costs_more"]
     assert row.severity == "critical"
     assert sentences.attention(row, saved, min_pulls=5).claim == "Selecting costs more money"
@@ -124,4 +124,6 @@ def test_an_unknown_split_has_no_money_and_says_why(learner: Learner) -> None:
     money = queries.savings(learner.context).money
     assert money is not None
     assert (money.verdict, money.shown.value, money.n_unbilled) == ("no_figure", None, 60)
-    assert "money" not in text_of(sentences.overview(queries.overview(learner.context)))
+    assert "money" not in text_of(
+        sentences.overview(queries.overview(learner.context), queries.savings(learner.context))
+    )

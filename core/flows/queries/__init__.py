@@ -119,7 +119,7 @@ from core.flows.queries.runs import (
     sessions,
     sessions_in,
 )
-from core.flows.queries.savings import MonthSaved, months, savings
+from core.flows.queries.savings import savings
 from core.flows.queries.search import search
 from core.flows.queries.settings import SettingChange, SettingsPreview, preview_settings, setting_changes
 from core.flows.queries.sides import compare_sides

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Annotated, NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from core.columns import Bools, SessionRuns, UsageColumns
 from core.flows.context import Context
 from core.maths.statistics import savings as savings_of
-from core.records.times import HOUR_MS, instant
+from core.records.times import HOUR_MS
 from core.records.view import EVERYTHING, View
 from core.store import reads
 from core.store.transaction import Snapshot
@@ -30,51 +27,6 @@ def savings(
             lambda: used_in(snapshot, view), lambda: reads.arm_columns(snapshot)
         )
         return savings_in(snapshot, used, len(columns))
-
-
-class MonthSaved(NamedTuple):
-    """Savings of the runs of one month, UTC."""
-
-    start_ms: int
-    end_ms: int
-    savings: savings_of.Savings
-
-    @property
-    def total(self) -> savings_of.TotalSaved:
-        """Savings of all selected runs of the month, in money where bills are known, else in tokens."""
-        money = self.savings.money
-        return self.savings.tokens if money is None or not money.is_known else money.total
-
-    @property
-    def is_money(self) -> bool:
-        """True if the total is in money."""
-        return self.savings.money is not None and self.savings.money.is_known
-
-
-def months(context: Context, view: View, newest_ms: int) -> tuple[MonthSaved, MonthSaved]:
-    """Compare runs in the month of the newest run, and in the month before it."""
-    at = instant(newest_ms)
-    starts = [_month_ms(at.year, at.month + by) for by in (-1, 0, 1)]
-    before, this = (
-        MonthSaved(start, end, savings(context, _within(view, start, end))) for start, end in pairwise(starts)
-    )
-    return this, before
-
-
-def _month_ms(year: int, month: int) -> int:
-    """Return the beginning of a month in milliseconds; month 0 and 13 are of the years beside.
-
-    >>> _month_ms(2025, 13) == _month_ms(2026, 1) == 1_767_225_600_000
-    True
-    """
-    years, place = divmod(month - 1, 12)
-    return int(datetime(year + years, place + 1, 1, tzinfo=UTC).timestamp() * 1_000)
-
-
-def _within(view: View, start_ms: int, end_ms: int) -> View:
-    since_ms = max(start_ms, start_ms if view.since_ms is None else view.since_ms)
-    until_ms = min(end_ms, end_ms if view.until_ms is None else view.until_ms)
-    return msgspec.structs.replace(view, since_ms=since_ms, until_ms=max(since_ms, until_ms))
 
 
 class Used(NamedTuple):

@@ -166,16 +166,19 @@ def test_failures_hold_the_truth_in_many_strata() -> None:
     assert 0.93 <= held / 600 <= 0.99
 
 
-def test_runs_to_tell_rates_apart_have_the_power_they_say() -> None:
-    rates = (0.02, 0.05)
-    n_runs = runs_to_tell(rates, (100, 900))
+@pytest.mark.parametrize("failed", [(2, 71), (20, 60), (9, 50)])
+def test_the_runs_that_separate_two_rates_do_so_at_the_same_design(failed: tuple[int, int]) -> None:
+    def interval(times: float) -> Estimate:
+        n, hits_of = np.array([[217.0, 2381.0]]) * times, np.array([failed], dtype=np.float64) * times
+        return rate_difference(StratumSums(n=n, total=hits_of, squares=hits_of), None, 0.95)
+
+    now = interval(1.0)
+    n_runs = runs_to_tell(now, 2_598)
     assert n_runs is not None
-    chance, found = np.random.default_rng(6), 0
-    n = (n_runs // 10, n_runs - n_runs // 10)
-    for _ in range(1_000):
-        shares = [chance.binomial(one, rate) / one for one, rate in zip(n, rates, strict=True)]
-        error = math.sqrt(sum(share * (1 - share) / one for share, one in zip(shares, n, strict=True)))
-        found += error > 0 and abs(shares[1] - shares[0]) > 1.96 * error
-    assert 0.72 <= found / 1_000 <= 0.9
-    assert runs_to_tell((0.1, 0.1), (100, 900)) is None
-    assert runs_to_tell((0.1, 0.2), (0, 900)) is None
+    assert now.limits is not None
+    then = interval(n_runs / 2_598).limits
+    assert then is not None
+    assert not then[0] <= 0 <= then[1], "so many runs tell"
+    few = interval(n_runs / 2_598 / 4).limits
+    assert few is not None
+    assert few[0] <= 0 <= few[1], "a quarter of them don't"

@@ -106,29 +106,25 @@ def _alike(sessions: SessionSums | None, weight: Floats) -> Floats:
         return np.fmax(result.variance / result.apart, 1.0)
 
 
-def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0.95) -> int | None:
-    """Return the runs in all, at the groups' present shares, that separate these two rates with power .8.
+def runs_to_tell(difference: Estimate, n_runs: int) -> int | None:
+    """Return the runs in all after which the interval excludes 0 with power .8, if runs go on as those so far.
 
-    None where they are equal, or a group has no runs. Two-sided test of two shares by the normal approximation,
-    without the continuity correction.
-
-    References
-    ----------
-    J. L. Fleiss, *Statistical Methods for Rates and Proportions*, 1981, 3.2.
+    The half-width of the interval falls with the root of the runs, so sessions and strata count as they do in it.
+    None without an interval or a difference.
 
     Examples
     --------
-    >>> runs_to_tell((0.009, 0.030), (217, 2381))
-    2466
-    >>> runs_to_tell((0.02, 0.02), (217, 2381)) is None
+    >>> runs_to_tell(Estimate(value=2.0, lower=-1.0, upper=3.0, prob=0.95), 1_000)
+    4596
+    >>> runs_to_tell(Estimate(value=0.0, lower=-1.0, upper=3.0, prob=0.95), 1_000) is None
     True
     """
-    if rates[0] == rates[1] or min(n) == 0:
+    value, limits = difference.value, difference.limits
+    if not value or limits is None:
         return None
-    width = float(scipy.special.ndtri((1 + prob) / 2) + scipy.special.ndtri(POWER))
-    all_runs = sum(n)
-    spread = sum(rate * (1 - rate) * all_runs / one for rate, one in zip(rates, n, strict=True))
-    return math.ceil(width**2 * spread / (rates[1] - rates[0]) ** 2)
+    half = value - limits[0] if value > 0 else limits[1] - value
+    width = float(scipy.special.ndtri((1 + difference.prob) / 2))
+    return math.ceil(n_runs * (half / abs(value) * (width + float(scipy.special.ndtri(POWER))) / width) ** 2)
 
 
 def is_narrow(logs: StratumSums, largest: Floats) -> Bools:
@@ -309,7 +305,7 @@ def comparison(
         error_difference=ends[0],
         unfinished_difference=ends[1],
         unknown_difference=ends[2],
-        runs_to_tell_errors=_runs_to_tell(figures, prob),
+        runs_to_tell_errors=runs_to_tell(ends[0], sum(one.n_runs for one in figures)),
         n_strata=int(mask.sum()),
         n_sessions=(round(float(cut.n_sessions[BASELINE])), round(float(cut.n_sessions[SELECTED]))),
         n_compared=(int(plain.n[BASELINE]), int(plain.n[SELECTED])),
@@ -404,13 +400,6 @@ def _sorted(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
 def _is_narrow_in_time(runs: ComparedRuns, mask: Bools) -> bool:
     logs, largest = runs.duration_spread
     return bool(is_narrow(logs.strata(mask), largest[mask].max(initial=0.0)))
-
-
-def _runs_to_tell(figures: Sequence[ClassFigures], prob: float) -> int | None:
-    baseline, selected = figures
-    if baseline.error_rate is None or selected.error_rate is None:
-        return None
-    return runs_to_tell((baseline.error_rate, selected.error_rate), (baseline.n_runs, selected.n_runs), prob)
 
 
 def _figures(
