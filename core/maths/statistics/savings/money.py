@@ -136,7 +136,7 @@ def money_saved(
         mean_percent=overall.saved_percent,
         baseline_mean=_dollars(overall.columns.tokens[BASELINE]),
         selected_mean=_dollars(overall.columns.tokens[SELECTED]),
-        months=months([(columns, compared)], PICO * _times(usage, sampled)),
+        months=months([(columns, compared)], _ONE * _times(usage, sampled)),
         total=_total(columns, compared, overall, prob, times=_times(usage, sampled)),
         n_unbilled=int((compared.is_compared & ~compared.is_known).sum()),
         unpriced=names,
