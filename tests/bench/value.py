@@ -337,8 +337,9 @@ def claimed(world: Planted, n_looks: int, first_look: float) -> Claimed:
 
 def misjudged(scale: Scale, _folder: Path) -> list[Row]:
     """Share of planted worlds with a false claim, of missed savings, and of intervals of outcomes that miss."""
-    n_worlds = WORLDS if scale.n_number_pairs < 51 else 10 * WORLDS
-    return list(_rows(min(n_worlds, 40 * scale.n_number_pairs), min(LOOKS, 20 * scale.n_number_pairs)))
+    n_pairs = scale.n_number_pairs
+    n_worlds = 10 * WORLDS if n_pairs > WORLDS else min(WORLDS, 3 * n_pairs - 2)
+    return list(_rows(n_worlds, min(LOOKS, 4 * n_pairs)))
 
 
 def _rows(n_worlds: int, n_looks: int) -> Iterator[Row]:

@@ -272,7 +272,8 @@ def comparison(
         rate_difference(part.sums, part.sessions, prob)
         for part in (one.strata(mask) for one in (runs.failed, runs.unfinished, runs.unknown))
     ]
-    claimed = _claim(runs, mask, figure, one_look, claims(plain, cut, common, sure, has_runaways(runs, mask)))
+    allowed = claims(plain, cut, common, sure, has_runaways(runs, mask))
+    claimed = _claim(runs, mask, figure, one_look, allowed, n_least=int(plain.n.min()))
     is_randomised, is_declared = bool(runs.is_randomised[mask].any()), bool(runs.is_declared[mask].any())
     conclusion, reason = withheld(
         claimed,
@@ -323,10 +324,10 @@ def comparison(
 
 
 def _claim(
-    runs: ComparedRuns, mask: Bools, figure: Estimate, capped: Estimate, allowed: Claims
+    runs: ComparedRuns, mask: Bools, figure: Estimate, capped: Estimate, allowed: Claims, *, n_least: int
 ) -> tuple[SavingsVerdict, VerdictReason]:
     """Return the claim of the strata in ``mask``, if those that our own selection drew support it alone."""
-    claimed = _verdict(runs, mask, figure, capped, allowed)
+    claimed = _verdict(runs, mask, figure, capped, allowed, n_least=n_least)
     randomised = mask & runs.is_randomised
     if claimed[0] not in CLAIMS or not randomised.any() or bool((randomised == mask).all()):
         return claimed
@@ -334,17 +335,15 @@ def _claim(
     plain, own = tokens.compared(), cut.compared()
     common = plain.mean_of(runs.commonly_capped.strata(randomised))
     figures = saved_percent(plain, tokens.sums, figure.prob), saved_percent(own, cut.sums, figure.prob)
-    alone = _verdict(
-        runs, randomised, *figures, claims(plain, own, common, allowed.prob, has_runaways(runs, mask))
-    )
+    again = claims(plain, own, common, allowed.prob, has_runaways(runs, mask))
+    alone = _verdict(runs, randomised, *figures, again, n_least=int(plain.n.min()))
     return alone if alone[0] in {claimed[0], "not_proven"} else ("not_proven", "few_for_proof")
 
 
 def _verdict(
-    runs: ComparedRuns, mask: Bools, figure: Estimate, capped: Estimate, allowed: Claims
+    runs: ComparedRuns, mask: Bools, figure: Estimate, capped: Estimate, allowed: Claims, *, n_least: int
 ) -> tuple[SavingsVerdict, VerdictReason]:
     """Return the claim of some strata; runs go different ways only where some are many times as large as others."""
-    n_least = int(runs.tokens.strata(mask).compared().n.min())
     claimed = verdict(figure, capped, allowed, n_least=n_least)
     is_usual = claimed[0] == "mixed" and not has_runaways(runs, mask)
     return ("not_proven", "means_disagree") if is_usual else claimed
