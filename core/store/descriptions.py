@@ -4,8 +4,8 @@ Each import is stored with its last description of an arm; direct recording is i
 active ones, for cost and label separately. So undoing an import restores the others' values. A file has an arm's cost
 in every run, so only new values are written.
 
-A run that is known describes its arms since its known source, below that source's import. So a file that is imported
-again changes no value, and keeps its values when the earlier import is undone.
+A run that is known describes its arms since its known source. It changes no value in force, and adds those that are
+missing. So a file that is imported again changes nothing, and keeps its values when the earlier import is undone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from typing import Final, NamedTuple
 from core.records.arm import Arm
 from core.store.engine import Connection
 
-_NOBODY: Final = -1
+_NO_IMPORT: Final = -1
+_Source = tuple[int, int, str]
+"""The source of a cost or label: its revision, its import as a negative number, and the value."""
+_Sources = dict[tuple[int, str], _Source]
+"""Sources by arm and kind."""
 
 
 class Description(NamedTuple):
@@ -24,8 +28,8 @@ class Description(NamedTuple):
 
     token_cost: int | None = None
     label: str | None = None
-    cost_by: int = _NOBODY
-    label_by: int = _NOBODY
+    cost_by: int = _NO_IMPORT
+    label_by: int = _NO_IMPORT
 
     def after(self, arm: Arm, import_no: int) -> Description:
         """Return the description after an import's.
@@ -87,14 +91,21 @@ class Descriptions:
         return {arm_no for arm_no, _ in news}
 
     def repeat(self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> set[int]:
-        """Record descriptions of arms since an earlier revision; return the arms that have others in force now."""
+        """Record descriptions of arms since an earlier revision; return the arms that got a missing value.
+
+        Each is below the description in force, whatever came since that revision.
+        """
         before = self._present({arm_no for arm_no, _ in described})
         self._before = before | self._before
-        self._connection.many(_REPEAT, self._rows(described, import_no, revision))
-        undone = self._connection.rows(
-            "SELECT import_no FROM import WHERE learner_id = ? AND undone = 1", [self._learner_id]
-        )
-        latest = last_descriptions(self._connection, self._learner_id, before, {one for (one,) in undone})
+        undone = {
+            one
+            for (one,) in self._connection.rows(
+                "SELECT import_no FROM import WHERE learner_id = ? AND undone = 1", [self._learner_id]
+            )
+        }
+        in_force = _last_sources(self._connection, self._learner_id, before, undone)
+        self._connection.many(_REPEAT, self._rows(described, import_no, revision, in_force))
+        latest = last_descriptions(self._connection, self._learner_id, before, undone)
         changed = {arm_no: latest[arm_no][:2] for arm_no in latest if latest[arm_no][:2] != before[arm_no]}
         self._connection.many(_UPDATE, [(*one, self._learner_id, arm_no) for arm_no, one in changed.items()])
         return {*changed}
@@ -114,7 +125,7 @@ class Descriptions:
 
     def _write(self, news: Sequence[tuple[int, Arm]], import_no: int, revision: int) -> None:
         self._before |= self._present({arm_no for arm_no, _ in news} - self._before.keys())
-        self._connection.many(_UPSERT, self._rows(news, import_no, revision))
+        self._connection.many(_UPSERT, self._rows(news, import_no, revision, {}))
         self._connection.many(
             "UPDATE arm SET token_cost = coalesce(?, token_cost), label = coalesce(?, label)"
             " WHERE learner_id = ? AND arm_no = ?",
@@ -122,14 +133,23 @@ class Descriptions:
         )
 
     def _rows(
-        self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int
+        self, described: Sequence[tuple[int, Arm]], import_no: int, revision: int, above: _Sources
     ) -> list[tuple[object, ...]]:
-        return [
-            (self._learner_id, kind, arm_no, import_no, revision, str(value))
-            for arm_no, arm in described
-            for kind, value in (("cost", arm.token_cost), ("label", arm.label))
-            if value is not None
-        ]
+        """Return rows of descriptions since a revision, each of them below that of ``above``."""
+        rows: list[tuple[object, ...]] = []
+        for arm_no, arm in described:
+            for kind, value in (("cost", arm.token_cost), ("label", arm.label)):
+                if value is not None:
+                    since = min(revision, _below(above.get((arm_no, kind)), import_no, revision))
+                    rows.append((self._learner_id, kind, arm_no, import_no, since, str(value)))
+        return rows
+
+
+def _below(source: _Source | None, import_no: int, revision: int) -> int:
+    """Return the last revision at which a source stays above this import's: of one revision the first import's is."""
+    if source is None:
+        return revision
+    return source[0] - (import_no <= -source[1])
 
 
 def last_descriptions(
@@ -139,25 +159,31 @@ def last_descriptions(
 
     Of two of one revision the later import repeats the earlier one, which counts.
     """
-    costs: dict[int, tuple[int, int, int]] = {}
-    labels: dict[int, tuple[int, int, str]] = {}
+    latest: dict[int, Description] = {}
+    for (arm_no, kind), (_, earliest, value) in _last_sources(
+        connection, learner_id, arm_nos, undone
+    ).items():
+        known = latest.get(arm_no, _NOTHING)
+        latest[arm_no] = (
+            known._replace(token_cost=int(value), cost_by=-earliest)
+            if kind == "cost"
+            else known._replace(label=value, label_by=-earliest)
+        )
+    return latest
+
+
+def _last_sources(
+    connection: Connection, learner_id: int, arm_nos: Iterable[int], undone: Container[int]
+) -> _Sources:
+    """Return the last source of each cost and label by imports that are not ``undone``."""
+    sources: _Sources = {}
     for arm_no, import_no, kind, revision, value in connection.rows_in(
         "SELECT no, import_no, kind, revision, said FROM provenance"
         " WHERE learner_id = ? AND kind IN ('cost', 'label') AND no IN ({})",
         [learner_id],
         list(arm_nos),
     ):
-        if import_no in undone:
-            continue
-        if kind == "cost":
-            cost_source = (revision, -import_no, int(value))
-            costs[arm_no] = max(costs.get(arm_no, cost_source), cost_source)
-        else:
-            label_source = (revision, -import_no, value)
-            labels[arm_no] = max(labels.get(arm_no, label_source), label_source)
-    latest = {}
-    for arm_no in costs.keys() | labels.keys():
-        _, cost_by, token_cost = costs.get(arm_no, (0, -_NOBODY, None))
-        _, label_by, name = labels.get(arm_no, (0, -_NOBODY, None))
-        latest[arm_no] = Description(token_cost, name, -cost_by, -label_by)
-    return latest
+        if import_no not in undone:
+            source = (revision, -import_no, value)
+            sources[arm_no, kind] = max(sources.get((arm_no, kind), source), source)
+    return sources

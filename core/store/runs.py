@@ -227,7 +227,7 @@ def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -
     """
     results: dict[int, Imported] = {}
     versions = [_stored_version(txn, judged) for judged in batch]
-    since: dict[int, int | None] = {}
+    since: dict[int, int] = {}
     rest = list(range(len(batch)))
     while rest:
         first: dict[str, int] = {}
@@ -238,16 +238,13 @@ def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -
     return [results[index] for index in range(len(batch))]
 
 
-def _describe(
-    txn: Transaction, batch: Sequence[Judged], since: Mapping[int, int | None], import_no: int
-) -> None:
+def _describe(txn: Transaction, batch: Sequence[Judged], since: Mapping[int, int], import_no: int) -> None:
     """Describe the arms of runs, each since the revision that its run gives; of several the last run counts."""
     inventories: dict[tuple[int, int], Inventory] = {}
     for index, revision in sorted(since.items()):
-        if revision is not None:
-            inventory = batch[index].run.inventory
-            inventories.pop(key := (min(revision, txn.revision), id(inventory)), None)
-            inventories[key] = inventory
+        inventory = batch[index].run.inventory
+        inventories.pop(key := (min(revision, txn.revision), id(inventory)), None)
+        inventories[key] = inventory
     arms: dict[int, list[tuple[int, Arm]]] = defaultdict(list)
     for (revision, _), inventory in inventories.items():
         arms[revision] += zip(txn.inventory(inventory).arm_nos, inventory.arms, strict=False)
@@ -262,7 +259,7 @@ def _add_distinct(
     indexes: list[int],
     import_no: int,
     *,
-    since: dict[int, int | None],
+    since: dict[int, int],
 ) -> dict[int, Imported]:
     results, indexes = _compacted(txn, batch, versions, indexes, import_no)
     uids = [batch[index].run.uid for index in indexes]
@@ -470,7 +467,7 @@ def _add_to_known(
     again: dict[int, KnownRun],
     import_no: int,
     *,
-    since: dict[int, int | None],
+    since: dict[int, int],
 ) -> dict[int, Imported]:
     """Record another source of known runs, and activate the latest version.
 
@@ -537,10 +534,10 @@ def _add_to_known(
     return results
 
 
-def _known_since(sources: Mapping[int, tuple[int, int, int, int]], trace: int, import_no: int) -> int | None:
-    """Return the revision of the first source of this content, else of any; None where it is the import's own."""
+def _known_since(sources: Mapping[int, tuple[int, int, int, int]], trace: int, import_no: int) -> int:
+    """Return the revision of the first source of this content, else of any; 0 where it is the import's own."""
     same = {no: one for no, one in sources.items() if one[2] == trace} or sources
-    return None if import_no in same else min((one[0] for one in same.values()), default=None)
+    return 0 if import_no in same else min((one[0] for one in same.values()), default=0)
 
 
 def _rank_to_store(
@@ -558,7 +555,7 @@ def _rank_to_store(
     """
     generation, before = generation_of(known.rank), source_rank(known.rank)
     if trace == known.trace:
-        return ranked(generation, max(rank, before)), False
+        return _LEFT_OUT if known.rank == _LEFT_OUT else ranked(generation, max(rank, before)), False
     grown = goes_on(in_force(), version) if version.history else None
     if rank != before and (grown is None or grown == (rank > before)):
         return ranked(generation if rank > before else 0, rank), False

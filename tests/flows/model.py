@@ -98,13 +98,18 @@ class Model:
         return found
 
     def tell(self, uid: str, telling: Telling, words: Iterable[tuple[str, int | None, str | None]]) -> None:
-        """Add a run, and what it says of its arms: a known one says it since the source that has its content."""
+        """Add a run, and what it says of its arms: a known one adds what is missing."""
         since = self._told_since(uid, telling)
-        if since is not None:
-            self.sayings += [Saying(telling.import_no, *one, revision=since) for one in words]
+        for arm, cost, label in words:
+            for saying in (
+                Saying(telling.import_no, arm, cost, None, revision=since),
+                Saying(telling.import_no, arm, None, label, revision=since),
+            ):
+                self.sayings.append(saying if since == telling.revision else self._below(saying))
         self.tellings.setdefault(uid, []).append(telling)
 
-    def _told_since(self, uid: str, telling: Telling) -> int | None:
+    def _told_since(self, uid: str, telling: Telling) -> int:
+        """A run is known since the source that has its content, else since any; what an import repeats, below all."""
         standing = self.standing(uid)
         if standing is None or (telling.rank > standing[0].rank and telling.content != standing[0].content):
             return telling.revision
@@ -116,7 +121,20 @@ class Model:
                     sources[one.import_no] = replace(one, revision=known.revision)
         same = [one for one in sources.values() if one.content == telling.content] or [*sources.values()]
         is_own = telling.import_no in {one.import_no for one in same}
-        return None if is_own else min(one.revision for one in same)
+        return 0 if is_own else min(one.revision for one in same)
+
+    def _below(self, saying: Saying) -> Saying:
+        """The same, below the saying in force of the arm: of one revision the first import's counts."""
+        has_cost = saying.token_cost is not None
+        active = [
+            (one.revision, -one.import_no)
+            for one in self._standing_sayings()
+            if one.arm == saying.arm and (one.token_cost if has_cost else one.label) is not None
+        ]
+        if not active:
+            return saying
+        revision, earliest = max(active)
+        return replace(saying, revision=min(saying.revision, revision - (saying.import_no <= -earliest)))
 
     def has_said(self, named: Iterable[tuple[str, int | None, str | None]]) -> bool:
         """Whether those that stand say the last cost and label of each arm, by whatever line."""
