@@ -217,6 +217,21 @@ def test_without_an_order_the_first_stays_and_replace_takes_the_other(
     assert _rewards(context) == [REWARDS[order[1]]]
 
 
+@pytest.mark.parametrize("kind", UNORDERED)
+def test_a_file_that_comes_again_changes_nothing_where_its_state_was_left_out(
+    tmp_path: Path, kind: str
+) -> None:
+    """Also while the state that came first is undone, and after it is in force again."""
+    context = context_at(tmp_path / "a.db")
+    first = _import(context, put(tmp_path, UNORDERED[kind](0, "e"), "0"))
+    files = [put(tmp_path, UNORDERED[kind](1, uid), uid) for uid in "ef"]
+    assert _import(context, *files).left_out > 0
+    for change, rewards in ((undo, [1, 1]), (redo, [0, 1])):
+        change(context, first.id)
+        assert _import(context, *files).id is None
+        assert _rewards(context) == [REWARDS[number] for number in rewards]
+
+
 def _priced(number: int, label: str) -> bytes:
     """Lines of armscope: an arm, a layer, and a run whose prompt gives the arm another cost."""
     arm: Json = {"key": "tool:a:x", "token_cost": 9 * number, "label": label}
