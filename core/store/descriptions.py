@@ -149,7 +149,8 @@ def _below(source: _Source | None, import_no: int, revision: int) -> int:
     """Return the last revision at which a source stays above this import's: of one revision the first import's is."""
     if source is None:
         return revision
-    return source[0] - (import_no <= -source[1])
+    since, earliest, _ = source
+    return since - (import_no <= -earliest)
 
 
 def last_descriptions(
