@@ -72,7 +72,7 @@ def main() -> None:
                 presenting=window.presenting(),
             )
         )
-        _standing(context, first, chosen.behind, page.url_path)
+        _top_bar(context, first, chosen.behind, page.url_path)
     style(look, presenting=window.presenting())
     show_flashes()
     above = results.begin()
@@ -107,7 +107,7 @@ def _arrived() -> tuple[Context, Frame, str]:
     return under_own_name(there), queries.frame_of(there), unspoken(mine)
 
 
-def _standing(context: Context, frame: Frame, behind: PopoverContainer | None, page: str) -> None:
+def _top_bar(context: Context, frame: Frame, behind: PopoverContainer | None, page: str) -> None:
     """Show the search; at the right undo, age of the data and person, in a narrow window ``behind`` its button."""
     search_field(page)
     if behind is None:
@@ -121,7 +121,7 @@ def _footer(context: Context, frame: Frame) -> None:
     """Show where the data are, and the time zone."""
     located = context.store.location
     location = wording.literal(located.short if isinstance(located, Server) else frame.database)
-    read = "" if frame.standing is None else f" Read from: {explained.server(frame.standing)}."
+    read = "" if frame.server is None else f" Read from: {explained.server(frame.server)}."
     facts = f"Data in {location}.{read} All times are UTC."
     st.space("small")
     with both_ends():

@@ -155,13 +155,13 @@ class Gate:
 def _admitted(presented: Presented) -> tuple[Actor, SignInState | None]:
     """Return the actor of the presented cookie, or why it admits no one."""
     if presented.session is None:
-        return who.NOBODY, presented.state
+        return who.NO_USER, presented.state
     context = opened()
     try:
         return who.acting(context, presented.session).actor, None
     except Unidentified:
         note_denied(context.store, None, "identify", context.clock())
-        return who.NOBODY, who.sign_in_state(context, presented.session)
+        return who.NO_USER, who.sign_in_state(context, presented.session)
 
 
 def _is_own(scope: Scope) -> bool:

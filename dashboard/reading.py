@@ -125,7 +125,7 @@ def opened() -> Context:
     settings = Settings.from_environment()
     context, _ = _cached_context(settings)
     return replace(
-        context, actor=who.NOBODY if who.people_sign_in() else _of_browser(settings.actor), on_act=_LOGGED
+        context, actor=who.NO_USER if who.people_sign_in() else _of_browser(settings.actor), on_act=_LOGGED
     )
 
 

@@ -22,7 +22,7 @@ from core.records.member import Session, session_of
 from dashboard.sentences.sign_in import SignInState
 from dashboard.sign_in import SignIn, auth_file, read_sign_in, session_ms
 
-NOBODY: Final = Actor(name="nobody", role=None)
+NO_USER: Final = Actor(name="nobody", role=None)
 
 BROWSER_COOKIE: Final = "armscope-browser"
 NAME_COOKIE: Final = "armscope-name"
@@ -61,7 +61,7 @@ def actor_now(context: Context, session: Session) -> Actor:
     try:
         return acting(context, session).actor
     except Unidentified:
-        return NOBODY
+        return NO_USER
 
 
 def sign_in_state(context: Context, session: Session | None) -> SignInState:

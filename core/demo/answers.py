@@ -213,8 +213,8 @@ def question(number: int) -> str:
 def answers(seed: int, rng: np.random.Generator) -> tuple[Answer, ...]:
     """Return two answers to each ticket, in order of time.
 
-    >>> told = answers(7, np.random.default_rng(0))
-    >>> len(told), told[0].line.pairs[2].instruction == told[1].line.pairs[2].instruction
+    >>> pairs = answers(7, np.random.default_rng(0))
+    >>> len(pairs), pairs[0].line.pairs[2].instruction == pairs[1].line.pairs[2].instruction
     (90, True)
     """
     tickets = [_ticket(number, rng) for number in range(N_TICKETS)]

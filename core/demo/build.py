@@ -123,7 +123,7 @@ def _build(path: Path, seed: int, n_runs: int, progress: Progress | None) -> Non
             built = Path(folder) / path.name
             with closing(Store(built)) as store:  # closing folds the log back, so the one file is all of it
                 play(store, seed=seed, n_runs=n_runs, progress=progress)
-            with _nobody_at(path):
+            with _without_people(path):
                 if path.exists():
                     shutil.copymode(path, built)  # its readers keep their permission
                 built.replace(path)
@@ -173,7 +173,7 @@ def _opened(path: Path) -> Iterator[Snapshot | None]:
 
 
 @contextmanager
-def _nobody_at(path: Path) -> Iterator[None]:
+def _without_people(path: Path) -> Iterator[None]:
     """Keep writers out of the file.
 
     The last connection to close folds the log back and removes it. A log that remains belongs to another process;

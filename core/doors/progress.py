@@ -15,7 +15,7 @@ from typing import Final, TextIO
 from core.doors.terminal import printable
 
 EVERY_S: Final = 0.25
-_FORETOLD_AFTER_S: Final = 1.0
+_ESTIMATED_AFTER_S: Final = 1.0
 """Before this the start does not predict the duration."""
 _BAR_CHARS: Final = 20
 _CLEARED: Final = "\r\x1b[K"
@@ -98,7 +98,7 @@ def _left(gone_s: float, share: float) -> str:
     >>> _left(0.5, 0.1), _left(4.0, 0.8), _left(60.0, 0.25)
     ('', ', about 1 s', ', about 3 min')
     """
-    if gone_s < _FORETOLD_AFTER_S or share <= 0:
+    if gone_s < _ESTIMATED_AFTER_S or share <= 0:
         return ""
     left_s = gone_s * (1 - share) / share
     return f", about {max(round(left_s), 1)} s" if left_s < 100 else f", about {left_s / 60:.0f} min"

@@ -34,7 +34,7 @@ from core.explained.run import (
     recognised,
     recorded,
     replaced,
-    standing,
+    sources,
     state,
     verdict,
     why,

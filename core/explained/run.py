@@ -337,20 +337,20 @@ def not_decided(story: RunStory) -> str | None:
     return f"No decisions were recorded with this {facts.run_class} run: what was in the prompt is known, why is not."
 
 
-def standing(story: RunStory) -> str | None:
+def sources(story: RunStory) -> str | None:
     """Return which version of a run is shown, or which import was undone; None if there is one version."""
-    tellings = story.sources
+    versions = story.sources
     if not story.facts.standing:
-        undone = [f"import-{telling.import_no}" for telling in tellings if telling.undone]
+        undone = [f"import-{one.import_no}" for one in versions if one.undone]
         return f"This run counts nowhere: {' and '.join(undone) or 'its import'} was undone. Redo it to have it back."
-    if len(tellings) < 2:
+    if len(versions) < 2:
         return None
     names = [
         ("recorded directly" if not one.import_no else f"import-{one.import_no}")
         + (" (undone)" if one.undone else "")
-        for one in tellings
+        for one in versions
     ]
-    return f"Imported {len(tellings)} times ({', '.join(names)}); the latest active version is shown."
+    return f"Imported {len(versions)} times ({', '.join(names)}); the latest active version is shown."
 
 
 def _reward(value: float) -> str:

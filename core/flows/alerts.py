@@ -20,12 +20,12 @@ from core.records.counts import number_in
 from core.records.limits import whole
 from core.store import reads
 from core.store.alerts import (
+    active_alerts,
     clear_alert,
     has_webhooks,
     latest_alerts,
     note_quiet,
     raise_alert,
-    standing_alerts,
     tell,
     webhook_rows,
 )
@@ -101,7 +101,7 @@ class _Changes(NamedTuple):
 def _changes(
     facts: Facts, present: Mapping[tuple[str, str, str], Alarm], checked: Collection[str], now_ms: int
 ) -> _Changes:
-    active = [row for row in standing_alerts(facts) if row.learner in checked]
+    active = [row for row in active_alerts(facts) if row.learner in checked]
     known = {row.key for row in active}
     missing = [row for row in active if row.key not in present]
     return _Changes(

@@ -39,7 +39,7 @@ from core.records.observation import counted_in, not_in_prompt
 from core.records.times import iso
 from core.store.browsers import other_browsers
 from core.store.compacted import compacted_runs
-from core.store.evaluations import Added, Judgement, add_evaluations, answered, standing_versions
+from core.store.evaluations import Added, Judgement, active_versions, add_evaluations, answered
 from core.store.ledger import epochs_of_observations
 from core.store.reads import RunMatch, find_run, find_runs, flags_of, listed_arms, missing_run
 from core.store.reads.evaluations import arms_of_runs, near_uids
@@ -276,7 +276,7 @@ def _answers(
     rated_at = iso(txn.now_ms) or ""
     rubrics = {order.rubric for order in orders}
     versions = {version for rubric in rubrics if (version := (rubric or "").strip())}
-    missing = versions - standing_versions(txn, versions)
+    missing = versions - active_versions(txn, versions)
     unproven = _unproven(txn)
     moving = [*chain.from_iterable(one.observations for one in added)]
     epochs = epochs_of_observations(txn, moving) if moving else {}

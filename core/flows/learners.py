@@ -20,7 +20,7 @@ from core.records.learner import INSTALLATION, LearnerState, LearnerSummary
 from core.records.times import iso
 from core.settings import check_learner
 from core.store import reads
-from core.store.alerts import standing_alerts
+from core.store.alerts import active_alerts
 from core.store.fleet import LearnerSummaryRow, glances, moments
 from core.store.transaction import Transaction
 
@@ -72,7 +72,7 @@ def _alarms(context: Context) -> dict[str, set[AlertKind]]:
     """Return the active alerts by learner; none if their database does not answer."""
     kinds: dict[str, set[AlertKind]] = {}
     with suppress(StoreAway), context.store.reading(INSTALLATION) as snapshot:
-        for row in standing_alerts(snapshot):
+        for row in active_alerts(snapshot):
             kinds.setdefault(row.learner, set()).add(row.kind)
     return kinds
 

@@ -203,7 +203,7 @@ def _uid(txn: Transaction, offer_no: int) -> str:
 
 def _add_row(txn: Transaction, result: Report, arm_no: int, run: RunMatch | None = None) -> str:
     amount = Amount.of(result.reward)
-    flags = None if run is None or not run.standing else outcome_of(txn, run.run_no, arm_no)
+    flags = None if run is None or not run.is_active else outcome_of(txn, run.run_no, arm_no)
     entry = Entry(
         kind="reported",
         arm_no=arm_no,

@@ -24,7 +24,7 @@ from core.records.review import (
     QueueProposal,
     QueueRow,
 )
-from core.store.queues import Item, Queue, assign_items, find_queue, standing_queues
+from core.store.queues import Item, Queue, active_queues, assign_items, find_queue
 from core.store.queues import add_queue as store_queue
 from core.store.review import Board, board_of, put_off_by
 from core.store.transaction import Facts, Transaction
@@ -115,7 +115,7 @@ def queues(
     """List review queues with their progress, newest first."""
     now_ms = context.clock()
     with context.reading() as snapshot:
-        rows = standing_queues(snapshot, undone=undone)
+        rows = active_queues(snapshot, undone=undone)
         return tuple(_row(snapshot, one, context.actor, now_ms) for one in reversed(rows))
 
 

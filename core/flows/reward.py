@@ -222,7 +222,7 @@ def active_run(txn: Facts, name: str) -> RunMatch:
 
 def active_run_of(txn: Facts, run: RunMatch | None, name: str) -> RunMatch:
     """Return the run if it is active; raises `UnknownRun`."""
-    if run is None or not run.standing:
+    if run is None or not run.is_active:
         raise missing_run(txn, name)
     return run
 

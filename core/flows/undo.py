@@ -15,11 +15,11 @@ from core.store.transaction import Detail, Transaction
 from core.store.undoing import (
     Act,
     Batch,
+    active_undos,
     add_undos,
     find_act,
     find_batch,
     left_out,
-    standing_undos,
     undos_of,
 )
 from core.store.undoing import undo as undo_act
@@ -76,22 +76,22 @@ def redo_in(txn: Transaction, actor: Actor, act_id: str | None) -> UndoAnswer:
         return _redo_batch(txn, actor, batch)
     act = find_act(txn, act_id)
     answer = UndoAnswer(id=act.id, undone=act.id, kind=act.kind)
-    for standing in standing_undos(txn, act):
-        if standing.actor != actor.name:
+    for active in active_undos(txn, act):
+        if active.actor != actor.name:
             authorise(actor, "undo", txn.name)
-        undo_id = undo_act(txn, standing)
-        txn.audit("undo", undo_id, {"undone": standing.id, "kind": "undo", "redone": act.id})
-        answer = UndoAnswer(id=undo_id, undone=standing.id, kind="undo", left_out=_left_out(txn, standing))
+        undo_id = undo_act(txn, active)
+        txn.audit("undo", undo_id, {"undone": active.id, "kind": "undo", "redone": act.id})
+        answer = UndoAnswer(id=undo_id, undone=active.id, kind="undo", left_out=_left_out(txn, active))
     return answer
 
 
 def _undo_batch(txn: Transaction, actor: Actor, batch: Batch) -> UndoAnswer:
     """Undo the active acts of a batch. The answer has the undo of the last one."""
     _permit(txn, actor, batch.acts)
-    standing = [act for act in batch.acts if not act.undone]
-    if standing:
-        numbers = add_undos(txn, FACTS[batch.kind], [act.number for act in standing])
-        details: list[Detail] = [{"undone": act.id, "kind": act.kind} for act in standing]
+    active = [act for act in batch.acts if not act.undone]
+    if active:
+        numbers = add_undos(txn, FACTS[batch.kind], [act.number for act in active])
+        details: list[Detail] = [{"undone": act.id, "kind": act.kind} for act in active]
         _audit(txn, numbers, details)
     newest = next(iter(undos_of(txn, batch)))
     return UndoAnswer(id=_batch_of(txn, newest), undone=batch.id, kind=batch.kind, count=len(batch.acts))

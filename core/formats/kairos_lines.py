@@ -66,10 +66,10 @@ class _Row(NamedTuple):
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    telling = _RowReader(reading.file, Counter(_execution(of) for _, _, of in reading.records(_OF.decode)))
+    reader = _RowReader(reading.file, Counter(_execution(of) for _, _, of in reading.records(_OF.decode)))
     for number, _, row in reading.records(_row, progress):
-        yield from (row,) if isinstance(row, Rejected) else telling.row(number, row)
-    yield from telling.rest()
+        yield from (row,) if isinstance(row, Rejected) else reader.row(number, row)
+    yield from reader.rest()
 
 
 def _execution(of: _Of | Rejected) -> str:

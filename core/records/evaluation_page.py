@@ -1,4 +1,4 @@
-"""Evaluation page: evaluations as they are read back, which of them are wanted, and where the list goes on."""
+"""Pages of evaluations: their rows, their filter, and the start of the next page."""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSource(NamedTuple):
-    """One source of a run. ``import_no`` 0: recorded directly; ``stands``: its version is active; ``undone``: its
+    """One source of a run. ``import_no`` 0: recorded directly; ``is_active``: its version is active; ``undone``: its
     import was undone.
     """
 
     import_no: int
     at_ms: int | None
-    stands: bool
+    is_active: bool
     undone: bool
 
 

@@ -142,9 +142,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     last_run: Moment | None
     open_to_others: tuple[str, ...]
     servers: tuple[str, ...] = ()
-    standing: Standing | None = None
+    standing: ServerState | None = None
     read_database: str | None = None
-    read_standing: Standing | None = None
+    read_standing: ServerState | None = None
     read_problem: str | None = None
     spool: SpoolCounts = SpoolCounts()
     head: str | None = None
@@ -153,7 +153,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     damage: str | None = None
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """A server's role: the primary takes writes, a standby follows it.
 
     ``synchronous``: the primary answers an act only when a standby has it; None for a standby. ``standbys`` counts

@@ -37,7 +37,7 @@ _ALERTS: Final = Mapped(
 )
 
 
-def standing_alerts(facts: Facts) -> tuple[AlertRow, ...]:
+def active_alerts(facts: Facts) -> tuple[AlertRow, ...]:
     """Alerts that are not cleared, by number."""
     return _ALERTS.rows(facts, "AND cleared_ms = 0 ORDER BY alert_no")
 

@@ -63,13 +63,13 @@ def _read(written: str) -> tuple[int, int]:
 def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
     """Recompute listing and priors of arms from the active imports; of several priors the earliest counts."""
     txn.forget()
-    listed = _standing(txn, "arm", arm_nos)
+    listed = _active_sources(txn, "arm", arm_nos)
     txn.connection.many(
         f"UPDATE arm SET declared = (declared & {DECLARED}) | ? WHERE learner_id = ? AND arm_no = ?",
         [(BY_IMPORT if listed.get(arm_no) else 0, txn.learner_id, arm_no) for arm_no in arm_nos],
     )
     priors = []
-    by_arm = _standing(txn, "prior", arm_nos)
+    by_arm = _active_sources(txn, "prior", arm_nos)
     for arm_no, sources in by_arm.items():
         alpha, beta = _read(min(sources)[2]) if sources else (None, None)
         priors.append((alpha, beta, txn.learner_id, arm_no, alpha or 0, beta or 0))
@@ -85,7 +85,7 @@ def recompute_arms(txn: Transaction, arm_nos: Sequence[int]) -> None:
     mark_arms(txn, arm_nos)
 
 
-def _standing(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[tuple[int, int, str]]]:
+def _active_sources(txn: Facts, kind: str, arm_nos: Sequence[int]) -> dict[int, list[tuple[int, int, str]]]:
     """Return the active sources of arms as (revision, import, value), for arms with any source."""
     undone = undone_imports(txn)
     by_arm: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
@@ -116,7 +116,7 @@ def recompute_descriptions(txn: Transaction, arm_nos: Sequence[int]) -> None:
 def is_described(txn: Transaction, arms: Sequence[Arm]) -> bool:
     """Return whether active imports describe arms with each of these costs and labels."""
     numbers = txn.arm_nos(arm.key for arm in arms)
-    sources = {kind: _standing(txn, kind, list(numbers.values())) for kind in ("cost", "label")}
+    sources = {kind: _active_sources(txn, kind, list(numbers.values())) for kind in ("cost", "label")}
     return all(
         value is None or str(value) in {one for *_, one in sources[kind].get(numbers[arm.key], ())}
         for arm in arms

@@ -46,12 +46,12 @@ _OUTCOME_SQL: Final = "SELECT run_no, arm_no, flags FROM outcome WHERE learner_i
 _LEDGER: Final = (
     "SELECT run_no, arm_no, kind, success_micro, failure_micro, pulls, at_ms, revision FROM observation"
 )
-_STANDING: Final = f"WHERE learner_id = ? AND undone = 0 AND {ACTIVE}"
+_ACTIVE_ROWS: Final = f"WHERE learner_id = ? AND undone = 0 AND {ACTIVE}"
 _LEDGER_RUN_SQL: Final = (
-    f"{_LEDGER} {BY_RUN} {_STANDING} AND run_no <> 0 AND run_no IN ({{}}) ORDER BY observation_no"
+    f"{_LEDGER} {BY_RUN} {_ACTIVE_ROWS} AND run_no <> 0 AND run_no IN ({{}}) ORDER BY observation_no"
 )
 _LEDGER_LOOSE_SQL: Final = (
-    f"{_LEDGER} {_STANDING} AND run_no = 0 AND observation_no IN ({{}}) ORDER BY observation_no"
+    f"{_LEDGER} {_ACTIVE_ROWS} AND run_no = 0 AND observation_no IN ({{}}) ORDER BY observation_no"
 )
 _HOURS_OF_DAY: Final = ",".join("?" * DAY_HOURS)
 _CHOICE: Final = msgspec.json.Decoder(Choice)

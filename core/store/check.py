@@ -36,7 +36,7 @@ from core.store.evaluations import counting_evaluations
 from core.store.facts import EXCHANGED, Fact
 from core.store.links import last_link, link_with, unlike_chain
 from core.store.offers import unlike_holds
-from core.store.provenance import plans, standings
+from core.store.provenance import fact_states, plans
 from core.store.quality import (
     folded,
     folded_histories,
@@ -354,7 +354,7 @@ def _attributed(snapshot: Snapshot, taken: Callable[[int], None]) -> Iterator[Di
             )
         }
         for plan in plans(snapshot, run_nos):
-            expected = (int(plan.standing), plan.rank, plan.trace, plan.digest, plan.revision)
+            expected = (int(plan.is_active), plan.rank, plan.trace, plan.digest, plan.revision)
             if expected != now[plan.run_no]:
                 yield Difference("run", str(plan.run_no), str(now[plan.run_no]), str(expected))
         taken(len(run_nos))
@@ -367,11 +367,13 @@ def _imported(snapshot: Snapshot, fact: Fact) -> Iterator[Difference]:
     rows = snapshot.rows(
         f"SELECT {kind}_no, import_no, revision, standing FROM {kind} WHERE learner_id = ?{itself}"
     )
-    expected = standings(snapshot, kind, {number: (teller, revision) for number, teller, revision, _ in rows})
-    for number, _, revision, standing in rows:
-        now = bool(standing), revision
+    expected = fact_states(
+        snapshot, kind, {number: (teller, revision) for number, teller, revision, _ in rows}
+    )
+    for number, _, revision, is_active in rows:
+        now = bool(is_active), revision
         if now != expected[number]:
-            yield Difference(kind, str(number), _standing(*now), _standing(*expected[number]))
+            yield Difference(kind, str(number), _state(*now), _state(*expected[number]))
 
 
 def _counted(snapshot: Snapshot) -> Iterator[Difference]:
@@ -499,10 +501,10 @@ def _paid(snapshot: Snapshot) -> Iterator[Difference]:
 def _in_force(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that a credit's observations are active exactly while the credit is in force."""
     in_force = set(credits_in_force(snapshot).values())
-    for number, credit_no, standing in followed_credits(snapshot):
-        if standing != (credit_no in in_force):
-            expected = f"{'' if credit_no in in_force else 'not '}standing"
-            yield Difference("observation", str(number), f"standing {standing}", expected)
+    for number, credit_no, is_active in followed_credits(snapshot):
+        if is_active != (credit_no in in_force):
+            expected = f"{'' if credit_no in in_force else 'not '}active"
+            yield Difference("observation", str(number), "active" if is_active else "not active", expected)
 
 
 def _shared(snapshot: Snapshot) -> Iterator[Difference]:
@@ -538,8 +540,8 @@ def _shared(snapshot: Snapshot) -> Iterator[Difference]:
             )
 
 
-def _standing(stands: bool, revision: int) -> str:
-    return f"{'standing' if stands else 'not standing'} at revision {revision}"
+def _state(is_active: bool, revision: int) -> str:
+    return f"{'active' if is_active else 'not active'} at revision {revision}"
 
 
 def _listed(snapshot: Snapshot) -> Iterator[Difference]:

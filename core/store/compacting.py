@@ -26,7 +26,7 @@ from core.store.caches import coin_of, draw_key, rollup_facts
 from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key
 from core.store.covered import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN, BY_TIME, EVALUATIONS_BY_RUN, EXECUTIONS_BY_RUN
-from core.store.provenance import tellings_of
+from core.store.provenance import run_sources
 from core.store.staging import spoil
 from core.store.tables import insert_into
 from core.store.texts import delete_texts, own_executions
@@ -164,7 +164,7 @@ def _free(facts: Facts, page: Sequence[Position]) -> list[int]:
 def _compact(txn: Transaction, run_nos: Sequence[int], until_ms: int) -> frozenset[int]:
     """Compact runs, and return the imports that lost some of them."""
     number = txn.number("compaction")
-    deleted = sorted(tellings_of(txn, run_nos, 0))
+    deleted = sorted(run_sources(txn, run_nos, 0))
     used = txn.rows_in(_USED, run_nos)
     sums = _sums(txn, run_nos, used)
     ended = [at_ms for outcome, at_ms, *_ in used if outcome != "empty"]

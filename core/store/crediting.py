@@ -85,8 +85,8 @@ def _credit_chunk(txn: Transaction, run_nos: Sequence[int]) -> list[tuple[Credit
     claimed = _claimed(txn, run_nos)
     shares = dict(_dealt(claimed))
     stored = credited_observations(txn, run_nos)
-    standing = {key: stored_share for key, (_, stored_share) in stored.items() if stored_share is not None}
-    changed = {key for key, _ in shares.items() ^ standing.items()}
+    active = {key: stored_share for key, (_, stored_share) in stored.items() if stored_share is not None}
+    changed = {key for key, _ in shares.items() ^ active.items()}
     changed_rows = [(key, stored[key][0]) for key in shares.keys() & stored.keys()]
     if not changed:
         return changed_rows
@@ -190,8 +190,8 @@ def credited_observations(facts: Facts, run_nos: Sequence[int]) -> dict[CreditKe
         run_nos,
     )
     return {
-        (evaluation_no, arm_no): (number, Due(*share) if standing else None)
-        for number, evaluation_no, arm_no, standing, *share in rows
+        (evaluation_no, arm_no): (number, Due(*share) if active else None)
+        for number, evaluation_no, arm_no, active, *share in rows
     }
 
 

@@ -74,8 +74,8 @@ class Refusals:
 
     @staticmethod
     def _write(store: Writer, counted: Counter[_DenialKey], now_ms: int) -> None:
-        nobody = Actor(name="nobody", role=None)
-        store.write(INSTALLATION, lambda txn: _add(txn, counted), actor=nobody, now_ms=now_ms)
+        no_user = Actor(name="nobody", role=None)
+        store.write(INSTALLATION, lambda txn: _add(txn, counted), actor=no_user, now_ms=now_ms)
 
 
 def _add(txn: Transaction, counted: Counter[_DenialKey]) -> None:

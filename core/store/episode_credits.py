@@ -140,13 +140,13 @@ def _settle_chunk(txn: Transaction, episodes: Sequence[str]) -> None:
     )
     moved = [
         (number, run_no, int(credit_no in in_force))
-        for number, run_no, standing, credit_no in followed
-        if standing != (credit_no in in_force)
+        for number, run_no, is_active, credit_no in followed
+        if is_active != (credit_no in in_force)
     ]
     with shifting(txn, sorted({run_no for _, run_no, _ in moved})):
         txn.connection.many(
             "UPDATE observation SET standing = ? WHERE learner_id = ? AND observation_no = ?",
-            [(standing, txn.learner_id, number) for number, _, standing in moved],
+            [(is_active, txn.learner_id, number) for number, _, is_active in moved],
         )
 
 

@@ -130,12 +130,12 @@ class Source(NamedTuple):
 class Plan(NamedTuple):
     """The required content of an episode's row."""
 
-    standing: int
+    is_active: int
     revision: int
     digest: int
 
 
-class _Telling(NamedTuple):
+class _EpisodeVersion(NamedTuple):
     """Version to store: its line, its steps as rows without digests of arguments, and its digest."""
 
     line: Episode
@@ -143,7 +143,7 @@ class _Telling(NamedTuple):
     digest: int
 
     @classmethod
-    def of(cls, line: Episode) -> _Telling:
+    def of(cls, line: Episode) -> _EpisodeVersion:
         steps = [_values(step) for step in line.steps]
         return cls(line, steps, _digest_of(line, steps))
 
@@ -162,15 +162,15 @@ def tell_episodes(txn: Transaction, lines: Sequence[Episode], *, import_no: int 
     ``import_no`` 0 = recorded directly: then a known one with other content raises `Conflict`, unless it grew.
     """
     results: dict[int, Imported] = {}
-    tellings = [_Telling.of(line) for line in _keyed(txn, lines)]
-    rest = list(range(len(tellings)))
+    versions = [_EpisodeVersion.of(line) for line in _keyed(txn, lines)]
+    rest = list(range(len(versions)))
     while rest:
         first: dict[str, int] = {}
-        later = [index for index in rest if first.setdefault(tellings[index].line.uid, index) != index]
-        distinct = [tellings[index] for index in first.values()]
+        later = [index for index in rest if first.setdefault(versions[index].line.uid, index) != index]
+        distinct = [versions[index] for index in first.values()]
         results |= dict(zip(first.values(), _tell_distinct(txn, distinct, import_no), strict=True))
         rest = later
-    return [results[index] for index in range(len(tellings))]
+    return [results[index] for index in range(len(versions))]
 
 
 def retell_episodes(txn: Transaction, lines: Sequence[Episode]) -> None:
@@ -179,43 +179,43 @@ def retell_episodes(txn: Transaction, lines: Sequence[Episode]) -> None:
     Digests of arguments and metadata have the learner's key already, and each uid occurs once.
     """
     if lines:
-        _tell_distinct(txn, [_Telling.of(line) for line in lines], 0, replaces=True)
+        _tell_distinct(txn, [_EpisodeVersion.of(line) for line in lines], 0, replaces=True)
 
 
 def _tell_distinct(
-    txn: Transaction, tellings: Sequence[_Telling], import_no: int, *, replaces: bool = False
+    txn: Transaction, versions: Sequence[_EpisodeVersion], import_no: int, *, replaces: bool = False
 ) -> list[Imported]:
     known: dict[str, int] = dict(
         txn.rows_in(
             f"SELECT uid, episode_no FROM episode {EPISODES_BY_UID} WHERE learner_id = ? AND uid IN ({{}})",
-            [telling.line.uid for telling in tellings],
+            [version.line.uid for version in versions],
         )
     )
-    fresh = [telling for telling in tellings if telling.line.uid not in known]
+    fresh = [version for version in versions if version.line.uid not in known]
     first = txn.number("episode", len(fresh))
-    numbers = known | {telling.line.uid: number for number, telling in enumerate(fresh, first)}
+    numbers = known | {version.line.uid: number for number, version in enumerate(fresh, first)}
     if fresh:
-        _insert(txn, {numbers[telling.line.uid]: telling for telling in fresh}, import_no)
-    again = [(numbers[one.line.uid], one) for one in tellings if one.line.uid in known]
+        _insert(txn, {numbers[version.line.uid]: version for version in fresh}, import_no)
+    again = [(numbers[one.line.uid], one) for one in versions if one.line.uid in known]
     changed = _again(txn, again, import_no, replaces=replaces)
-    for line in (telling.line for telling in tellings):
+    for line in (version.line for version in versions):
         number = numbers[line.uid]
         keep_step_texts(txn, number, line.steps, uid=line.uid, runs=line.runs, digest=step_digest)
-    _link(txn, {numbers[telling.line.uid]: telling.line.runs for telling in tellings})
-    return [changed.get(numbers[telling.line.uid], "new") for telling in tellings]
+    _link(txn, {numbers[version.line.uid]: version.line.runs for version in versions})
+    return [changed.get(numbers[version.line.uid], "new") for version in versions]
 
 
-def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> None:
+def _insert(txn: Transaction, fresh: Mapping[int, _EpisodeVersion], import_no: int) -> None:
     txn.note_news()
-    environments = environment_nos(txn, {telling.line.environment for telling in fresh.values()})
+    environments = environment_nos(txn, {version.line.environment for version in fresh.values()})
     rows = (
-        (number, telling.line.uid, txn.revision, 1, txn.revision, *_columns(telling, environments))
-        for number, telling in fresh.items()
+        (number, version.line.uid, txn.revision, 1, txn.revision, *_columns(version, environments))
+        for number, version in fresh.items()
     )
     txn.connection.insert("episode", _ROW, txn.learner_id, chain.from_iterable(rows))
     sources = (
-        ("episode", number, import_no, txn.revision, telling.place, telling.rank, telling.digest, None)
-        for number, telling in fresh.items()
+        ("episode", number, import_no, txn.revision, version.place, version.rank, version.digest, None)
+        for number, version in fresh.items()
     )
     txn.connection.insert("provenance", _SOURCE, txn.learner_id, chain.from_iterable(sources))
     _write_parts(txn, fresh)
@@ -226,30 +226,30 @@ def _insert(txn: Transaction, fresh: Mapping[int, _Telling], import_no: int) -> 
 
 
 def _again(
-    txn: Transaction, again: Sequence[tuple[int, _Telling]], import_no: int, *, replaces: bool
+    txn: Transaction, again: Sequence[tuple[int, _EpisodeVersion]], import_no: int, *, replaces: bool
 ) -> dict[int, Imported]:
     """Record another source of known episodes, and activate the latest version."""
     numbers = [number for number, _ in again]
     sources, now = _sources(txn, numbers), _rows(txn, numbers)
     noted, left_out = [], set()
-    differing = sorted(number for number, telling in again if telling.digest != now[number].digest)
+    differing = sorted(number for number, version in again if version.digest != now[number].digest)
     in_force = dict(zip(differing, read_episodes(txn, differing), strict=True))
-    for number, telling in again:
+    for number, version in again:
         own = next((one for one in sources[number] if one.import_no == import_no), None)
         is_direct = import_no == 0 and not replaces
-        if is_direct and now[number].standing and _is_other(txn, number, telling, now[number].digest):
-            raise _conflict(telling.line.uid)
+        if is_direct and now[number].is_active and _is_other(txn, number, version, now[number].digest):
+            raise _conflict(version.line.uid)
         order = max(
             (one.order[:2] for one in sources[number] if one.digest == now[number].digest), default=_BELOW
         )
-        place, rank, is_left_out = _placed(telling, in_force.get(number), order, replaces=txn.replaces)
+        place, rank, is_left_out = _placed(version, in_force.get(number), order, replaces=txn.replaces)
         if replaces:
-            place, rank = telling.place if own is None else own.place, telling.rank
-        if is_left_out and now[number].standing:
+            place, rank = version.place if own is None else own.place, version.rank
+        if is_left_out and now[number].is_active:
             left_out.add(number)
         if replaces or own is None or (place, rank) > (own.place, own.rank):
-            line = None if telling.digest == now[number].digest else _encoded(telling.line)
-            source = (place, rank, telling.digest, line)
+            line = None if version.digest == now[number].digest else _encoded(version.line)
+            source = (place, rank, version.digest, line)
             noted.append((txn.learner_id, "episode", number, import_no, txn.revision, *source))
     txn.connection.many(
         f"INSERT INTO provenance (learner_id, {', '.join(_SOURCE)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -262,37 +262,37 @@ def _again(
     results: dict[int, Imported] = {}
     for number in numbers:
         rest = "other" if number in left_out else "duplicate"
-        results[number] = ("updated" if now[number].standing else "new") if number in changed else rest
+        results[number] = ("updated" if now[number].is_active else "new") if number in changed else rest
     return results
 
 
 def _placed(
-    telling: _Telling, known: Episode | None, order: tuple[int, int], *, replaces: bool
+    version: _EpisodeVersion, known: Episode | None, order: tuple[int, int], *, replaces: bool
 ) -> tuple[int, int, bool]:
     """Return place and rank of another source beside the version in force, and whether nothing orders the two.
 
     ``known`` is the version in force, None for the same; ``order`` are its place and rank.
     """
-    usual, (place, rank) = (telling.place, telling.rank), order
+    usual, (place, rank) = (version.place, version.rank), order
     if known is None:
         return *max(usual, order), False
-    is_chosen, has_grown = place >= _REPLACED, telling.rank > rank
+    is_chosen, has_grown = place >= _REPLACED, version.rank > rank
     stated = 0 if is_chosen else max((place >> _PLACES) - 1, 0)
-    later = is_later(replace(known, rank=stated), telling.line)
+    later = is_later(replace(known, rank=stated), version.line)
     if later and is_chosen and not has_grown:
         later = None
     if later:
-        return max(telling.place, place + (not has_grown)), telling.rank, False
+        return max(version.place, place + (not has_grown)), version.rank, False
     if later is None and replaces:
-        return max(place + 1, _REPLACED), telling.rank, False
+        return max(place + 1, _REPLACED), version.rank, False
     return *(usual if usual < order else _BELOW), later is None
 
 
-def _is_other(txn: Transaction, number: int, telling: _Telling, digest_now: int) -> bool:
+def _is_other(txn: Transaction, number: int, version: _EpisodeVersion, digest_now: int) -> bool:
     """Return whether this is neither the known version nor a longer or shorter copy of it."""
-    if telling.digest == digest_now:
+    if version.digest == digest_now:
         return False
-    known, other_steps = read_episode(txn, number).steps, telling.line.steps
+    known, other_steps = read_episode(txn, number).steps, version.line.steps
     both = min(len(known), len(other_steps))
     return len(known) == len(other_steps) or _exported_steps(known[:both]) != _exported_steps(
         other_steps[:both]
@@ -318,7 +318,7 @@ def episode_digest(line: Episode) -> int:
 
     It is the sum of the digests of its head and of its steps: one more step adds its own.
     """
-    return _Telling.of(line).digest
+    return _EpisodeVersion.of(line).digest
 
 
 def _digest_of(line: Episode, steps: Iterable[tuple[object, ...]]) -> int:
@@ -361,8 +361,8 @@ def _values(step: Step) -> tuple[object, ...]:
     )
 
 
-def _columns(telling: _Telling, environments: Mapping[str, int]) -> tuple[object, ...]:
-    line = telling.line
+def _columns(version: _EpisodeVersion, environments: Mapping[str, int]) -> tuple[object, ...]:
+    line = version.line
     totals = totals_of(line.steps, broken=line.broken)
     return (
         line.format,
@@ -372,15 +372,15 @@ def _columns(telling: _Telling, environments: Mapping[str, int]) -> tuple[object
         line.status,
         None if totals.total is None else float(totals.total),
         None if totals.final is None else float(totals.final),
-        telling.digest,
+        version.digest,
     )
 
 
-def _write_parts(txn: Transaction, tellings: Mapping[int, _Telling]) -> None:
+def _write_parts(txn: Transaction, versions: Mapping[int, _EpisodeVersion]) -> None:
     steps = [
         (number, *values, step.args_digest, step.meta_digest)
-        for number, telling in tellings.items()
-        for values, step in zip(telling.steps, telling.line.steps, strict=True)
+        for number, version in versions.items()
+        for values, step in zip(version.steps, version.line.steps, strict=True)
     ]
     # The driver needs more time for a NULL than for a number, and most columns are empty.
     used = [at for at in range(len(_STEP)) if any(step[at] is not None for step in steps)]
@@ -389,8 +389,8 @@ def _write_parts(txn: Transaction, tellings: Mapping[int, _Telling]) -> None:
         txn.connection.insert("step", columns, txn.learner_id, chain.from_iterable(map(values_of, steps)))
     parts = (
         (number, part.name, part.value, part.kind)
-        for number, telling in tellings.items()
-        for part in telling.line.parts
+        for number, version in versions.items()
+        for part in version.line.parts
     )
     txn.connection.insert("episode_part", _PART, txn.learner_id, chain.from_iterable(parts))
 
@@ -429,13 +429,13 @@ def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> Non
         )
     for table in ("step", "episode_part"):
         txn.connection.run(f"DELETE FROM {table} WHERE learner_id = ? AND episode_no = ?", [learner, number])
-    telling = _Telling.of(_DECODER.decode(row[0]))
-    environments = environment_nos(txn, [telling.line.environment])
+    version = _EpisodeVersion.of(_DECODER.decode(row[0]))
+    environments = environment_nos(txn, [version.line.environment])
     txn.connection.run(
         f"UPDATE episode SET {', '.join(f'{name} = ?' for name in _COLUMNS)} WHERE learner_id = ? AND episode_no = ?",
-        [*_columns(telling, environments), learner, number],
+        [*_columns(version, environments), learner, number],
     )
-    _write_parts(txn, {number: telling})
+    _write_parts(txn, {number: version})
 
 
 def _encoded(line: Episode) -> str:
@@ -467,7 +467,7 @@ def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
     txn.connection.many(
         "UPDATE episode SET standing = ?, revision = ?, changed = ? WHERE learner_id = ? AND episode_no = ?",
         [
-            (plan.standing, plan.revision, txn.revision, txn.learner_id, number)
+            (plan.is_active, plan.revision, txn.revision, txn.learner_id, number)
             for number, plan in moved.items()
         ],
     )
@@ -477,7 +477,7 @@ def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
     return {
         number
         for number, plan in moved.items()
-        if (plan.standing, plan.digest) != (now[number].standing, now[number].digest)
+        if (plan.is_active, plan.digest) != (now[number].is_active, now[number].digest)
     }
 
 
@@ -487,12 +487,12 @@ def episode_plans(facts: Facts, numbers: Sequence[int]) -> dict[int, Plan]:
     sources, now = _sources(facts, numbers), _rows(facts, numbers)
     plans = {}
     for number in now:
-        standing = [one for one in sources[number] if one.import_no not in undone]
-        if standing:
-            best = max(standing, key=lambda one: one.order)
-            plans[number] = Plan(1, min(one.revision for one in standing), best.digest)
+        active = [one for one in sources[number] if one.import_no not in undone]
+        if active:
+            best = max(active, key=lambda one: one.order)
+            plans[number] = Plan(1, min(one.revision for one in active), best.digest)
         else:
-            plans[number] = now[number]._replace(standing=0)
+            plans[number] = now[number]._replace(is_active=0)
     return plans
 
 
@@ -528,15 +528,15 @@ def episodes_of_import(facts: Facts, import_no: int) -> list[int]:
 
 def unlike_recorded(facts: Facts) -> Iterator[Difference]:
     """Check that directly recorded versions of episodes have the number and digest of their steps."""
-    for number, rank, digest, line, *version in facts.connection.rows(
+    for number, rank, digest, line, *expected_version in facts.connection.rows(
         f"SELECT p.no, p.rank, p.digest, p.{_SOURCE[-1]}, (SELECT count(*) FROM step s"
         " WHERE s.learner_id = ? AND s.episode_no = p.no), e.digest FROM provenance p"
         " JOIN episode e ON e.learner_id = p.learner_id AND e.episode_no = p.no"
         " WHERE p.learner_id = ? AND p.kind = 'episode' AND p.import_no = 0",
         [facts.learner_id] * 2,
     ):
-        telling = None if line is None else _Telling.of(_DECODER.decode(line))
-        expected = tuple(version) if telling is None else (telling.rank, telling.digest)
+        version = None if line is None else _EpisodeVersion.of(_DECODER.decode(line))
+        expected = tuple(expected_version) if version is None else (version.rank, version.digest)
         if (rank, digest) != expected:
             stored = f"steps and digest {(rank, digest)}"
             yield Difference("provenance", f"episode {number}", stored, str(expected))
@@ -777,7 +777,7 @@ def add_step(
     )
     if row is None or (row[2] is None and not row[3]):
         return None
-    episode_no, digest, own, standing = row[:4]
+    episode_no, digest, own, is_active = row[:4]
     stored, last, head = row[4:9], row[9], row[10:]
     if digest != own:
         raise _conflict(uid)
@@ -801,7 +801,7 @@ def add_step(
     now = after(totals, added)
     grown = Stored.of(now)
     _append(txn, episode_no, added, grown, now, digest=digest)
-    if standing:
+    if is_active:
         count_on(txn, head, (before, totals), (grown, now))
     if txn.settings.keep_texts:
         keep_step_texts(txn, episode_no, [added], uid=uid, runs=runs, digest=step_digest)

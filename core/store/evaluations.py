@@ -130,7 +130,7 @@ class Added(msgspec.Struct, frozen=True, gc=False):
     observations: Sequence[int]
 
 
-def standing_versions(facts: Facts, versions: Collection[str]) -> set[str]:
+def active_versions(facts: Facts, versions: Collection[str]) -> set[str]:
     """Return the active ones of these versions of rubrics."""
     rows = facts.connection.rows_in(
         f"SELECT version FROM rubric WHERE learner_id = ? AND {ACTIVE} AND undone = 0 AND version IN ({{}})",
@@ -339,13 +339,13 @@ def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
     layers: set[int] = set()
     runs: set[int] = set()
     settled: set[Row] = set()
-    for number, standing, undone, counts, *key in rows:
+    for number, is_active, undone, counts, *key in rows:
         layers.add(key[0])
         runs.add(key[2])
         if not key[1] and not key[2]:
-            stands = int(bool(standing) and not undone)
-            if stands != counts:
-                _count(txn, number, stands)
+            is_in_force = int(bool(is_active) and not undone)
+            if is_in_force != counts:
+                _count(txn, number, is_in_force)
         elif tuple(key) not in settled:
             settled.add(tuple(key))
             _settle_key(txn, key)
@@ -359,7 +359,7 @@ def _settle_key(txn: Transaction, key: Sequence[object]) -> None:
         f" FROM evaluation WHERE {_OF_KEY} ORDER BY revision, evaluation_no",
         key,
     )
-    latest = next((number for _, number, _, stands in reversed(rows) if stands), 0)
+    latest = next((number for _, number, _, is_in_force in reversed(rows) if is_in_force), 0)
     for _, number, counts, _ in rows:
         if counts and number != latest:
             _count(txn, number, 0)
@@ -376,12 +376,12 @@ def counting_evaluations(facts: Facts) -> dict[int, int]:
     """Return which evaluations count, by the active ones; number → 0 or 1."""
     latest: dict[Row, int] = {}
     counting: dict[int, int] = {}
-    for number, stands, *key in facts.each(
+    for number, is_in_force, *key in facts.each(
         f"SELECT evaluation_no, CASE WHEN {ACTIVE} AND undone = 0 THEN 1 ELSE 0 END, {_KEY} FROM evaluation"
         " WHERE learner_id = ? ORDER BY revision, evaluation_no"
     ):
-        counting[number] = stands
-        if stands and (key[1] or key[2]):
+        counting[number] = is_in_force
+        if is_in_force and (key[1] or key[2]):
             before = latest.get(tuple(key))
             if before is not None:
                 counting[before] = 0

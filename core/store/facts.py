@@ -52,7 +52,7 @@ from core.store.transaction import Byline, Snapshot, Transaction
 
 Moving = Callable[[Transaction, int, int], AbstractContextManager[None]]
 Settling = Callable[[Transaction, Sequence[int]], None]
-Retelling = Callable[[Transaction, int, int], None]
+Repeating = Callable[[Transaction, int, int], None]
 Reading = Callable[[Transaction, Any, int], int]
 Listing = Callable[[Snapshot], Iterator[PlacedLine]]
 _HEAD: Final = ("id", "by", "at_ms", "revision", "undone")
@@ -138,7 +138,7 @@ class Exchanged(Fact):
     read: Reading
     request: Request | None = None
     is_boundary: bool = False
-    again: Retelling = _nothing_is_named
+    again: Repeating = _nothing_is_named
     alike: Callable[[Transaction, Any], int | None] | None = None
 
 

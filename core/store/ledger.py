@@ -39,10 +39,10 @@ from core.store.reads import (
     ROWS_BY_KEY,
     ArmRow,
     Correction,
+    active_corrections,
     arm_row,
     outcome_of,
     run_of_uid,
-    standing_corrections,
 )
 from core.store.replies import HOLDS, Reply, reply_to
 from core.store.rollup import Rollup, apply, hour_of
@@ -150,9 +150,9 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> tuple[Rollup, list
         [(entry.arm_no, entry.run_revision if entry.run_no else txn.revision) for entry in counted]
     )
     corrected = {entry.run_no for entry in counted if entry.kind == "correction"}
-    standing: dict[tuple[int, int], Correction] = {}
+    active: dict[tuple[int, int], Correction] = {}
     if corrected:
-        standing = standing_corrections(txn, corrected)
+        active = active_corrections(txn, corrected)
         mark_runs(txn, corrected)
         mark_observations(txn, corrected)
     for entry, epoch in zip(counted, epochs, strict=True):
@@ -162,7 +162,7 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> tuple[Rollup, list
             rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
             continue
         about = (entry.run_no, entry.arm_no)
-        before = standing.get(about)
+        before = active.get(about)
         before_key = key if before is None else (hour_of(before.at_ms), entry.arm_no, epoch)
         if entry.flags & RETRACTED:
             rollup.add_observation(key, entry.kind, entry.counted_pulls, amounts, entry.at_ms)
@@ -173,7 +173,7 @@ def _rolled_up(txn: Transaction, entries: Sequence[Entry]) -> tuple[Rollup, list
             if before is not None:
                 rollup.correct(before_key, observed, before.amounts)
             rollup.correct(key, amounts, observed)
-        standing[about] = Correction(amounts, entry.at_ms)
+        active[about] = Correction(amounts, entry.at_ms)
     return rollup, epochs
 
 
@@ -290,7 +290,7 @@ def read_reward(txn: Transaction, line: RewardLine, import_no: int) -> int:
 def _refuse_later_state(txn: Transaction, line: RewardLine) -> None:
     """A belief carried before with other content would count twice: it holds what this one does, or more."""
     prefix = carried_prefix(line.arm)
-    if line.id.startswith(prefix) and _stands(txn, prefix):
+    if line.id.startswith(prefix) and _counts(txn, prefix):
         raise UnreadableSource(
             f"Arm {line.arm[:60]!r} has a carried belief already, of another state; both would count twice.",
             next_step="Undo the import that carried it, then import this one.",
@@ -330,10 +330,10 @@ def _in_run(txn: Transaction, line: RewardLine, arm_no: int) -> tuple[int, int, 
     flags = outcome_of(txn, run.run_no, arm_no)
     if flags is None or not flags & INCLUDED:
         raise not_in_prompt(line.arm, run.run_no)
-    return run.run_no, run.revision, flags if run.standing else 0
+    return run.run_no, run.revision, flags if run.is_active else 0
 
 
-def _stands(txn: Transaction, prefix: str) -> bool:
+def _counts(txn: Transaction, prefix: str) -> bool:
     """Return whether an imported reward with this prefix of its id counts."""
     return txn.has_row(
         "SELECT 1 FROM observation WHERE learner_id = ? AND uid >= ? AND uid < ? AND uid <> ''"

@@ -185,7 +185,7 @@ def beyond_rows(connection: Connection, subject: Subject, stored: bytes | None) 
     return added(unpacked(stored), -sum_of_facts(connection, subject))
 
 
-def tellings_from(connection: Connection, learner_id: int, revision: int) -> list[Row]:
+def sources_from(connection: Connection, learner_id: int, revision: int) -> list[Row]:
     """Return the sources of runs from a revision on: those that an import has staged."""
     return [
         row

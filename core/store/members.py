@@ -137,7 +137,7 @@ def member_by_number(facts: Facts, member_no: int) -> MemberMatch | None:
 
 
 def invitation(facts: Facts, issuer: str, email: str) -> MemberMatch | None:
-    """Return the latest invitation of an e-mail address that nobody took: open, expired or removed."""
+    """Return the latest invitation of an e-mail address that was not accepted: open, expired or removed."""
     return _one(facts, "issuer = ? AND email = ? AND subject = ''", [issuer, email])
 
 

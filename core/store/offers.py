@@ -21,7 +21,7 @@ from core.records.selection import Selection
 from core.store.caches import shifting
 from core.store.erased import Erased
 from core.store.mapped import Mapped, StoredAs
-from core.store.provenance import attributed, tellings_of
+from core.store.provenance import attributed, run_sources
 from core.store.rollup import prob_micro
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
@@ -144,7 +144,7 @@ def observe_later(txn: Transaction, run_no: int, arm_no: int, *, referenced: boo
             " WHERE learner_id = ? AND run_no = ? AND arm_no = ?",
             [REFERENCED if referenced else 0, *key, *key, arm_no],
         )
-    version, before = txn.together(lambda: read_version(txn, run_no), lambda: tellings_of(txn, [run_no], 0))
+    version, before = txn.together(lambda: read_version(txn, run_no), lambda: run_sources(txn, [run_no], 0))
     trace, digest = version.digests()
     txn.chain.change("run", before, [(*row[:4], row[4] + 1, trace, digest) for row in before])
     txn.connection.run(

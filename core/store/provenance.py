@@ -61,18 +61,18 @@ class Plan(NamedTuple):
     """The required content of a run's row."""
 
     run_no: int
-    standing: bool
+    is_active: bool
     rank: int
     trace: int
     digest: int
     revision: int
 
 
-Tellings = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
+Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
 """Sources of runs: revision, rank, trace and digest, by run and import."""
 
 
-def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known: Tellings) -> None:
+def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known: Sources) -> None:
     """Note who says what of runs, the first included; keep the versions they say. ``known`` is what was noted."""
     learner = txn.learner_id
     _link(txn, attributions, known)
@@ -93,7 +93,7 @@ def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known:
     shelve(txn, [(one.run_no, one.digest, one.version) for one in attributions if one.version is not None])
 
 
-def _link(txn: Transaction, attributions: Sequence[Attribution], known: Tellings) -> None:
+def _link(txn: Transaction, attributions: Sequence[Attribution], known: Sources) -> None:
     """Add new sources to the chain. The first of a run is there already, with its row."""
     before, after = [], []
     for one in attributions:
@@ -132,7 +132,7 @@ def attributed(txn: Transaction, run_nos: Sequence[int]) -> dict[int, dict[int, 
     return dict(noted)
 
 
-def tellings_of(txn: Transaction, run_nos: Sequence[int], since: int) -> list[Row]:
+def run_sources(txn: Transaction, run_nos: Sequence[int], since: int) -> list[Row]:
     """Return the sources of runs from a revision on, as the chain has them."""
     noted = attributed(txn, run_nos)
     rows = txn.rows_in(
@@ -180,7 +180,7 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
             [plan.run_no for plan in planned],
         )
     }
-    moved = [plan for plan in planned if (plan.standing, plan.digest, plan.revision) != now[plan.run_no][:3]]
+    moved = [plan for plan in planned if (plan.is_active, plan.digest, plan.revision) != now[plan.run_no][:3]]
     if moved or any(plan.rank != now[plan.run_no][3] for plan in planned):
         txn.note_news()
     with shifting(txn, [plan.run_no for plan in moved]):
@@ -191,10 +191,10 @@ def _recompute_chunk(txn: Transaction, run_nos: Sequence[int]) -> set[int]:
         txn.connection.many(
             "UPDATE run SET standing = ?, rank = ?, trace = ?, digest = ?, revision = ?"
             " WHERE learner_id = ? AND run_no = ?",
-            [(int(plan.standing), *plan[2:], txn.learner_id, plan.run_no) for plan in planned],
+            [(int(plan.is_active), *plan[2:], txn.learner_id, plan.run_no) for plan in planned],
         )
-    changed = {plan.run_no for plan in moved if (plan.standing, plan.digest) != now[plan.run_no][:2]}
-    earlier = {plan.run_no: now[plan.run_no][1] for plan in moved if plan.standing and now[plan.run_no][0]}
+    changed = {plan.run_no for plan in moved if (plan.is_active, plan.digest) != now[plan.run_no][:2]}
+    earlier = {plan.run_no: now[plan.run_no][1] for plan in moved if plan.is_active and now[plan.run_no][0]}
     txn.only_named.update(_only_named(txn, {run_no: earlier[run_no] for run_no in changed & earlier.keys()}))
     drop_superseded(txn, [plan.run_no for plan in planned])
     return changed
@@ -225,12 +225,12 @@ def plans(txn: Facts, run_nos: Sequence[int]) -> Iterator[Plan]:
     )
     for run_no, *own in rows:
         only = _Source(*own)
-        standing = sources.get(run_no)
-        if standing is None:
-            standing = [] if only.import_no in undone else [only]
-        if standing:
-            best = max(standing, key=lambda one: (one.rank, one.trace, -one.revision))
-            first = min(one.revision for one in standing)
+        active = sources.get(run_no)
+        if active is None:
+            active = [] if only.import_no in undone else [only]
+        if active:
+            best = max(active, key=lambda one: (one.rank, one.trace, -one.revision))
+            first = min(one.revision for one in active)
             yield Plan(run_no, True, best.rank, best.trace, best.digest, first)
         else:
             yield Plan(run_no, False, only.rank, only.trace, only.digest, only.revision)
@@ -247,17 +247,17 @@ def _exchange(txn: Transaction, plans: Sequence[tuple[Plan, int]]) -> None:
 # What people did
 
 
-def standing_of(txn: Facts, table: str, number: int, own: tuple[int, int]) -> tuple[bool, int]:
+def fact_state(txn: Facts, table: str, number: int, own: tuple[int, int]) -> tuple[bool, int]:
     """Return whether a fact is active, and its revision; ``own`` is its (import, revision)."""
-    return standings(txn, table, {number: own})[number]
+    return fact_states(txn, table, {number: own})[number]
 
 
-def standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
+def fact_states(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
     """Return the same for many facts, by number. An inactive fact keeps its revision.
 
     Of facts under one key only the one that holds the key is active.
     """
-    states = _standings(txn, table, own)
+    states = _states_by_import(txn, table, own)
     left = outheld(txn, table, list(own)) | (
         retracted_reports(txn, list(own)) if table == "observation" else set()
     )
@@ -285,25 +285,29 @@ def imported_reports(facts: Facts) -> list[int]:
         " ON b.learner_id = t.learner_id AND b.observation_no = t.observation_no"
         " WHERE t.learner_id = ? AND t.observation_no <> 0"
     )
-    states = _standings(facts, "observation", {no: (import_no, revision) for no, import_no, revision in rows})
+    states = _states_by_import(
+        facts, "observation", {no: (import_no, revision) for no, import_no, revision in rows}
+    )
     return [no for no, (is_active, _) in states.items() if is_active]
 
 
 def outheld(txn: Facts, table: str, numbers: Sequence[int]) -> set[int]:
     """Return those facts whose key another active fact holds."""
     pairs = same_keys(txn, table, numbers)
-    stands: dict[Numbered, bool] = {}
+    active: dict[Numbered, bool] = {}
     first_holder: dict[Numbered, int] = {}
     for keyed in KEYED_ACTS.values():
         own = _own(txn, keyed, sorted({no for pair in pairs for one, no in pair if one == keyed}))
-        stands |= {(keyed, no): is_active for no, (is_active, _) in _standings(txn, keyed, own).items()}
+        active |= {
+            (keyed, no): is_active for no, (is_active, _) in _states_by_import(txn, keyed, own).items()
+        }
         first_holder |= {(keyed, no): import_no for no, (import_no, _) in own.items()}
 
     def rank(fact: Numbered) -> tuple[bool, Numbered]:
         """Return the order of `core.store.replies`: a direct fact holds a key, else the latest."""
         return first_holder[fact] == 0, fact
 
-    return {fact[1] for fact, rival in pairs if stands[fact] and stands[rival] and rank(rival) > rank(fact)}
+    return {fact[1] for fact, rival in pairs if active[fact] and active[rival] and rank(rival) > rank(fact)}
 
 
 def same_keys(txn: Facts, table: str, numbers: Sequence[int]) -> list[tuple[Numbered, Numbered]]:
@@ -325,17 +329,19 @@ def _own(txn: Facts, table: str, numbers: Sequence[int]) -> dict[int, tuple[int,
     return {no: (import_no, revision) for no, import_no, revision in rows}
 
 
-def _standings(txn: Facts, table: str, own: Mapping[int, tuple[int, int]]) -> dict[int, tuple[bool, int]]:
+def _states_by_import(
+    txn: Facts, table: str, own: Mapping[int, tuple[int, int]]
+) -> dict[int, tuple[bool, int]]:
     """Return whether facts are active by their sources, and since which revision."""
     undone = undone_imports(txn)
     sources = _sources(txn, table, list(own))
     states = {}
     for number, (import_no, revision) in own.items():
-        standing = sources.get(number)
-        if standing is None:
+        active = sources.get(number)
+        if active is None:
             states[number] = (import_no not in undone, revision)
         else:
-            states[number] = (bool(standing), min((one.revision for one in standing), default=revision))
+            states[number] = (bool(active), min((one.revision for one in active), default=revision))
     return states
 
 
@@ -350,9 +356,9 @@ def _sources(txn: Facts, kind: str, numbers: Sequence[int]) -> dict[int, list[_S
         numbers,
     ):
         source = _Source(*rest)
-        standing = sources[number]
+        active = sources[number]
         if source.import_no not in undone:
-            standing.append(source)
+            active.append(source)
     return dict(sources)
 
 

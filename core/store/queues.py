@@ -103,7 +103,7 @@ def add_queue(txn: Transaction, line: QueueLine, items: Sequence[Item], byline: 
 
 def find_queue(facts: Facts, name: str) -> Queue:
     """The queue that an id such as ``queue-3``, or a name that only one has, names; raises `NotFound`."""
-    known = standing_queues(facts)
+    known = active_queues(facts)
     matches = [one for one in known if one.id == name] or [one for one in known if one.name == name]
     if len(matches) == 1:
         return matches[0]
@@ -115,7 +115,7 @@ def find_queue(facts: Facts, name: str) -> Queue:
     )
 
 
-def standing_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
+def active_queues(facts: Facts, *, undone: bool = False) -> list[Queue]:
     """Return active queues, by number; with ``undone`` also undone ones."""
     known = _QUEUES.rows(facts, f"AND {ACTIVE} AND undone <= ? ORDER BY review_queue_no", [int(undone)])
     return [one if one.uid else one._replace(uid=f"{facts.origin}/{one.id}") for one in known]
@@ -152,7 +152,7 @@ def assign_items(txn: Transaction, queue_no: int, numbers: Sequence[int], to: st
 
 def queue_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     """Return active and undone queues as lines, never before their runs."""
-    lines = [_queue_line(snapshot, queue) for queue in standing_queues(snapshot, undone=True)]
+    lines = [_queue_line(snapshot, queue) for queue in active_queues(snapshot, undone=True)]
     yield from sorted(lines, key=lambda one: one[0])
 
 

@@ -22,8 +22,8 @@ from core.records.repair import Repair
 from core.store.caches import automatic, shifting
 from core.store.compacted import compacted_runs, refuse_compacted_span
 from core.store.engine.dialect import ACTIVE, BY_ARM, RUNS_BY_UID
-from core.store.provenance import standings
-from core.store.reads import standing_corrections
+from core.store.provenance import fact_states
+from core.store.reads import active_corrections
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
 from core.store.version import mark_retracted
 
@@ -84,7 +84,7 @@ def observed_in(facts: Facts, arm_nos: Sequence[int], since_ms: int, until_ms: i
         _IN_SPAN, [facts.learner_id, since_ms, until_ms, facts.revision], sorted(arm_nos)
     )
     reports = facts.connection.rows_in(_REPORTS, [facts.learner_id, since_ms, until_ms], sorted(arm_nos))
-    corrected = standing_corrections(facts, {number for number, *_ in outcomes})
+    corrected = active_corrections(facts, {number for number, *_ in outcomes})
     observed = [_outcome(*row, is_corrected=row[:2] in corrected) for row in sorted(outcomes)]
     observed += [
         AutomaticObservation._make((run_no, arm_no, number, *amounts, True))
@@ -153,7 +153,7 @@ def _settle(txn: Transaction, run_nos: Sequence[int], reports: Sequence[int]) ->
         " WHERE learner_id = ? AND observation_no IN ({})",
         reports,
     )
-    states = standings(txn, "observation", {no: (import_no, revision) for no, import_no, revision in own})
+    states = fact_states(txn, "observation", {no: (import_no, revision) for no, import_no, revision in own})
     rows = [(int(is_active), txn.learner_id, no) for no, (is_active, _) in states.items()]
     txn.connection.amend("observation", {"standing": "?"}, ("observation_no",), rows)
 

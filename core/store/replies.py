@@ -36,19 +36,19 @@ _OF_KEY: Final = f" FROM reply q {REPLIES_BY_KEY}" + "".join(
     f" LEFT JOIN {table} {act}_ ON q.kind = '{act}' AND {act}_.learner_id = q.learner_id AND {act}_.{table}_no = q.no"
     for act, table in KEYED_ACTS.items()
 )
-_STANDING: Final = f"{_either('standing')} = 1"
+_IS_ACTIVE: Final = f"{_either('standing')} = 1"
 _HELD_FIRST: Final = (
     f" ORDER BY CASE WHEN {_either('import_no')} > 0 THEN 1 ELSE 0 END, q.kind DESC, q.no DESC LIMIT 1"
 )
 
 HOLDS: Final = (
     f"(p.kind, p.no) = (SELECT q.kind, q.no{_OF_KEY} WHERE q.learner_id = ?1 AND q.key = p.key"
-    f" AND {_STANDING}{_HELD_FIRST})"
+    f" AND {_IS_ACTIVE}{_HELD_FIRST})"
 )
 """SQL condition: the fact of reply ``p`` of learner ``?1`` holds its key."""
 _REPLIES: Final = (
     f"SELECT CASE WHEN {_either('import_no')} > 0 THEN 0 ELSE 1 END, q.kind, q.no, q.key, q.payload, q.answer"
-    f"{_OF_KEY} WHERE q.learner_id = ? AND q.key IN ({{}}) AND {_STANDING}"
+    f"{_OF_KEY} WHERE q.learner_id = ? AND q.key IN ({{}}) AND {_IS_ACTIVE}"
 )
 
 

@@ -479,7 +479,7 @@ def _add_to_known(
     noted, undone = attributed(txn, [run.run_no for run in again.values()]), undone_imports(txn)
     waiting = waiting_states(txn, {run.run_no: run for run in again.values()})
     for index, known in again.items():
-        run_no, rank, trace, digest, first_import, revision, standing = known
+        run_no, rank, trace, digest, first_import, revision, is_active = known
         version, own_trace, own_digest, is_stripped, _ = versions[index]
         run, stored_texts = batch[index].run, version.texts
         sources = noted.get(run_no) or {first_import: (revision, rank, trace, digest)}
@@ -489,11 +489,11 @@ def _add_to_known(
         if stored_texts is not None and own_digest == digest:
             texts.append((run_no, stored_texts))
         results[index] = "duplicate"
-        since[index] = _known_since(active, own_trace, import_no) if standing else _NOW
+        since[index] = _known_since(active, own_trace, import_no) if is_active else _NOW
         is_first_source = import_no == first_import and run_no not in noted
-        if standing and is_first_source and own_trace == trace and run.rank <= source_rank(rank):
+        if is_active and is_first_source and own_trace == trace and run.rank <= source_rank(rank):
             continue
-        if import_no == 0 and standing and own_trace != trace and run.rank <= source_rank(rank):
+        if import_no == 0 and is_active and own_trace != trace and run.rank <= source_rank(rank):
             raise _other_content(run.uid, run_no)
         state = waiting.get(run_no, known)
         is_waiting = run_no in waiting
@@ -503,7 +503,7 @@ def _add_to_known(
         own_rank, is_left_out = _rank_to_store(
             state, in_force, version, own_trace, run.rank, replaces=txn.replaces
         )
-        if is_left_out and standing:
+        if is_left_out and is_active:
             results[index] = "other"
             if is_first_source or import_no in noted.get(run_no, {}):
                 continue
@@ -528,9 +528,9 @@ def _add_to_known(
     is_filled = bool(texts) and fill_texts(txn, texts)
     if isinstance(txn, Part):
         txn.stage.is_filled |= is_filled
-    for index, (run_no, *_, standing) in again.items():
+    for index, (run_no, *_, is_active) in again.items():
         if run_no in changed:
-            results[index] = "updated" if standing else "new"
+            results[index] = "updated" if is_active else "new"
     return results
 
 

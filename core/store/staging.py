@@ -29,7 +29,7 @@ from core.store.engine import Connection, Database
 from core.store.engine.dialect import BY_RUN, RUNS_BY_UID
 from core.store.erased import REMEMBER
 from core.store.imports import reopen_import
-from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs, tellings_of
+from core.store.provenance import Attribution, attribute_runs, attributed, recompute_runs, run_sources
 from core.store.rollup import (
     ARM_SUMS,
     DAY_KEY,
@@ -263,7 +263,7 @@ class KnownRun(NamedTuple):
     digest: int
     import_no: int
     revision: int
-    standing: int
+    is_active: int
 
 
 class SupersededRun(NamedTuple):
@@ -307,7 +307,7 @@ def supersede(txn: Transaction, known: Mapping[str, KnownRun]) -> list[Supersede
         segment = beyond.epochs.of(0, run.revision)
         superseded.append(SupersededRun(uid, segment, run.rank, run.trace, run.digest, version))
     with txn.chain.staging():
-        txn.chain.change("run", tellings_of(txn, run_nos, txn.staged.revision), [])
+        txn.chain.change("run", run_sources(txn, run_nos, txn.staged.revision), [])
         _take_back(beyond, run_nos)
     return superseded
 
@@ -326,8 +326,8 @@ def attribute_superseded(txn: Transaction, superseded: Sequence[SupersededRun]) 
         own_rank = (
             -1 if one.rank == rank and one.trace != trace else one.rank
         )  # what is recorded stays in force
-        telling = StagedAttribution(run_no, one.segment, own_rank, one.trace, one.digest, "new")
-        _defer(txn, telling, one.version)
+        attribution = StagedAttribution(run_no, one.segment, own_rank, one.trace, one.digest, "new")
+        _defer(txn, attribution, one.version)
 
 
 def waiting_states(txn: Transaction, known: Mapping[int, KnownRun]) -> dict[int, KnownRun]:
@@ -370,7 +370,7 @@ def deferred(
         is_settled = run.revision < part.staged.revision
         longer = one.rank > run.rank
         if is_settled and (
-            one.run_no in known_before or (longer if run.standing else _has_observations(part, one.run_no))
+            one.run_no in known_before or (longer if run.is_active else _has_observations(part, one.run_no))
         ):
             waiting = StagedAttribution(
                 one.run_no, part.segment or 0, one.rank, one.trace, one.digest, "duplicate"

@@ -35,7 +35,7 @@ from core.errors import (
 )
 from core.records.actor import Actor
 from core.records.learner import Sticky
-from core.records.status import Standing
+from core.records.status import ServerState
 from core.settings import Located, Server
 from core.store.check import differences, look_over
 from core.store.damage import UNREADABLE, damage, words_of
@@ -145,7 +145,7 @@ class Store:
             return answer, txn
 
         with self._damage_reported(learner):
-            answer, txn = self.database.write(act, lambda connection, done: done[1].stands(connection))
+            answer, txn = self.database.write(act, lambda connection, done: done[1].has_landed(connection))
         # Only now it is on disk: a write that fails leaves nothing behind.
         if len(memories) >= _MAX_MEMORIES:
             memories.clear()
@@ -391,12 +391,12 @@ class Standby:
         self._awaited.discard(snapshot.name)
         return True
 
-    def standing(self) -> Standing | None:
+    def server_state(self) -> ServerState | None:
         """Return its state and delay; None if it can't be reached, with the reason in ``problem``."""
         self._retry_at_s = 0.0
         with suppress(StoreError), ExitStack() as block:
             connection = self._begun(block)
-            return None if connection is None else connection.standing()
+            return None if connection is None else connection.server_state()
         return None
 
     def _begun(self, block: ExitStack) -> Connection | None:

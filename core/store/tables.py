@@ -1134,7 +1134,7 @@ webhook = _small(
     _int("private"),  # 1: addresses that only this network reaches are allowed
     _text("by"),
     _int("at_ms"),
-    _int("removed_ms"),  # 0: it stands
+    _int("removed_ms"),  # 0: active
     UniqueConstraint("learner_id", "url", "learner"),
 )
 
@@ -1148,7 +1148,7 @@ alert = _small(
     _text("ids"),  # JSON
     _int("raised_ms"),
     _int("quiet_ms"),  # since when it isn't found; 0: it is
-    _int("cleared_ms"),  # 0: it stands
+    _int("cleared_ms"),  # 0: active
     _partial("uq_alert_standing", "learner", "kind", "object", where="cleared_ms = 0", unique=True),
 )
 

@@ -244,7 +244,7 @@ def drop_texts(facts: Facts, run_nos: Sequence[int]) -> None:
 
 def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> bool:
     """Add texts to runs without any, and return whether any had none: a later import can bring them."""
-    known = _standing(txn, _stored(txn, _own(txn, [run_no for run_no, _ in filled])))
+    known = _active_runs(txn, _stored(txn, _own(txn, [run_no for run_no, _ in filled])))
     fresh = [(run_no, texts) for run_no, texts in filled if run_no not in known]
     if fresh:
         txn.note_news()
@@ -252,7 +252,7 @@ def fill_texts(txn: Transaction, filled: Sequence[tuple[int, StoredTexts]]) -> b
     return bool(fresh)
 
 
-def _standing(facts: Facts, run_nos: Iterable[int]) -> set[int]:
+def _active_runs(facts: Facts, run_nos: Iterable[int]) -> set[int]:
     """Return those of the runs with an active execution."""
     rows = facts.rows_in(
         f"SELECT run_no FROM execution WHERE learner_id = ? AND run_no <> 0 AND {ACTIVE} AND run_no IN ({{}})",
@@ -342,7 +342,7 @@ def delete_texts(txn: Transaction, run_nos: Sequence[int]) -> None:
     txn.run_in("DELETE FROM provenance WHERE learner_id = ? AND kind = 'execution' AND no IN ({})", numbers)
 
 
-_UNTOLD: Final = (
+_NAMED_ONLY: Final = (
     "learner_id = ?1 AND execution_no IN (SELECT e.execution_no FROM execution e WHERE e.learner_id = ?1"
     " AND e.run_no <> 0 AND e.bare = 1 AND e.standing = 0 AND NOT EXISTS (SELECT 1 FROM provenance s"
     " WHERE s.learner_id = ?1 AND s.kind = 'execution' AND s.no = e.execution_no))"
@@ -352,7 +352,7 @@ _UNTOLD: Final = (
 def sweep_texts(connection: Connection, learner_id: int) -> None:
     """Delete the texts of known runs from an import that never settled."""
     for table in ("training_pair", "execution"):
-        connection.run(f"DELETE FROM {table} WHERE {_UNTOLD}", [learner_id])
+        connection.run(f"DELETE FROM {table} WHERE {_NAMED_ONLY}", [learner_id])
     connection.run(_UNSETTLED, [learner_id])
 
 

@@ -30,7 +30,7 @@ from core.store.engine import Connection, Row
 from core.store.engine.dialect import ACTIVE, ARMS_BY_KEY
 from core.store.engine.port import LEAST_S, WAITS
 from core.store.erased import Erased
-from core.store.links import ADD_LINK, Subject, shown_head, sum_of_facts, tellings_from
+from core.store.links import ADD_LINK, Subject, shown_head, sources_from, sum_of_facts
 from core.store.tables import ACT, LISTED, NUMBERED, insert_into, marking, metadata
 
 V = TypeVar("V", int, str)
@@ -250,7 +250,7 @@ class Staged(NamedTuple):
     parts: int
 
 
-_NOBODY: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1)
+_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1)
 
 
 class Statements:
@@ -319,7 +319,7 @@ class Snapshot(Statements):
             head,
             next_link,
             next_compaction,
-        ) = row or _NOBODY
+        ) = row or _NEVER_WRITTEN
         self.is_compacted = next_compaction > 1
         self.head = shown_head(next_link - 1, head)
         """Head of the learner's chain, None without a link."""
@@ -610,7 +610,7 @@ class Transaction(Statements):
             [self.learner_id, uid, self.revision],
         )
 
-    def stands(self, connection: Connection) -> bool | None:
+    def has_landed(self, connection: Connection) -> bool | None:
         """Return whether this write is on disk: by the learner's row, or, after later writes, by a recorded fact.
 
         None where it recorded no such fact.
@@ -832,7 +832,7 @@ class Transaction(Statements):
         """Move the staged rows further when revisions run out: every act meanwhile comes before them."""
         if not 0 < self.staged.revision <= self.revision:
             return
-        before = tellings_from(self.plain, self.learner_id, self.staged.revision)
+        before = sources_from(self.plain, self.learner_id, self.staged.revision)
         for table in ("run", "provenance", "run_text"):
             self.plain.run(
                 f"UPDATE {table} SET revision = revision + ? WHERE learner_id = ? AND revision >= ?",

@@ -16,11 +16,11 @@ from core.store.episodes import episodes_of_import, recompute_episodes
 from core.store.facts import EXCHANGED, FACTS, Fact
 from core.store.provenance import (
     Numbered,
+    fact_state,
     facts_of_import,
     outheld,
     recompute_runs,
     same_keys,
-    standing_of,
 )
 from core.store.settings import enforce_settings
 from core.store.staging import spoil
@@ -134,7 +134,7 @@ def _done_together(txn: Transaction, fact: Fact, number: int) -> list[Act]:
 def undo(txn: Transaction, act: Act) -> str:
     """Undo an act; return the id of the active undo (an earlier one, where it is undone already)."""
     if act.undone:
-        return standing_undos(txn, act)[0].id
+        return active_undos(txn, act)[0].id
     return f"undo-{add_undo(txn, FACTS[act.kind], act.number)}"
 
 
@@ -182,7 +182,7 @@ def undos_of(txn: Transaction, batch: Batch) -> dict[Act, str]:
     }
 
 
-def standing_undos(txn: Transaction, act: Act) -> list[Act]:
+def active_undos(txn: Transaction, act: Act) -> list[Act]:
     """The undos that keep an act undone, newest first."""
     rows = txn.rows(
         "SELECT undo_no, actor FROM undo WHERE learner_id = ? AND kind = ? AND no = ? AND undone = 0"
@@ -260,11 +260,11 @@ def _mark_all_again(txn: Transaction, undo_nos: Sequence[int]) -> None:
 
 def recompute(txn: Transaction, fact: Fact, number: int) -> None:
     """Recompute an imported fact from its active sources."""
-    _restand(txn, fact, number)
+    _restate(txn, fact, number)
     fact.settled(txn, [number])
 
 
-def _restand(txn: Transaction, fact: Fact, number: int) -> None:
+def _restate(txn: Transaction, fact: Fact, number: int) -> None:
     row = txn.row(
         f"SELECT import_no, revision, standing FROM {fact.table} WHERE learner_id = ? AND {fact.column} = ?",
         [number],
@@ -272,14 +272,14 @@ def _restand(txn: Transaction, fact: Fact, number: int) -> None:
     if row is None:
         return
     import_no, revision, was = row
-    standing, since = standing_of(txn, fact.table, number, (import_no, revision))
-    if (standing, since) != (bool(was), revision):
+    is_active, since = fact_state(txn, fact.table, number, (import_no, revision))
+    if (is_active, since) != (bool(was), revision):
         txn.note_news()
         with fact.moving(txn, number, min(since, revision)):
             txn.connection.run(
                 f"UPDATE {fact.table} SET standing = ?, revision = ?{marking(fact.table)}"
                 f" WHERE learner_id = ? AND {fact.column} = ?",
-                [int(standing), since, *txn.marks(fact.table), txn.learner_id, number],
+                [int(is_active), since, *txn.marks(fact.table), txn.learner_id, number],
             )
 
 
@@ -313,11 +313,11 @@ def _recompute_import(txn: Transaction, import_no: int) -> None:
     for fact in EXCHANGED.values():
         if fact.name not in KEYED_ACTS:
             for number in facts_of_import(txn, fact.table, import_no):
-                _restand(txn, fact, number)
+                _restate(txn, fact, number)
     for table, number in sorted(
         keyed, key=lambda one: (one[0] != "reset", one)
     ):  # boundaries before what they part
-        _restand(txn, _BY_TABLE[table], number)
+        _restate(txn, _BY_TABLE[table], number)
     for kind in SUBJECTS:
         recompute_subjects(txn, kind, subjects_of_import(txn, kind, import_no))
     for fact in EXCHANGED.values():

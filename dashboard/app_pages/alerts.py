@@ -62,10 +62,10 @@ def _remove(one: WebhookRow) -> None:
         st.session_state[_GONE] = one
 
 
-def _removed(standing: Sequence[WebhookRow]) -> None:
+def _removed(webhooks: Sequence[WebhookRow]) -> None:
     """Draw the way back for the last that was removed here."""
     gone: WebhookRow | None = st.session_state.get(_GONE)
-    if gone is None or gone.id in {one.id for one in standing}:
+    if gone is None or gone.id in {one.id for one in webhooks}:
         return
     url = wording.literal(wording.cut_middle(wording.plain(gone.url), _URL_CHARS))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -34,7 +34,7 @@ def page() -> None:
         one = environments[0] if len(environments) == 1 else None
         muted(sentences.averages_line(one) if one else "Each environment pays on a scale of its own.")
     with panel("Runs without an episode"):
-        widgets.untold_runs()
+        widgets.runs_without_episode()
     if environments:
         with panel("Environments", still="the episodes below still work"):
             section("Environments", "those with a warning first; a click opens one")

@@ -39,7 +39,7 @@ def page() -> None:
         sentence(sentences.queues(rows), reading().tokens)
         queue.modes()
         with panel("Active queues"):
-            making.standing(rows)
+            making.queues_by_state(rows)
         left, right = st.columns(2, gap="large")
         with left, panel("A new queue"):
             making.new_queue()

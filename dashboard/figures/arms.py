@@ -130,7 +130,7 @@ def ordered(columns: ArmColumns, summary: Summary, places: Ints, order: Order) -
     return places[np.lexsort((places, first[order]))]
 
 
-def telling(columns: ArmColumns, summary: Summary, flagged: Sequence[str] = (), n_arms: int = 9) -> Ints:
+def notable(columns: ArmColumns, summary: Summary, flagged: Sequence[str] = (), n_arms: int = 9) -> Ints:
     """Places of the arms to show first: those that need a look, then the best with 20 pulls or more, then the rest.
 
     ``flagged`` are those that need a look, the gravest first. Sections and arms without pulls come in only when

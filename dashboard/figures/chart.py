@@ -21,9 +21,9 @@ class Still(go.Figure):  # type: ignore[misc]  # Plotly has no types
     """A finished figure: turned into a dictionary once, however often the page that shows it is run again."""
 
     def to_dict(self) -> dict[str, Any]:
-        document: dict[str, Any] | None = self.__dict__.get("_told")
+        document: dict[str, Any] | None = self.__dict__.get("_document")
         if document is None:
-            document = self.__dict__["_told"] = super().to_dict()
+            document = self.__dict__["_document"] = super().to_dict()
         return document
 
 

@@ -166,8 +166,8 @@ def _range(path: _Path, shown: Ints) -> tuple[float, float]:
     lower, upper, middle = path.lower[shown], path.upper[shown], path.value[shown]
     width = upper - lower
     known = np.isfinite(width)
-    telling = known & (width <= 3 * width[known][-1]) if known.any() else known
-    values = np.concatenate([middle[np.isfinite(middle)], lower[telling], upper[telling]])
+    narrow = known & (width <= 3 * width[known][-1]) if known.any() else known
+    values = np.concatenate([middle[np.isfinite(middle)], lower[narrow], upper[narrow]])
     if not len(values):
         return 0.0, 1.0
     low = max(min(float(values.min()), 0.0), path.floor)

@@ -11,7 +11,7 @@ import numpy as np
 from core.explained import EXCLUDED, chance_words, is_excluded
 from core.records.times import instant
 from dashboard import wording
-from dashboard.figures.arms import ArmRow, alarmed, ordered, ranked_rows, rows, table, telling
+from dashboard.figures.arms import ArmRow, alarmed, notable, ordered, ranked_rows, rows, table
 from dashboard.figures.bands import bands
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
@@ -277,7 +277,7 @@ def _best_and_worst(facts: Facts) -> Section:
 
 def _beliefs(facts: Facts) -> Section:
     columns, summary = facts.belief.columns, facts.belief.summary
-    places = ordered(columns, summary, telling(columns, summary, alarmed(facts.judgements)), "mean")
+    places = ordered(columns, summary, notable(columns, summary, alarmed(facts.judgements)), "mean")
     chosen = rows(columns, summary, places)
     rest = np.ones(len(columns), dtype=np.bool_)
     rest[places] = False

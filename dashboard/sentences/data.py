@@ -25,13 +25,13 @@ def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
     if not n_runs and not done:
         return composed("Nothing is here yet. ", Phrase("Drop your agent’s sessions"), " to begin.")
     here = f"{wording.things(n_runs, 'run')} and {wording.things(n_arms, 'arm')}"
-    standing = [one for one in done if not one.undone]
-    if not standing:
+    active = [one for one in done if not one.undone]
+    if not active:
         return composed(f"{here} are here, recorded directly; ", Phrase("no import is active"), ".")
-    rejected = sum(one.answer.rejected_count for one in standing)
+    rejected = sum(one.answer.rejected_count for one in active)
     came = f"{here} are here; "
-    imports = wording.things(len(standing), "import")
-    are = "is" if len(standing) == 1 else "are"
+    imports = wording.things(len(active), "import")
+    are = "is" if len(active) == 1 else "are"
     if not rejected:
         return composed(f"{came}{imports} {are} active, and ", Phrase("no line was rejected"), ".")
     were = "line was rejected" if rejected == 1 else "lines were rejected"

@@ -303,8 +303,8 @@ def _text_table(cells: dict[str, list[str]]) -> pa.Table:
 
 def no_episodes() -> None:
     """Draw the empty state of the page: nothing that an environment paid is here."""
-    untold = queries.without_episode().n
-    runs = wording.things(untold, "run")
+    missing = queries.without_episode().n
+    runs = wording.things(missing, "run")
     empty(
         ("No episode is recorded yet.",),
         "What environments paid appears here as soon as one is recorded or imported.",
@@ -316,7 +316,7 @@ def no_episodes() -> None:
         to_do=(
             f"**Read the sources of {runs} again**: they have rewards, and were imported before episodes were "
             "kept."
-            if untold
+            if missing
             else "**Import rewards of environments**: records of tau-bench, tau2, verifiers, Inspect or SWE-agent, "
             "recorded exchanges or rollout events; or record steps as they come."
         ),
@@ -325,17 +325,17 @@ def no_episodes() -> None:
     )
 
 
-def untold_runs() -> None:
+def runs_without_episode() -> None:
     """Show how many runs have a reward of their source and no episode, with the command that reads them again."""
-    untold = queries.without_episode()
-    if not untold.n:
+    missing = queries.without_episode()
+    if not missing.n:
         return
-    runs = wording.things(untold.n, "run")
+    runs = wording.things(missing.n, "run")
     with st.container(border=True):
         muted(
             f"{runs} brought a reward of their source, but no episode names them: read their files again "
-            f"({wording.literal(', '.join(untold.formats))})."
+            f"({wording.literal(', '.join(missing.formats))})."
         )
-        st.code(command(untold.command.removeprefix("armscope ")), language=None, wrap_lines=True)
+        st.code(command(missing.command.removeprefix("armscope ")), language=None, wrap_lines=True)
         if reading().may("ingest"):
             link(pages.DATA, Words("Drop files here instead"))

@@ -28,8 +28,8 @@ from dashboard.figures.arms import (
     Method,
     Order,
     alarmed,
+    notable,
     ordered,
-    telling,
 )
 from dashboard.figures.chart import Chart
 from dashboard.figures.densities import densities, sample
@@ -112,7 +112,7 @@ def arms(known: Belief, by: Order, judged: Mapping[str, Judgement]) -> tuple[Int
     if not is_chosen:
         flagged = alarmed(judged)
         places = cached_figure(
-            ("telling arms", flagged), lambda: telling(known.columns, known.summary, flagged)
+            ("notable arms", flagged), lambda: notable(known.columns, known.summary, flagged)
         )
     return ordered(known.columns, known.summary, places, by), method, is_chosen
 

@@ -140,7 +140,7 @@ def test_an_imported_run_says_that_it_has_no_decisions(context: Context, tmp_pat
     assert {explained.why(arm) for arm in story.arms} == {explained.NONE}
     assert [explained.observed(arm) for arm in story.arms] == ["● 1.0", "× 0.0", "× 0.0"]
     assert [explained.evidence(arm, story) for arm in story.arms][:2] == ["called", "not called in 1 call"]
-    assert explained.standing(story) is None
+    assert explained.sources(story) is None
 
 
 def test_a_run_whose_import_was_undone_has_its_story(context: Context, tmp_path: Path) -> None:
@@ -148,23 +148,23 @@ def test_a_run_whose_import_was_undone_has_its_story(context: Context, tmp_path:
     undo(context, told.id)
     story = queries.run(context, "i")
     assert not story.facts.standing
-    assert "This run counts nowhere: import-1 was undone." in (explained.standing(story) or "")
+    assert "This run counts nowhere: import-1 was undone." in (explained.sources(story) or "")
 
 
 def test_of_several_tellings_the_longest_is_shown(context: Context, tmp_path: Path) -> None:
     import_files(context, [lines_file(tmp_path / "a.jsonl", run_line("g"))])
     longer = import_files(context, [lines_file(tmp_path / "b.jsonl", run_line("g", "ab", rank=3))])
     story = queries.run(context, "g")
-    assert [(one.import_no, one.stands, one.undone) for one in story.sources] == [
+    assert [(one.import_no, one.is_active, one.undone) for one in story.sources] == [
         (1, False, False),
         (2, True, False),
     ]
-    assert "Imported 2 times (import-1, import-2)" in (explained.standing(story) or "")
+    assert "Imported 2 times (import-1, import-2)" in (explained.sources(story) or "")
     assert story.n_referenced == 2
     undo(context, longer.id)
     story = queries.run(context, "g")
     assert story.n_referenced == 1
-    assert "import-2 (undone)" in (explained.standing(story) or "")
+    assert "import-2 (undone)" in (explained.sources(story) or "")
 
 
 def test_an_empty_prompt_is_explained(context: Context) -> None:

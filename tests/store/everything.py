@@ -216,7 +216,7 @@ def do(context: Context, folder: Path) -> None:
     session_moments.MOST_NAMED = few
     written: list[Transaction] = []
     context.write("settings", written.append)
-    assert context.store.database.write(written[0].stands)
+    assert context.store.database.write(written[0].has_landed)
 
     def noted(txn: Transaction) -> None:
         txn.audit("settings", None, {})
@@ -229,7 +229,7 @@ def do(context: Context, folder: Path) -> None:
     context.write("settings", noted)
     context.write("ingest", named)
     context.write("settings", lambda _: None)
-    assert [context.store.database.write(one.stands) for one in written] == [None, True, False]
+    assert [context.store.database.write(one.has_landed) for one in written] == [None, True, False]
     create_learner(context, "second")
     with pytest.raises(UnknownLearner):
         queries.status(context.of("third"))

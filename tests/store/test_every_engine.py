@@ -247,7 +247,7 @@ def test_a_write_without_a_key_is_told_to_stand_though_others_wrote_after_it(con
         context.write("reward", lost)
     context.write("reward", rewarded)
     record(context, a_run("another's"))
-    assert [context.store.database.write(one.stands) for one in written] == [False, True]
+    assert [context.store.database.write(one.has_landed) for one in written] == [False, True]
 
 
 def test_texts_are_sorted_by_their_bytes(context: Context) -> None:

@@ -30,7 +30,7 @@ from core.records.verification import Verification, unprovable_words
 from core.settings import Settings
 from core.store.chain import ChainedConnection
 from core.store.covered import Row
-from core.store.episodes import _Telling
+from core.store.episodes import _EpisodeVersion
 from core.upkeep import known_damage
 from tests.store.test_chain import execute, head, links_of
 from tests.worlds import a_run, context_at
@@ -94,7 +94,10 @@ def counting_twice() -> Iterator[None]:
         self._chain.add(table, rows)
         write()
 
-    with patch.object(ChainedConnection, "_follow_insert", inserted), patch.object(_Telling, "place", 0):
+    with (
+        patch.object(ChainedConnection, "_follow_insert", inserted),
+        patch.object(_EpisodeVersion, "place", 0),
+    ):
         yield
 
 

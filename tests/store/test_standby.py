@@ -19,7 +19,7 @@ from core.flows.learn import record
 from core.flows.learners import create_learner, learners
 from core.flows.reward import reward
 from core.records.actor import Actor
-from core.records.status import Standing
+from core.records.status import ServerState
 from core.settings import Located, Server
 from core.store.store import Standby, Store
 from tests.store.standby import Pair, pair
@@ -58,8 +58,8 @@ def of_database(both: Pair, place: Server) -> Server:
     return both.standby(place.name)
 
 
-def standing(context: Context) -> Standing:
-    found = queries.frame(context).standing
+def standing(context: Context) -> ServerState:
+    found = queries.frame(context).server
     assert found is not None
     return found
 
@@ -157,11 +157,11 @@ def test_a_standby_named_as_the_database_can_be_read(both: Pair, place: Server) 
         context = Context(store=store, actor=Actor(name="mara"))
         for _ in range(50):  # the server itself writes to its log now and then
             told = queries.status(context)
-            if told.standing == Standing(role="standby", lag_s=0.0):
+            if told.standing == ServerState(role="standby", lag_s=0.0):
                 break
             time.sleep(0.1)
         assert told.runs == 1
-        assert told.standing == Standing(role="standby", lag_s=0.0)
+        assert told.standing == ServerState(role="standby", lag_s=0.0)
         with pytest.raises(StoreReadOnly) as refused:
             reward(context, A, 0.5)
         assert "Name the primary" in refused.value.next_step
@@ -172,10 +172,10 @@ def test_how_far_a_standby_is_behind_is_told(both: Pair, place: Server) -> None:
         record(context, a_run("first"))
         both.follow()
         for _ in range(50):  # the server itself writes to its log now and then
-            if queries.status(context).read_standing == Standing(role="standby", lag_s=0.0):
+            if queries.status(context).read_standing == ServerState(role="standby", lag_s=0.0):
                 break
             time.sleep(0.1)
-        assert queries.status(context).read_standing == Standing(role="standby", lag_s=0.0)
+        assert queries.status(context).read_standing == ServerState(role="standby", lag_s=0.0)
         with both.held_back():
             record(context, a_run("second"))
             time.sleep(0.3)

@@ -94,7 +94,7 @@ def test_a_list_seeks(tmp_path: Path, name: str) -> None:
 
 _TOLD = RewardLine(id="elsewhere/reward-1", arm="tool:other:a", observation="feedback", reward=1.0)
 LEDGER: dict[str, Callable[[Snapshot], object]] = {
-    "correction": lambda snapshot: reads.standing_corrections(snapshot, [2]),
+    "correction": lambda snapshot: reads.active_corrections(snapshot, [2]),
     "of run": lambda snapshot: reads.observations(snapshot, limit=9, run_no=2),
     "of arm": lambda snapshot: reads.ledger_of_arm(snapshot, 2, limit=9),
     "of arm, further": lambda snapshot: reads.ledger_of_arm(snapshot, 2, before=(1 << 60, 9), limit=9),

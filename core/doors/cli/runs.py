@@ -60,7 +60,7 @@ def _say_run(story: queries.RunStory) -> None:
     say(explained.verdict(story))
     for line in (
         explained.bill(story),
-        explained.standing(story),
+        explained.sources(story),
         explained.not_decided(story),
         explained.not_offered(story),
     ):

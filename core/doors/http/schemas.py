@@ -304,11 +304,11 @@ def _parameters(route: Route, text: RouteText, inputs: Mapping[str, _Schema]) ->
     yield from (_ref("parameters", name) for name in named)
     query = text.query
     if text.form == "list" and text.verb is not None:
-        own, wanted = query_fields(text.verb.input)
+        own, filtered = query_fields(text.verb.input)
         fields = inputs[text.verb.input.__name__]["properties"]
         named = re.findall(r"schemas/(\w+Filter\w*)", str(fields.get("wanted")))
         filters = inputs[named[0]]["properties"] if named else {}
-        query = {**{name: fields[name] for name in own}, **{name: filters[name] for name in wanted}}
+        query = {**{name: fields[name] for name in own}, **{name: filters[name] for name in filtered}}
     yield from ({"name": name, "in": "query", "schema": schema} for name, schema in query.items())
 
 

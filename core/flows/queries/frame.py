@@ -13,7 +13,7 @@ from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
 from core.records.model_kinds import price_offers, price_words
 from core.records.run import Phase
-from core.records.status import Compacted, Standing
+from core.records.status import Compacted, ServerState
 from core.store import reads
 from core.store.compacted import all_compacted
 from core.store.transaction import Snapshot, SnapshotKey
@@ -63,7 +63,7 @@ class Frame:
     channels: tuple[str, ...]
     types: tuple[ArmType, ...]
     is_demo: bool
-    standing: Standing | None
+    server: ServerState | None
     visibility: Visibility
     head: str | None
     compacted: Compacted | None = None
@@ -109,12 +109,12 @@ def revision(context: Context) -> Revision:
 def frame(context: Context) -> Frame:
     """Return the state that every page shows."""
     with context.reading() as snapshot:
-        totals, counts, (models, channels), visible, standing = snapshot.together(
+        totals, counts, (models, channels), visible, server = snapshot.together(
             lambda: reads.totals(snapshot),
             lambda: reads.arm_counts(snapshot),
             lambda: reads.strata(snapshot),
             lambda: _visibility(context, snapshot),
-            lambda: reads.standing(snapshot),
+            lambda: reads.server_state(snapshot),
         )
         unpriced = reads.unpriced_models(snapshot)
         return Frame(
@@ -132,7 +132,7 @@ def frame(context: Context) -> Frame:
             channels=channels,
             types=tuple(counts),
             is_demo=snapshot.origin.startswith(DEMO_ORIGIN),
-            standing=standing,
+            server=server,
             visibility=visible,
             head=snapshot.head,
             compacted=all_compacted(snapshot),

@@ -392,9 +392,9 @@ def recent_events_in(
     """
 
     def sessions(ledger: LedgerSums) -> SessionSums:
-        wanted = never_referenced(columns, ledger)
-        wanted = wanted if also is None else wanted | also
-        return reads.session_sums(snapshot, columns, wanted, until_ms=view.until_ms)
+        requested = never_referenced(columns, ledger)
+        requested = requested if also is None else requested | also
+        return reads.session_sums(snapshot, columns, requested, until_ms=view.until_ms)
 
     recent, (changes, ledger, sums) = snapshot.together(
         lambda: _recent(snapshot, view, end_ms), lambda: changes_in(snapshot, columns, view, end_ms, sessions)

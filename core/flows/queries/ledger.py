@@ -72,11 +72,13 @@ def acts(
     """List changes below a number, newest first; with ``since`` those after a position."""
     one = completed(ChangeQuery, query)
     since_ms, until_ms = dates_of(one)
-    wanted = AuditFilter(actor=one["actor"], action=one["action"], since_ms=since_ms, until_ms=until_ms)
+    audit_filter = AuditFilter(actor=one["actor"], action=one["action"], since_ms=since_ms, until_ms=until_ms)
     with context.reading() as snapshot:
         hidden = hidden_from(context, snapshot)
         after = after_of(snapshot, one["since"], hidden)
-        return reads.audit_page(snapshot, wanted, before=before, limit=limit, hidden=hidden, after=after)
+        return reads.audit_page(
+            snapshot, audit_filter, before=before, limit=limit, hidden=hidden, after=after
+        )
 
 
 def changes(

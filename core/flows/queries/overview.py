@@ -30,7 +30,7 @@ from core.records.times import DAY_MS, MINUTE_MS
 from core.records.view import View
 from core.store import reads
 from core.store.denials import count_denials
-from core.store.queues import standing_queues
+from core.store.queues import active_queues
 from core.store.reads.evaluations import evaluation_columns
 from core.store.review import board_of
 from core.store.transaction import Snapshot
@@ -179,7 +179,7 @@ def _feeds(snapshot: Snapshot, today: int) -> FeedDays:
 def _overdue(snapshot: Snapshot, now_ms: int) -> tuple[overview_of.OverdueQueue, ...]:
     """Return queues with open items past their due time."""
     queues = []
-    for queue in standing_queues(snapshot):
+    for queue in active_queues(snapshot):
         if queue.due_ms is not None and queue.due_ms < now_ms:
             board = board_of(snapshot, queue, now_ms)
             n_open = sum(board.is_open(number) for number, one in board.items.items() if not one.control)

@@ -386,18 +386,18 @@ class RewardEffect(NamedTuple):
 
 def effects_of(snapshot: Snapshot, orders: Sequence[RewardOrder], known: OrderFacts) -> list[RewardEffect]:
     """Return the effect of each reward alone. Raises the error of the first invalid one."""
-    _, standing = snapshot.together(
+    _, corrections = snapshot.together(
         lambda: snapshot.epochs.load(known.arm_nos.values()),
-        lambda: reads.standing_corrections(snapshot, {run.run_no for run in known.runs.values()}),
+        lambda: reads.active_corrections(snapshot, {run.run_no for run in known.runs.values()}),
     )
-    return [_effect(snapshot, order, known, standing) for order in orders]
+    return [_effect(snapshot, order, known, corrections) for order in orders]
 
 
 def _effect(
     snapshot: Snapshot,
     order: RewardOrder,
     known: OrderFacts,
-    standing: Mapping[tuple[int, int], reads.Correction],
+    corrections: Mapping[tuple[int, int], reads.Correction],
 ) -> RewardEffect:
     arm_no = known.arm_nos.get(order.arm)
     if arm_no is None:
@@ -411,9 +411,9 @@ def _effect(
     if not order.correct:
         return RewardEffect(success, failure, 1, is_present)
     about = run.run_no, arm_no
-    if flags & RETRACTED and about not in standing:
+    if flags & RETRACTED and about not in corrections:
         return RewardEffect(success, failure, 1, is_present)
-    instead_of = standing[about].amounts if about in standing else automatic(flags)
+    instead_of = corrections[about].amounts if about in corrections else automatic(flags)
     return RewardEffect(success - instead_of[0], failure - instead_of[1], 0, is_present)
 
 

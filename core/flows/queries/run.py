@@ -28,7 +28,7 @@ from core.records.view import RunFilter, View
 from core.store.episodes import episodes_of_run
 from core.store.reads import missing_run, observations
 from core.store.reads.run_pages import run_page
-from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_cursor, tellings
+from core.store.reads.run_story import Part, RecordedRun, recorded_run, run_cursor, run_sources
 from core.store.review import is_open_item
 from core.store.settings import folded_settings
 from core.store.texts import read_transcript
@@ -74,7 +74,7 @@ def _story(context: Context, snapshot: Snapshot, position: Cursor) -> RunStory:
         lambda: _recorded(snapshot, position.run_no),
         lambda: _by_hand(snapshot, position.run_no, hidden_from(context, snapshot)),
         lambda: snapshot.together(
-            lambda: tellings(snapshot, position.run_no), lambda: episodes_of_run(snapshot, position.run_no)
+            lambda: run_sources(snapshot, position.run_no), lambda: episodes_of_run(snapshot, position.run_no)
         ),
         lambda: _neighbour(snapshot, position, "older"),
         lambda: _neighbour(snapshot, position, "newer"),

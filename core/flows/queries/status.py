@@ -41,16 +41,16 @@ from core.upkeep import known_damage
 def status(context: Context) -> Status:
     """Show where the data are and what they hold."""
     with context.reading() as snapshot:
-        (totals, columns, judged), used, offers, servers, (standing, deleted, until) = snapshot.together(
+        (totals, columns, judged), used, offers, servers, (server, deleted, until) = snapshot.together(
             lambda: _counts(snapshot),
             lambda: used_in(snapshot, View()),
             lambda: offer_counts(snapshot),
             lambda: reads.servers(snapshot),
-            lambda: (reads.standing(snapshot), all_compacted(snapshot), unprovable_until(snapshot)),
+            lambda: (reads.server_state(snapshot), all_compacted(snapshot), unprovable_until(snapshot)),
         )
         saved = savings_in(snapshot, used, len(columns))
     standby = context.store.standby
-    read_standing = None if standby is None else standby.standing()
+    read_server = None if standby is None else standby.server_state()
     return Status(
         database=str(context.store.location),
         learner=context.learner,
@@ -76,9 +76,9 @@ def status(context: Context) -> Status:
             str(file) for file in files_of(context.store.location) if is_open_to_others(file)
         ),
         servers=servers,
-        standing=standing,
+        standing=server,
         read_database=None if standby is None else str(standby.place),
-        read_standing=read_standing,
+        read_standing=read_server,
         read_problem=None if standby is None or standby.problem is None else standby.problem.problem,
         spool=Spool.of_database(context.store.location, context.learner).counts(),
         compacted=deleted,

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, overload
 
 from sqlalchemy import Connection as Transacted
 
-from core.records.status import Standing
+from core.records.status import ServerState
 from core.settings import Located
 
 PATIENCE_S: Final = 10.0
@@ -105,7 +105,7 @@ class Connection(ABC):
         """Return the servers of a cluster that have parts of the tables; empty where one has them all."""
         return ()
 
-    def standing(self) -> Standing | None:
+    def server_state(self) -> ServerState | None:
         """Return the server's state among the servers of its database; None for a file."""
         return None
 

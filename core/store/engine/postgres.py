@@ -54,7 +54,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from core.errors import StoreError, StoreUnsure, StoreUnusable
-from core.records.status import Standing
+from core.records.status import ServerState
 from core.settings import UNREADABLE_ADDRESS, Server
 from core.store.engine import citus, dialect, port
 from core.store.engine.port import LEAST_S, PATIENCE_S, WAITS, Distribution, Row, T
@@ -89,8 +89,8 @@ _HOLD: Final = b"BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 """It has no number, and no snapshot between statements, so it delays no VACUUM."""
 _NUMBER: Final = b"SELECT pg_current_xact_id()::text"
 _IS_TAKEN_BACK: Final = (
-    b"SELECT pg_xact_status(told.number) = 'aborted' FROM (SELECT $1::text::xid8 AS number) told"
-    b" WHERE told.number < pg_current_xact_id()"
+    b"SELECT pg_xact_status(batch.number) = 'aborted' FROM (SELECT $1::text::xid8 AS number) batch"
+    b" WHERE batch.number < pg_current_xact_id()"
 )
 """Query for a transaction's number, and whether the transaction of a number was rolled back."""
 _ROWS_FIRST: Final = 16
@@ -106,7 +106,7 @@ _CACHED_TEXTS: Final = 2_048
 _MOST_WAITING: Final = 100
 """Maximum of waiting statements; the last of them sends all."""
 
-_STANDING: Final = b"""
+_SERVER_STATE: Final = b"""
 SELECT pg_catalog.pg_is_in_recovery(),
     pg_catalog.current_setting('synchronous_standby_names') <> ''
         AND pg_catalog.current_setting('synchronous_commit') IN ('on', 'remote_apply', 'remote_write'),
@@ -440,10 +440,10 @@ class Connection(port.Connection):
     def servers(self) -> tuple[str, ...]:
         return citus.servers(self)
 
-    def standing(self) -> Standing | None:
-        (row,) = self._ask(_STANDING).fetchall()
+    def server_state(self) -> ServerState | None:
+        (row,) = self._ask(_SERVER_STATE).fetchall()
         is_standby, synchronous, n_standbys, lag_s = row
-        return Standing(
+        return ServerState(
             role="standby" if is_standby else "primary",
             synchronous=None if is_standby else bool(synchronous),
             standbys=None if is_standby else int(n_standbys),
@@ -501,7 +501,7 @@ def _insert_sql(table: str, columns: tuple[str, ...], kinds: tuple[str, ...], up
     arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, 2))
     return (
         f"INSERT INTO {table} (learner_id, {_named(columns)})"
-        f" SELECT $1, told.* FROM unnest({arrays}) AS told {_spoken(upsert)}"
+        f" SELECT $1, batch.* FROM unnest({arrays}) AS batch {_spoken(upsert)}"
     ).encode()
 
 
@@ -509,20 +509,20 @@ def _insert_sql(table: str, columns: tuple[str, ...], kinds: tuple[str, ...], up
 def _amend_sql(table: str, changes: tuple[tuple[str, str], ...], key: tuple[str, ...]) -> bytes:
     """
     >>> _amend_sql("posterior", (("pulls", "pulls + ?"),), ("arm_no",)).decode()  # doctest: +NORMALIZE_WHITESPACE
-    'UPDATE posterior SET pulls = pulls + told.v0 FROM unnest($2::bigint[], $3::bigint[]) AS told (v0, v1)
-    WHERE learner_id = $1 AND arm_no = told.v1'
+    'UPDATE posterior SET pulls = pulls + batch.v0 FROM unnest($2::bigint[], $3::bigint[]) AS batch (v0, v1)
+    WHERE learner_id = $1 AND arm_no = batch.v1'
     """
     columns = tuple(name for name, _ in changes)
-    values = [f"told.v{index}" for index in range(len(columns) + len(key))]
+    values = [f"batch.v{index}" for index in range(len(columns) + len(key))]
     changed = ", ".join(
         f"{name} = {_spoken(what).replace('?', value)}"
         for (name, what), value in zip(changes, values, strict=False)
     )
     where = " AND ".join(f"{name} = {value}" for name, value in zip(key, values[len(columns) :], strict=True))
     arrays = ", ".join(f"${index}::{kind}[]" for index, kind in enumerate(_kinds(table, (*columns, *key)), 2))
-    names = ", ".join(value.removeprefix("told.") for value in values)
+    names = ", ".join(value.removeprefix("batch.") for value in values)
     return (
-        f"UPDATE {table} SET {changed} FROM unnest({arrays}) AS told ({names}) WHERE learner_id = $1 AND {where}"
+        f"UPDATE {table} SET {changed} FROM unnest({arrays}) AS batch ({names}) WHERE learner_id = $1 AND {where}"
     ).encode()
 
 
@@ -786,15 +786,15 @@ class Database(port.Database):
 
         while True:
             try:
-                stands = self._written(ask)
+                landed = self._written(ask)
             except (_LostAtEnd, psycopg.Error, StoreError) as problem:
                 if time.monotonic() > deadline:
                     raise _unsure(self.location) from problem
                 time.sleep(_PAUSE_S)
                 continue
-            if stands is None:
+            if landed is None:
                 raise _unsure(self.location)
-            return stands
+            return landed
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

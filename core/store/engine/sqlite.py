@@ -170,7 +170,7 @@ class Connection(port.Connection):
         return self._driver.execute(_spoken(sql), values).fetchall()
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Asked when the first of them is: several may be begun before it is known how many are wanted."""
+        """Run the query when the first row is read, so a caller can prepare several and read some."""
         return chain.from_iterable(self._driver.execute(_spoken(sql), one) for one in (values,))
 
     def columns(self, sql: str, values: Sequence[Any] = ()) -> list[list[Any]]:
@@ -663,7 +663,7 @@ def copy_into(
 ) -> None:
     """Copy a connection's database into an existing file; an error names the file that failed."""
 
-    def told(_: int, remaining: int, total: int) -> None:
+    def report(_: int, remaining: int, total: int) -> None:
         if progress is not None:
             progress(total - remaining, total)
 
@@ -671,7 +671,7 @@ def copy_into(
     try:
         with translated(target, "write", unless=is_damage):  # nothing can be damaged yet but what is read
             copy.execute("PRAGMA journal_mode=MEMORY")  # nothing beside it that could be left behind
-            driver.backup(copy, pages=_PAGES_PER_REPORT, progress=told)
+            driver.backup(copy, pages=_PAGES_PER_REPORT, progress=report)
             copy.execute("PRAGMA journal_mode=DELETE")
     finally:
         copy.close()

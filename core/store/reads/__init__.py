@@ -23,6 +23,7 @@ from core.store.reads.arms import (
 from core.store.reads.candidates import candidates
 from core.store.reads.ledger import (
     Correction,
+    active_corrections,
     given,
     ledger_of_arm,
     ledger_sums,
@@ -31,7 +32,6 @@ from core.store.reads.ledger import (
     notes,
     observations,
     resets,
-    standing_corrections,
     taken_back,
 )
 from core.store.reads.log import (
@@ -44,9 +44,9 @@ from core.store.reads.log import (
     import_rows,
     learner_moments,
     learners,
+    server_state,
     servers,
     setting_rows,
-    standing,
 )
 from core.store.reads.runs import (
     RunMatch,

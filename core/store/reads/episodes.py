@@ -304,11 +304,11 @@ def changed_episodes(
     return tuple(
         replace(
             _row(row, names[environment_no], declared.get(environment_no), lines),
-            state="active" if is_listed else "gone" if standing else "undone",
+            state="active" if is_listed else "gone" if is_active else "undone",
             revision=changed,
             mark=mark_of(snapshot, Position(changed, row[1])),
         )
-        for *row, environment_no, changed, standing, is_listed in rows
+        for *row, environment_no, changed, is_active, is_listed in rows
     )
 
 

@@ -81,7 +81,7 @@ def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int
 Condition = tuple[str, list[Any]]
 """SQL that begins with AND, and its values."""
 
-_STANDING: Final = f" WHERE e.learner_id = ? AND e.{ACTIVE}"
+_ACTIVE_ROWS: Final = f" WHERE e.learner_id = ? AND e.{ACTIVE}"
 _GRADER: Final = f"CASE WHEN e.model <> '' THEN e.model ELSE {RATER} END"
 _KIND: Final = "CASE WHEN e.model <> '' THEN 'model' WHEN e.rater <> '' THEN 'human' ELSE 'unknown' END"
 _SCORE: Final = "coalesce(e.score, CASE WHEN e.outcome = 'success' THEN 1.0 ELSE 0.0 END)"
@@ -105,13 +105,13 @@ _ROWS: Final = (
     " LEFT JOIN execution x ON x.learner_id = e.learner_id AND x.execution_no = e.execution_no"
     " LEFT JOIN run r ON r.learner_id = e.learner_id AND r.run_no = e.run_no AND e.run_no > 0"
     " LEFT JOIN arm a ON a.learner_id = e.learner_id AND a.arm_no = e.arm_no AND e.arm_no > 0"
-    f"{_STANDING}"
+    f"{_ACTIVE_ROWS}"
 )
 _COLUMNS: Final = (
     f"SELECT e.layer_no, e.execution_no, e.run_no, e.arm_no, {RATER}, e.model, e.rubric,"
     f" CASE WHEN e.outcome = 'success' THEN 1 ELSE 0 END, coalesce(e.score, {_NO_SCORE}),"
     " CASE WHEN e.claimed_by <> '' THEN 1 ELSE 0 END"
-    f" FROM evaluation e{_STANDING}"
+    f" FROM evaluation e{_ACTIVE_ROWS}"
 )
 
 
@@ -124,7 +124,7 @@ def evaluation_page(
     hidden: Collection[int] = (),
     after: Position | None = None,
 ) -> EvaluationPage:
-    """Evaluations that are wanted, the latest first, from below the number ``before`` on; with their feedback.
+    """Return the matching evaluations with a number below ``before``, the latest first, with their feedback.
 
     With ``after`` those that changed after a position, in the order of their changes, superseded and undone ones too.
     """
@@ -157,7 +157,7 @@ def evaluation_columns(
     *,
     hidden: Collection[int] = (),
 ) -> EvaluationColumns:
-    """All evaluations that are wanted, the earliest first."""
+    """Return all matching evaluations, the earliest first."""
     condition = _conditions(facts, evaluation_filter)
     values: list[list[Any]] = [[] for _ in range(10)]
     if condition is not None:
@@ -183,7 +183,7 @@ def grader_of(rater: str, model: str) -> Grader:
     return Grader(grader_kind(rater, model), model or rater)
 
 
-# Which are wanted
+# Filters
 
 
 def _conditions(facts: Facts, evaluation_filter: EvaluationFilter) -> Condition | None:

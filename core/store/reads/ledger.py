@@ -109,8 +109,8 @@ def _observations(facts: Facts, rows: Sequence[Row]) -> tuple[Observation, ...]:
 
 def _is_replaced(row: Row) -> bool:
     """Return whether a later correction superseded an active one."""
-    number, kind, undone, standing, latest = row[0], row[2], row[10], row[11], row[17]
-    return kind == "correction" and bool(standing) and not undone and latest not in (None, number)
+    number, kind, undone, is_active, latest = row[0], row[2], row[10], row[11], row[17]
+    return kind == "correction" and bool(is_active) and not undone and latest not in (None, number)
 
 
 def _replacing(facts: Facts, rows: Sequence[Row]) -> dict[int, Replacement]:
@@ -355,15 +355,24 @@ def _posteriors(facts: Facts, arm_nos: Sequence[int]) -> dict[int, Row]:
 def _observation(
     facts: Facts, row: Row, posterior: Row, replaced_by: Replacement | None = None
 ) -> Observation:
-    number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, _, standing = row[:12]
-    revision, arm_no, run_revision, run_standing, flags, latest, evaluation_no, credit_no, undone, changed = (
-        row[12:]
-    )
+    number, key, kind, success, failure, uid, run_no, reason, actor, at_ms, _, is_active = row[:12]
+    (
+        revision,
+        arm_no,
+        run_revision,
+        run_is_active,
+        flags,
+        latest,
+        evaluation_no,
+        credit_no,
+        undone,
+        changed,
+    ) = row[12:]
     epoch = facts.epochs.of(arm_no, revision if run_revision is None else run_revision)
-    about = run_no == 0 or (bool(run_standing) and flags is not None and bool(flags & INCLUDED))
+    about = run_no == 0 or (bool(run_is_active) and flags is not None and bool(flags & INCLUDED))
     if kind == "correction":
         about = about and latest == number and bool((flags or 0) & OBSERVATION)
-    counts = bool(standing) and not undone and about
+    counts = bool(is_active) and not undone and about
     weight = success + failure
     return Observation(
         id=f"evaluation-{evaluation_no}"
@@ -417,9 +426,9 @@ def resets(snapshot: Snapshot) -> tuple[Reset, ...]:
             scope=scope,
             reason=(reason or None) if snapshot.shows_words else None,
             n_arms=n_arms,
-            undone=bool(undone) or not standing,
+            undone=bool(undone) or not is_active,
         )
-        for number, revision, at_ms, actor, target, scope, reason, n_arms, undone, standing in rows
+        for number, revision, at_ms, actor, target, scope, reason, n_arms, undone, is_active in rows
     )
 
 
@@ -430,7 +439,7 @@ class Correction(NamedTuple):
     at_ms: int
 
 
-def standing_corrections(facts: Facts, run_nos: Collection[int]) -> dict[tuple[int, int], Correction]:
+def active_corrections(facts: Facts, run_nos: Collection[int]) -> dict[tuple[int, int], Correction]:
     """The corrections that count in some runs, by (run, arm)."""
     rows = facts.rows_in(
         f"SELECT run_no, arm_no, success_micro, failure_micro, at_ms FROM observation {BY_RUN} WHERE learner_id = ?"

@@ -14,7 +14,7 @@ from core.errors import InvalidInput, NotApplicable
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
 from core.records.limits import shown
 from core.records.run_page import RunRow
-from core.records.status import Standing
+from core.records.status import ServerState
 from core.records.times import DAY_MS
 from core.store.engine import Connection, Row
 from core.store.erased import Erased
@@ -86,9 +86,9 @@ def servers(snapshot: Snapshot) -> tuple[str, ...]:
     return snapshot.connection.servers()
 
 
-def standing(snapshot: Snapshot) -> Standing | None:
+def server_state(snapshot: Snapshot) -> ServerState | None:
     """Return the server's state among the servers of its database; None for a file."""
-    return snapshot.connection.standing()
+    return snapshot.connection.server_state()
 
 
 def audit_page(
@@ -100,8 +100,9 @@ def audit_page(
     hidden: Collection[int] = (),
     after: Position | None = None,
 ) -> AuditPage:
-    """The same of what is wanted, from the entry ``before`` on, and where the page after it begins; ``limit`` None:
-    all of it. With ``after`` those after a position, the earliest first.
+    """Return the matching entries from ``before`` on, and the start of the next page; ``limit`` None: all of them.
+
+    With ``after`` return those after a position, the earliest first.
     """
     acts = sorted(f"evaluation-{number}" for number in hidden)
     chosen: list[tuple[str, str | int]] = [

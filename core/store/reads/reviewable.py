@@ -98,7 +98,7 @@ def _runs(snapshot: Snapshot, asks: QueueAsks) -> Iterator[tuple[int, int | None
 
 def _named(snapshot: Snapshot, name: str) -> tuple[int, int | None]:
     run = find_run(snapshot, name)
-    if run is None or not run.standing:
+    if run is None or not run.is_active:
         raise missing_run(snapshot, name)
     return run.run_no, run.at_ms
 

@@ -279,8 +279,8 @@ def changed_runs(
     )
     by_number = {row.run_no: row for row in rows_of(snapshot, [run_no for run_no, *_ in rows])}
     states: dict[int, RowState] = {
-        run_no: "active" if is_listed else "gone" if standing else "undone"
-        for run_no, standing, is_listed in rows
+        run_no: "active" if is_listed else "gone" if is_active else "undone"
+        for run_no, is_active, is_listed in rows
     }
     return tuple(by_number[run_no]._replace(state=state) for run_no, state in states.items())
 

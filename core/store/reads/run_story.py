@@ -106,7 +106,7 @@ def _facts(run_no: int, version: Version, head: Row, prices: Mapping[str, ModelP
     bill, unpriced = bill_in_force(version, prices), unpriced_of(version, prices)
     columns: dict[str, Any] = dict(zip(COLUMNS, version.columns, strict=True))
     del columns["choice"]
-    uid, import_no, revision, standing = head
+    uid, import_no, revision, is_active = head
     missing = columns.pop("not_offered")
     return msgspec.convert(
         {
@@ -115,7 +115,7 @@ def _facts(run_no: int, version: Version, head: Row, prices: Mapping[str, ModelP
             "uid": uid,
             "import_no": import_no,
             "revision": revision,
-            "standing": bool(standing),
+            "standing": bool(is_active),
             "run_class": columns.pop("class"),
             "naive_time": bool(columns.pop("naive_time")),
             "not_offered": msgspec.json.decode(str(missing)) if missing else (),
@@ -130,7 +130,7 @@ def _facts(run_no: int, version: Version, head: Row, prices: Mapping[str, ModelP
     )
 
 
-def tellings(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
+def run_sources(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
     """Return the sources of a run in order; only the first where no other source has it."""
     key = [snapshot.learner_id, run_no]
     rows = snapshot.connection.rows(
@@ -147,8 +147,8 @@ def tellings(snapshot: Snapshot, run_no: int) -> tuple[RunSource, ...]:
         key,
     )
     return tuple(
-        RunSource(import_no, at_ms, bool(stands) and not undone, bool(undone))
-        for import_no, at_ms, stands, undone in rows
+        RunSource(import_no, at_ms, bool(is_active_version) and not undone, bool(undone))
+        for import_no, at_ms, is_active_version, undone in rows
     )
 
 
@@ -195,11 +195,11 @@ class ManualRewards(NamedTuple):
 def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
     """Return the arms with an outcome in a few dozen runs, sorted by id; positions count from the first run."""
     rows = snapshot.connection.rows(
-        f"WITH wanted (place, run_no) AS ({_values(run_nos)}), part AS ("
+        f"WITH listed (place, run_no) AS ({_values(run_nos)}), part AS ("
         f" SELECT o.arm_no, count(*) FILTER (WHERE o.flags & {INCLUDED} <> 0) AS n_in,"
         f" count(*) FILTER (WHERE o.flags & {REFERENCED} <> 0) AS n_used,"
         f" max(CASE WHEN o.flags & {REFERENCED} <> 0 THEN w.place ELSE -1 END) AS last_used"
-        " FROM wanted w CROSS JOIN outcome o WHERE o.learner_id = ? AND o.run_no = w.run_no GROUP BY o.arm_no)"
+        " FROM listed w CROSS JOIN outcome o WHERE o.learner_id = ? AND o.run_no = w.run_no GROUP BY o.arm_no)"
         " SELECT a.arm_no, a.key, a.type, p.n_in, p.n_used, p.last_used FROM part p"
         " CROSS JOIN arm a WHERE a.learner_id = ? AND a.arm_no = p.arm_no ORDER BY a.key",
         [*_numbered(run_nos), snapshot.learner_id, snapshot.learner_id],
@@ -218,8 +218,8 @@ def arms_in_runs(snapshot: Snapshot, run_nos: Sequence[int]) -> ArmsInRuns:
 def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) -> Parts:
     """Return the part of these arms in these runs; pairs without one are missing."""
     rows = snapshot.connection.rows_in(
-        f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
-        " SELECT w.place, o.arm_no, o.flags FROM wanted w CROSS JOIN outcome o"
+        f"WITH listed (place, run_no) AS ({_values(run_nos)})"
+        " SELECT w.place, o.arm_no, o.flags FROM listed w CROSS JOIN outcome o"
         " WHERE o.learner_id = ? AND o.run_no = w.run_no AND o.arm_no IN ({})",
         [*_numbered(run_nos), snapshot.learner_id],
         arm_nos,
@@ -231,8 +231,8 @@ def parts(snapshot: Snapshot, run_nos: Sequence[int], arm_nos: Sequence[int]) ->
 def manual_rewards(snapshot: Snapshot, run_nos: Sequence[int]) -> ManualRewards:
     """Return active feedback and corrections about these runs."""
     rows = snapshot.connection.rows(
-        f"WITH wanted (place, run_no) AS ({_values(run_nos)})"
-        f" SELECT w.place, b.arm_no, b.success_micro FROM wanted w CROSS JOIN observation b {BY_RUN}"
+        f"WITH listed (place, run_no) AS ({_values(run_nos)})"
+        f" SELECT w.place, b.arm_no, b.success_micro FROM listed w CROSS JOIN observation b {BY_RUN}"
         f" WHERE b.learner_id = ? AND b.run_no = w.run_no AND b.run_no <> 0 AND b.undone = 0 AND b.{ACTIVE}"
         " AND b.kind IN ('feedback', 'correction') ORDER BY b.observation_no",
         [*_numbered(run_nos), snapshot.learner_id],

@@ -28,7 +28,7 @@ class RunMatch(NamedTuple):
     run_no: int
     uid: str
     revision: int
-    standing: bool
+    is_active: bool
     at_ms: int | None
 
 
@@ -71,7 +71,7 @@ def _match(row: Row) -> RunMatch:
 
 
 def named_run(facts: Facts, name: str, columns: str, condition: str = "1 = 1") -> Row | None:
-    """Columns of the run that has a uid, or the number it reads like (``#1,234``), among those wanted."""
+    """Return columns of the run with this uid or number (``#1,234``) that meets the condition."""
     sql = f"SELECT {columns} FROM run WHERE learner_id = ? AND revision <= ? AND {{}} = ? AND {condition}"
     key = [facts.learner_id, facts.revision]
     number = _number(name)

@@ -39,7 +39,7 @@ _PHONE: Final = {"act": ACT_PX, "queue": 130, "done": 70}
 _MOST_DAYS: Final = 365
 
 
-def standing(rows: Sequence[QueueRow]) -> None:
+def queues_by_state(rows: Sequence[QueueRow]) -> None:
     """Draw every active queue, with its undo."""
     section("Active queues", "undoing one keeps its judgements")
     if not rows:

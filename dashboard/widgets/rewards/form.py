@@ -227,9 +227,9 @@ def _arm_field(form: Filled) -> None:
 def _recorded(arm: RunArm, story: RunStory) -> Markdown:
     """Return the record of the arm in the run, and manual rewards, newest last."""
     now_ms = reading().context.clock()
-    standing = [row for row in reversed(arm.by_hand) if row.counts]
+    counted = [row for row in reversed(arm.by_hand) if row.counts]
     parts = [wording.literal(explained.recorded(arm, story).partition(";")[0])]
-    parts += [sentences.rewarded_by_hand(row, now_ms) for row in standing]
+    parts += [sentences.rewarded_by_hand(row, now_ms) for row in counted]
     return f"In run {wording.count(story.facts.run_no)}: {'. '.join(parts)}."
 
 

@@ -129,7 +129,7 @@ def figures(story: RunStory) -> None:
 def verdict(story: RunStory) -> None:
     """Show the guard's verdict, and the exceptions of this run."""
     st.markdown(f"**Verdict.** {wording.literal(explained.verdict(story))}")
-    for line in (explained.standing(story), explained.not_decided(story)):
+    for line in (explained.sources(story), explained.not_decided(story)):
         if line is not None:
             st.markdown(wording.literal(line))
     differs = sentences.run_differs(story)

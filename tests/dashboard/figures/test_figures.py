@@ -14,7 +14,7 @@ from core.maths.statistics.savings import Savings, savings
 from core.maths.statistics.summary import Summary, summarise
 from core.records.arm import ARM_TYPES
 from dashboard import wording
-from dashboard.figures.arms import METHODS, ArmRow, Method, ordered, rows, telling
+from dashboard.figures.arms import METHODS, ArmRow, Method, notable, ordered, rows
 from dashboard.figures.bands import bands, bands_by_type
 from dashboard.figures.before_after import before_after
 from dashboard.figures.chart import Chart
@@ -195,7 +195,7 @@ def test_what_needs_a_look_is_drawn_first_and_then_the_best(n_arms: int) -> None
     columns, summary = _arms(keys(n_arms))
     worst = np.argsort(-summary.rank)[: max(n_arms // 5, 1)]
     flagged = [columns.keys[int(at)] for at in worst if columns.types[int(at)] != "section"]
-    chosen = telling(columns, summary, flagged).tolist()
+    chosen = notable(columns, summary, flagged).tolist()
     assert len(set(chosen)) == len(chosen) <= min(n_arms, 9)
     drawn = {columns.keys[at] for at in chosen}
     assert {columns.keys[at] for at in chosen[:4]} >= set(flagged[:4])
@@ -210,7 +210,7 @@ def test_what_needs_a_look_is_drawn_first_and_then_the_best(n_arms: int) -> None
 
 def test_arms_nobody_pulled_can_still_be_shown() -> None:
     columns = columns_of(keys(3), [0, 0, 0], [0, 0, 0])
-    assert len(telling(columns, summarise(columns))) == 3
+    assert len(notable(columns, summarise(columns))) == 3
 
 
 def test_marks_on_the_same_pixels_are_drawn_once() -> None:

@@ -1,6 +1,6 @@
 """Arms, settings, candidates → each arm's chance to be in the next prompt, under the packer that really packs.
 
-One candidate set → its simulated runs, as many as are wanted, and what they say of each of its arms.
+One candidate set → a requested number of simulated runs → chances of each of its arms.
 """
 
 from __future__ import annotations

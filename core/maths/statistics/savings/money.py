@@ -170,7 +170,7 @@ def as_usage(runs: SessionRuns) -> UsageColumns:
 
 
 def _times(usage: UsageColumns, sampled: SessionRuns) -> float:
-    """Return how many selected runs each sampled one stands for."""
+    """Return the number of selected runs for each sampled one."""
     if sampled.is_all:
         return 1.0
     n_all = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "selected"].sum())
