@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +21,40 @@ COMMAND: Final = (
 )
 
 
+@cache
+def warm() -> tuple[str, ...]:
+    """Return the words that run armscope, or Python with ``-c``, in a process forked from one that has imported it.
+
+    For commands whose start is not what a test is about: a start of its own takes thirty times as long.
+    """
+    place = str(ROOT / "tests" / "warm.py")
+    server = subprocess.Popen(
+        [sys.executable, "-P", place, "serve"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,  # closed when the tests end, however they end
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    _SERVERS.append(server)
+    assert server.stdout is not None
+    return sys.executable, "-S", place, "run", server.stdout.readline().strip()
+
+
+_SERVERS: Final = list["subprocess.Popen[str]"]()
+
+
+def script(path: Path, *words: str) -> None:
+    """Write a program that passes its arguments on to the one of these words."""
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o755)
+
+
 def on_pty(arguments: Sequence[str], cwd: Path) -> str:
     """What a command writes to a terminal of 100 columns on standard error; its exit code must be 0."""
     parent, child = pty.openpty()
     with subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*warm(), *arguments],
         cwd=cwd,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
         stdout=subprocess.DEVNULL,

@@ -6,12 +6,9 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,6 +23,7 @@ from tests.conftest import ROOT
 from tests.engine import Cluster
 from tests.guide import rewritten, tables
 from tests.store.postgres import address
+from tests.terminal import script, warm
 
 TOPICS = [topic.name for topic in guide.topics()]
 README = "README"
@@ -225,26 +223,12 @@ def blocks_of(name: str) -> list[Block]:
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the commands `armscope` and `python`."""
     folder = tmp_path_factory.mktemp("bin")
-    near, warm = folder / "warm", ROOT / "tests" / "warm.py"
-    _script(folder / "armscope", f'{sys.executable} -S {warm} run {near} "$@"')
-    _script(folder / "python", f'{sys.executable} "$@"')
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [sys.executable, "-P", str(warm), "serve", str(near)], env=variables, start_new_session=True
-    ) as server:
-        while not near.exists():
-            assert server.poll() is None
-            time.sleep(0.02)
-        yield folder
-        os.killpg(server.pid, signal.SIGKILL)
-
-
-def _script(path: Path, line: str) -> None:
-    path.write_text(f"#!/bin/sh\nexec {line}\n")
-    path.chmod(0o755)
+    script(folder / "armscope", *warm())
+    script(folder / "python", sys.executable)
+    return folder
 
 
 def script_of(blocks: list[Block]) -> str:

@@ -16,8 +16,11 @@ from core.installed.launch import LaunchFolder, visible_skills
 from core.records.actor import Actor
 from core.settings import Settings, launches_folder
 from tests.conftest import ROOT
+from tests.terminal import script, warm
 
 PROGRAM: Final = "from dashboard.launch import main; main()"
+BESIDE: Final = f"import sys; sys.executable = {{!r}}; {PROGRAM}"
+"""Start of a program that finds the command armscope beside this Python."""
 SKILLS: Final = ("alpha", "beta", "gamma", "delta")
 KILLED_AT: Final = """
 import os, sys
@@ -43,9 +46,12 @@ class World:
         self.project.mkdir(parents=True)
         for name in SKILLS:
             self.add_skill(self.config, name)
-        self.add_program(folder / "bin" / "claude")
+        self.commands = folder / "bin"
+        self.commands.mkdir()
+        script(self.commands / "claude", sys.executable, "-S", f"{ROOT}/tests/doors/fake_claude.py")
+        script(self.commands / "armscope", *warm(), "-c", BESIDE.format(f"{self.commands}/python"))
         self.environment = {
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "PATH": f"{self.commands}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "PYTHONPATH": str(ROOT),
             "PYTHONPYCACHEPREFIX": os.environ.get("PYTHONPYCACHEPREFIX", ""),
@@ -57,11 +63,6 @@ class World:
         path = folder / "skills" / name / "SKILL.md"
         path.parent.mkdir(parents=True)
         path.write_text(f"---\nname: {name}\ndescription: Work with {name}.\n---\nAll about {name}.\n")
-
-    def add_program(self, path: Path) -> None:
-        path.parent.mkdir(parents=True)
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/tests/doors/fake_claude.py" "$@"\n')
-        path.chmod(0o755)
 
     def context(self) -> Context:
         return open_context(Settings(database=self.database, actor=Actor(name="mara")))
@@ -89,7 +90,7 @@ class World:
         """Run a command, or kill it at its so many-th access to files below ``where``."""
         code = (KILLED_AT.format(number=kill_at, where=where) if kill_at else "") + PROGRAM
         return subprocess.run(
-            [sys.executable, "-c", code, *words],
+            [sys.executable, "-c", code, *words] if kill_at else [self.commands / "armscope", *words],
             cwd=self.project,
             env=self.environment | environment,
             input=input,

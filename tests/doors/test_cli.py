@@ -24,6 +24,7 @@ from tests.conftest import ROOT
 from tests.doors.test_verbs import PYTHON, line_of
 from tests.formats.builders import lines
 from tests.guide import command_tree
+from tests.terminal import warm
 from tests.worlds import empty_database
 
 NO_VERBS = {
@@ -469,9 +470,8 @@ def test_an_empty_database_says_what_comes_next(shell: Shell) -> None:
 
 
 def program(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [*warm(), *map(str, arguments)],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -507,10 +507,9 @@ def test_commands_other_than_serve_and_demo_do_not_wait_for_streamlit(tmp_path: 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").write_bytes(lines([{**RUN, "uid": f"r{number}"} for number in range(3_000)]))
     program("--database", "a.db", "import", "runs.jsonl", cwd=tmp_path)
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()"
     for extra in ([], ["--json"]):
         child = subprocess.Popen(
-            [sys.executable, "-c", code, "--database", "a.db", "runs", "--limit", "3000", *extra],
+            [*warm(), "--database", "a.db", "runs", "--limit", "3000", *extra],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, chdir
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +45,7 @@ from core.records.view import View
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN
 from tests.doors.http.test_served import served
+from tests.terminal import warm
 from tests.worlds import START_MS, context_at
 
 CLIENTS = ("Learner", "Client", "AsyncLearner", "AsyncClient")
@@ -328,12 +329,12 @@ def test_a_run_is_selected_and_recorded_by_every_client(worlds: Worlds) -> None:
 
 # Types and costs
 
-PROGRAM = "tests.doors.program"
+PROGRAM = "import sys; from tests.doors.program import main; main(sys.argv[1])"
 
 
-def run_program(folder: Path, *arguments: str) -> str:
+def run_program(folder: Path, *arguments: str, program: Sequence[str] = (sys.executable,)) -> str:
     done = subprocess.run(
-        [sys.executable, *arguments],
+        [*program, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -346,10 +347,10 @@ def run_program(folder: Path, *arguments: str) -> str:
 
 def test_one_program_runs_on_a_file_and_on_a_server(tmp_path: Path) -> None:
     """With the types of `LearnerProtocol`: `program.py` is among the files that mypy checks."""
-    of_file = run_program(tmp_path, "-m", PROGRAM, "new.db")
+    of_file = run_program(tmp_path, "-c", PROGRAM, "new.db", program=warm())
     context = context_at(tmp_path / "served.db")
     with served(context) as url:
-        assert run_program(tmp_path, "-m", PROGRAM, url) == of_file
+        assert run_program(tmp_path, "-c", PROGRAM, url, program=warm()) == of_file
     context.store.close()
 
 

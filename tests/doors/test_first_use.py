@@ -27,6 +27,7 @@ from tests.conftest import ROOT
 from tests.doors.test_cli import COMMANDS, RUN, A, Shell, document, error, filled, shell
 from tests.engine import file_database
 from tests.formats.builders import lines
+from tests.terminal import script, warm
 
 __all__ = ["filled", "shell"]
 
@@ -314,7 +315,11 @@ sys.stdout.write(json.dumps(codes))
 
 
 def in_one_start(
-    *commands: Sequence[str | Path], cwd: Path, before: str = "", **environment: str
+    *commands: Sequence[str | Path],
+    cwd: Path,
+    before: str = "",
+    start: Sequence[str] = (sys.executable,),
+    **environment: str,
 ) -> list[tuple[int, bytes, bytes]]:
     """Exit code, output and errors of each command; ``before`` is run before the program is loaded.
 
@@ -322,7 +327,7 @@ def in_one_start(
     """
     asked = json.dumps([list(map(str, command)) for command in commands])
     found = subprocess.run(
-        [sys.executable, "-c", before + _ONE_AFTER_THE_OTHER, str(ROOT), asked],
+        [*start, "-c", before + _ONE_AFTER_THE_OTHER, str(ROOT), asked],
         cwd=cwd,
         env={**os.environ, **environment},
         capture_output=True,
@@ -360,6 +365,7 @@ def test_a_narrow_terminal_is_enough(database: Path, tmp_path: Path) -> None:
         *((f"COLUMNS={columns}", "--database", database, *command) for columns, *command in asked),
         cwd=tmp_path,
         before="import sys; sys.stdout.isatty = lambda: True\n",
+        start=warm(),
         NO_COLOR="1",
     )
     for (columns, name, *_), (code, said, _) in zip(asked, told, strict=True):
@@ -403,12 +409,7 @@ def completed(cwd: Path, *lines: str) -> list[list[str]]:
     assert bash is not None
     folder = cwd / "bin"
     folder.mkdir(exist_ok=True)
-    script = folder / "armscope"
-    script.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
-        "from dashboard.launch import main\nmain()\n"
-    )
-    script.chmod(0o755)
+    script(folder / "armscope", *warm())
     asked = ['eval "$(armscope --show-completion bash)"']
     for typed in lines:
         pieces = [piece for piece in re.split(r"(:)|\s", typed) if piece]

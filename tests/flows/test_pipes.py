@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -15,24 +14,20 @@ from core.errors import UnreadableSource
 from core.flows import queries
 from core.flows.importing import import_files
 from core.formats import Limits
-from tests.conftest import ROOT
 from tests.engine import address_of
 from tests.flows.test_import_laws import known_to
 from tests.formats.agents import made_up
 from tests.formats.builders import put
 from tests.formats.test_packed import tarred
+from tests.terminal import warm
 from tests.worlds import context_at
 
 CONTENT = b"".join(made_up("claude-code"))
 
 
 def armscope(folder: Path, *arguments: str, content: bytes) -> subprocess.CompletedProcess[bytes]:
-    program = [sys.executable, "-c", "from dashboard.launch import main; main()"]
-    program += ["--database", address_of(folder / "a.db")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*program, *arguments], cwd=folder, input=content, capture_output=True, check=False, env=environment
-    )
+    program = [*warm(), "--database", address_of(folder / "a.db")]
+    return subprocess.run([*program, *arguments], cwd=folder, input=content, capture_output=True, check=False)
 
 
 @pytest.mark.parametrize(
