@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+_WARNED: Final[set[str]] = set()
+
 
 class Renamed(NamedTuple):
     """The replacement of an old name, and the version that renamed it."""
@@ -19,7 +21,6 @@ class Renamed(NamedTuple):
 
 RENAMED: Final[Mapping[str, Renamed]] = {}
 """Old names of `core.__all__`."""
-_WARNED: Final[set[str]] = set()
 
 
 def replacement_of(name: str, renamed: Mapping[str, Renamed] = RENAMED) -> str:

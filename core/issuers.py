@@ -26,6 +26,13 @@ BEFORE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4}))"
 """Start of a form: no letter or digit before it, but for an escape of JSON."""
 _AFTER: Final = r"(?![A-Za-z0-9])"
 
+_L: Final = "[A-Za-z0-9]"
+_W: Final = "[A-Za-z0-9_-]"
+_H: Final = "[0-9a-f]"
+_MOST: Final = 999
+"""Letters of a key whose length the issuer does not bound."""
+_UUID: Final = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
+
 
 class Issuer(NamedTuple):
     """A row of the table."""
@@ -46,13 +53,6 @@ def _row(
     bounded = re.sub(r"(\{\d+,)\}", rf"\g<1>{_MOST}}}", form)
     return Issuer(name, kind, tuple(fixed.split()), re.compile(f"{BEFORE}(?:{bounded}){_AFTER}"), near)
 
-
-_L: Final = "[A-Za-z0-9]"
-_W: Final = "[A-Za-z0-9_-]"
-_H: Final = "[0-9a-f]"
-_MOST: Final = 999
-"""Letters of a key whose length the issuer does not bound."""
-_UUID: Final = f"{_H}{{8}}-{_H}{{4}}-{_H}{{4}}-{_H}{{4}}-{_H}{{12}}"
 
 ISSUERS: Final = (
     _row(

@@ -230,6 +230,60 @@ _ADDRESS_BIT: Final = _HEAD_BIT << 1
 _AT_ONCE: Final = 1 << 16
 """Bytes scanned together: the intermediate arrays fit a processor's cache."""
 
+_MOST_ROUNDS: Final = 4
+"""Rounds of masking: a mark may end a form that hid another one."""
+_MOST_OF_KEY: Final = 10_000
+_BODY_OF_KEY: Final = re.compile(rf"[A-Za-z0-9+/=\s]{{0,{_MOST_OF_KEY}}}")
+_END_OF_KEY: Final = re.compile(r"-----END [A-Z0-9 ]{1,60}-----")
+_NAMED_VALUE: Final = re.compile(rf"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{{3,60}}(?={_VALUE.pattern})")
+
+_CARD: Final = re.compile(
+    r"(?<![\w.-])(?<!\d )[3-6]\d{3}[ -]?"
+    r"(?:\d{4}[ -]?\d{4}[ -]?\d{1,4}(?:[ -]?\d{1,3})?|\d{6}[ -]?\d{4,5})(?![\w-]|\.\d)"
+)
+_IBAN: Final = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
+_SOCIAL: Final = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
+
+_BESIDE_RUN: Final = 64
+"""Letters before and after a run that the form of a key may need."""
+
+_IS_START: Final = re.compile(r"[A-Za-z0-9]{2}.*")
+_ROWS: Final = {
+    fixed: [row for row in ISSUERS if fixed in row.fixed]
+    for fixed in sorted(
+        {fixed for row in ISSUERS for fixed in row.fixed if _IS_START.match(fixed)}, reverse=True
+    )
+}
+"""Rows of the issuers by the fixed part that begins a key; longer ones first."""
+_HEADS: Final = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-][A-Za-z0-9_.+/=-]{19,23}")
+"""First letters of what is long enough for a key."""
+_STARTS: Final = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _ROWS))})")
+_INSIDE: Final = [(fixed, row) for row in ISSUERS for fixed in row.fixed if fixed not in _ROWS]
+
+_WORD: Final = re.compile(r"(?:\A|[_-])[A-Za-z][a-z]{3,99}(?:[_-]|\Z)")
+_NEIGHBOURS: Final = re.compile(r"[a-z](?=[a-z])")
+_COMMON: Final = re.compile(
+    "|".join(
+        f"{pairs[0]}(?=[{pairs[1:]}])"
+        for pairs in """
+    abcdgilmnprsty bae caehklot daeis eacdeflmnprstvwx feio ge haeio icdeglmnorst ke laeilosu maeiops nacdegiost
+    odklmnoprstuw paeilor radeimnostu sacehiostu taehiorst uemnrst vaei waei
+    """.split()  # noqa: SIM905 - one word per line is a page
+    )
+)
+"""Common neighbours in English words and in names of programs: the first letter, and those that follow it."""
+_CHANGE: Final = re.compile(r"a(?=[A0])|A(?=[a0])|0(?=[aA])")
+_KIND_OF: Final = str.maketrans(string.ascii_letters + string.digits, "a" * 26 + "A" * 26 + "0" * 10)
+_CHANGES_OF_RANDOM: Final = 0.4
+"""Changes between small letters, capitals and digits, per letter: names in camel case have fewer."""
+
+_ENDS_OF_VALUE: Final = ",;)}]>"
+
+_FEWEST_JUMBLED: Final = 8
+_CHANGES_OF_JUMBLED: Final = 2
+
+_WORDS_BEFORE: Final = re.compile(r"(?:[a-z]{2,10}[_-]){1,4}(?=[A-Za-z0-9+/=_-]{32})")
+
 
 def _bits_at(index: int) -> bytes:
     """Return for each byte the signs that may have it at an index, a bit each; at index 0 runs have a bit, too."""
@@ -320,14 +374,6 @@ def _spans(text: str) -> Iterator[tuple[SecretKind, _Span]]:
     yield from (("password_in_address", span) for span in _in_addresses(text))
 
 
-_MOST_ROUNDS: Final = 4
-"""Rounds of masking: a mark may end a form that hid another one."""
-_MOST_OF_KEY: Final = 10_000
-_BODY_OF_KEY: Final = re.compile(rf"[A-Za-z0-9+/=\s]{{0,{_MOST_OF_KEY}}}")
-_END_OF_KEY: Final = re.compile(r"-----END [A-Z0-9 ]{1,60}-----")
-_NAMED_VALUE: Final = re.compile(rf"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{{3,60}}(?={_VALUE.pattern})")
-
-
 def _is_personal(text: str) -> bool:
     """Return whether a text has a number that names a person's card, account or insurance.
 
@@ -356,14 +402,6 @@ def _is_iban(number: str) -> bool:
         15 <= len(letters) <= 34
         and int("".join(str(int(one, 36)) for one in letters[4:] + letters[:4])) % 97 == 1
     )
-
-
-_CARD: Final = re.compile(
-    r"(?<![\w.-])(?<!\d )[3-6]\d{3}[ -]?"
-    r"(?:\d{4}[ -]?\d{4}[ -]?\d{1,4}(?:[ -]?\d{1,3})?|\d{6}[ -]?\d{4,5})(?![\w-]|\.\d)"
-)
-_IBAN: Final = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
-_SOCIAL: Final = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
 
 
 def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -445,10 +483,6 @@ def _around_runs(data: bytes, places: Ints, ends: Ints) -> dict[int, str]:
             parts.setdefault(at, []).append(data[max(begin, low) : min(end, high)].decode(errors="replace"))
             at += 1
     return {index: "\n".join(found) for index, found in parts.items()}
-
-
-_BESIDE_RUN: Final = 64
-"""Letters before and after a run that the form of a key may need."""
 
 
 def _named(data: bytes, places: Ints, ends: Ints) -> set[int]:
@@ -539,20 +573,6 @@ def _tokens(text: str) -> Iterator[tuple[SecretKind, _Span]]:
                 yield "json_web_token", result.span()
 
 
-_IS_START: Final = re.compile(r"[A-Za-z0-9]{2}.*")
-_ROWS: Final = {
-    fixed: [row for row in ISSUERS if fixed in row.fixed]
-    for fixed in sorted(
-        {fixed for row in ISSUERS for fixed in row.fixed if _IS_START.match(fixed)}, reverse=True
-    )
-}
-"""Rows of the issuers by the fixed part that begins a key; longer ones first."""
-_HEADS: Final = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-][A-Za-z0-9_.+/=-]{19,23}")
-"""First letters of what is long enough for a key."""
-_STARTS: Final = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _ROWS))})")
-_INSIDE: Final = [(fixed, row) for row in ISSUERS for fixed in row.fixed if fixed not in _ROWS]
-
-
 def _random(text: str) -> Iterator[tuple[SecretKind, _Span]]:
     """Yield random letters, and what they seem to be."""
     rest = _FILE.sub(_blank, _ESCAPE.sub(_blank, text) if "\\" in text else text)
@@ -623,24 +643,6 @@ def _is_of_words(text: str) -> bool:
     return len(_COMMON.findall(lower)) > len(_NEIGHBOURS.findall(lower)) / 2 + 1
 
 
-_WORD: Final = re.compile(r"(?:\A|[_-])[A-Za-z][a-z]{3,99}(?:[_-]|\Z)")
-_NEIGHBOURS: Final = re.compile(r"[a-z](?=[a-z])")
-_COMMON: Final = re.compile(
-    "|".join(
-        f"{pairs[0]}(?=[{pairs[1:]}])"
-        for pairs in """
-    abcdgilmnprsty bae caehklot daeis eacdeflmnprstvwx feio ge haeio icdeglmnorst ke laeilosu maeiops nacdegiost
-    odklmnoprstuw paeilor radeimnostu sacehiostu taehiorst uemnrst vaei waei
-    """.split()  # noqa: SIM905 - one word per line is a page
-    )
-)
-"""Common neighbours in English words and in names of programs: the first letter, and those that follow it."""
-_CHANGE: Final = re.compile(r"a(?=[A0])|A(?=[a0])|0(?=[aA])")
-_KIND_OF: Final = str.maketrans(string.ascii_letters + string.digits, "a" * 26 + "A" * 26 + "0" * 10)
-_CHANGES_OF_RANDOM: Final = 0.4
-"""Changes between small letters, capitals and digits, per letter: names in camel case have fewer."""
-
-
 def _is_web_token(text: str, dotted: re.Match[str]) -> bool:
     parts = dotted[0].split(".")
     begins = accumulate((len(part) + 1 for part in parts), initial=dotted.start())
@@ -700,9 +702,6 @@ def _is_secret(value: str, *, is_strong: bool, is_assigned: bool, least: int = 6
     )
 
 
-_ENDS_OF_VALUE: Final = ",;)}]>"
-
-
 def _is_placeholder(value: str) -> bool:
     """Return whether a value, with or without the marks at its end, only holds the place of one."""
     return any(_PLACEHOLDER.fullmatch(one) for one in (value, value.rstrip(_ENDS_OF_VALUE)))
@@ -717,10 +716,6 @@ def _is_jumbled(value: str) -> bool:
         and len(_CHANGE.findall(value.translate(_KIND_OF))) >= _CHANGES_OF_JUMBLED
         and not _is_of_words(value)
     )
-
-
-_FEWEST_JUMBLED: Final = 8
-_CHANGES_OF_JUMBLED: Final = 2
 
 
 def _is_random(value: str) -> bool:
@@ -762,9 +757,6 @@ def _looks_random(run: str) -> bool:
     if not _SHORTEST_RANDOM <= len(run) <= _LONGEST_RANDOM or _HEXADECIMAL.fullmatch(run) or _IDS.match(run):
         return False
     return {"a", "A", "0"} <= {*run.translate(_KIND_OF)} and _bits(run) >= _LEAST_BITS and _is_mixed(run)
-
-
-_WORDS_BEFORE: Final = re.compile(r"(?:[a-z]{2,10}[_-]){1,4}(?=[A-Za-z0-9+/=_-]{32})")
 
 
 def _bits(run: str) -> float:

@@ -43,6 +43,20 @@ BASE_PATH: Final = "ARMSCOPE_BASE_PATH"
 _BASE_PATH: Final = re.compile(r"(?:/[A-Za-z0-9][A-Za-z0-9._~-]*)+")
 _MAX_BASE_PATH: Final = 200
 
+UNREADABLE_ADDRESS: Final = (
+    "The address of the database can't be read. In a user, a password and a name, spaces and the characters "
+    "/ @ : ? # % [ ] must be percent-encoded.",
+    "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @, %3A for :, %3F for ?, "
+    "%23 for # and %25 for %. Or leave the password out, and set PGPASSWORD.",
+)
+"""Problem and next step; they show nothing of the address."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}")
+_WITH_PASSWORD: Final = re.compile(
+    r"postgres(?:ql)?(?:\+psycopg)?:|[^/\s]*:[^/\s]*@[^/\s]+/|.*\bpassword\s*=", re.IGNORECASE | re.DOTALL
+)
+"""Address of a server without its scheme, which would pass for a path and be shown."""
+
 
 class Server(msgspec.Struct, frozen=True):
     """A database on a PostgreSQL server, by an address that may hold a password. No text of it shows the password.
@@ -160,15 +174,6 @@ def _address(location: Located) -> str:
     return location.url if isinstance(location, Server) else str(location)
 
 
-UNREADABLE_ADDRESS: Final = (
-    "The address of the database can't be read. In a user, a password and a name, spaces and the characters "
-    "/ @ : ? # % [ ] must be percent-encoded.",
-    "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @, %3A for :, %3F for ?, "
-    "%23 for # and %25 for %. Or leave the password out, and set PGPASSWORD.",
-)
-"""Problem and next step; they show nothing of the address."""
-
-
 def default_database() -> Path:
     """Return the path of the database in the user's data folder."""
     return platformdirs.user_data_path("armscope", appauthor=False) / "armscope.db"
@@ -224,13 +229,6 @@ def seconds(name: str, value: float | None, usual: float) -> float:
             next_step=f"Write seconds, for example {usual:g}; the variable {name} has the default.",
         )
     return limit
-
-
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}")
-_WITH_PASSWORD: Final = re.compile(
-    r"postgres(?:ql)?(?:\+psycopg)?:|[^/\s]*:[^/\s]*@[^/\s]+/|.*\bpassword\s*=", re.IGNORECASE | re.DOTALL
-)
-"""Address of a server without its scheme, which would pass for a path and be shown."""
 
 
 def database_at(address: str | None) -> Located:

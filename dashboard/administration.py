@@ -29,6 +29,12 @@ PAGE: int = 50
 Doing = Literal["let in", "role", "remove", "sign out"]
 Which = Literal["acts", "installation", "refused"]
 
+members: Final = uncached(people.members)
+
+tokens: Final = uncached(programs.tokens)
+make_token: Final = uncached(programs.create_token)
+revoke_token: Final = uncached(programs.revoke_token)
+
 
 # Members
 
@@ -48,9 +54,6 @@ class Change:
     email: str = ""
     role: PersonRole | None = "viewer"
     learner: str | None = None
-
-
-members: Final = uncached(people.members)
 
 
 def foreseen(change: Change) -> MemberAnswer:
@@ -101,14 +104,6 @@ def _changed(context: Context, change: Change) -> MemberAnswer:
             return people.sign_out_member(context, change.member)
         case _:
             assert_never(change.doing)
-
-
-# Tokens
-
-
-tokens: Final = uncached(programs.tokens)
-make_token: Final = uncached(programs.create_token)
-revoke_token: Final = uncached(programs.revoke_token)
 
 
 # The audit

@@ -16,6 +16,9 @@ from dashboard.wording import Words
 
 Named = Literal["arm", "run", "session", "episode", "environment", "topic"]
 
+_MANAGE: Final = "Manage"
+_INSTALLATION: Final = "Installation"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
@@ -37,9 +40,6 @@ class Page:
     has_chart: bool = False
     names: Mapping[str, Named] = field(default_factory=dict, hash=False)
 
-
-_MANAGE: Final = "Manage"
-_INSTALLATION: Final = "Installation"
 
 # Left of each row is the name that links go by; a page that no link leads to can do without.
 PAGES: Final[tuple[Page, ...]] = (

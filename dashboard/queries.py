@@ -69,6 +69,51 @@ _LEARNERS_EACH_MS: Final = 10 * MINUTE_MS
 """The lack of runs is reported again after this time, although nothing happens."""
 _learner_summaries: Final = Cache(4)
 
+inclusion: Final = at_revision(queries.inclusion)
+
+unread: Final = at_revision(queries.unread)
+
+arm_ledger: Final = at_revision_for_actor(queries.arm_ledger)
+arm_runs: Final = at_revision(queries.arm_runs)
+arm_notes: Final = at_revision(queries.notes)
+near_arms: Final = at_revision(queries.near_arms)
+
+compared_sides: Final = at_revision(queries.compare_sides)
+
+evaluations: Final = at_revision_for_actor(queries.page_of_evaluations)
+bias_watch: Final = at_revision_for_actor(queries.bias_watch)
+agreement: Final = at_revision_for_actor(queries.agreement)
+evaluated_names: Final = at_revision(queries.evaluated)
+rubrics: Final = at_revision(rubrics_of)
+layers: Final = at_revision(queries.layers)
+
+run: Final = at_revision_for_actor(queries.run)
+
+compared: Final = at_revision(queries.compare)
+episode_list: Final = at_revision(queries.episode_list)
+without_episode: Final = at_revision(queries.without_episode)
+
+preview_credit: Final = at_revision(queries.preview_credit)
+episode: Final = at_revision_for_actor(queries.episode)
+episode_runs: Final = at_revision(queries.episode_runs)
+
+changes: Final = at_revision(queries.changes)
+
+repairs: Final = at_revision(queries.repairs)
+evidence: Final = at_revision(queries.evidence)
+preview_repair: Final = at_revision(queries.preview_repair)
+resets: Final = at_revision(queries.resets)
+
+imports: Final = at_revision(queries.imports)
+
+database: Final = at_revision(maintenance.database_facts)
+
+preview_reward: Final = at_revision(queries.preview_reward)
+
+preview_reset: Final = at_revision(queries.preview_reset)
+
+preview_undo: Final = at_revision(queries.preview_undo)
+
 
 # The frame
 
@@ -140,9 +185,6 @@ def as_of() -> queries.Belief:
     return cached_query(queries.belief, view)
 
 
-inclusion: Final = at_revision(queries.inclusion)
-
-
 def judgements() -> Mapping[str, Judgement]:
     """Return the judgement of every arm at the end of the span, by id, of all types."""
     here = reading()
@@ -181,9 +223,6 @@ def pulls_needed(width: float) -> Ints:
     return cached_query(queries.pulls_needed, view, width=width)
 
 
-unread: Final = at_revision(queries.unread)
-
-
 def savings() -> Savings:
     """Return the savings of the selection."""
     here = reading()
@@ -210,16 +249,7 @@ def arm_path(arm: str) -> queries.ArmPath:
     return cached_query(queries.arm_path, arm, until_ms)
 
 
-arm_ledger: Final = at_revision_for_actor(queries.arm_ledger)
-arm_runs: Final = at_revision(queries.arm_runs)
-arm_notes: Final = at_revision(queries.notes)
-near_arms: Final = at_revision(queries.near_arms)
-
-
 # Comparison
-
-
-compared_sides: Final = at_revision(queries.compare_sides)
 
 
 def side_savings(side: RunSide) -> Savings | None:
@@ -228,17 +258,6 @@ def side_savings(side: RunSide) -> Savings | None:
         return None
     here, view = reading(), side_of(side).view
     return cached("savings", view, lambda: queries.savings(here.pages, view))
-
-
-# Evaluations
-
-
-evaluations: Final = at_revision_for_actor(queries.page_of_evaluations)
-bias_watch: Final = at_revision_for_actor(queries.bias_watch)
-agreement: Final = at_revision_for_actor(queries.agreement)
-evaluated_names: Final = at_revision(queries.evaluated)
-rubrics: Final = at_revision(rubrics_of)
-layers: Final = at_revision(queries.layers)
 
 
 # Runs
@@ -257,9 +276,6 @@ def runs_view(
             here.pages, chosen, here.view, cursor=cursor, direction=direction, rows_by=rows_by
         ),
     )
-
-
-run: Final = at_revision_for_actor(queries.run)
 
 
 def transcript(name: str) -> Transcript:
@@ -318,11 +334,6 @@ def environment(name: str, chosen: EpisodeFilter = EVERY_EPISODE) -> queries.Env
     )
 
 
-compared: Final = at_revision(queries.compare)
-episode_list: Final = at_revision(queries.episode_list)
-without_episode: Final = at_revision(queries.without_episode)
-
-
 def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
     """Return the effect of declaring a scale; nothing is declared."""
     here = reading()
@@ -330,15 +341,7 @@ def preview_declare(environment: str, scale: Mapping[str, Any]) -> ScaleAnswer:
     return cached(question, None, lambda: preview_declared(here.pages, environment, **scale))
 
 
-preview_credit: Final = at_revision(queries.preview_credit)
-episode: Final = at_revision_for_actor(queries.episode)
-episode_runs: Final = at_revision(queries.episode_runs)
-
-
 # What was done
-
-
-changes: Final = at_revision(queries.changes)
 
 
 class Batch(NamedTuple):
@@ -394,18 +397,9 @@ def rewards(limit: int = 20, *, everyone: bool) -> tuple[Observation, ...]:
     return cached_for_actor(queries.rewards, limit=limit, actor=actor)
 
 
-repairs: Final = at_revision(queries.repairs)
-evidence: Final = at_revision(queries.evidence)
-preview_repair: Final = at_revision(queries.preview_repair)
-resets: Final = at_revision(queries.resets)
-
-
 def setting_changes() -> tuple[queries.SettingChange, ...]:
     """Return the latest changes of settings, newest first."""
     return cached_query(queries.setting_changes, limit=_SETTING_CHANGES_READ)
-
-
-imports: Final = at_revision(queries.imports)
 
 
 def inventories() -> tuple[StoredInventory, ...]:
@@ -414,13 +408,7 @@ def inventories() -> tuple[StoredInventory, ...]:
     return cached("inventories", None, lambda: carried(here.pages, limit=100).machines)
 
 
-database: Final = at_revision(maintenance.database_facts)
-
-
 # What would come of it
-
-
-preview_reward: Final = at_revision(queries.preview_reward)
 
 
 def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
@@ -428,9 +416,6 @@ def preview_batch(rewards: Sequence[BatchLine]) -> queries.BatchPreview:
     here = reading()
     question = ("preview batch", tuple(rewards))
     return cached(question, None, lambda: queries.preview_batch(here.pages, rewards))
-
-
-preview_reset: Final = at_revision(queries.preview_reset)
 
 
 def alerts() -> AlertsView:
@@ -461,6 +446,3 @@ def problem_together(changes: Mapping[str, object]) -> str | None:
     except ArmscopeError as problem:
         return problem.problem
     return None
-
-
-preview_undo: Final = at_revision(queries.preview_undo)

@@ -36,6 +36,29 @@ Preferred = Literal["first", "second", "equal"]
 
 all_queues: Final = uncached(queues.queues)
 
+progress: Final = uncached(queues.progress)
+
+make_queue: Final = acted(queues.add_queue)
+assign: Final = acted(queues.assign)
+browsers: Final = uncached(flow_browsers.browsers)
+confirm_browser: Final = acted(flow_browsers.confirm_browser)
+
+next_item: Final = acted(review.next_item)
+
+look_at: Final = uncached(review.view_item)
+hold: Final = acted(review.hold)
+
+put_off: Final = acted(review.put_off)
+requeue: Final = acted(review.requeue)
+skip_item: Final = acted(review.skip_item)
+keep_draft: Final = acted(review.keep_draft)
+my_last: Final = uncached(review.my_last)
+take_back: Final = acted(review.take_back)
+
+judge_batch: Final = acted(review.judge_batch)
+next_pair: Final = uncached(choose.next_pair)
+prefer: Final = acted(choose.choose)
+
 
 def unused_name(name: str) -> str:
     """Return a name that no active queue has: the given one, or with the next free number behind it."""
@@ -45,19 +68,10 @@ def unused_name(name: str) -> str:
     )
 
 
-progress: Final = uncached(queues.progress)
-
-
 def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
     """Return the items that a queue or batch would hold now."""
     context = reading().context
     return review.propose_batch(context, asks) if batch else queues.propose_queue(context, asks)
-
-
-make_queue: Final = acted(queues.add_queue)
-assign: Final = acted(queues.assign)
-browsers: Final = uncached(flow_browsers.browsers)
-confirm_browser: Final = acted(flow_browsers.confirm_browser)
 
 
 def known_rubrics() -> tuple[RubricRow, ...]:
@@ -69,18 +83,11 @@ def known_rubrics() -> tuple[RubricRow, ...]:
 # Items
 
 
-next_item: Final = acted(review.next_item)
-
-
 def this_item(queue: str, item: int) -> NextItem:
     """Return a certain item, held; raise `Conflict` if another reviewer holds it."""
     context = acting()
     review.hold(context, queue, item)
     return NextItem(item=review.view_item(context, queue, item), progress=queues.progress(context, queue))
-
-
-look_at: Final = uncached(review.view_item)
-hold: Final = acted(review.hold)
 
 
 def let_go(context: Context, queue: str, item: int) -> None:
@@ -113,14 +120,6 @@ def submit(
     )
 
 
-put_off: Final = acted(review.put_off)
-requeue: Final = acted(review.requeue)
-skip_item: Final = acted(review.skip_item)
-keep_draft: Final = acted(review.keep_draft)
-my_last: Final = uncached(review.my_last)
-take_back: Final = acted(review.take_back)
-
-
 def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> queries.EvaluationPreview | None:
     """Return the effect of this judgement on arms; None without any."""
     here = reading()
@@ -143,8 +142,3 @@ def effect_of(item: ReviewItem, outcome: EvaluationOutcome, score: float) -> que
 
 
 # Many at once, and two beside each other
-
-
-judge_batch: Final = acted(review.judge_batch)
-next_pair: Final = uncached(choose.next_pair)
-prefer: Final = acted(choose.choose)

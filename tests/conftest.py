@@ -43,17 +43,9 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-
-def bytecode_of(folder: Path) -> Path:
-    """Where what is compiled of the sources in a folder lies, if it doesn't lie beside them."""
-    assert sys.pycache_prefix is not None
-    return Path(sys.pycache_prefix, *folder.resolve().parts[1:])
-
-
 SHARED = ROOT.parent / "shared"
 VECTORS = Path(os.environ.get("ARMSCOPE_CONFORMANCE") or SHARED) / "vectors"
 """The recorded behaviour of the original systems."""
-
 
 _COMPILES: Final = "armscope compiles"
 _TURN: Final = "armscope turn"
@@ -74,6 +66,12 @@ _ORDER: Final = (
     "tests/dashboard",
 )
 """What takes long goes first, so that no worker is left alone with it at the end."""
+
+
+def bytecode_of(folder: Path) -> Path:
+    """Where what is compiled of the sources in a folder lies, if it doesn't lie beside them."""
+    assert sys.pycache_prefix is not None
+    return Path(sys.pycache_prefix, *folder.resolve().parts[1:])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -41,6 +41,11 @@ _OWN = (f"{token_hex(4)}_{number}" for number in count())
 _MOST_SPARE = 16
 """Databases that are kept to be given out again, of some 10 MB each."""
 
+_N_SHARDS: Final = 4
+
+COORDINATOR: Final = "ARMSCOPE_TEST_CITUS"
+"""Names the coordinator of a Citus cluster, whose user may make databases on all its servers."""
+
 
 class Cluster:
     """A server, and which of its databases stands for which path."""
@@ -205,9 +210,6 @@ class Spread(Cluster):
         self._spare.append(name)
 
 
-_N_SHARDS: Final = 4
-
-
 class Pooled(Cluster):
     """The same of one server behind PgBouncer, which keeps connections to databases that it was asked for."""
 
@@ -340,10 +342,6 @@ def cluster_asked(config: pytest.Config) -> Iterator[Cluster]:
             cluster = Cluster(place)
         yield cluster
         cluster.close()
-
-
-COORDINATOR: Final = "ARMSCOPE_TEST_CITUS"
-"""Names the coordinator of a Citus cluster, whose user may make databases on all its servers."""
 
 
 def is_asked(config: pytest.Config) -> bool:

@@ -143,6 +143,9 @@ _LOOKING_UP: Final = frozenset(
     f"{home}.{name}" for home in ("builtins.dict", "typing.Mapping") for name in ("__getitem__", "get")
 )
 
+_looked_at: Final[set[Var]] = set()
+"""Names whose values are being looked at: one that is made of itself adds nothing."""
+
 
 class LiteralTypes(Plugin):
     def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
@@ -460,10 +463,6 @@ def _assigned(checker: TypeChecker, var: Var) -> list[Expression | None] | None:
     """Return all that is assigned to a name; of a generic function mypy checks copies."""
     roots = [_assignments(one) for one in checker.scope.stack if isinstance(one, MypyFile | FuncItem)]
     return next((found[var] for found in roots if var in found), None)
-
-
-_looked_at: Final[set[Var]] = set()
-"""Names whose values are being looked at: one that is made of itself adds nothing."""
 
 
 def _all(kinds: Iterable[int]) -> int:

@@ -192,41 +192,6 @@ WHERE: Final[dict[str, Callable[[str], str]]] = {
 }
 """Texts of a session that may hold a secret."""
 
-
-def fill_form(form: str, chance: random.Random) -> str:
-    """Return a form with its parts drawn."""
-
-    def drawn(part: re.Match[str]) -> str:
-        if part[1] is None:
-            return "-".join("".join(chance.choices(_LETTERS["h"], k=n)) for n in (8, 4, 4, 4, 12))
-        return "".join(chance.choices(_LETTERS[part[1]], k=int(part[2])))
-
-    return _PART.sub(drawn, form)
-
-
-def _words(chance: random.Random, n: int, join: str) -> str:
-    words = [
-        "get",
-        "row",
-        "of",
-        "training",
-        "export",
-        "parser",
-        "state",
-        "run",
-        "layer",
-        "page",
-        "test",
-        "cache",
-        "list",
-    ]
-    return join.join(chance.choices(words, k=n))
-
-
-def _base64(chance: random.Random, n: int) -> str:
-    return base64.b64encode(chance.randbytes(n)).decode()
-
-
 _FORMED: Final = (
     "commit {h40}",
     "sha256:{h64}",
@@ -321,6 +286,51 @@ _FORMED: Final = (
     "SELECT password_hash FROM users WHERE token_id = $1",
     "tr -d '$1$2' | awk '{{print $6}}'",
 )
+
+SENTENCES: Final = (
+    "I set {} in the shell.",
+    "The file says {} here",
+    '{{"trace": "{}"}}',
+    "- {}\n- next",
+    "{}",
+    "`{}` works, thanks.",
+)
+
+
+def fill_form(form: str, chance: random.Random) -> str:
+    """Return a form with its parts drawn."""
+
+    def drawn(part: re.Match[str]) -> str:
+        if part[1] is None:
+            return "-".join("".join(chance.choices(_LETTERS["h"], k=n)) for n in (8, 4, 4, 4, 12))
+        return "".join(chance.choices(_LETTERS[part[1]], k=int(part[2])))
+
+    return _PART.sub(drawn, form)
+
+
+def _words(chance: random.Random, n: int, join: str) -> str:
+    words = [
+        "get",
+        "row",
+        "of",
+        "training",
+        "export",
+        "parser",
+        "state",
+        "run",
+        "layer",
+        "page",
+        "test",
+        "cache",
+        "list",
+    ]
+    return join.join(chance.choices(words, k=n))
+
+
+def _base64(chance: random.Random, n: int) -> str:
+    return base64.b64encode(chance.randbytes(n)).decode()
+
+
 HARMLESS: Final[tuple[Callable[[random.Random], str], ...]] = (
     *((lambda chance, form=form: fill_form(form, chance)) for form in _FORMED),
     lambda chance: _words(chance, 7, "-"),
@@ -330,14 +340,6 @@ HARMLESS: Final[tuple[Callable[[random.Random], str], ...]] = (
     lambda chance: "/".join(_words(chance, 9, " ").split()),
 )
 """Kinds of harmless texts."""
-SENTENCES: Final = (
-    "I set {} in the shell.",
-    "The file says {} here",
-    '{{"trace": "{}"}}',
-    "- {}\n- next",
-    "{}",
-    "`{}` works, thanks.",
-)
 
 
 def in_sentence(secret: str, chance: random.Random) -> str:

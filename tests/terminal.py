@@ -20,6 +20,8 @@ COMMAND: Final = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dashboard.launch import main; main()",
 )
 
+_SERVERS: Final = list["subprocess.Popen[str]"]()
+
 
 @cache
 def warm() -> tuple[str, ...]:
@@ -39,9 +41,6 @@ def warm() -> tuple[str, ...]:
     _SERVERS.append(server)
     assert server.stdout is not None
     return sys.executable, "-S", place, "run", server.stdout.readline().strip()
-
-
-_SERVERS: Final = list["subprocess.Popen[str]"]()
 
 
 def script(path: Path, *words: str) -> None:

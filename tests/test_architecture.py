@@ -99,6 +99,57 @@ LAZY = (
 STRICT_RECORDS = {"numpy", "scipy", "time", "random", "os", "pathlib", "io", "logging"}
 """Nouns know no arrays, no clock, no dice and no files."""
 
+ROWS_BY_POSITION = 185
+"""Places in the store and the flows that read a row by a number. It may only fall."""
+
+MOST_PARAMETERS = 12
+
+MOST_SHARED_HELPERS = 202
+"""Names of functions that three or more files of tests define; it only falls. `tests/worlds` has the builders."""
+
+FORBIDDEN = {
+    "unsafe_allow_html": r"unsafe_allow_html|allow_html",
+    "pickle": r"\b([pP]ickle|dill|joblib)\b|import (marshal|shelve)",
+    "yaml": r"\byaml\.(?!safe_load\b|YAMLError\b|SafeLoader\b)|from yaml",
+    "eval": r"(?<![\w.])(eval|exec)\(",
+    "shell": r"shell\s*=\s*True|os\.system|os\.popen",
+    "bare type: ignore": r"#\s*type:\s*ignore(?!\[)",
+    "unfinished": r"\b(TODO|FIXME|XXX|NotImplemented)\b",
+    "a path of some machine": r"[\"'](/work|/tmp|/home|/root|/Users)\b",
+}
+
+MAY_SKIP = [
+    "tests/conformance/environments.py",
+    "tests/conformance/vectors.py",
+    "tests/conftest.py",
+    "tests/journeys/conftest.py",
+    "tests/store/pooler.py",
+    "tests/store/test_citus.py",
+    "tests/store/test_every_engine.py",
+    "tests/store/test_faults.py",
+    "tests/test_deploy.py",
+]
+"""The real agent runs may be missing, Debian's Chromium and PgBouncer (`.ci/run` installs both), an SQLite that can
+be listened to (Debian's can), a network to install other programs from to compare with, a system whose libpq tells
+what it sends, one where a user may mount a small disk that is soon full (Debian's may), and a Citus cluster, which
+no one can install in a moment. Files for production are checked by systemd, nginx and Prometheus, where they are.
+Nothing else is skipped.
+"""
+
+NEEDED = {
+    "core.adapters.langchain": "langchain",
+    "core.adapters.langgraph": "langgraph",
+    "core.adapters.openai_agents": "agents",
+}
+"""Modules that import a package which need not be installed."""
+
+IMPORT_AFTER_CODE = {
+    "core.package.armscope": "it first refuses another package named core",
+    "dashboard.app": "it first puts the folder of the project on the path",
+}
+IMPORT = (ast.Import, ast.ImportFrom)
+DEFINITION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
 
 class Import(NamedTuple):
     """One import statement: where, of what, and whether inside a function."""
@@ -254,10 +305,6 @@ def test_pages_read_in_queries_and_write_in_actions() -> None:
     assert called == []
 
 
-ROWS_BY_POSITION = 185
-"""Places in the store and the flows that read a row by a number. It may only fall."""
-
-
 def test_few_rows_are_read_by_position() -> None:
     places = [
         f"{module_of(path)}:{node.lineno}"
@@ -275,6 +322,33 @@ def test_functions_import_only_where_it_is_agreed() -> None:
     strangers = [f"{found.module}:{found.line}" for found in inside if not is_within(found.module, LAZY)]
     assert strangers == []
     assert {found.module for found in inside} >= {"dashboard.commands", "core.store.schema"}
+
+
+def test_a_file_begins_with_imports_then_constants() -> None:
+    """A constant below a function or class needs one of the file, directly or through another such constant."""
+    assert [below for path in source_files("core", "dashboard", "tests") for below in _below(path)] == []
+
+
+def _below(path: Path) -> Iterator[str]:
+    defined: set[str] = set()
+    has_code = False
+    for node in tree_of(path).body:
+        names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+        stored = {one.id for one in names if isinstance(one.ctx, ast.Store)}
+        inner = node.body if isinstance(node, (ast.If, ast.Try)) else [node]
+        if any(isinstance(one, IMPORT) for one in inner):
+            if has_code and module_of(path) not in IMPORT_AFTER_CODE:
+                yield f"{module_of(path)}:{node.lineno} imports below code"
+            continue
+        has_code = has_code or not isinstance(node, ast.Expr)
+        if isinstance(node, DEFINITION):
+            defined.add(node.name)
+        elif (defined and not isinstance(node, (ast.Assign, ast.AnnAssign))) or defined & {
+            one.id for one in names
+        }:
+            defined |= stored
+        elif defined and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            yield f"{module_of(path)}:{node.lineno} sets a constant below a function or class"
 
 
 def test_nouns_know_no_arrays_clock_dice_or_files() -> None:
@@ -310,9 +384,6 @@ def test_scipys_parts_are_read_at_their_first_use(tmp_path: Path) -> None:
         check=True,
     )
     assert not {"scipy.special", "scipy.stats", "starlette"} & set(loaded.stdout.split())
-
-
-MOST_PARAMETERS = 12
 
 
 def test_no_function_has_more_than_twelve_parameters() -> None:
@@ -358,10 +429,6 @@ def test_the_top_level_is_as_given() -> None:
     assert kept - caches == {"pyproject.toml", "dashboard", "core", "tests", "README.md"}
 
 
-MOST_SHARED_HELPERS = 202
-"""Names of functions that three or more files of tests define; it only falls. `tests/worlds` has the builders."""
-
-
 def test_a_helper_of_tests_is_defined_once() -> None:
     homes: dict[str, set[Path]] = {}
     for path in source_files("tests"):
@@ -370,18 +437,6 @@ def test_a_helper_of_tests_is_defined_once() -> None:
                 homes.setdefault(node.name.lstrip("_"), set()).add(path)
     shared = sorted(name for name, files in homes.items() if len(files) >= 3)
     assert len(shared) <= MOST_SHARED_HELPERS, shared
-
-
-FORBIDDEN = {
-    "unsafe_allow_html": r"unsafe_allow_html|allow_html",
-    "pickle": r"\b([pP]ickle|dill|joblib)\b|import (marshal|shelve)",
-    "yaml": r"\byaml\.(?!safe_load\b|YAMLError\b|SafeLoader\b)|from yaml",
-    "eval": r"(?<![\w.])(eval|exec)\(",
-    "shell": r"shell\s*=\s*True|os\.system|os\.popen",
-    "bare type: ignore": r"#\s*type:\s*ignore(?!\[)",
-    "unfinished": r"\b(TODO|FIXME|XXX|NotImplemented)\b",
-    "a path of some machine": r"[\"'](/work|/tmp|/home|/root|/Users)\b",
-}
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
@@ -394,25 +449,6 @@ def test_forbidden_words_do_not_occur(what: str) -> None:
         if pattern.search(line)
     ]
     assert found == []
-
-
-MAY_SKIP = [
-    "tests/conformance/environments.py",
-    "tests/conformance/vectors.py",
-    "tests/conftest.py",
-    "tests/journeys/conftest.py",
-    "tests/store/pooler.py",
-    "tests/store/test_citus.py",
-    "tests/store/test_every_engine.py",
-    "tests/store/test_faults.py",
-    "tests/test_deploy.py",
-]
-"""The real agent runs may be missing, Debian's Chromium and PgBouncer (`.ci/run` installs both), an SQLite that can
-be listened to (Debian's can), a network to install other programs from to compare with, a system whose libpq tells
-what it sends, one where a user may mount a small disk that is soon full (Debian's may), and a Citus cluster, which
-no one can install in a moment. Files for production are checked by systemd, nginx and Prometheus, where they are.
-Nothing else is skipped.
-"""
 
 
 def test_tests_skip_only_for_the_shared_data_and_the_browser() -> None:
@@ -433,14 +469,6 @@ def test_public_names_are_sorted_and_there() -> None:
     assert len(set(core.__all__)) == len(core.__all__)
     for name in set(core.__all__) - {"__version__"}:
         assert getattr(core, name).__module__.startswith("core."), name
-
-
-NEEDED = {
-    "core.adapters.langchain": "langchain",
-    "core.adapters.langgraph": "langgraph",
-    "core.adapters.openai_agents": "agents",
-}
-"""Modules that import a package which need not be installed."""
 
 
 def _modules() -> Iterator[ModuleType]:

@@ -49,6 +49,55 @@ client_secret = "of the provider"
 server_metadata_url = "https://id.example.com/.well-known/openid-configuration"
 """
 
+OF_PROMETHEUS: Final = {"up"}
+"""Series that Prometheus makes for each target."""
+SUFFIXES: Final = ("", "_total", "_bucket", "_sum", "_count")
+
+SERVED: Final = 'job="armscope", instance="a"'
+SELECT: Final = "/api/v1/learners/{name}/select"
+TROUBLE: Final = {
+    "ArmscopeAway": [(f"up{{{SERVED}}}", "0x180", "1x180")],
+    "ArmscopeDatabaseAway": [(f"armscope_database_up{{{SERVED}}}", "0x180", "1x180")],
+    "ArmscopeFails": [
+        (
+            f'armscope_http_request_duration_seconds_count{{{SERVED}, route="/x", status="503"}}',
+            "0+1x180",
+            "7x180",
+        ),
+        (
+            f'armscope_http_request_duration_seconds_count{{{SERVED}, route="/x", status="404"}}',
+            "0+9x180",
+            "0+9x180",
+        ),
+    ],
+    "ArmscopeSlow": [
+        (
+            f'armscope_http_request_duration_seconds_bucket{{{SERVED}, route="{SELECT}", le="{le}"}}',
+            loud,
+            quiet,
+        )
+        for le, loud, quiet in (
+            ("1", "0x180", "0+9x180"),
+            ("5", "0+9x180", "0+9x180"),
+            ("+Inf", "0+9x180", "0+9x180"),
+        )
+    ],
+    "ArmscopeNoBackup": [
+        (f'armscope_last_success_timestamp_seconds{{{SERVED}, task="backup"}}', "-200000x300", "0x300")
+    ],
+    "ArmscopeAlertsFail": [
+        (f'armscope_webhook_messages_total{{{SERVED}, result="failed"}}', "0+1x180", "3x180"),
+        (f"armscope_alert_checks_failed_total{{{SERVED}}}", "0x180", "0x180"),
+    ],
+    "ArmscopeSpoolWaits": [(f'armscope_spool_runs{{{SERVED}, state="waiting"}}', "3x180", "0x180")],
+    "ArmscopeNeedsAttention": [
+        (f'armscope_attention{{{SERVED}, learner="l", kind="poisoned", severity="high"}}', "2x180", "0x180"),
+        (f'armscope_attention{{{SERVED}, learner="l", kind="stale", severity="low"}}', "9x180", "9x180"),
+    ],
+    "ArmscopeDenials": [(f"armscope_denials_total{{{SERVED}}}", "0+5x180", "7x180")],
+}
+"""Alert → its series, with values of trouble and quiet ones."""
+
 
 class Started(NamedTuple):
     """A server and its address."""
@@ -209,11 +258,6 @@ def _expressions() -> dict[str, str]:
     return {
         name: expr.replace("$__rate_interval", "5m").replace("$learner", ".*") for name, expr in every.items()
     }
-
-
-OF_PROMETHEUS: Final = {"up"}
-"""Series that Prometheus makes for each target."""
-SUFFIXES: Final = ("", "_total", "_bucket", "_sum", "_count")
 
 
 @pytest.mark.parametrize("name", _expressions())
@@ -407,52 +451,6 @@ def _copied(source: Path, target: Path, *, is_folder: bool) -> None:
     else:
         target.mkdir(exist_ok=True) if is_folder else None
         shutil.copy(source, target)
-
-
-SERVED: Final = 'job="armscope", instance="a"'
-SELECT: Final = "/api/v1/learners/{name}/select"
-TROUBLE: Final = {
-    "ArmscopeAway": [(f"up{{{SERVED}}}", "0x180", "1x180")],
-    "ArmscopeDatabaseAway": [(f"armscope_database_up{{{SERVED}}}", "0x180", "1x180")],
-    "ArmscopeFails": [
-        (
-            f'armscope_http_request_duration_seconds_count{{{SERVED}, route="/x", status="503"}}',
-            "0+1x180",
-            "7x180",
-        ),
-        (
-            f'armscope_http_request_duration_seconds_count{{{SERVED}, route="/x", status="404"}}',
-            "0+9x180",
-            "0+9x180",
-        ),
-    ],
-    "ArmscopeSlow": [
-        (
-            f'armscope_http_request_duration_seconds_bucket{{{SERVED}, route="{SELECT}", le="{le}"}}',
-            loud,
-            quiet,
-        )
-        for le, loud, quiet in (
-            ("1", "0x180", "0+9x180"),
-            ("5", "0+9x180", "0+9x180"),
-            ("+Inf", "0+9x180", "0+9x180"),
-        )
-    ],
-    "ArmscopeNoBackup": [
-        (f'armscope_last_success_timestamp_seconds{{{SERVED}, task="backup"}}', "-200000x300", "0x300")
-    ],
-    "ArmscopeAlertsFail": [
-        (f'armscope_webhook_messages_total{{{SERVED}, result="failed"}}', "0+1x180", "3x180"),
-        (f"armscope_alert_checks_failed_total{{{SERVED}}}", "0x180", "0x180"),
-    ],
-    "ArmscopeSpoolWaits": [(f'armscope_spool_runs{{{SERVED}, state="waiting"}}', "3x180", "0x180")],
-    "ArmscopeNeedsAttention": [
-        (f'armscope_attention{{{SERVED}, learner="l", kind="poisoned", severity="high"}}', "2x180", "0x180"),
-        (f'armscope_attention{{{SERVED}, learner="l", kind="stale", severity="low"}}', "9x180", "9x180"),
-    ],
-    "ArmscopeDenials": [(f"armscope_denials_total{{{SERVED}}}", "0+5x180", "7x180")],
-}
-"""Alert → its series, with values of trouble and quiet ones."""
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,10 @@ from core.records.arm import Arm, file_key, skill_key, skill_name, tool_key
 from core.records.evidence import EXCERPT_CHARS
 from core.records.run import Call, Inventory, Run
 
+SPELLED = ["mcp__github__create_issue", "github.create_issue", "github/create_issue"]
+
+ALPHABET = "abß.-_/ éA1編\u0301\n"
+
 
 def run_with(
     *arms: Arm,
@@ -53,9 +57,6 @@ def named_memory(content: str) -> Arm:
 
 
 # --- tools ------------------------------------------------------------------------------------------------
-
-
-SPELLED = ["mcp__github__create_issue", "github.create_issue", "github/create_issue"]
 
 
 @pytest.mark.parametrize("name", SPELLED)
@@ -210,9 +211,6 @@ def test_names_that_begin_or_overlap_each_other_are_all_found() -> None:
     arms = (file("README.md"), file("docs/README.md"), skill("code"), skill("code-review"), skill("a.b"))
     evidence = detect(run_with(*arms, texts=("docs/README.md and code-review of a.b.c, a.b",)))
     assert evidence.referenced == (True, True, False, True, True)
-
-
-ALPHABET = "abß.-_/ éA1編\u0301\n"
 
 
 def naive_joins(char: str) -> bool:

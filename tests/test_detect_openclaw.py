@@ -15,6 +15,8 @@ from core.records.evidence import EXCERPT_CHARS
 from core.records.run import Call
 from tests.test_detect import run_with, skill
 
+LONG = "The release of the billing service waits for a second pair of eyes on Fridays."
+
 
 def sees(arm: Arm, *texts: str, metadata: str = "") -> bool:
     calls = (Call(name="x", metadata=metadata),) if metadata else ()
@@ -68,9 +70,6 @@ def test_a_skill_is_not_recognised_by_the_name_of_a_tool_or_across_texts() -> No
 def test_a_file_is_recognised_by_its_full_label(path: str, text: str, expected: bool) -> None:
     assert sees(Arm(key=file_key(path)), text) is expected
     assert not sees(Arm(key=file_key(path)), metadata=text)
-
-
-LONG = "The release of the billing service waits for a second pair of eyes on Fridays."
 
 
 @pytest.mark.parametrize(

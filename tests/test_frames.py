@@ -52,6 +52,39 @@ RECORDS: tuple[type, ...] = (
 ISO_TIMES = {"last_run", "last_updated", "since"}
 DURATIONS = {"duration_ms", "late_ms"}
 
+SCALARS: dict[object, st.SearchStrategy[Any]] = {
+    str: st.text(max_size=8),
+    int: st.integers(-(2**63), 2**63 - 1),
+    float: st.floats(allow_nan=False),
+    bool: st.booleans(),
+    bytes: st.binary(max_size=8),
+    type(None): st.none(),
+}
+
+CHECKED: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("certainty", "gamma", "threshold"), st.floats(0, 1)),
+    **dict.fromkeys(("step_lo", "lo"), st.floats(-9, -1)),
+    **dict.fromkeys(("step_hi", "hi"), st.floats(0, 9)),
+}
+"""Fields that their records check."""
+
+ROWS = [
+    RunRow(n, f"r{n}", n, None, None, "selected", "completed", "observed", n, 1, 0, None, 0) for n in range(5)
+]
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</td></table><h1>",
+    "&lt;b&gt;",
+    "$\\alpha$",
+    "\x1b[31mred\x00",
+    "\u202egnirts",
+    "a" * 5_000,
+]
+
+FRAME = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+
 
 # Values of any record, and records of any table, by the types of their fields
 
@@ -72,24 +105,6 @@ def options_of(hint: object) -> list[Any]:
 
 def is_record(hint: object) -> TypeGuard[type]:
     return isinstance(hint, type) and hasattr(hint, "__annotations__") and hint is not datetime
-
-
-SCALARS: dict[object, st.SearchStrategy[Any]] = {
-    str: st.text(max_size=8),
-    int: st.integers(-(2**63), 2**63 - 1),
-    float: st.floats(allow_nan=False),
-    bool: st.booleans(),
-    bytes: st.binary(max_size=8),
-    type(None): st.none(),
-}
-
-
-CHECKED: dict[str, st.SearchStrategy[Any]] = {
-    **dict.fromkeys(("certainty", "gamma", "threshold"), st.floats(0, 1)),
-    **dict.fromkeys(("step_lo", "lo"), st.floats(-9, -1)),
-    **dict.fromkeys(("step_hi", "hi"), st.floats(0, 9)),
-}
-"""Fields that their records check."""
 
 
 def values(name: str, hint: object) -> st.SearchStrategy[Any]:
@@ -223,11 +238,6 @@ def test_a_name_that_is_taken_becomes_longer() -> None:
 # Lists
 
 
-ROWS = [
-    RunRow(n, f"r{n}", n, None, None, "selected", "completed", "observed", n, 1, 0, None, 0) for n in range(5)
-]
-
-
 @pytest.mark.parametrize("kind", [RowList, RowTuple])
 def test_a_list_stays_a_list(kind: type[RowList[RunRow]] | type[RowTuple[RunRow]]) -> None:
     rows, plain = kind(ROWS, RunRow), (list if kind is RowList else tuple)(ROWS)
@@ -256,17 +266,6 @@ def test_a_missing_package_is_named_with_its_extra(package: str, monkeypatch: py
 
 # HTML
 
-HOSTILE = [
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "</td></table><h1>",
-    "&lt;b&gt;",
-    "$\\alpha$",
-    "\x1b[31mred\x00",
-    "\u202egnirts",
-    "a" * 5_000,
-]
-
 
 class Tags(HTMLParser):
     """Tags with their attributes, and the texts between them."""
@@ -285,9 +284,6 @@ class Tags(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
-
-
-FRAME = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
 
 
 @given(st.sampled_from(HOSTILE) | st.text(min_size=1))

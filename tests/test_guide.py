@@ -41,6 +41,9 @@ PACKAGE = f"{ROOT}:{ROOT / 'core' / 'package'}"
 every_topic = pytest.mark.parametrize("name", TOPICS)
 every_text = pytest.mark.parametrize("name", [README, *TOPICS])
 
+RUN_RARELY: Final = {"alerts", "environments", "evaluation", "openclaw", "operations", "people", "review"}
+"""Topics whose code the long tests alone run."""
+
 
 def text_of(name: str) -> str:
     """A topic as it lies on the disk, or the README."""
@@ -276,10 +279,6 @@ RUN = [
     for name in TOPICS
     if any(block.language in {"sh", "python"} and not block.is_long for block in blocks_of(name))
 ]
-
-
-RUN_RARELY: Final = {"alerts", "environments", "evaluation", "openclaw", "operations", "people", "review"}
-"""Topics whose code the long tests alone run."""
 
 
 @pytest.mark.parametrize(

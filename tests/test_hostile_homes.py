@@ -76,39 +76,6 @@ FRONTS = {
     "empty": "",
 }
 
-
-def answered(home: Path) -> MachineInventory:
-    """Return the inventory, after every door's use of it: JSON, words and prune."""
-    answer = machine_inventory(home, NOW_MS)
-    assert msgspec.json.decode(msgspec.json.encode(answer), type=MachineInventory) == answer
-    for text in (*answer.unread, *answer.notes, *(one.item.name for one in answer.items)):
-        assert printable(text).isprintable()
-        text.encode()
-    assert len({*answer.unread}) == len(answer.unread)
-    names = [one.split(" was not read: ")[0] for one in answer.unread]
-    assert len({*names}) == len(names), "a file is named twice"
-    pruned(home, answer, (), NOW_MS)
-    return answer
-
-
-@pytest.mark.parametrize("name", FRONTS)
-def test_no_front_matter_stops_an_inventory(name: str, tmp_path: Path) -> None:
-    text = f"---\n{FRONTS[name]}\n---\nBody\n"
-    for path in (
-        *(tmp_path / agent / "skills" / "odd" / "SKILL.md" for agent in AGENTS),
-        tmp_path / ".claude" / "commands" / "sub" / "do.md",
-        tmp_path / ".config" / "opencode" / "agent" / "build.md",
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    write_skill(tmp_path / ".claude" / "skills", "plain", "does it", changed_ms=LONG_AGO_MS)
-    begun = time.monotonic()
-    found = by_name(answered(tmp_path))
-    assert time.monotonic() - begun < 20
-    assert {*found} == {"odd", "plain", "do"}
-    assert found["plain"].item.carried == 4
-
-
 scalars = st.one_of(
     st.text(),
     st.integers(),
@@ -124,24 +91,6 @@ values = st.recursive(
     scalars, lambda inner: st.lists(inner) | st.dictionaries(scalars, inner) | st.sets(scalars), max_leaves=8
 )
 KEYS = ("name", "description", "disable-model-invocation", "metadata", "openclaw", "skillKey")
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.dictionaries(st.sampled_from(KEYS) | scalars, values, max_size=6))
-def test_any_value_of_front_matter_is_read_or_left_out(front: dict[object, object]) -> None:
-    text = yaml.dump(front, allow_unicode=True).replace("HUGE", f"0x{HUGE}")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "SKILL.md"
-        path.write_text(f"---\n{text}\n---\n", encoding="utf-8", errors="surrogatepass")
-        reader = FileReader()
-        skill = reader.skill(path, "odd")
-        assert (skill is None) == bool(reader.unread) == (len(text) >= 16 << 10)
-        if skill is not None:
-            assert "\n" not in skill.line
-            skill.line.encode()
-
-
-# Settings
 
 JSON_SETTINGS = {
     "digits": f'{{"mcpServers": {{"a": {"9" * 5_000}}}}}',
@@ -195,6 +144,128 @@ JSON_FILES = (
     ".config/opencode/opencode.jsonc",
     ".openclaw/openclaw.json",
 )
+
+NAMES = (
+    "a\nb",
+    "\x1b[31m",
+    "\u202ecod.exe",
+    "\x7f",
+    "\x85",
+    "é",
+    "e\u0301",
+    "A",
+    "a",
+    "-rf",
+    "%s",
+    "x" * 200,
+)
+
+VALUES = (
+    "9" * 5_000,
+    "-1e999",
+    "1e308",
+    "NaN",
+    "99999999999999999",
+    f'"{HALF}"',
+    '"\\ud83d\\ude00\\u0000\\u202e"',
+    "[" * 5_000,
+    "[" * 900 + "]" * 900,
+    '{"a": ' * 900 + "1" + "}" * 900,
+    "null",
+    "true",
+    "[]",
+    "{}",
+    '"0000-00-00T00:00:00Z"',
+    '"9999-12-31T23:59:59+23:59"',
+    '"<skill><name> </name>"',
+    '"/SKILL.md \\\\SKILL.md a//SKILL.md"',
+)
+SESSIONS = {
+    ".claude/projects/p/s.jsonl": (
+        '{"type": "user", "sessionId": %s, "cwd": %s, "timestamp": %s, "message": {"content": %s}}',
+        '{"type": "assistant", "uuid": %s, "message": {"id": %s, "model": %s, "content":'
+        ' [{"type": "tool_use", "id": %s, "name": "Skill", "input": {"skill": %s}}], "usage": %s}}',
+        '{"type": "attachment", "attachment": {"type": "skill_listing", "names": [%s], "content": %s}}',
+        '{"type": "attachment", "attachment": {"type": "mcp_instructions_delta", "addedNames": [%s],'
+        ' "addedBlocks": %s}}',
+    ),
+    ".codex/sessions/s.jsonl": (
+        '{"type": "session_meta", "timestamp": %s, "payload": {"id": %s, "cwd": %s, "source": %s,'
+        ' "dynamic_tools": [{"name": "a", "inputSchema": %s}]}}',
+        '{"type": "response_item", "payload": {"type": "function_call", "name": %s, "arguments": %s, "call_id": %s}}',
+        '{"type": "response_item", "payload": {"type": "message", "role": "user", "content": %s, "x": "<skill>"}}',
+    ),
+    ".gemini/tmp/h/chats/s.json": (
+        '{"sessionId": %s, "startTime": %s, "messages": [{"toolCalls": [{"args": %s}]}]}',
+    ),
+    ".openclaw/agents/main/sessions/s.jsonl": (
+        '{"type": "session", "id": %s, "timestamp": %s, "cwd": %s}',
+        '{"type": "message", "id": %s, "timestamp": %s, "message": {"role": "assistant", "content":'
+        ' [{"type": "toolCall", "name": "a", "arguments": %s}]}}',
+    ),
+}
+
+FORMS = {
+    "line ends": "---\r\ndescription: does it\r\n---\r\nBody\r\n",
+    "mark": "\ufeff---\ndescription: does it\n---\nBody\n",
+    "spaces": "---  \ndescription:   does   it  \n---\t\n",
+    "no end": "---\ndescription: does it\n---",
+    "colon": "---\ndescription: does it\nother: a: b\n---\n",
+    "number": "---\ndescription: does it\nversion: 1.0\n---\n---\nname: y\n---\n",
+    "folded": "---\ndescription: >\n  does\n  it\n---\n",
+    "quoted": "---\n'description': \"does it\"\n---\n",
+    "merge": "---\ndescription: does it\n<<: {a: 1}\n---\n",
+}
+
+
+def answered(home: Path) -> MachineInventory:
+    """Return the inventory, after every door's use of it: JSON, words and prune."""
+    answer = machine_inventory(home, NOW_MS)
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=MachineInventory) == answer
+    for text in (*answer.unread, *answer.notes, *(one.item.name for one in answer.items)):
+        assert printable(text).isprintable()
+        text.encode()
+    assert len({*answer.unread}) == len(answer.unread)
+    names = [one.split(" was not read: ")[0] for one in answer.unread]
+    assert len({*names}) == len(names), "a file is named twice"
+    pruned(home, answer, (), NOW_MS)
+    return answer
+
+
+@pytest.mark.parametrize("name", FRONTS)
+def test_no_front_matter_stops_an_inventory(name: str, tmp_path: Path) -> None:
+    text = f"---\n{FRONTS[name]}\n---\nBody\n"
+    for path in (
+        *(tmp_path / agent / "skills" / "odd" / "SKILL.md" for agent in AGENTS),
+        tmp_path / ".claude" / "commands" / "sub" / "do.md",
+        tmp_path / ".config" / "opencode" / "agent" / "build.md",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    write_skill(tmp_path / ".claude" / "skills", "plain", "does it", changed_ms=LONG_AGO_MS)
+    begun = time.monotonic()
+    found = by_name(answered(tmp_path))
+    assert time.monotonic() - begun < 20
+    assert {*found} == {"odd", "plain", "do"}
+    assert found["plain"].item.carried == 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS) | scalars, values, max_size=6))
+def test_any_value_of_front_matter_is_read_or_left_out(front: dict[object, object]) -> None:
+    text = yaml.dump(front, allow_unicode=True).replace("HUGE", f"0x{HUGE}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "SKILL.md"
+        path.write_text(f"---\n{text}\n---\n", encoding="utf-8", errors="surrogatepass")
+        reader = FileReader()
+        skill = reader.skill(path, "odd")
+        assert (skill is None) == bool(reader.unread) == (len(text) >= 16 << 10)
+        if skill is not None:
+            assert "\n" not in skill.line
+            skill.line.encode()
+
+
+# Settings
 
 
 @pytest.mark.parametrize("form", [*JSON_SETTINGS, *(f"toml {name}" for name in TOML_SETTINGS)])
@@ -294,22 +365,6 @@ def test_no_kind_of_file_stops_a_start(kind: str, tmp_path: Path, monkeypatch: p
     assert {*visible_skills(tmp_path, tmp_path).files} <= {"odd"}
 
 
-NAMES = (
-    "a\nb",
-    "\x1b[31m",
-    "\u202ecod.exe",
-    "\x7f",
-    "\x85",
-    "é",
-    "e\u0301",
-    "A",
-    "a",
-    "-rf",
-    "%s",
-    "x" * 200,
-)
-
-
 def test_any_name_on_disk_is_answered(tmp_path: Path) -> None:
     names = [*NAMES, os.fsdecode(b"\xff"), os.fsdecode(b"\xed\xa0\x80")]
     for name in names:
@@ -404,52 +459,6 @@ def test_loops_and_depths_of_folders_do_no_harm(tmp_path: Path, monkeypatch: pyt
     assert not is_own(home / ".codex", tmp_path / "other")
 
 
-VALUES = (
-    "9" * 5_000,
-    "-1e999",
-    "1e308",
-    "NaN",
-    "99999999999999999",
-    f'"{HALF}"',
-    '"\\ud83d\\ude00\\u0000\\u202e"',
-    "[" * 5_000,
-    "[" * 900 + "]" * 900,
-    '{"a": ' * 900 + "1" + "}" * 900,
-    "null",
-    "true",
-    "[]",
-    "{}",
-    '"0000-00-00T00:00:00Z"',
-    '"9999-12-31T23:59:59+23:59"',
-    '"<skill><name> </name>"',
-    '"/SKILL.md \\\\SKILL.md a//SKILL.md"',
-)
-SESSIONS = {
-    ".claude/projects/p/s.jsonl": (
-        '{"type": "user", "sessionId": %s, "cwd": %s, "timestamp": %s, "message": {"content": %s}}',
-        '{"type": "assistant", "uuid": %s, "message": {"id": %s, "model": %s, "content":'
-        ' [{"type": "tool_use", "id": %s, "name": "Skill", "input": {"skill": %s}}], "usage": %s}}',
-        '{"type": "attachment", "attachment": {"type": "skill_listing", "names": [%s], "content": %s}}',
-        '{"type": "attachment", "attachment": {"type": "mcp_instructions_delta", "addedNames": [%s],'
-        ' "addedBlocks": %s}}',
-    ),
-    ".codex/sessions/s.jsonl": (
-        '{"type": "session_meta", "timestamp": %s, "payload": {"id": %s, "cwd": %s, "source": %s,'
-        ' "dynamic_tools": [{"name": "a", "inputSchema": %s}]}}',
-        '{"type": "response_item", "payload": {"type": "function_call", "name": %s, "arguments": %s, "call_id": %s}}',
-        '{"type": "response_item", "payload": {"type": "message", "role": "user", "content": %s, "x": "<skill>"}}',
-    ),
-    ".gemini/tmp/h/chats/s.json": (
-        '{"sessionId": %s, "startTime": %s, "messages": [{"toolCalls": [{"args": %s}]}]}',
-    ),
-    ".openclaw/agents/main/sessions/s.jsonl": (
-        '{"type": "session", "id": %s, "timestamp": %s, "cwd": %s}',
-        '{"type": "message", "id": %s, "timestamp": %s, "message": {"role": "assistant", "content":'
-        ' [{"type": "toolCall", "name": "a", "arguments": %s}]}}',
-    ),
-}
-
-
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_no_value_in_a_session_stops_an_inventory(value: str, tmp_path: Path) -> None:
     """Each place of a line has the value alone, and then all of them."""
@@ -463,19 +472,6 @@ def test_no_value_in_a_session_stops_an_inventory(value: str, tmp_path: Path) ->
         path.parent.mkdir(parents=True)
         path.write_text("\n".join([line.replace("%s", value) for line in lines] + texts))
     answered(tmp_path)
-
-
-FORMS = {
-    "line ends": "---\r\ndescription: does it\r\n---\r\nBody\r\n",
-    "mark": "\ufeff---\ndescription: does it\n---\nBody\n",
-    "spaces": "---  \ndescription:   does   it  \n---\t\n",
-    "no end": "---\ndescription: does it\n---",
-    "colon": "---\ndescription: does it\nother: a: b\n---\n",
-    "number": "---\ndescription: does it\nversion: 1.0\n---\n---\nname: y\n---\n",
-    "folded": "---\ndescription: >\n  does\n  it\n---\n",
-    "quoted": "---\n'description': \"does it\"\n---\n",
-    "merge": "---\ndescription: does it\n<<: {a: 1}\n---\n",
-}
 
 
 @pytest.mark.parametrize("form", FORMS)

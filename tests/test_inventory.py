@@ -41,6 +41,56 @@ WORDS = (
     "x" * 400,
 )
 
+OPENCODE_TABLES = {
+    "session": "id TEXT, parent_id TEXT",
+    "session_v2": "id TEXT, parent_id TEXT",
+    "message": "id TEXT, session_id TEXT, time_created INTEGER, data TEXT",
+    "part": "id TEXT, message_id TEXT, session_id TEXT, data TEXT",
+    "session_message": "id TEXT, session_id TEXT, type TEXT, data TEXT",
+}
+
+RULES: dict[str, tuple[dict[str, Any], str]] = {
+    "brackets are letters": (
+        {"permission": {"skill": {"[a]": "deny", "a[b]": "deny", "[!a]*": "deny"}}},
+        "a[b]",
+    ),
+    "stars and marks": ({"permission": {"skill": {"?b": "deny", "*c": "deny"}}}, "ab bc"),
+    "case counts": ({"permission": {"skill": {"AB": "deny", "A*": "deny"}}}, ""),
+    "the last match": ({"permission": {"skill": {"ab": "deny", "*": "allow", "bc": "deny"}}}, "bc"),
+    "a rule to ask": ({"permission": {"skill": {"*": "deny", "a*": "ask"}}}, "bc"),
+    "all": ({"permission": "deny"}, "a[b] ab bc"),
+    "all tools": ({"permission": {"*": "deny"}}, "a[b] ab bc"),
+    "all tools but skills": ({"permission": {"*": "deny", "skill": "allow"}}, ""),
+    "all tools after skills": ({"permission": {"skill": {"ab": "allow"}, "sk*": "deny"}}, "a[b] ab bc"),
+    "other tools": ({"permission": {"bash": "deny", "skills": "deny"}, "tools": {"bash": False}}, ""),
+    "a switch of tools": ({"tools": {"skill": False}, "permission": {"skill": {"ab": "allow"}}}, "a[b] bc"),
+    "a space and a star": ({"permission": {"skill": {"ab *": "deny", "b *": "deny"}}}, "ab"),
+    "new rules": (
+        {
+            "permission": {"skill": "allow"},
+            "permissions": [
+                {"action": "s*", "resource": "*b*", "effect": "deny"},
+                {"action": "skill", "resource": "bc", "effect": "ask"},
+                {"action": "shell", "resource": "*", "effect": "deny"},
+            ],
+        },
+        "a[b] ab",
+    ),
+    "the agent": (
+        {"permission": "deny", "agent": {"build": {"permission": {"skill": {"b*": "allow"}}}}},
+        "a[b] ab",
+    ),
+    "another agent": ({"agent": {"plan": {"permission": "deny"}}}, ""),
+    "the default agent": (
+        {
+            "default_agent": "own",
+            "agents": {"own": {"permissions": [{"action": "skill", "resource": "ab", "effect": "deny"}]}},
+        },
+        "ab",
+    ),
+    "an agent in Markdown": ({"default_agent": "written"}, "bc"),
+}
+
 
 @dataclass
 class PlannedSession:
@@ -660,15 +710,6 @@ def test_sessions_of_pi_and_openclaw(tmp_path: Path, agent: str, sessions: str, 
     assert uses_of(answer, agent) == {"idle": (2, 0), "used": (2, 1), "typed": (2, 1)}
 
 
-OPENCODE_TABLES = {
-    "session": "id TEXT, parent_id TEXT",
-    "session_v2": "id TEXT, parent_id TEXT",
-    "message": "id TEXT, session_id TEXT, time_created INTEGER, data TEXT",
-    "part": "id TEXT, message_id TEXT, session_id TEXT, data TEXT",
-    "session_message": "id TEXT, session_id TEXT, type TEXT, data TEXT",
-}
-
-
 @pytest.mark.parametrize(
     ("layout", "newer_id"),
     [
@@ -747,49 +788,6 @@ def test_shared_skills_belong_to_each_agent_that_is_installed(tmp_path: Path) ->
         ("opencode", "draw", "by name"),
         ("opencode", "write", "by name"),
     ]
-
-
-RULES: dict[str, tuple[dict[str, Any], str]] = {
-    "brackets are letters": (
-        {"permission": {"skill": {"[a]": "deny", "a[b]": "deny", "[!a]*": "deny"}}},
-        "a[b]",
-    ),
-    "stars and marks": ({"permission": {"skill": {"?b": "deny", "*c": "deny"}}}, "ab bc"),
-    "case counts": ({"permission": {"skill": {"AB": "deny", "A*": "deny"}}}, ""),
-    "the last match": ({"permission": {"skill": {"ab": "deny", "*": "allow", "bc": "deny"}}}, "bc"),
-    "a rule to ask": ({"permission": {"skill": {"*": "deny", "a*": "ask"}}}, "bc"),
-    "all": ({"permission": "deny"}, "a[b] ab bc"),
-    "all tools": ({"permission": {"*": "deny"}}, "a[b] ab bc"),
-    "all tools but skills": ({"permission": {"*": "deny", "skill": "allow"}}, ""),
-    "all tools after skills": ({"permission": {"skill": {"ab": "allow"}, "sk*": "deny"}}, "a[b] ab bc"),
-    "other tools": ({"permission": {"bash": "deny", "skills": "deny"}, "tools": {"bash": False}}, ""),
-    "a switch of tools": ({"tools": {"skill": False}, "permission": {"skill": {"ab": "allow"}}}, "a[b] bc"),
-    "a space and a star": ({"permission": {"skill": {"ab *": "deny", "b *": "deny"}}}, "ab"),
-    "new rules": (
-        {
-            "permission": {"skill": "allow"},
-            "permissions": [
-                {"action": "s*", "resource": "*b*", "effect": "deny"},
-                {"action": "skill", "resource": "bc", "effect": "ask"},
-                {"action": "shell", "resource": "*", "effect": "deny"},
-            ],
-        },
-        "a[b] ab",
-    ),
-    "the agent": (
-        {"permission": "deny", "agent": {"build": {"permission": {"skill": {"b*": "allow"}}}}},
-        "a[b] ab",
-    ),
-    "another agent": ({"agent": {"plan": {"permission": "deny"}}}, ""),
-    "the default agent": (
-        {
-            "default_agent": "own",
-            "agents": {"own": {"permissions": [{"action": "skill", "resource": "ab", "effect": "deny"}]}},
-        },
-        "ab",
-    ),
-    "an agent in Markdown": ({"default_agent": "written"}, "bc"),
-}
 
 
 @pytest.mark.parametrize("name", RULES)

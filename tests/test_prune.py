@@ -26,6 +26,51 @@ __all__ = ["shell"]
 OLD_MS = NOW_MS - 100 * DAY_MS
 HOMES = 200
 
+CODEX_SKILL = {"path": ".codex/skills/draw/SKILL.md", "enabled": False}
+"""Entry by which a skill of Codex CLI goes out, with the path below the home folder."""
+OUT = {
+    "skill-0": ("home/.claude/settings.json", ("skillOverrides", "skill-0"), "off"),
+    "deploy": ("work/.claude/settings.local.json", ("skillOverrides", "deploy"), "off"),
+    "kit@market": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
+    "kit": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
+    "kit:a": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
+    "gh": ("work/.claude/settings.local.json", ("disabledMcpjsonServers",), ["gh"]),
+    "web": ("home/.claude/settings.json", ("permissions", "deny"), ["mcp__web__*"]),
+    "mcp__web__a": ("home/.claude/settings.json", ("permissions", "deny"), ["mcp__web__a"]),
+    "gem": ("home/.gemini/settings.json", ("mcp", "excluded"), ["gem"]),
+    "sparkle": ("home/.gemini/settings.json", ("skills", "disabled"), ["sparkle"]),
+    "oc": ("home/.config/opencode/opencode.jsonc", ("mcp", "oc", "enabled"), False),
+    "docs": ("home/.codex/config.toml", ("mcp_servers", "docs", "enabled"), False),
+    "draw": ("home/.codex/config.toml", ("skills", "config"), [CODEX_SKILL]),
+    "claw": ("home/.openclaw/openclaw.json", ("mcp", "servers", "claw", "enabled"), False),
+    "lobster": ("home/.openclaw/openclaw.json", ("skills", "entries", "Red Lobster", "enabled"), False),
+    "shrimp": ("home/.openclaw/openclaw.json", ("skills", "entries", "shrimp-key", "enabled"), False),
+}
+"""Names, and the file, path of keys and value by which each of them goes out."""
+
+SHRIMP = 'name: prawn\nmetadata: {"openclaw": {"skillKey": "shrimp-key"}}'
+
+REFUSED = {
+    ("docs", "by name"): "no documented setting of Codex CLI puts a server by name",
+    ("draw", "user only"): "no documented setting of Codex CLI puts a skill user only",
+    ("lobster", "by name"): "no documented setting of OpenClaw puts a skill by name",
+    ("ext", "out"): "it belongs to an extension",
+    ("CLAUDE.md", "out"): "does not switch a file",
+    ("kit", "by name"): "goes out only as a whole",
+    ("web", "user only"): "no documented setting",
+    ("sparkle", "by name"): "no documented setting",
+}
+
+SAVING = {
+    "gh": ["Without 1 item, a session carries less. By how much is unknown: no file gives the size."],
+    "deploy": ["Without 1 item, a session in {work} carries about 5 tokens less."],
+    "deploy skill-0 gh": [
+        "Without 3 items, a session carries about {own} tokens less.",
+        "Without 3 items, a session in {work} carries about {all} tokens less.",
+        "No file gives the size of 1 item, so this saving is a lower bound.",
+    ],
+}
+
 
 class Home:
     """A home folder of one draw: skills, a plugin, servers, and settings with secrets."""
@@ -124,32 +169,6 @@ def test_the_edits_have_the_effect_that_is_named_and_an_undo(seeds: range, tmp_p
         assert home.content() == before
 
 
-CODEX_SKILL = {"path": ".codex/skills/draw/SKILL.md", "enabled": False}
-"""Entry by which a skill of Codex CLI goes out, with the path below the home folder."""
-OUT = {
-    "skill-0": ("home/.claude/settings.json", ("skillOverrides", "skill-0"), "off"),
-    "deploy": ("work/.claude/settings.local.json", ("skillOverrides", "deploy"), "off"),
-    "kit@market": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
-    "kit": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
-    "kit:a": ("home/.claude/settings.json", ("enabledPlugins", "kit@market"), False),
-    "gh": ("work/.claude/settings.local.json", ("disabledMcpjsonServers",), ["gh"]),
-    "web": ("home/.claude/settings.json", ("permissions", "deny"), ["mcp__web__*"]),
-    "mcp__web__a": ("home/.claude/settings.json", ("permissions", "deny"), ["mcp__web__a"]),
-    "gem": ("home/.gemini/settings.json", ("mcp", "excluded"), ["gem"]),
-    "sparkle": ("home/.gemini/settings.json", ("skills", "disabled"), ["sparkle"]),
-    "oc": ("home/.config/opencode/opencode.jsonc", ("mcp", "oc", "enabled"), False),
-    "docs": ("home/.codex/config.toml", ("mcp_servers", "docs", "enabled"), False),
-    "draw": ("home/.codex/config.toml", ("skills", "config"), [CODEX_SKILL]),
-    "claw": ("home/.openclaw/openclaw.json", ("mcp", "servers", "claw", "enabled"), False),
-    "lobster": ("home/.openclaw/openclaw.json", ("skills", "entries", "Red Lobster", "enabled"), False),
-    "shrimp": ("home/.openclaw/openclaw.json", ("skills", "entries", "shrimp-key", "enabled"), False),
-}
-"""Names, and the file, path of keys and value by which each of them goes out."""
-
-
-SHRIMP = 'name: prawn\nmetadata: {"openclaw": {"skillKey": "shrimp-key"}}'
-
-
 def _others(home: Home) -> None:
     put(home.path / ".gemini" / "settings.json", {"mcpServers": {"gem": {"command": "x"}}})
     put(home.path / ".gemini" / "extensions" / "e" / "gemini-extension.json", {"mcpServers": {"ext": {}}})
@@ -197,18 +216,6 @@ def test_each_kind_goes_out_by_its_own_setting(name: str, tmp_path: Path) -> Non
     assert back is not None
     take_back(record, [back], tmp_path / "edits", NOW_MS)
     assert home.content() == before
-
-
-REFUSED = {
-    ("docs", "by name"): "no documented setting of Codex CLI puts a server by name",
-    ("draw", "user only"): "no documented setting of Codex CLI puts a skill user only",
-    ("lobster", "by name"): "no documented setting of OpenClaw puts a skill by name",
-    ("ext", "out"): "it belongs to an extension",
-    ("CLAUDE.md", "out"): "does not switch a file",
-    ("kit", "by name"): "goes out only as a whole",
-    ("web", "user only"): "no documented setting",
-    ("sparkle", "by name"): "no documented setting",
-}
 
 
 @pytest.mark.parametrize("wish", REFUSED)
@@ -300,17 +307,6 @@ def test_the_command_shows_writes_and_takes_back(
     assert len(document(shell("prune", "--ways", "--json"))) == len(WAYS)
     for wrong in (("--undo", "--out", "x"), ("--number", "1")):
         assert shell("prune", *wrong)[0] == 2
-
-
-SAVING = {
-    "gh": ["Without 1 item, a session carries less. By how much is unknown: no file gives the size."],
-    "deploy": ["Without 1 item, a session in {work} carries about 5 tokens less."],
-    "deploy skill-0 gh": [
-        "Without 3 items, a session carries about {own} tokens less.",
-        "Without 3 items, a session in {work} carries about {all} tokens less.",
-        "No file gives the size of 1 item, so this saving is a lower bound.",
-    ],
-}
 
 
 @pytest.mark.parametrize("names", SAVING)

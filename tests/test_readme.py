@@ -18,6 +18,16 @@ from tests.test_guide import Block, assert_shows, outputs_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
+SERVED = {"mcp": "core.doors.mcp", "opentelemetry-proto": "core.formats.otlp", "pyyaml": "core.installed"}
+"""Packages that a process which only selects and records does without, by the module that needs them."""
+
+OF_EXTRAS = (
+    *("core.store.engine.postgres", "core.store.engine.refused", "core.frames"),
+    *("core.adapters.langchain", "core.adapters.langgraph", "core.adapters.openai_agents"),
+    "core.adapters.pydantic_ai",
+)
+"""What an extra is for, which is asked for where it is missing."""
+
 
 def blocks(language: str) -> list[str]:
     """Code blocks of a language in the README and then in the guide, in order."""
@@ -49,18 +59,6 @@ def test_the_check_anyone_runs_takes_its_command_from_here() -> None:
     command = re.findall(r"^```sh\n(.*?)\n```$", tests, flags=re.MULTILINE | re.DOTALL)[0]
     assert command.count("\n") == 0
     assert command.split(" && ")[-1].startswith(".venv/bin/python -m pytest")
-
-
-SERVED = {"mcp": "core.doors.mcp", "opentelemetry-proto": "core.formats.otlp", "pyyaml": "core.installed"}
-"""Packages that a process which only selects and records does without, by the module that needs them."""
-
-
-OF_EXTRAS = (
-    *("core.store.engine.postgres", "core.store.engine.refused", "core.frames"),
-    *("core.adapters.langchain", "core.adapters.langgraph", "core.adapters.openai_agents"),
-    "core.adapters.pydantic_ai",
-)
-"""What an extra is for, which is asked for where it is missing."""
 
 
 def test_the_slim_install_is_what_core_imports() -> None:

@@ -26,6 +26,23 @@ NOTHING = Inventory(kind="declared", arms=())
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)
 heads = st.sampled_from(ARM_TYPES)
 
+CATEGORIES = {
+    "exec": "bash Shell run_tests execute",
+    "fs": "ReadFile WRITE edit globber grep",
+    "memory": "memory_add remember Recall",
+    "web": "web fetch_url browse search_direct_flight",
+    "messaging": "send_mail reply message",
+    "other": "think prune mcp__fs__read",
+}
+
+BESIDE_MILLIONTHS = st.builds(
+    lambda micro, towards: nextafter(micro / MICRO, towards),
+    st.integers(1, MICRO - 1),
+    st.sampled_from([0, 1]),
+)
+
+FS = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read"),))
+
 
 @given(heads, names.filter(lambda name: ":" not in name), names)
 def test_an_id_keeps_its_three_parts(kind: str, category: str, name: str) -> None:
@@ -89,16 +106,6 @@ def test_messages_about_an_id_are_bounded_and_its_length_counts_characters() -> 
     assert len(str(refused.value)) < 400
 
 
-CATEGORIES = {
-    "exec": "bash Shell run_tests execute",
-    "fs": "ReadFile WRITE edit globber grep",
-    "memory": "memory_add remember Recall",
-    "web": "web fetch_url browse search_direct_flight",
-    "messaging": "send_mail reply message",
-    "other": "think prune mcp__fs__read",
-}
-
-
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_a_tools_category_follows_the_start_of_its_name(category: str) -> None:
     for name in CATEGORIES[category].split():
@@ -147,13 +154,6 @@ def test_each_type_starts_where_the_rules_say() -> None:
 def test_millionths_are_exact(micro: int) -> None:
     amount = Amount.of(micro / MICRO)
     assert (amount.success_micro, amount.failure_micro, amount.rounded) == (micro, MICRO - micro, False)
-
-
-BESIDE_MILLIONTHS = st.builds(
-    lambda micro, towards: nextafter(micro / MICRO, towards),
-    st.integers(1, MICRO - 1),
-    st.sampled_from([0, 1]),
-)
 
 
 @given(st.floats(0, 1) | BESIDE_MILLIONTHS, st.just(MICRO) | st.integers(1, 10**12))
@@ -332,8 +332,6 @@ def test_a_selection_tells_what_is_in_what_is_out_and_what_it_costs() -> None:
 
 
 # What callers make is checked as lines are
-
-FS = Inventory(kind="declared", arms=(Arm(key="tool:fs:Read"),))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,28 @@ PROSE: Final = (
     "The parser drops the last record, so the count is one short. Tests passed; see the API's secretary.\n"
 )
 
+BEFORE: Final = ("", " ", "\n", '"', "'", "=", "(", "\\n", "é", "\t", "🎯")
+
+KEYS: Final = ISSUED | CHOSEN
+
+_PARSER: Final[Any] = import_module("re._parser")
+_ANCHORED: Final = {
+    *(
+        "_PLACEHOLDER",
+        "_HEXADECIMAL",
+        "_IDS",
+        "_WEB_TOKEN_GOES_ON",
+        "_PROSE",
+        "_CODE",
+        "_RANDOM",
+        "_UUID",
+        "_VALUE",
+    ),
+    *("_NAME", "_WORDS", "_IS_START"),
+}
+"""Asked of a whole text, or at one place: they begin once."""
+_ALL: Final = frozenset(map(chr, range(128)))
+
 
 def _texts_of(letters: str, least: int, most: int | None = None) -> st.SearchStrategy[str]:
     return st.text(letters, min_size=least, max_size=least + 20 if most is None else most)
@@ -103,7 +125,6 @@ FORMS: Final[dict[SecretKind, st.SearchStrategy[str]]] = {
         lambda random: "".join(random.sample(string.ascii_letters, 40) + random.sample(string.digits, 8))
     ),
 }
-BEFORE: Final = ("", " ", "\n", '"', "'", "=", "(", "\\n", "é", "\t", "🎯")
 
 
 def test_every_kind_is_planted() -> None:
@@ -160,9 +181,6 @@ def test_kinds_are_told_once_and_in_order() -> None:
     key = "AKIAIOSFODNN7EXAMPLX"
     text = f"password=hunter22 {key} {key} -----BEGIN PRIVATE KEY-----"
     assert secrets_in(text) == ("private_key", "aws_access_key", "password")
-
-
-KEYS: Final = ISSUED | CHOSEN
 
 
 @pytest.mark.parametrize("forms", [*KEYS.values(), NAMED, PLACED], ids=[*KEYS, "named", "placed"])
@@ -358,25 +376,6 @@ def test_hostile_texts_come_to_an_end(part: str) -> None:
     assert found == secrets_in(f"{text} ")
     assert "aws_access_key" in secrets_in(f"{text} AKIAIOSFODNN7EXAMPLX")
     assert secrets_in(masked(f"{text[:20_000]} AKIAIOSFODNN7EXAMPLX")) == ()
-
-
-_PARSER: Final[Any] = import_module("re._parser")
-_ANCHORED: Final = {
-    *(
-        "_PLACEHOLDER",
-        "_HEXADECIMAL",
-        "_IDS",
-        "_WEB_TOKEN_GOES_ON",
-        "_PROSE",
-        "_CODE",
-        "_RANDOM",
-        "_UUID",
-        "_VALUE",
-    ),
-    *("_NAME", "_WORDS", "_IS_START"),
-}
-"""Asked of a whole text, or at one place: they begin once."""
-_ALL: Final = frozenset(map(chr, range(128)))
 
 
 def _letters(tree: Any) -> frozenset[str]:  # noqa: ANN401 - the parser's own

@@ -24,6 +24,12 @@ from core.settings import (
     demo_database,
 )
 
+PRINTABLE = st.text(
+    st.characters(codec="ascii", exclude_categories=["Cc"]) | st.sampled_from("é日@:/?#%&=+, "),
+    min_size=1,
+    max_size=20,
+)
+
 
 def test_an_argument_goes_before_a_variable_and_that_before_the_default() -> None:
     environment = {"ARMSCOPE_DATABASE": "/data/env.db", "ARMSCOPE_LEARNER": "env"}
@@ -115,13 +121,6 @@ def test_a_learners_name_is_short_and_printable(name: str) -> None:
         check_learner(name)
     for fine in ("x", "日本 agent", "support-agent", "<b>", "x" * 128):
         assert check_learner(fine) == fine
-
-
-PRINTABLE = st.text(
-    st.characters(codec="ascii", exclude_categories=["Cc"]) | st.sampled_from("é日@:/?#%&=+, "),
-    min_size=1,
-    max_size=20,
-)
 
 
 @given(password=PRINTABLE, tail=st.sampled_from(["/db", "/db?sslmode=require", "", ":5432/db"]))

@@ -36,6 +36,66 @@ NAMES = ("pdf", "naïve ünï", "a.b", 'quo"te', "日本", "back\\slash", "deplo
 WORLDS = 1000
 PART = 20
 
+Read = Callable[[str], dict[str, Any]]
+
+DUPLICATE = '{"skillOverrides": {"pdf": "on", "\\u0070df": "off"}}'
+REFUSED = {
+    '{"a": 1, "a": 2}': 'once, got "a" twice',
+    DUPLICATE: 'once, got "pdf" twice',
+    "[1]": "must hold a JSON object",
+    '{"a": 1': "line 1 is not",
+    '{"a": 1,\n "b" 2}': "line 2 is not",
+    '{"a": 1}}': "line 1 is not",
+    '{"a": 01}': "line 1 is not",
+    '{"a": tru}': "line 1 is not",
+    "{'a': 1}": "line 1 is not",
+    '{"a": "x\ny"}': "line 1 is not",
+    '{"a": 1 /* open }': "line 1 is not",
+    '{"a": ' + "[" * 300 + "]" * 300 + "}": "nest 200 levels",
+    '{"a": ' + "9" * 5000 + "}": "line 1 is not",
+    '{"skillOverrides": ["pdf"]}': "skillOverrides must be an object",
+    '{"skillOverrides": null}': "skillOverrides must be an object",
+    '{"skillOverrides": {"pdf": {"token": "ghp_secret"}}}': "and has something else",
+    '{"skillOverrides": {"pdf": "ghp_secret"}}': "and has something else",
+    "{,}": "line 1 is not",
+    '{"a": [1,,2]}': "line 1 is not",
+}
+
+DOCUMENTED = """{
+  // What this machine's agent may do.
+  "permissions": {
+    "deny": ["Read(./.env)", "Bash(curl *)"],
+  },
+  "env": {"HTTP_PROXY": "http://proxy.example:3128"},
+  "enabledPlugins": {
+    "formatter@team-tools": true,
+    "deployer@team-tools": true, // since May
+  },
+  "skillOverrides": {
+    "legacy-context": "name-only" // rarely
+  }
+}
+"""
+CHANGED = """{
+  // What this machine's agent may do.
+  "permissions": {
+    "deny": ["Read(./.env)", "Bash(curl *)", "Skill(x)"],
+  },
+  "env": {"HTTP_PROXY": "http://proxy.example:3128"},
+  "enabledPlugins": {
+    "formatter@team-tools": true,
+    "deployer@team-tools": false, // since May
+  },
+  "skillOverrides": {
+    "legacy-context": "name-only", // rarely
+    "deploy": "name-only"
+  },
+  "disabledMcpjsonServers": [
+    "github"
+  ]
+}
+"""
+
 
 class Drawn(Protocol):
     """A settings file of one draw, in any form."""
@@ -151,9 +211,6 @@ class Settings:
             Edit(action="add", keys=("disabledMcpjsonServers",), value="github"),
         ]
         return rng.sample(drawn, rng.randrange(1, len(drawn) + 1))
-
-
-Read = Callable[[str], dict[str, Any]]
 
 
 def applied(values: dict[str, Any], edits: list[Edit]) -> dict[str, Any]:
@@ -349,29 +406,6 @@ def test_a_file_that_an_edit_made_goes_with_its_undo(tmp_path: Path) -> None:
 
 # Refusals
 
-DUPLICATE = '{"skillOverrides": {"pdf": "on", "\\u0070df": "off"}}'
-REFUSED = {
-    '{"a": 1, "a": 2}': 'once, got "a" twice',
-    DUPLICATE: 'once, got "pdf" twice',
-    "[1]": "must hold a JSON object",
-    '{"a": 1': "line 1 is not",
-    '{"a": 1,\n "b" 2}': "line 2 is not",
-    '{"a": 1}}': "line 1 is not",
-    '{"a": 01}': "line 1 is not",
-    '{"a": tru}': "line 1 is not",
-    "{'a': 1}": "line 1 is not",
-    '{"a": "x\ny"}': "line 1 is not",
-    '{"a": 1 /* open }': "line 1 is not",
-    '{"a": ' + "[" * 300 + "]" * 300 + "}": "nest 200 levels",
-    '{"a": ' + "9" * 5000 + "}": "line 1 is not",
-    '{"skillOverrides": ["pdf"]}': "skillOverrides must be an object",
-    '{"skillOverrides": null}': "skillOverrides must be an object",
-    '{"skillOverrides": {"pdf": {"token": "ghp_secret"}}}': "and has something else",
-    '{"skillOverrides": {"pdf": "ghp_secret"}}': "and has something else",
-    "{,}": "line 1 is not",
-    '{"a": [1,,2]}': "line 1 is not",
-}
-
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_text_that_leaves_doubt_is_refused_without_its_values(text: str, tmp_path: Path) -> None:
@@ -476,41 +510,6 @@ def is_killed(work: Callable[[], object], n_lines: int) -> bool:
 
 
 # Examples
-
-DOCUMENTED = """{
-  // What this machine's agent may do.
-  "permissions": {
-    "deny": ["Read(./.env)", "Bash(curl *)"],
-  },
-  "env": {"HTTP_PROXY": "http://proxy.example:3128"},
-  "enabledPlugins": {
-    "formatter@team-tools": true,
-    "deployer@team-tools": true, // since May
-  },
-  "skillOverrides": {
-    "legacy-context": "name-only" // rarely
-  }
-}
-"""
-CHANGED = """{
-  // What this machine's agent may do.
-  "permissions": {
-    "deny": ["Read(./.env)", "Bash(curl *)", "Skill(x)"],
-  },
-  "env": {"HTTP_PROXY": "http://proxy.example:3128"},
-  "enabledPlugins": {
-    "formatter@team-tools": true,
-    "deployer@team-tools": false, // since May
-  },
-  "skillOverrides": {
-    "legacy-context": "name-only", // rarely
-    "deploy": "name-only"
-  },
-  "disabledMcpjsonServers": [
-    "github"
-  ]
-}
-"""
 
 
 def test_a_file_as_the_documentation_has_it_keeps_its_style() -> None:

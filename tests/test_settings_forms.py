@@ -33,6 +33,35 @@ FILES = 1000
 SERVERS = ("docs", "my server", "a.b", 'quo"te', "日本", "git-hub")
 SKILLS = ("/home/me/.codex/skills/pdf/SKILL.md", '/home/me/.codex/skills/odd "name"/SKILL.md')
 
+CODEX = """# mine
+model = "gpt"
+
+[mcp_servers.docs]  # the documents
+command = "npx"
+args = [
+  "-y",
+]
+  # in between
+
+[mcp_servers.docs.env]
+TOKEN = "ghp_x"
+"""
+
+REFUSED = {
+    ("config.toml", "[mcp_servers.docs]\ncommand = \n"): "must be TOML; line 2 is not",
+    ("config.toml", "[a]\n[a]\n"): "must be TOML; line 2 is not",
+    ("config.toml", '[mcp_servers.docs]\nenabled = "ghp_secret"\n'): "and has something else",
+    ("config.toml", "mcp_servers = 1\n"): "in the form that the file gives it",
+    ("config.toml", "[[mcp_servers.docs]]\ncommand = 1\n"): "in the form that the file gives it",
+    ("openclaw.json", '{mcp: {servers: {docs: {enabled: "ghp_secret"}}}}'): "and has something else",
+    ("openclaw.json", "{mcp: {servers: {$include: './ghp_secret.json5'}}}"): "$include names others",
+    ("openclaw.json", "{mcp: {}, 'm\\x63p': {}}"): 'once, got "mcp" twice',
+    ("openclaw.json", "{a: 010}"): "must be JSON5; line 1 is not",
+    ("openclaw.json", "{a: 'x\ny'}"): "must be JSON5; line 1 is not",
+    ("openclaw.json", "{a-b: 1}"): "must be JSON5; line 1 is not",
+    ("openclaw.json", "{a: '\\1'}"): "must be JSON5; line 1 is not",
+}
+
 
 def off(*keys: str) -> Edit:
     return Edit(action="set", keys=keys, value=False, over=(True,))
@@ -331,20 +360,6 @@ def test_a_kill_at_any_step_leaves_whole_files_and_an_undo(is_undo: bool, step: 
 
 # Examples
 
-CODEX = """# mine
-model = "gpt"
-
-[mcp_servers.docs]  # the documents
-command = "npx"
-args = [
-  "-y",
-]
-  # in between
-
-[mcp_servers.docs.env]
-TOKEN = "ghp_x"
-"""
-
 
 def test_a_documented_file_keeps_its_form(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
@@ -363,22 +378,6 @@ def test_a_documented_file_keeps_its_form(tmp_path: Path) -> None:
     skills = f'\n[[skills.config]]\npath = "{SKILLS[0]}"\nenabled = false\n'
     expected = CODEX.replace("]\n  # in", "]\nenabled = false\n  # in") + skills
     assert plan.text == expected
-
-
-REFUSED = {
-    ("config.toml", "[mcp_servers.docs]\ncommand = \n"): "must be TOML; line 2 is not",
-    ("config.toml", "[a]\n[a]\n"): "must be TOML; line 2 is not",
-    ("config.toml", '[mcp_servers.docs]\nenabled = "ghp_secret"\n'): "and has something else",
-    ("config.toml", "mcp_servers = 1\n"): "in the form that the file gives it",
-    ("config.toml", "[[mcp_servers.docs]]\ncommand = 1\n"): "in the form that the file gives it",
-    ("openclaw.json", '{mcp: {servers: {docs: {enabled: "ghp_secret"}}}}'): "and has something else",
-    ("openclaw.json", "{mcp: {servers: {$include: './ghp_secret.json5'}}}"): "$include names others",
-    ("openclaw.json", "{mcp: {}, 'm\\x63p': {}}"): 'once, got "mcp" twice',
-    ("openclaw.json", "{a: 010}"): "must be JSON5; line 1 is not",
-    ("openclaw.json", "{a: 'x\ny'}"): "must be JSON5; line 1 is not",
-    ("openclaw.json", "{a-b: 1}"): "must be JSON5; line 1 is not",
-    ("openclaw.json", "{a: '\\1'}"): "must be JSON5; line 1 is not",
-}
 
 
 @pytest.mark.parametrize("case", REFUSED)

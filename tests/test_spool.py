@@ -23,6 +23,17 @@ from tests.conftest import ROOT
 NOW_MS = 1_790_000_000_000
 WHY = Conflict("It is taken.", next_step="Take another.")
 
+KILLED = """
+import sys
+from pathlib import Path
+from core.spool import Spool
+
+spool = Spool("address", "default", parent=Path(sys.argv[1]))
+for number in range(100_000):
+    spool.add(f"r{number}", b"%d" % number, now_ms=number)
+    print(number, flush=True)
+"""
+
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
@@ -246,18 +257,6 @@ def test_erase_leaves_no_texts_in_damaged_or_half_written_files(spool: Spool) ->
     assert (spool.counts().waiting, spool.counts().dropped) == (1, 2)
     assert spool.erase(run="r9") == 0
     assert spool.counts().dropped == 2, "once"
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from core.spool import Spool
-
-spool = Spool("address", "default", parent=Path(sys.argv[1]))
-for number in range(100_000):
-    spool.add(f"r{number}", b"%d" % number, now_ms=number)
-    print(number, flush=True)
-"""
 
 
 def test_what_was_added_outlives_a_kill(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from core.doors.protocol import RunOptions
 _KEY: Final = "armscope_run"
 _MOST: Final = 10_000  # a graph may stop where no middleware sees it
 
+_STARTED: Final[ContextVar[list[Any] | None]] = ContextVar("armscope_started", default=None)
+
 
 class _Graphs(BaseCallbackHandler):
     """Callbacks of all graphs, of which a middleware sees neither the end nor the start of a model."""
@@ -69,7 +71,6 @@ class _Graphs(BaseCallbackHandler):
 
 _GRAPHS: Final = _Graphs()
 _EVERYWHERE: Final[ContextVar[BaseCallbackHandler | None]] = ContextVar("armscope_graphs", default=_GRAPHS)
-_STARTED: Final[ContextVar[list[Any] | None]] = ContextVar("armscope_started", default=None)
 register_configure_hook(_EVERYWHERE, inheritable=True)
 
 

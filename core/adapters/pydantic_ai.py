@@ -24,6 +24,8 @@ _Capability: Any = pydantic_ai.capabilities.AbstractCapability if _HAS_CAPABILIT
 
 _WRAPS_MODELS: Final = hasattr(_Capability, "get_wrapper_model")
 
+Thread = Callable[[RunContext[Any]], str | None]
+
 
 @dataclass
 class _Streamed:
@@ -33,8 +35,6 @@ class _Streamed:
 
 
 _STREAMED: Final[ContextVar[_Streamed | None]] = ContextVar("armscope_streamed", default=None)
-
-Thread = Callable[[RunContext[Any]], str | None]
 
 
 class ArmscopeAgent(WrapperAgent[Any, Any]):

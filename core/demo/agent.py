@@ -52,6 +52,18 @@ _SMALL_TALK: Final = (
 )
 _OPENINGS: Final = ("Done.", "Here is what I found.", "Finished; two notes.", "This is solved.")
 
+_RESULTS: Final = (
+    "1 match: the order is in the warehouse, its parcel has no label yet.",
+    "3 rows, the newest of today. Two are closed, one waits for the customer.",
+    "No difference found between the invoice and the order.",
+)
+"""What the demo's tools give back, by the length of their names: nothing of it is drawn."""
+
+_SESSION_GAP_MS: Final = 40 * MINUTE_MS
+_PROB_GOES_ON: Final = 0.6
+_HEALTH_CHECK_HOURS: Final = (3, 15)
+_CRON: Final = next(channel for channel in CHANNELS if channel.name == "cron")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DemoRun:
@@ -60,14 +72,6 @@ class DemoRun:
     run: Run
     used: frozenset[str]
     expected_tokens: float
-
-
-_RESULTS: Final = (
-    "1 match: the order is in the warehouse, its parcel has no label yet.",
-    "3 rows, the newest of today. Two are closed, one waits for the customer.",
-    "No difference found between the invoice and the order.",
-)
-"""What the demo's tools give back, by the length of their names: nothing of it is drawn."""
 
 
 def run_id(number: int) -> str:
@@ -211,11 +215,6 @@ def _within(at_ms: int, span: tuple[int, int]) -> bool:
 
 
 # Requests over time
-
-_SESSION_GAP_MS: Final = 40 * MINUTE_MS
-_PROB_GOES_ON: Final = 0.6
-_HEALTH_CHECK_HOURS: Final = (3, 15)
-_CRON: Final = next(channel for channel in CHANNELS if channel.name == "cron")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,11 @@ N_ANSWERS: Final = 2
 _PROB_RIGHT: Final = 0.62
 _NAMESPACE: Final = uuid.uuid5(uuid.NAMESPACE_URL, ADAPTER)
 
+UNKNOWN_LAYER: Final = str(uuid.uuid5(_NAMESPACE, "a layer of somebody else's"))
+"""A layer that a program's evaluation names and no import describes."""
+
+_CUSTOMERS: Final = ("A. Keller", "T. Nowak", "Nordwind GmbH", "R. Osei", "L. Haddad", "J. Lindqvist")
+
 
 def _layer(index: int, label: str, task: str, kind: str) -> LayerLine:
     return LayerLine(
@@ -45,8 +50,6 @@ HEAD: Final = _layer(1, "Answer a ticket", "From the customer's words to a reply
 SORT: Final = _layer(2, "Sort the ticket", "Say in one word which team it is for.", "classify")
 DRAFT: Final = _layer(3, "Draft the reply", "Write the reply in at most four sentences.", "write")
 LAYERS: Final = (HEAD, SORT, DRAFT)
-UNKNOWN_LAYER: Final = str(uuid.uuid5(_NAMESPACE, "a layer of somebody else's"))
-"""A layer that a program's evaluation names and no import describes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +179,6 @@ PROBLEMS: Final = (
         ),
     ),
 )
-_CUSTOMERS: Final = ("A. Keller", "T. Nowak", "Nordwind GmbH", "R. Osei", "L. Haddad", "J. Lindqvist")
 
 
 @dataclass(frozen=True, kw_only=True)

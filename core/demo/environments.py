@@ -25,6 +25,13 @@ PAID: Final = Scale(base="final")
 WIDE: Final = Scale(step_lo=-1, step_hi=1, lo=-1, hi=1, base="final")
 """For environments that take away, too."""
 
+DESK_REWARD: Final = 0.02
+_DESK_SUCCESS: Final = 0.7
+
+N_EPISODES: Final = 100
+RECORDED_MS: Final = at(19, 12)
+_TRAINING_SHARE: Final = 0.7
+
 
 @dataclass(frozen=True, kw_only=True)
 class World:
@@ -215,8 +222,6 @@ WRONG: Final = (
     World(name="trading/simulator", wrong="out_of_scale", episode=beyond, scale=Scale()),
     World(name="games/labyrinth", wrong="paid_after_finished", episode=paying_on),
 )
-DESK_REWARD: Final = 0.02
-_DESK_SUCCESS: Final = 0.7
 
 
 def paid_for(calls: Iterable[str], dice: Dice) -> list[Step]:
@@ -252,11 +257,6 @@ def episodes(world: World, n: int, seed: int) -> list[Episode]:
     dice = np.random.default_rng([seed, n, len(world.name)])
     generated = (world.episode(dice, f"{world.name}/{index}") for index in range(n))
     return [replace(one, environment=world.name) for one in generated]
-
-
-N_EPISODES: Final = 100
-RECORDED_MS: Final = at(19, 12)
-_TRAINING_SHARE: Final = 0.7
 
 
 def recordings(seed: int) -> bytes:

@@ -38,6 +38,63 @@ MARA: Final = Actor(name="Mara", role="operator")
 JON: Final = Actor(name="Jon", role="operator")
 PRIYA: Final = Actor(name="Priya", role="reviewer")
 
+_BOTCHED: Final = "half an answer"
+
+_PROB_JUDGED: Final = 0.055
+_PROB_CORRECTS: Final = 0.08
+_PROB_PARTIAL: Final = 0.1
+_TYPICAL_LAG_MS: Final = 4 * HOUR_MS
+_LAG_SPREAD: Final = 1.6
+_LAG_LIMITS_MS: Final = (4 * MINUTE_MS, 4 * DAY_MS)
+_RATERS: Final = ((MARA, 0.45), (PRIYA, 0.35), (JON, 0.20))
+_CARELESS: Final = JON
+_OFFHAND: Final = ("ok", "fine", "+1", "no", "meh", None)
+
+_WORDS: Final[dict[tuple[ArmType, bool], tuple[str, ...]]] = {
+    ("tool", True): (
+        "Right tool, right moment.",
+        "Without this call the answer would have been a guess.",
+        "It checked before it changed anything.",
+    ),
+    ("tool", False): (
+        "Offered, and nobody needed it.",
+        "A plain question; no call was called for.",
+        "Would only have slowed this down.",
+    ),
+    ("skill", True): (
+        "Followed the checklist to the end.",
+        "Found what two of us had overlooked.",
+        "The customer got exactly the format we agreed on.",
+    ),
+    ("skill", False): (
+        "Not what this ticket was about.",
+        "It ignored the second half of the instructions.",
+        "We do this by hand since the spring.",
+    ),
+    ("file", True): (
+        "The line it quoted settled the question.",
+        "Saved me looking it up.",
+        "The right section, and still current.",
+    ),
+    ("file", False): (
+        "Out of date, and long.",
+        "Has nothing to do with this customer.",
+        "Nobody opened it.",
+    ),
+    ("memory", True): (
+        "Good that it remembered.",
+        "The customer noticed, and was pleased.",
+        "Exactly the exception we keep forgetting.",
+    ),
+    ("memory", False): (
+        "Retried a 429 that was a quota error, cost 40 s.",
+        "True once, not any more.",
+        "Correct, and beside the point.",
+    ),
+    ("section", True): ("The answer kept to it.", "Short and in the agreed order."),
+    ("section", False): ("The answer did not keep to it.",),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
@@ -148,8 +205,6 @@ class Act:
     does: Change | StartAgain | Judge | TakeBack | Bring | Define | Evaluate | Compare | AskFor
 
 
-_BOTCHED: Final = "half an answer"
-
 STORY: Final = (
     Act(at_ms=START_MS, actor=JON, does=Change(name="phase", value="passive")),
     Act(
@@ -215,61 +270,6 @@ STORY: Final = (
         ),
     ),
 )
-
-_PROB_JUDGED: Final = 0.055
-_PROB_CORRECTS: Final = 0.08
-_PROB_PARTIAL: Final = 0.1
-_TYPICAL_LAG_MS: Final = 4 * HOUR_MS
-_LAG_SPREAD: Final = 1.6
-_LAG_LIMITS_MS: Final = (4 * MINUTE_MS, 4 * DAY_MS)
-_RATERS: Final = ((MARA, 0.45), (PRIYA, 0.35), (JON, 0.20))
-_CARELESS: Final = JON
-_OFFHAND: Final = ("ok", "fine", "+1", "no", "meh", None)
-
-_WORDS: Final[dict[tuple[ArmType, bool], tuple[str, ...]]] = {
-    ("tool", True): (
-        "Right tool, right moment.",
-        "Without this call the answer would have been a guess.",
-        "It checked before it changed anything.",
-    ),
-    ("tool", False): (
-        "Offered, and nobody needed it.",
-        "A plain question; no call was called for.",
-        "Would only have slowed this down.",
-    ),
-    ("skill", True): (
-        "Followed the checklist to the end.",
-        "Found what two of us had overlooked.",
-        "The customer got exactly the format we agreed on.",
-    ),
-    ("skill", False): (
-        "Not what this ticket was about.",
-        "It ignored the second half of the instructions.",
-        "We do this by hand since the spring.",
-    ),
-    ("file", True): (
-        "The line it quoted settled the question.",
-        "Saved me looking it up.",
-        "The right section, and still current.",
-    ),
-    ("file", False): (
-        "Out of date, and long.",
-        "Has nothing to do with this customer.",
-        "Nobody opened it.",
-    ),
-    ("memory", True): (
-        "Good that it remembered.",
-        "The customer noticed, and was pleased.",
-        "Exactly the exception we keep forgetting.",
-    ),
-    ("memory", False): (
-        "Retried a 429 that was a quota error, cost 40 s.",
-        "True once, not any more.",
-        "Correct, and beside the point.",
-    ),
-    ("section", True): ("The answer kept to it.", "Short and in the agreed order."),
-    ("section", False): ("The answer did not keep to it.",),
-}
 
 
 def later_judgements(runs: Sequence[DemoRun], rng: np.random.Generator) -> list[Act]:

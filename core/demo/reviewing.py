@@ -98,6 +98,44 @@ _BAD: Final = (
 )
 _OFFHAND: Final = ("ok", "no", "meh")
 
+_LAST_MINUTE: Final = at(20, 9, 39)
+_IN_RUNS: Final = (
+    Act(at_ms=_LAST_MINUTE, actor=JON, does=Change(name="evaluation_credit", value="referenced")),
+    Act(
+        at_ms=_LAST_MINUTE + 10_000,
+        actor=PRIYA,
+        does=Evaluate(
+            rubric=SECOND_RUBRIC.version,
+            in_runs=(
+                InRun(arm="tool:fs:Read", outcome="success", score=1.0, feedback="Read before it wrote."),
+                InRun(arm="tool:exec:Bash", outcome="success", score=0.8),
+                InRun(arm="tool:fs:Grep", outcome="success", score=1.0),
+                InRun(arm="skill:code-review:main", outcome="success", score=0.8),
+                InRun(arm="memory:fact:prod-db-is-read-only", outcome="success", score=1.0),
+            ),
+        ),
+    ),
+    Act(
+        at_ms=_LAST_MINUTE + 25_000,
+        actor=MARA,
+        does=Evaluate(
+            rubric=SECOND_RUBRIC.version,
+            in_runs=(
+                InRun(arm="tool:fs:Read", outcome="success", score=0.8),
+                InRun(arm="tool:exec:Bash", outcome="success", score=1.0),
+                InRun(
+                    arm="tool:other:screenshot_page",
+                    was_used=False,
+                    outcome="failure",
+                    score=0.75,
+                    feedback="Offered, and nobody needed it.",
+                ),
+                InRun(arm="tool:fs:Edit", is_whole=True, outcome="success", score=0.8),
+            ),
+        ),
+    ),
+)
+
 
 def review(seed: int) -> list[Act]:
     """All that is done about the workflow's answers, drawn on dice of its own."""
@@ -239,42 +277,3 @@ def _better(one: Answer, other: Answer) -> Chosen:
     if one.is_right == other.is_right:
         return "equal"
     return "first" if one.is_right else "second"
-
-
-_LAST_MINUTE: Final = at(20, 9, 39)
-_IN_RUNS: Final = (
-    Act(at_ms=_LAST_MINUTE, actor=JON, does=Change(name="evaluation_credit", value="referenced")),
-    Act(
-        at_ms=_LAST_MINUTE + 10_000,
-        actor=PRIYA,
-        does=Evaluate(
-            rubric=SECOND_RUBRIC.version,
-            in_runs=(
-                InRun(arm="tool:fs:Read", outcome="success", score=1.0, feedback="Read before it wrote."),
-                InRun(arm="tool:exec:Bash", outcome="success", score=0.8),
-                InRun(arm="tool:fs:Grep", outcome="success", score=1.0),
-                InRun(arm="skill:code-review:main", outcome="success", score=0.8),
-                InRun(arm="memory:fact:prod-db-is-read-only", outcome="success", score=1.0),
-            ),
-        ),
-    ),
-    Act(
-        at_ms=_LAST_MINUTE + 25_000,
-        actor=MARA,
-        does=Evaluate(
-            rubric=SECOND_RUBRIC.version,
-            in_runs=(
-                InRun(arm="tool:fs:Read", outcome="success", score=0.8),
-                InRun(arm="tool:exec:Bash", outcome="success", score=1.0),
-                InRun(
-                    arm="tool:other:screenshot_page",
-                    was_used=False,
-                    outcome="failure",
-                    score=0.75,
-                    feedback="Offered, and nobody needed it.",
-                ),
-                InRun(arm="tool:fs:Edit", is_whole=True, outcome="success", score=0.8),
-            ),
-        ),
-    ),
-)

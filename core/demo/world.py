@@ -32,6 +32,15 @@ START_MS: Final = END_MS - DAYS * DAY_MS
 _SHIFT: Final = 0.02
 """Worlds of different seeds differ by up to so much in each planted probability outside the story."""
 
+BASELINE_RATE_FIRST: Final = 0.05
+BASELINE_RATE: Final = 0.10
+BUDGET_TOKENS: Final = 21_000
+MAX_ARMS: Final = 20
+PROB_CONVERSATIONAL: Final = 0.14
+PROB_ABORTED: Final = 0.018
+PROB_ERROR: Final = 0.026
+PROB_USAGE_UNKNOWN: Final = 0.02
+
 
 def at_day(day: float) -> int:
     """The instant so many days after the world's beginning, in UTC milliseconds.
@@ -120,15 +129,6 @@ CHANNELS: Final = (
     Stratum(name="cron", share=0.25, overhead_tokens=600, mean_more_calls=2.0),
     Stratum(name="webhook", share=0.20, overhead_tokens=3_400, mean_more_calls=0.8),
 )
-
-BASELINE_RATE_FIRST: Final = 0.05
-BASELINE_RATE: Final = 0.10
-BUDGET_TOKENS: Final = 21_000
-MAX_ARMS: Final = 20
-PROB_CONVERSATIONAL: Final = 0.14
-PROB_ABORTED: Final = 0.018
-PROB_ERROR: Final = 0.026
-PROB_USAGE_UNKNOWN: Final = 0.02
 
 
 def planted(seed: int) -> tuple[Planted, ...]:

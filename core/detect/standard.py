@@ -23,6 +23,9 @@ _GRAM: Final = 10
 _STRIDE: Final = MEMORY_WINDOW_CHARS - _GRAM + 1
 _DENSE_CONTENT_CHARS: Final = 100_000  # above this, keep every 11th 10-gram: memory matters more than speed
 
+_SKILL_TIES: Final = "-"
+_FILE_TIES: Final = ".-"
+
 
 def spaced(text: str) -> str:
     """Return the text case-folded, with white space folded."""
@@ -107,10 +110,6 @@ def _spaced_offsets(text: str, folded: str) -> Sequence[int]:
             is_gap = False
         offsets.extend([position] * len(char.casefold()))
     return offsets
-
-
-_SKILL_TIES: Final = "-"
-_FILE_TIES: Final = ".-"
 
 
 class StandardMentions:

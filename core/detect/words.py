@@ -32,6 +32,9 @@ _SPACELESS_ENDS: Final = (0x0F00, 0x10A0, 0x1200, 0x1800, 0xA000, 0xA980, 0xD800
 Fold = Callable[[str], str]
 """Function that removes case: `str.casefold` or `str.lower`. Neither makes a text shorter."""
 
+_MCP: Final = "mcp__"
+_SEPARATORS: Final = "./"
+
 
 def find_word(text: str, name: str, ties: str = "-") -> int:
     """Return the position of ``name`` in ``text`` outside any longer word, or -1.
@@ -101,10 +104,6 @@ def excerpt_of(text: str, start: int, end: int) -> str:
     spare = max(EXCERPT_CHARS - (end - start), 0)
     lowest = max(0, min(start - spare // 2, len(text) - EXCERPT_CHARS))
     return text[lowest : lowest + EXCERPT_CHARS].replace(NUL, "\ufffd")
-
-
-_MCP: Final = "mcp__"
-_SEPARATORS: Final = "./"
 
 
 def spellings(arm: Arm) -> Iterator[str]:

@@ -60,6 +60,14 @@ _SHOWN: Final = 5
 _SHOWN_CHARS: Final = 80
 _CODE_CHARS: Final = 8
 
+_FAILED: Final = {
+    "reward": 'Reward failed for "{}"',
+    "reset": "Reset failed",
+}
+
+Bridges = Callable[[Service, Actor], MemberOf | None]
+"""Members behind an actor's senders; None: the actor is no bridge."""
+
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Command as it was typed; only a bridge may name its ``channel`` and ``sender``."""
@@ -312,16 +320,9 @@ _ANSWERS: Final[dict[str, Callable[[_Requester, str], str]]] = {
     "reward": _reward,
     "reset": _reset,
 }
-_FAILED: Final = {
-    "reward": 'Reward failed for "{}"',
-    "reset": "Reset failed",
-}
 
 
 # Over HTTP
-
-Bridges = Callable[[Service, Actor], MemberOf | None]
-"""Members behind an actor's senders; None: the actor is no bridge."""
 
 
 def handler(bridges: Bridges) -> Handler:

@@ -29,6 +29,14 @@ _BOLD: Final = "1"
 _BOLD_RED: Final = "1;31"
 Record = TypeVar("Record")
 
+NARROW: Final = 100
+"""Width below which a table that does not fit is written in blocks instead of folded cells."""
+_GAP: Final = "  "
+_LEAST: Final = 12
+"""A column that is folded keeps at least so many characters."""
+
+Row = Sequence[str]
+
 
 def take_any_encoding() -> None:
     """Replace characters that the encoding of standard output lacks, instead of failing inside an answer."""
@@ -211,15 +219,6 @@ def json_form(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON form.")
-
-
-NARROW: Final = 100
-"""Width below which a table that does not fit is written in blocks instead of folded cells."""
-_GAP: Final = "  "
-_LEAST: Final = 12
-"""A column that is folded keeps at least so many characters."""
-
-Row = Sequence[str]
 
 
 def table_lines(

@@ -130,6 +130,14 @@ _INPUTS: Final[Mapping[str, str]] = {
 }
 """Names of inputs in published schemas that do not follow from the verb's name."""
 
+SCORED: Final = frozenset(("reward", "reward_run"))
+
+RECORDS: Final = "records/"
+"""Beginning of the routes of verbs that are read."""
+PAGING: Final = ("limit", "cursor", "direction")
+_IN_MS: Final = ("since_ms", "until_ms")
+"""Fields of filters that a query has days for."""
+
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of a verb's flow that a caller elsewhere can pass."""
@@ -330,9 +338,6 @@ def unchanged(context: Context, answer: object) -> object:  # noqa: ARG001 - all
     return answer
 
 
-SCORED: Final = frozenset(("reward", "reward_run"))
-
-
 @cache
 def _input_of(name: str, flow: str) -> type[Input]:
     camel = "".join(part.capitalize() for part in name.split("_"))
@@ -363,13 +368,6 @@ def outside(name: str) -> str:
     ('class', 'limit')
     """
     return name.rstrip("_")
-
-
-RECORDS: Final = "records/"
-"""Beginning of the routes of verbs that are read."""
-PAGING: Final = ("limit", "cursor", "direction")
-_IN_MS: Final = ("since_ms", "until_ms")
-"""Fields of filters that a query has days for."""
 
 
 def query_fields(kind: type[Input]) -> tuple[list[str], list[str]]:

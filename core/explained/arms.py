@@ -16,6 +16,33 @@ if TYPE_CHECKING:
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.selection import Decision
 
+VERSIONS: Final[Table[ArmVersion]] = Table(
+    version=text("version", lambda one: one.version),
+    first=minute("first run", lambda one: one.first_ms),
+    last=minute("last run", lambda one: one.last_ms),
+    runs=count("in full", lambda one: one.runs),
+    referenced=count("used", lambda one: one.referenced),
+    named=count("by name", lambda one: one.named),
+    pulls=count("pulls", lambda one: one.pulls),
+    mean=mean("mean", lambda one: one.mean),
+    interval=text("95% interval, exact", lambda one: f"{one.interval.lower:.3f} to {one.interval.upper:.3f}"),
+)
+DECISIONS: Final[Table[Decision]] = Table(
+    included=text("", lambda one: "in" if one.included else "out"),
+    arm=text("arm", lambda one: one.arm),
+    reason=text("why", lambda one: one.reason.replace("_", " ")),
+    rank=Field("rank", lambda one: str(one.rank), "count"),
+    draw=number("draw", lambda one: one.draw, ".3f"),
+    token_cost=count("tokens", lambda one: one.token_cost),
+)
+SAVINGS: Final[Table[Comparison]] = Table(
+    model=text("model", lambda one: one.model, "unknown"),
+    n_baseline=count("baseline", lambda one: one.n_compared[0]),
+    n_selected=count("selected", lambda one: one.n_compared[1]),
+    saved=text("savings", lambda one: figure(one.shown)),
+    verdict=text("verdict", lambda one: one.verdict),
+)
+
 
 def _effective(pulls: float | None) -> int | None:
     return None if pulls is None else round(pulls)
@@ -56,31 +83,3 @@ def posteriors(judged: Mapping[str, Judgement]) -> Table[JudgedPosterior]:
         chance=Field("chance", chance_of, "share"),
         judgement=text("judgement", lambda one: _judged(judged.get(one.arm))),
     )
-
-
-VERSIONS: Final[Table[ArmVersion]] = Table(
-    version=text("version", lambda one: one.version),
-    first=minute("first run", lambda one: one.first_ms),
-    last=minute("last run", lambda one: one.last_ms),
-    runs=count("in full", lambda one: one.runs),
-    referenced=count("used", lambda one: one.referenced),
-    named=count("by name", lambda one: one.named),
-    pulls=count("pulls", lambda one: one.pulls),
-    mean=mean("mean", lambda one: one.mean),
-    interval=text("95% interval, exact", lambda one: f"{one.interval.lower:.3f} to {one.interval.upper:.3f}"),
-)
-DECISIONS: Final[Table[Decision]] = Table(
-    included=text("", lambda one: "in" if one.included else "out"),
-    arm=text("arm", lambda one: one.arm),
-    reason=text("why", lambda one: one.reason.replace("_", " ")),
-    rank=Field("rank", lambda one: str(one.rank), "count"),
-    draw=number("draw", lambda one: one.draw, ".3f"),
-    token_cost=count("tokens", lambda one: one.token_cost),
-)
-SAVINGS: Final[Table[Comparison]] = Table(
-    model=text("model", lambda one: one.model, "unknown"),
-    n_baseline=count("baseline", lambda one: one.n_compared[0]),
-    n_selected=count("selected", lambda one: one.n_compared[1]),
-    saved=text("savings", lambda one: figure(one.shown)),
-    verdict=text("verdict", lambda one: one.verdict),
-)

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 _UNPAID: Final = "none paid"
 _SUCCESS: Final = {True: "yes", False: "no", None: "not known"}
 
+EPISODES: Final[Table[EpisodeRow]] = Table(
+    uid=text("episode", lambda one: one.uid),
+    environment=text("environment", lambda one: one.environment),
+    task=text("task", lambda one: one.task),
+    model=text("model", lambda one: one.model),
+    at=text("began, UTC", lambda one: (iso(one.place.at_ms) or "")[:16].replace("T", " ")),
+    status=text("status", lambda one: one.status),
+    n_steps=count("steps", lambda one: one.n_steps),
+    total=number("total", lambda one: one.total, missing=_UNPAID),
+    success=text("success", lambda one: _SUCCESS[one.success]),
+)
+
 
 def _between(estimate: Estimate) -> str:
     if estimate.lower is None or estimate.upper is None:
@@ -48,17 +60,6 @@ ENVIRONMENTS: Final[Table[EnvironmentSummary]] = Table(
         lambda one: f"{one.scale.lo:g} to {one.scale.hi:g}{'' if one.declared else ' (usual)'}",
     ),
     pattern=text("pattern", lambda one: ", ".join(one.pattern)),
-)
-EPISODES: Final[Table[EpisodeRow]] = Table(
-    uid=text("episode", lambda one: one.uid),
-    environment=text("environment", lambda one: one.environment),
-    task=text("task", lambda one: one.task),
-    model=text("model", lambda one: one.model),
-    at=text("began, UTC", lambda one: (iso(one.place.at_ms) or "")[:16].replace("T", " ")),
-    status=text("status", lambda one: one.status),
-    n_steps=count("steps", lambda one: one.n_steps),
-    total=number("total", lambda one: one.total, missing=_UNPAID),
-    success=text("success", lambda one: _SUCCESS[one.success]),
 )
 
 

@@ -22,6 +22,40 @@ _WHY: Final[dict[NoAgreement, str]] = {
     "few_items": "",
 }
 
+QUEUES: Final[Table[QueueRow]] = Table(
+    id=text("queue", lambda one: one.progress.queue),
+    name=text("name", lambda one: one.progress.name),
+    done=Field("done", lambda one: f"{one.progress.done:,} of {one.progress.total:,}", "count"),
+    open=count("open", lambda one: one.progress.open),
+    skipped=count("skipped", lambda one: one.progress.set_aside),
+    held=count("held", lambda one: one.progress.held_by_others),
+    left=count("left for you", lambda one: one.progress.left_for_me),
+    rubric=text("rubric", lambda one: one.rubric, "none"),
+    due=text("due", lambda one: "overdue" if one.overdue else iso(one.due_ms), "no date"),
+)
+LEVELS: Final[Table[tuple[int, Level]]] = Table(
+    number=count("level", lambda one: one[0]),
+    words=text("words", lambda one: one[1].words),
+    outcome=text("outcome", lambda one: one[1].outcome),
+    score=number("score", lambda one: one[1].score),
+)
+RUBRICS: Final[Table[RubricRow]] = Table(
+    id=text("rubric", lambda one: one.id),
+    version=text("version", lambda one: one.rubric.version),
+    title=text("title", lambda one: one.rubric.title),
+    levels=text(
+        "levels", lambda one: ", ".join(f"{n} {level.words}" for n, level in enumerate(one.rubric.levels, 1))
+    ),
+    n_judged=count("judged by it", lambda one: one.n_judged),
+)
+BROWSERS: Final[Table[BrowserRow]] = Table(
+    browser=text("browser", lambda one: one.browser),
+    name=text("counts as", lambda one: one.name if one.id else f"{one.person}, not signed in"),
+    confirmed=text("confirmed by", lambda one: None if one.id is None else f"{one.by} ({one.id})"),
+    n_judged=count("judgements", lambda one: one.n_judged),
+    last=time("latest", lambda one: one.last_ms),
+)
+
 
 def grader_name(grader: Grader) -> str:
     """Return the name of a grader, and whether it is a model."""
@@ -77,37 +111,4 @@ GRADERS: Final[Table[GraderAgainstRest]] = Table(
     grader=text("grader", lambda one: grader_name(one.grader)),
     **_agreed(lambda one: one.agreement),
     weight=number("weight", lambda one: one.weight, ".2f", "unknown"),
-)
-QUEUES: Final[Table[QueueRow]] = Table(
-    id=text("queue", lambda one: one.progress.queue),
-    name=text("name", lambda one: one.progress.name),
-    done=Field("done", lambda one: f"{one.progress.done:,} of {one.progress.total:,}", "count"),
-    open=count("open", lambda one: one.progress.open),
-    skipped=count("skipped", lambda one: one.progress.set_aside),
-    held=count("held", lambda one: one.progress.held_by_others),
-    left=count("left for you", lambda one: one.progress.left_for_me),
-    rubric=text("rubric", lambda one: one.rubric, "none"),
-    due=text("due", lambda one: "overdue" if one.overdue else iso(one.due_ms), "no date"),
-)
-LEVELS: Final[Table[tuple[int, Level]]] = Table(
-    number=count("level", lambda one: one[0]),
-    words=text("words", lambda one: one[1].words),
-    outcome=text("outcome", lambda one: one[1].outcome),
-    score=number("score", lambda one: one[1].score),
-)
-RUBRICS: Final[Table[RubricRow]] = Table(
-    id=text("rubric", lambda one: one.id),
-    version=text("version", lambda one: one.rubric.version),
-    title=text("title", lambda one: one.rubric.title),
-    levels=text(
-        "levels", lambda one: ", ".join(f"{n} {level.words}" for n, level in enumerate(one.rubric.levels, 1))
-    ),
-    n_judged=count("judged by it", lambda one: one.n_judged),
-)
-BROWSERS: Final[Table[BrowserRow]] = Table(
-    browser=text("browser", lambda one: one.browser),
-    name=text("counts as", lambda one: one.name if one.id else f"{one.person}, not signed in"),
-    confirmed=text("confirmed by", lambda one: None if one.id is None else f"{one.by} ({one.id})"),
-    n_judged=count("judgements", lambda one: one.n_judged),
-    last=time("latest", lambda one: one.last_ms),
 )

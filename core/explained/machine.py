@@ -21,25 +21,6 @@ _UNKNOWN: Final = "unknown"
 _MB: Final = 1e6
 _SMALL_BYTES: Final = 10_000_000
 
-
-def _last_use(one: CarriedItem) -> str:
-    if one.use is None:
-        return _UNKNOWN
-    return "never" if one.use.last_ms is None else time_words(one.use.last_ms)
-
-
-CARRIED: Final[Table[CarriedItem]] = Table(
-    agent=text("agent", lambda one: one.item.agent),
-    kind=text("kind", lambda one: one.item.kind),
-    name=text("name", lambda one: one.item.name),
-    state=text("state", lambda one: one.item.state),
-    carried=count("tokens", lambda one: one.item.carried, _UNKNOWN),
-    offered=count("on offer", lambda one: None if one.use is None else one.use.offered, _UNKNOWN),
-    uses=count("used", lambda one: None if one.use is None else one.use.uses, _UNKNOWN),
-    last=text("last use", _last_use),
-    changed=minute("changed", lambda one: one.item.changed_ms or None),
-    why=text("why", lambda one: one.why if one.proposal is None else f"propose {one.proposal}: {one.why}"),
-)
 EDITS: Final[Table[PrunedItem]] = Table(
     agent=text("agent", lambda one: one.agent),
     kind=text("kind", lambda one: one.kind),
@@ -73,6 +54,44 @@ PACKED: Final[Table[PackedFile]] = Table(
     sha256=text("SHA-256", lambda one: one.sha256),
 )
 
+DIFFERENCES: Final[Table[tuple[str, Difference]]] = Table(
+    learner=text("learner", lambda one: one[0]),
+    table=text("table", lambda one: one[1].table),
+    key=text("key", lambda one: str(one[1].key)),
+    stored=text("stored", lambda one: str(one[1].stored)),
+    recomputed=text("recomputed", lambda one: str(one[1].recomputed)),
+)
+LEARNERS: Final[Table[LearnerSummary]] = Table(
+    name=text("learner", lambda one: one.name),
+    state=text("state", lambda one: one.state),
+    alarms=text("alarms", lambda one: ", ".join(one.alarms)),
+    saved=number("saved %", lambda one: one.saved_percent, ".1f"),
+    tokens_saved=count("tokens saved", lambda one: one.tokens_saved),
+    runs=count("runs", lambda one: one.runs),
+    arms=count("arms", lambda one: one.arms),
+    last=text("last run", lambda one: "" if one.runs is None else one.last_run or "none dated"),
+)
+
+
+def _last_use(one: CarriedItem) -> str:
+    if one.use is None:
+        return _UNKNOWN
+    return "never" if one.use.last_ms is None else time_words(one.use.last_ms)
+
+
+CARRIED: Final[Table[CarriedItem]] = Table(
+    agent=text("agent", lambda one: one.item.agent),
+    kind=text("kind", lambda one: one.item.kind),
+    name=text("name", lambda one: one.item.name),
+    state=text("state", lambda one: one.item.state),
+    carried=count("tokens", lambda one: one.item.carried, _UNKNOWN),
+    offered=count("on offer", lambda one: None if one.use is None else one.use.offered, _UNKNOWN),
+    uses=count("used", lambda one: None if one.use is None else one.use.uses, _UNKNOWN),
+    last=text("last use", _last_use),
+    changed=minute("changed", lambda one: one.item.changed_ms or None),
+    why=text("why", lambda one: one.why if one.proposal is None else f"propose {one.proposal}: {one.why}"),
+)
+
 
 def _act(one: LearnerImport) -> str:
     return "not read" if one.answer is None else one.answer.id or "nothing new"
@@ -104,21 +123,4 @@ SESSIONS: Final[Table[AgentSessions]] = Table(
     size=Field("MB", lambda one: megabytes(one.size_bytes), "number"),
     newest=text("newest", lambda one: (iso(one.newest_ms) or _UNKNOWN)[:16].replace("T", " ")),
     folder=text("folder", lambda one: one.folder),
-)
-DIFFERENCES: Final[Table[tuple[str, Difference]]] = Table(
-    learner=text("learner", lambda one: one[0]),
-    table=text("table", lambda one: one[1].table),
-    key=text("key", lambda one: str(one[1].key)),
-    stored=text("stored", lambda one: str(one[1].stored)),
-    recomputed=text("recomputed", lambda one: str(one[1].recomputed)),
-)
-LEARNERS: Final[Table[LearnerSummary]] = Table(
-    name=text("learner", lambda one: one.name),
-    state=text("state", lambda one: one.state),
-    alarms=text("alarms", lambda one: ", ".join(one.alarms)),
-    saved=number("saved %", lambda one: one.saved_percent, ".1f"),
-    tokens_saved=count("tokens saved", lambda one: one.tokens_saved),
-    runs=count("runs", lambda one: one.runs),
-    arms=count("arms", lambda one: one.arms),
-    last=text("last run", lambda one: "" if one.runs is None else one.last_run or "none dated"),
 )

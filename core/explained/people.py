@@ -16,6 +16,38 @@ if TYPE_CHECKING:
 
 UNKNOWN_ACTOR: Final = "(unknown)"
 
+DENIALS: Final[Table[Denial]] = Table(
+    at=time("minute", lambda one: one.at_ms),
+    actor=text("who", lambda one: one.actor, UNKNOWN_ACTOR),
+    action=text("refused", lambda one: one.action),
+    n=count("times", lambda one: one.n),
+)
+SENDERS: Final[Table[SenderRow]] = Table(
+    channel=text("channel", lambda one: one.channel),
+    sender=text("sender", lambda one: one.sender),
+    member=text("member", lambda one: one.member),
+    by=text("by", lambda one: one.by),
+    at=time("since", lambda one: one.at_ms),
+)
+WEBHOOKS: Final[Table[WebhookRow]] = Table(
+    id=text("webhook", lambda one: one.id),
+    url=text("URL", lambda one: one.url),
+    learner=text("about", lambda one: one.learner, "everything"),
+    last=time("last tried", lambda one: one.last_ms, "never"),
+    result=text("result", lambda one: one.last_result),
+    waiting=count("waiting", lambda one: one.n_waiting),
+    abandoned=count("given up", lambda one: one.n_given_up),
+)
+ALERTS: Final[Table[AlertRow]] = Table(
+    id=text("alert", lambda one: one.id),
+    kind=text("kind", lambda one: one.kind),
+    learner=text("learner", lambda one: one.learner),
+    object=text("object", lambda one: one.object),
+    count=count("count", lambda one: one.count),
+    raised=time("raised", lambda one: one.raised_ms),
+    cleared=time("cleared", lambda one: one.cleared_ms),
+)
+
 
 def roles(member: MemberRow) -> str:
     """Return the roles of a member, each with its learner."""
@@ -69,35 +101,4 @@ AUDIT: Final[Table[AuditEntry]] = Table(
     action=text("did", lambda one: one.action),
     act=text("id", lambda one: one.act),
     detail=text("what", lambda one: ", ".join(details(one.detail))),
-)
-DENIALS: Final[Table[Denial]] = Table(
-    at=time("minute", lambda one: one.at_ms),
-    actor=text("who", lambda one: one.actor, UNKNOWN_ACTOR),
-    action=text("refused", lambda one: one.action),
-    n=count("times", lambda one: one.n),
-)
-SENDERS: Final[Table[SenderRow]] = Table(
-    channel=text("channel", lambda one: one.channel),
-    sender=text("sender", lambda one: one.sender),
-    member=text("member", lambda one: one.member),
-    by=text("by", lambda one: one.by),
-    at=time("since", lambda one: one.at_ms),
-)
-WEBHOOKS: Final[Table[WebhookRow]] = Table(
-    id=text("webhook", lambda one: one.id),
-    url=text("URL", lambda one: one.url),
-    learner=text("about", lambda one: one.learner, "everything"),
-    last=time("last tried", lambda one: one.last_ms, "never"),
-    result=text("result", lambda one: one.last_result),
-    waiting=count("waiting", lambda one: one.n_waiting),
-    abandoned=count("given up", lambda one: one.n_given_up),
-)
-ALERTS: Final[Table[AlertRow]] = Table(
-    id=text("alert", lambda one: one.id),
-    kind=text("kind", lambda one: one.kind),
-    learner=text("learner", lambda one: one.learner),
-    object=text("object", lambda one: one.object),
-    count=count("count", lambda one: one.count),
-    raised=time("raised", lambda one: one.raised_ms),
-    cleared=time("cleared", lambda one: one.cleared_ms),
 )

@@ -47,6 +47,12 @@ ARMS_OF_SESSION: Final[Table[tuple[str, int, int]]] = Table(
     n_referenced=count("referenced", lambda one: one[2]),
 )
 
+SIDES: Final[Table[tuple[str, str, str]]] = Table(
+    name=text("", lambda one: one[0]),
+    a=Field("a", lambda one: one[1], "number"),
+    b=Field("b", lambda one: one[2], "number"),
+)
+
 
 def arms_of(story: RunStory) -> Table[RunArm]:
     """Return the table of the arms of a run: decision, evidence, and the change that would have flipped it."""
@@ -109,11 +115,6 @@ def sides_of(result: ComparedSides) -> list[tuple[str, str, str]]:
     return [(name, figure(result.a), figure(result.b)) for name, figure in figures.items()]
 
 
-SIDES: Final[Table[tuple[str, str, str]]] = Table(
-    name=text("", lambda one: one[0]),
-    a=Field("a", lambda one: one[1], "number"),
-    b=Field("b", lambda one: one[2], "number"),
-)
 ARMS_OF_SIDES: Final[Table[ComparedArm]] = Table(
     arm=text("arm", lambda one: one.arm),
     mean_a=mean("mean a", lambda one: one.a.mean),

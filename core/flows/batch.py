@@ -41,6 +41,11 @@ _REPLIES_READ: Final = 100
 _MEANT: Final = 20
 """Unknown arms for which near matches are read: each is compared with every arm."""
 
+_NOTHING: Final[Mapping[RunRewardRule, str]] = {
+    "referenced": "referenced no arm of its prompt",
+    "step": "called no tool of its prompt",
+}
+
 
 def reward_batch(
     context: Context,
@@ -193,12 +198,6 @@ def _record_run(txn: Transaction, request: _RunRequest, key: str | None) -> RunR
     check_size(len(arms))
     lines = [request.line(arm) for arm in arms]
     return _run_answer(request.rule, _new_rewards(txn, lines, key, request.stored_rule))
-
-
-_NOTHING: Final[Mapping[RunRewardRule, str]] = {
-    "referenced": "referenced no arm of its prompt",
-    "step": "called no tool of its prompt",
-}
 
 
 def _run_answer(rule: RunRewardRule, rewards: Sequence[RewardAnswer]) -> RunRewardAnswer:

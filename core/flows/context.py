@@ -37,6 +37,9 @@ from core.store.staging import Part, Stage
 from core.store.store import Store
 from core.store.transaction import Snapshot, Transaction, has_others, unknown_learner
 
+_T = TypeVar("_T")
+_MOST_LISTED: Final = 10
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImportPace:
@@ -65,10 +68,6 @@ class ImportPace:
 
 
 USUAL_PACE: Final = ImportPace()
-
-
-_T = TypeVar("_T")
-_MOST_LISTED: Final = 10
 
 
 def utc_now_ms() -> int:

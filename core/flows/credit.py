@@ -22,6 +22,12 @@ from core.store.episodes import find_episode
 from core.store.ledger import epochs_of_credit
 from core.store.transaction import Facts, Transaction
 
+_NO_SHARES: Final[Mapping[CreditRule, str]] = {
+    "equal": "No arm was in the prompts of its runs.",
+    "referenced": "No arm in the prompts of its runs was referenced.",
+    "step": "No step that was paid other than 0 called a tool in the prompts of its runs.",
+}
+
 
 class CreditSplit(NamedTuple):
     """Reward of an episode by the active scale, and its shares. ``why`` is the reason if there are none."""
@@ -131,13 +137,6 @@ def split_of(facts: Facts, line: Episode, scale: Scale, rule: CreditRule) -> Cre
     arm_by_key = {one.key: one for one in arms}
     shares = tuple((arm_by_key[key], weight) for key, weight in sorted(weights.items()))
     return CreditSplit(reward, shares, None if shares else _NO_SHARES.get(rule))
-
-
-_NO_SHARES: Final[Mapping[CreditRule, str]] = {
-    "equal": "No arm was in the prompts of its runs.",
-    "referenced": "No arm in the prompts of its runs was referenced.",
-    "step": "No step that was paid other than 0 called a tool in the prompts of its runs.",
-}
 
 
 def _weights(line: Episode, arms: Sequence[Prompted], rule: CreditRule) -> dict[RunArm, int]:

@@ -28,6 +28,9 @@ from core.store.offers import begin_hold, extend_hold, open_hold, use_hold
 from core.store.reads import arm_columns
 from core.store.transaction import Snapshot, Transaction
 
+_USES_PER_IDLE_TIME: Final = 20
+"""A hold's use is written at most so often per idle time. Other selections only read."""
+
 
 def select(
     context: Context,
@@ -85,10 +88,6 @@ class _Call(NamedTuple):
         """Return what a hold says of the arms on offer, all of which it has decided."""
         costs = dict(zip(columns.keys, columns.token_cost.tolist(), strict=True))
         return on_offer(hold, costs, self.limits(settings))
-
-
-_USES_PER_IDLE_TIME: Final = 20
-"""A hold's use is written at most so often per idle time. Other selections only read."""
 
 
 def _read(

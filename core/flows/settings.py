@@ -23,6 +23,8 @@ from core.store.transaction import Transaction
 _SHORT_CHARS: Final = 80
 """Longest value that an error repeats as an example."""
 
+_ABOUT_SEEDS: Final = frozenset({"seed_arms", "excluded_arms"})
+
 
 def in_force(context: Context) -> LearnerSettings:
     """Show the active settings."""
@@ -117,9 +119,6 @@ def changed_all(settings: LearnerSettings, changes: Mapping[str, object]) -> Lea
     if changes.keys() & _ABOUT_SEEDS:
         _refuse_excluded_seeds(settings)
     return settings
-
-
-_ABOUT_SEEDS: Final = frozenset({"seed_arms", "excluded_arms"})
 
 
 def _refuse_excluded_seeds(settings: LearnerSettings) -> None:

@@ -29,6 +29,15 @@ from core.records.run import Phase, Unit
 
 Stamp = tuple[int, int]
 
+AGENT_FOLDERS: Final = (
+    ("Claude Code", ".claude/projects"),
+    ("OpenClaw", ".openclaw/agents/*/sessions"),
+    ("pi", ".pi/agent/sessions"),
+    ("Gemini CLI", ".gemini/tmp"),
+    ("Codex CLI", ".codex/sessions"),
+)
+"""Agents and their session folders below the home folder."""
+
 
 def watch(
     context: Context,
@@ -126,16 +135,6 @@ def is_transcript(path: Path) -> bool:
         return session_of_report(path) is not None or recognise(path) not in {None, TOOLS}
     except UnreadableSource:
         return False
-
-
-AGENT_FOLDERS: Final = (
-    ("Claude Code", ".claude/projects"),
-    ("OpenClaw", ".openclaw/agents/*/sessions"),
-    ("pi", ".pi/agent/sessions"),
-    ("Gemini CLI", ".gemini/tmp"),
-    ("Codex CLI", ".codex/sessions"),
-)
-"""Agents and their session folders below the home folder."""
 
 
 class AgentSessions(msgspec.Struct, frozen=True, kw_only=True):

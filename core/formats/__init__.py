@@ -123,6 +123,10 @@ _SYNONYMS: Final[dict[Unit, frozenset[Unit]]] = {
     "episode": frozenset(("episode",)),
 }
 
+_CLINE: Final = frozenset(("role", "content", "ts", "id", "modelInfo", "metrics"))
+_LISTS: Final = re.compile(rb'"(?:contents|history|messages)"\s*:\s*\[\s*\{')
+_MAX_LISTS: Final = 4
+
 
 def open_sources(
     paths: Iterable[Path],
@@ -521,9 +525,6 @@ def _holds(head: Head, keys: set[str]) -> bool:
     return head.keys >= keys or any(own >= keys and "content" not in own for own in inside)
 
 
-_CLINE: Final = frozenset(("role", "content", "ts", "id", "modelInfo", "metrics"))
-_LISTS: Final = re.compile(rb'"(?:contents|history|messages)"\s*:\s*\[\s*\{')
-_MAX_LISTS: Final = 4
 _AGENTS: Final[dict[str, Callable[[Head], bool]]] = {
     "a session of Copilot CLI": _has("type", "data", "id", "parentId", kinds=("session.start",)),
     "a session of Kimi Code": _has("type", "protocol_version", kinds=("metadata",)),

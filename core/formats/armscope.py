@@ -59,6 +59,12 @@ LINES: Final = "export.jsonl"
 _MAX_KNOWN: Final = 4096
 _NO_ARMS: Final = msgspec.Raw(b"")
 
+_ENCODER: Final = msgspec.json.Encoder()
+_OF_ARM: Final = Arm.__struct_fields__
+
+_ARM_VALUES: Final = attrgetter(*_OF_ARM)
+_NO_DETAILS: Final = (None,) * (len(_OF_ARM) - 1)
+
 
 class _Arm(Arm, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An arm as a line has it, checked as one."""
@@ -135,12 +141,8 @@ _RUN: Final = msgspec.json.Decoder(_Run)
 _ARMS: Final = msgspec.json.Decoder(list[str | _Arm])
 _VERSION: Final = msgspec.json.Decoder(_Version)
 _MANIFEST: Final = msgspec.json.Decoder(_Manifest)
-_ENCODER: Final = msgspec.json.Encoder()
-_OF_ARM: Final = Arm.__struct_fields__
 _OF_RUN: Final = tuple(name for name in Run.__struct_fields__ if name in _Run.__struct_fields__)
 """Fields of a line that are fields of its run, too; its arms, calls and time are written in another way."""
-_ARM_VALUES: Final = attrgetter(*_OF_ARM)
-_NO_DETAILS: Final = (None,) * (len(_OF_ARM) - 1)
 _WrittenArm: Final = msgspec.defstruct(
     "_WrittenArm", [(name, object, None) for name in _OF_ARM], omit_defaults=True
 )

@@ -75,6 +75,11 @@ ServiceOperationsUnsupportedError VercelScopeError DspyImportError MissingExtraE
 """
 """Exceptions of Harbor 0.26 that do not come from the agent's work; it counts no reward with them."""
 
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_APART: Final = frozenset(("cache_creation", "server_tool_use"))
+
+_POLICY: Final = msgspec.json.Decoder(dict[str, bool])
+
 
 class _Call(msgspec.Struct):
     function_name: Label
@@ -117,10 +122,6 @@ class _Metrics(msgspec.Struct):
         rest = Spent(model=model, owner=owner, total=row.total)
         rows = (*Used(msgspec.json.encode(usage)).billed(model, owner, unknown), rest)
         return rows if is_one else tuple(replace(one, context=0) for one in rows)
-
-
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_APART: Final = frozenset(("cache_creation", "server_tool_use"))
 
 
 class _Totals(msgspec.Struct):
@@ -362,7 +363,6 @@ _STEP_EXTRA: Final = msgspec.json.Decoder(_StepExtra)
 _AGENT_EXTRA: Final = msgspec.json.Decoder(_AgentExtra)
 _RESULT_OF: Final = msgspec.json.Decoder(_Result)
 _CONFIG: Final = msgspec.json.Decoder(_Config)
-_POLICY: Final = msgspec.json.Decoder(dict[str, bool])
 
 
 def _claims(head: Head) -> bool:

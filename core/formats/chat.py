@@ -50,6 +50,49 @@ from core.records.run import (
 from core.records.transcript import READ_CHARS, Talk
 from core.records.transcript import Message as Spoken
 
+_DIVIDED: Final = "A record has several rewards and none of the whole, so its episode is unpaid."
+_TOOL: Final = "tool"
+_RESULT_ROLES: Final = frozenset(("tool", "function", "environment"))
+_ROLES: Final = frozenset(("system", "developer", "user", "tool", "function", "environment", "exit"))
+"""Roles whose messages are no replies. A message with another one may be a reply in a form that is not read."""
+_CALL_PARTS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+_PARTS: Final = _CALL_PARTS | {
+    "text",
+    "input_text",
+    "output_text",
+    "image",
+    "image_url",
+    "input_image",
+    "input_audio",
+    "audio",
+    "video",
+    "video_url",
+    "file",
+    "input_file",
+    "document",
+    "refusal",
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+    "tool_result",
+    "data",
+}
+_RESULT: Final = "_tool_result"
+_NOTHING: Final = (b"null", b"[]", b"{}")
+
+Pieces = Callable[[Progress | None], Iterator[Piece]]
+"""Goes through a file's pieces, every time it is called."""
+
+BY_CONTENT: Final = re.compile(
+    r"/[0-9a-f]{32}-\d|^swe-agent/|^atif/.*/[0-9a-f]{16}(/|$)|^(openclaw-export|factory-droid)/.*/[0-9a-f]{32}$"
+)
+"""In the uid of a run whose record has no id, or one that its program may give to all."""
+_HELD_BYTES: Final = 8 << 20
+_LENGTH_BITS: Final = 20
+"""In a rank the state is above the length."""
+_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
 
 class Requested(NamedTuple):
     """A call as the model requested it; ``identity`` is how its result names it."""
@@ -190,37 +233,6 @@ class Message(msgspec.Struct):
     def sent_at(self) -> str | None:
         """The time when it was sent, where a format has it."""
         return None
-
-
-_DIVIDED: Final = "A record has several rewards and none of the whole, so its episode is unpaid."
-_TOOL: Final = "tool"
-_RESULT_ROLES: Final = frozenset(("tool", "function", "environment"))
-_ROLES: Final = frozenset(("system", "developer", "user", "tool", "function", "environment", "exit"))
-"""Roles whose messages are no replies. A message with another one may be a reply in a form that is not read."""
-_CALL_PARTS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
-_PARTS: Final = _CALL_PARTS | {
-    "text",
-    "input_text",
-    "output_text",
-    "image",
-    "image_url",
-    "input_image",
-    "input_audio",
-    "audio",
-    "video",
-    "video_url",
-    "file",
-    "input_file",
-    "document",
-    "refusal",
-    "thinking",
-    "redacted_thinking",
-    "reasoning",
-    "tool_result",
-    "data",
-}
-_RESULT: Final = "_tool_result"
-_NOTHING: Final = (b"null", b"[]", b"{}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,18 +406,6 @@ def output_text(output: bytes | msgspec.Raw) -> str:
 
 
 Decode = Callable[[bytes], Record]
-Pieces = Callable[[Progress | None], Iterator[Piece]]
-"""Goes through a file's pieces, every time it is called."""
-
-BY_CONTENT: Final = re.compile(
-    r"/[0-9a-f]{32}-\d|^swe-agent/|^atif/.*/[0-9a-f]{16}(/|$)|^(openclaw-export|factory-droid)/.*/[0-9a-f]{32}$"
-)
-"""In the uid of a run whose record has no id, or one that its program may give to all."""
-_HELD_BYTES: Final = 8 << 20
-_LENGTH_BITS: Final = 20
-"""In a rank the state is above the length."""
-_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
-_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def read(

@@ -63,6 +63,78 @@ _REFERENCE: Final = b'"tool_reference"'
 _LISTS: Final = (b'"deferred_tools_delta"', b'"skill_listing"')
 _QUEUED: Final = b'"queued_command"'
 
+_OWN: Final = frozenset(("message", "fallback_message"))
+"""Types of requests that the counts of the answer contain, if its model served them."""
+_KNOWN: Final = frozenset(("iterations", "server_tool_use"))
+_BY_SERVER: Final = frozenset(("web_search_requests", "web_fetch_requests"))
+"""Searches are billed, fetches are free."""
+_USUAL: Final = frozenset(("", "standard", "default", "auto"))
+_ANYWHERE: Final = frozenset(("", "global", "not_available", "unknown"))
+
+_UNREAD: Final = ("parts", "tool_calls", "function_call")
+_NOTHING: Final = (b"", b"null", b"[]", b"{}")
+
+_TEXT: Final = msgspec.json.Decoder(str)
+
+_LOADS: Final = frozenset(("Skill", "SlashCommand"))
+"""Tools that load a skill."""
+_COMMANDS: Final = ("<command-message>", "<command-name>")
+_COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
+
+_STARTS: Final = frozenset(("Task", "Agent"))
+"""Tools that start a sub-agent."""
+_PROGRESS: Final = b'"agent_progress"'
+_CONVERSATION: Final = frozenset(("user", "assistant", "system"))
+_CALL_LINES: Final = frozenset(("tool", "tool_use"))
+_READ: Final = _CONVERSATION | _CALL_LINES
+_CLAIMED: Final = frozenset((*_CONVERSATION, "progress"))
+_PASSED_OVER: Final = frozenset(
+    (
+        "progress",
+        "summary",
+        "file-history-snapshot",
+        "queue-operation",
+        "permission-mode",
+        "mode",
+        "agent-name",
+        "agent-setting",
+        "custom-title",
+        "ai-title",
+        "tag",
+        "last-prompt",
+        "frame-link",
+        "pr-link",
+        "worktree-state",
+        "content-replacement",
+        "marble-origami-commit",
+        "attribution-snapshot",
+        "speculation-accept",
+        "relocated",
+        "bridge-session",
+        "atis-latch",
+    )
+)
+"""Types of lines about the session, without work of the agent."""
+_CALL_BLOCKS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+_OTHER_BLOCKS: Final = frozenset(
+    (
+        "text",
+        "thinking",
+        "redacted_thinking",
+        "image",
+        "document",
+        "tool_result",
+        "tool_reference",
+        "mcp_tool_result",
+        "search_result",
+        "fallback",
+        "compaction",
+        "container_upload",
+    )
+)
+_RESULT_SUFFIX: Final = "_tool_result"
+"""Suffix of the types of results of tools that the model's provider runs."""
+
 
 class _Block(msgspec.Struct, gc=False):
     type: str = ""
@@ -199,13 +271,6 @@ _LIFETIMES: Final = msgspec.json.Decoder(_Written | None)
 _USAGE: Final = msgspec.json.Decoder(_Usage)
 _ITERATIONS: Final = msgspec.json.Decoder(list[_Iteration] | None)
 _SEARCHED: Final = msgspec.json.Decoder(_Searches | None)
-_OWN: Final = frozenset(("message", "fallback_message"))
-"""Types of requests that the counts of the answer contain, if its model served them."""
-_KNOWN: Final = frozenset(("iterations", "server_tool_use"))
-_BY_SERVER: Final = frozenset(("web_search_requests", "web_fetch_requests"))
-"""Searches are billed, fetches are free."""
-_USUAL: Final = frozenset(("", "standard", "default", "auto"))
-_ANYWHERE: Final = frozenset(("", "global", "not_available", "unknown"))
 
 
 @lru_cache(maxsize=1_024)
@@ -243,8 +308,6 @@ class _Message(msgspec.Struct, gc=False):
 
 
 _NO_MESSAGE: Final = _Message()
-_UNREAD: Final = ("parts", "tool_calls", "function_call")
-_NOTHING: Final = (b"", b"null", b"[]", b"{}")
 
 
 class _Line(msgspec.Struct, rename="camel", gc=False):
@@ -352,67 +415,9 @@ _LISTINGS: Final = msgspec.json.Decoder(_Listing)
 _QUEUE: Final = msgspec.json.Decoder(_Queued)
 _RESULTS: Final = msgspec.json.Decoder(_Result)
 _NOTICES: Final = msgspec.json.Decoder(_Notice)
-_TEXT: Final = msgspec.json.Decoder(str)
 _REFERENCES: Final = msgspec.json.Decoder(list[_Definition])
 _LOADED: Final = msgspec.json.Decoder(_Loaded)
-_LOADS: Final = frozenset(("Skill", "SlashCommand"))
-"""Tools that load a skill."""
-_COMMANDS: Final = ("<command-message>", "<command-name>")
-_COMMAND: Final = re.compile(r"<command-name>/?([^<\s]{1,200})</command-name>")
 _TASKS: Final = msgspec.json.Decoder(_Task)
-_STARTS: Final = frozenset(("Task", "Agent"))
-"""Tools that start a sub-agent."""
-_PROGRESS: Final = b'"agent_progress"'
-_CONVERSATION: Final = frozenset(("user", "assistant", "system"))
-_CALL_LINES: Final = frozenset(("tool", "tool_use"))
-_READ: Final = _CONVERSATION | _CALL_LINES
-_CLAIMED: Final = frozenset((*_CONVERSATION, "progress"))
-_PASSED_OVER: Final = frozenset(
-    (
-        "progress",
-        "summary",
-        "file-history-snapshot",
-        "queue-operation",
-        "permission-mode",
-        "mode",
-        "agent-name",
-        "agent-setting",
-        "custom-title",
-        "ai-title",
-        "tag",
-        "last-prompt",
-        "frame-link",
-        "pr-link",
-        "worktree-state",
-        "content-replacement",
-        "marble-origami-commit",
-        "attribution-snapshot",
-        "speculation-accept",
-        "relocated",
-        "bridge-session",
-        "atis-latch",
-    )
-)
-"""Types of lines about the session, without work of the agent."""
-_CALL_BLOCKS: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
-_OTHER_BLOCKS: Final = frozenset(
-    (
-        "text",
-        "thinking",
-        "redacted_thinking",
-        "image",
-        "document",
-        "tool_result",
-        "tool_reference",
-        "mcp_tool_result",
-        "search_result",
-        "fallback",
-        "compaction",
-        "container_upload",
-    )
-)
-_RESULT_SUFFIX: Final = "_tool_result"
-"""Suffix of the types of results of tools that the model's provider runs."""
 
 
 def _claims(head: Head) -> bool:

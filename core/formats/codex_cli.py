@@ -71,6 +71,13 @@ _REPLAY_MS: Final = 500
 _Split = tuple[int, int, int, int]
 """Input with the cached tokens, those read from a cache, those written to one, and output."""
 
+_TEXT: Final = msgspec.json.Decoder(str)
+
+_NOTHING: Final = (0, 0, 0, 0)
+
+_USUAL: Final = frozenset(("", "auto", "default", "standard"))
+_SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
+
 
 class _Counts(msgspec.Struct):
     input_tokens: Tokens = 0
@@ -202,13 +209,9 @@ _SEARCHED: Final = msgspec.json.Decoder(list[_SearchedTool])
 _TOOLS: Final = msgspec.json.Decoder(list[_Tool])
 _CONTENT: Final = msgspec.json.Decoder(str | list[_Part] | None)
 _COUNTS: Final = msgspec.json.Decoder(_Counts)
-_TEXT: Final = msgspec.json.Decoder(str)
 _ACTION: Final = msgspec.json.Decoder(_Action)
-_NOTHING: Final = (0, 0, 0, 0)
 _KNOWN: Final = frozenset((*_Counts.__struct_fields__, "reasoning_output_tokens", "total_tokens"))
 """Members of a usage that are read, or are part of another one."""
-_USUAL: Final = frozenset(("", "auto", "default", "standard"))
-_SOURCE: Final = msgspec.json.Decoder(dict[str, dict[str, dict[str, str | int | None]]])
 
 
 def spawner(source: msgspec.Raw) -> str | None:

@@ -14,6 +14,9 @@ from core.records.run import Run, Unit
 
 MIB: Final = 1 << 20
 
+Progress = Callable[[int], None]
+"""Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -119,8 +122,6 @@ class RolloutEvents(NamedTuple):
 
 
 Entry = Run | LedgerLine | Rejected | Outside | Stated | Remark | Skipped | RolloutEvents
-Progress = Callable[[int], None]
-"""Called with the bytes read of a file so far, as it lies on disk (compressed, if it is)."""
 
 
 @dataclass(frozen=True, kw_only=True)

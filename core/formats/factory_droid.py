@@ -26,6 +26,12 @@ NAME: Final = "factory-droid"
 _HEADER: Final = "session_start"
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(</system-reminder>|$)", re.DOTALL)
 
+_PASSED_OVER: Final = frozenset((_HEADER, "session_end", "compaction_state", "todo_state"))
+_OTHER_BLOCKS: Final = frozenset(
+    ("text", "thinking", "redacted_thinking", "image", "document", "file", "tool_result")
+)
+_MARKS: Final = frozenset(("tool_use", "tool_result"))
+
 
 class _Block(msgspec.Struct):
     type: str = ""
@@ -53,11 +59,6 @@ class _Line(LinkedLine, rename="camel"):
 
 
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
-_PASSED_OVER: Final = frozenset((_HEADER, "session_end", "compaction_state", "todo_state"))
-_OTHER_BLOCKS: Final = frozenset(
-    ("text", "thinking", "redacted_thinking", "image", "document", "file", "tool_result")
-)
-_MARKS: Final = frozenset(("tool_use", "tool_result"))
 
 
 def _claims(head: Head) -> bool:

@@ -46,6 +46,9 @@ _CONTEXT: Final = re.compile(r"\A\s*<session_context>.*?(?:</session_context>\s*
 """The program's words about the machine, at the start of a session."""
 _NOTICES: Final = frozenset(("info", "error", "warning"))
 
+_NO_TOKENS: Final = (b"", b"null")
+_TOKENS: Final = msgspec.json.Decoder(Counts | None)
+
 
 class _Call(msgspec.Struct, rename={"agent_id": "agentId"}):
     name: Label
@@ -119,8 +122,6 @@ class _Identified(msgspec.Struct):
     id: str | None = None
 
 
-_NO_TOKENS: Final = (b"", b"null")
-_TOKENS: Final = msgspec.json.Decoder(Counts | None)
 _PIECE: Final = msgspec.json.Decoder(_Piece)
 _IDENTIFIED: Final = msgspec.json.Decoder(_Identified)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)

@@ -49,6 +49,9 @@ _MOST_SECONDS: Final = 1 << 29
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 
+_VALUE: Final = msgspec.json.Decoder(float | bool | str)
+_NUMBER: Final = msgspec.json.Decoder(float)
+
 
 class _Usage(msgspec.Struct):
     input_tokens: Tokens | None = None
@@ -151,8 +154,6 @@ class _Header(msgspec.Struct):
 _HEADER: Final = msgspec.json.Decoder(_Header)
 _USAGE: Final = msgspec.json.Decoder(_Usage)
 _SAMPLE: Final = msgspec.json.Decoder(_Sample)
-_VALUE: Final = msgspec.json.Decoder(float | bool | str)
-_NUMBER: Final = msgspec.json.Decoder(float)
 
 
 def _claims(head: Head) -> bool:

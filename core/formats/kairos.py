@@ -49,6 +49,67 @@ _Score = float | msgspec.Raw
 _WRITTEN_ALIKE: Final = 1e-5
 """Below it msgspec writes an exponent, JavaScript only below a millionth."""
 
+_NULL: Final = msgspec.Raw(b"null")
+_Written = msgspec.Raw | msgspec.UnsetType
+"""A member that is written already; what is unset is left out."""
+
+_RECORD: Final = (
+    "outcome",
+    "score",
+    "signed_score",
+    "quality_bonus",
+    "feedback",
+    "rater",
+    "rubric_version",
+    "llm_model_id",
+    "grader_kind",
+    "evaluation_label",
+    "exportable_for_sft",
+    "exportable_for_preference",
+    "sft_blockers",
+    "preference_blockers",
+    "rated_at",
+)
+"""Members of a reward as KAIROS stores it with an execution; missing values are left out."""
+_ITEM: Final = (*_RECORD[:6], "llm_model_id", "rubric_version", *_RECORD[8:])
+"""Members of a reward in ``reward_jsonl``: every one is there."""
+_CELLS: Final = (
+    "execution_id",
+    "adapter_uri",
+    "layer_uri",
+    "layer_index",
+    "timestamp",
+    "instruction",
+    "response",
+    "outcome",
+    "score",
+    "signed_score",
+    "evaluation_label",
+    "grader_kind",
+    "rater",
+    "llm_model_id",
+    "rubric_version",
+    "feedback",
+    "exportable_for_sft",
+    "exportable_for_preference",
+    "sft_blockers",
+    "preference_blockers",
+    "rated_at",
+)
+"""Columns of the table for spreadsheets."""
+
+_Record: Final = msgspec.defstruct("_Record", _RECORD, gc=False)
+_Item: Final = msgspec.defstruct("_Item", _ITEM, gc=False)
+_Rewarded: Final = msgspec.defstruct("_Rewarded", ("instruction", "response", "reward", "metadata"), gc=False)
+
+_SAMPLE: Final = (
+    b'{"messages":[{"role":"user","content":%b},{"role":"assistant","content":%b}],"metadata":%b}}'
+)
+_encode: Final = msgspec.json.Encoder().encode
+
+_NULLABLE: Final = frozenset({"activation_query", "tensor_out", "trace", "raw_solution"})
+"""Members for which ``reward_jsonl`` writes null where they aren't there."""
+
 # The reward call
 
 
@@ -270,11 +331,6 @@ class TrainingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reward: Reward | None = None
 
 
-_NULL: Final = msgspec.Raw(b"null")
-_Written = msgspec.Raw | msgspec.UnsetType
-"""A member that is written already; what is unset is left out."""
-
-
 class _Instruction(msgspec.Struct, gc=False):
     activation_query: _Written = msgspec.UNSET
     tensor_in: _Written = msgspec.UNSET
@@ -297,52 +353,6 @@ class _FilledResponse(_Response, gc=False):
     raw_solution: _Written = _NULL
 
 
-_RECORD: Final = (
-    "outcome",
-    "score",
-    "signed_score",
-    "quality_bonus",
-    "feedback",
-    "rater",
-    "rubric_version",
-    "llm_model_id",
-    "grader_kind",
-    "evaluation_label",
-    "exportable_for_sft",
-    "exportable_for_preference",
-    "sft_blockers",
-    "preference_blockers",
-    "rated_at",
-)
-"""Members of a reward as KAIROS stores it with an execution; missing values are left out."""
-_ITEM: Final = (*_RECORD[:6], "llm_model_id", "rubric_version", *_RECORD[8:])
-"""Members of a reward in ``reward_jsonl``: every one is there."""
-_CELLS: Final = (
-    "execution_id",
-    "adapter_uri",
-    "layer_uri",
-    "layer_index",
-    "timestamp",
-    "instruction",
-    "response",
-    "outcome",
-    "score",
-    "signed_score",
-    "evaluation_label",
-    "grader_kind",
-    "rater",
-    "llm_model_id",
-    "rubric_version",
-    "feedback",
-    "exportable_for_sft",
-    "exportable_for_preference",
-    "sft_blockers",
-    "preference_blockers",
-    "rated_at",
-)
-"""Columns of the table for spreadsheets."""
-
-
 class _Origin(msgspec.Struct, gc=False):
     """Source of a row, in the members of the exports."""
 
@@ -353,16 +363,9 @@ class _Origin(msgspec.Struct, gc=False):
     timestamp: str | None = None
 
 
-_Record: Final = msgspec.defstruct("_Record", _RECORD, gc=False)
-_Item: Final = msgspec.defstruct("_Item", _ITEM, gc=False)
-_Rewarded: Final = msgspec.defstruct("_Rewarded", ("instruction", "response", "reward", "metadata"), gc=False)
 _Trace: Final = msgspec.defstruct(
     "_Trace", ("id", *_Origin.__struct_fields__, "instruction", "response", "reward"), gc=False
 )
-_SAMPLE: Final = (
-    b'{"messages":[{"role":"user","content":%b},{"role":"assistant","content":%b}],"metadata":%b}}'
-)
-_encode: Final = msgspec.json.Encoder().encode
 _INSTRUCTION: Final = msgspec.json.Decoder(_Instruction)
 _RESPONSE: Final = msgspec.json.Decoder(_Response)
 _FILLED_INSTRUCTION: Final = msgspec.json.Decoder(_FilledInstruction)
@@ -665,8 +668,6 @@ class _RewardLine(msgspec.Struct, gc=False):
 
 _TRACE_LINE: Final = msgspec.json.Decoder(_TraceLine)
 _REWARD_LINE: Final = msgspec.json.Decoder(_RewardLine)
-_NULLABLE: Final = frozenset({"activation_query", "tensor_out", "trace", "raw_solution"})
-"""Members for which ``reward_jsonl`` writes null where they aren't there."""
 
 
 def read_trace(line: bytes) -> TrainingRow:

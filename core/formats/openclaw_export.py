@@ -33,6 +33,8 @@ _CLASSES: Final[dict[bool | None, RunClass]] = {True: "baseline", False: "select
 _MARKS: Final = (b'"armId"', b'"isBaseline"')
 _NO_ERRORS: Final = frozenset((b"", b"null", b"false", b'""'))
 
+_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+
 
 class _Writer(msgspec.Struct):
     learner: Label
@@ -85,7 +87,6 @@ _USAGE: Final = msgspec.json.Decoder(_Usage | None)
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _TRACE: Final = msgspec.json.Decoder(_Trace)
 _POSTERIOR: Final = msgspec.json.Decoder(_Posterior)
-_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def _claims(head: Head) -> bool:

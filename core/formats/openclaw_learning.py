@@ -27,6 +27,12 @@ CONFIDENCE: Final[dict[Band, Confidence]] = {
     "very_high": "high",
 }
 
+_SHOWN: Final = 5
+_NONE: Final = "–"
+_HEADS: Final = ("Arm", "Mean", "Pulls", "Last Updated")
+_LEAST: Final = (0, 6, 5, 12)
+"""Least widths of the columns."""
+
 
 class _Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Names as JavaScript writes them."""
@@ -108,13 +114,6 @@ class ArmState(_Shape, frozen=True, kw_only=True):
     is_seed: bool = False
     is_underexplored: bool = False
     credible_interval: Limits | None = None
-
-
-_SHOWN: Final = 5
-_NONE: Final = "–"
-_HEADS: Final = ("Arm", "Mean", "Pulls", "Last Updated")
-_LEAST: Final = (0, 6, 5, 12)
-"""Least widths of the columns."""
 
 
 def status_text(summary: Summary, config: Config, arms: Sequence[ArmState]) -> str:

@@ -65,6 +65,18 @@ _PASSED_OVER: Final = frozenset(
     ("reasoning", "step-start", "step-finish", "file", "patch", "snapshot", "agent", "retry", "compaction")
 )
 
+_NULL: Final = b"null"
+
+_READ_KINDS: Final = frozenset(("user", "assistant", "compaction", "idle"))
+_OTHER_KINDS: Final = frozenset(
+    ("synthetic", "system", "skill", "shell", "agent-switched", "model-switched", "location-switched")
+)
+_OPEN: Final = frozenset(("pending", "streaming"))
+"""States of a call whose arguments are still being written."""
+
+_STORED: Final = ("session", "message", "part")
+"""Folders of the storage from before 1.2."""
+
 
 class _Cache(msgspec.Struct):
     read: Tokens = 0
@@ -92,7 +104,6 @@ class _Tokens(msgspec.Struct):
         ).as_request
 
 
-_NULL: Final = b"null"
 _CACHE: Final = msgspec.json.Decoder(_Cache)
 _TOKENS: Final = msgspec.json.Decoder(_Tokens)
 
@@ -228,12 +239,6 @@ class _Newer(msgspec.Struct):
 
 
 _OUTCOMES: Final = {"interrupted": _Error(name="Aborted"), "failed": _Error(name="Failed")}
-_READ_KINDS: Final = frozenset(("user", "assistant", "compaction", "idle"))
-_OTHER_KINDS: Final = frozenset(
-    ("synthetic", "system", "skill", "shell", "agent-switched", "model-switched", "location-switched")
-)
-_OPEN: Final = frozenset(("pending", "streaming"))
-"""States of a call whose arguments are still being written."""
 _EXPORT: Final = msgspec.json.Decoder(_Export)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)
 _STORED_OF: Final = msgspec.json.Decoder(_Stored)
@@ -378,10 +383,6 @@ def stored_session_of(path: Path) -> Path | None:
     if len(path.parts) < len(_STORED) or path.parent.parent.name not in _STORED[1:]:
         return None
     return _stored_session(path.parent)
-
-
-_STORED: Final = ("session", "message", "part")
-"""Folders of the storage from before 1.2."""
 
 
 @lru_cache(maxsize=1 << 12)

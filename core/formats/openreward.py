@@ -37,6 +37,8 @@ NAME: Final = "openreward"
 _RESULT: Final = "tool_result"
 _CALL: Final = "tool_call"
 
+_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 
 class _Event(msgspec.Struct):
     """Any event; which of the members it has goes by its type."""
@@ -74,7 +76,6 @@ class _Recordings(msgspec.Struct):
 _EVENT: Final = msgspec.json.Decoder(_Event)
 _BATCH: Final = msgspec.json.Decoder(_Batch)
 _RECORDINGS: Final = msgspec.json.Decoder(_Recordings)
-_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read_event(raw: bytes) -> RolloutEvent | None:

@@ -95,6 +95,8 @@ _USED: Final = (
 
 _USAGES: Final = ("gen_ai.usage.", "llm.token_count.", "llm.usage.", "ai.usage.")
 
+_PACK: Final = msgspec.msgpack.Encoder().encode
+
 
 class TracedSpan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One span, ids in small hexadecimal digits; ``parent`` '': it is the root. Times are nanoseconds since 1970."""
@@ -118,7 +120,6 @@ class TracedSpan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return zlib.compress(_PACK(self), 1)
 
 
-_PACK: Final = msgspec.msgpack.Encoder().encode
 _UNPACK: Final = msgspec.msgpack.Decoder(TracedSpan).decode
 
 

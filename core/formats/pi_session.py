@@ -46,6 +46,25 @@ NAME: Final = "pi-session"
 _TYPED_SKILL: Final = re.compile(r'<skill name="([^"\s]{1,200})" location="[^"\n]*">\n')
 _STOPPED: Final[dict[str | None, Status]] = {"aborted": "aborted", "error": "error"}
 
+_READ_TYPES: Final = frozenset(("session", "model_change", "message"))
+_PASSED_OVER: Final = frozenset(
+    (
+        "thinking_level_change",
+        "compaction",
+        "branch_summary",
+        "custom",
+        "custom_message",
+        "label",
+        "session_info",
+    )
+)
+"""Entries about the session that say nothing of what the agent did."""
+_READ_ROLES: Final = frozenset(("user", "assistant", "toolResult"))
+_OTHER_ROLES: Final = frozenset(
+    ("bashExecution", "custom", "hookMessage", "branchSummary", "compactionSummary", "system")
+)
+_OTHER_BLOCKS: Final = frozenset(("text", "thinking", "image", "toolCall"))
+
 
 class _Block(msgspec.Struct):
     type: str = ""
@@ -115,24 +134,6 @@ class Line(LinkedLine, rename="camel"):
 
 
 _USAGE: Final = msgspec.json.Decoder(Usage | None)
-_READ_TYPES: Final = frozenset(("session", "model_change", "message"))
-_PASSED_OVER: Final = frozenset(
-    (
-        "thinking_level_change",
-        "compaction",
-        "branch_summary",
-        "custom",
-        "custom_message",
-        "label",
-        "session_info",
-    )
-)
-"""Entries about the session that say nothing of what the agent did."""
-_READ_ROLES: Final = frozenset(("user", "assistant", "toolResult"))
-_OTHER_ROLES: Final = frozenset(
-    ("bashExecution", "custom", "hookMessage", "branchSummary", "compactionSummary", "system")
-)
-_OTHER_BLOCKS: Final = frozenset(("text", "thinking", "image", "toolCall"))
 _decode: Final = lines_of(Line, _READ_TYPES, _READ_ROLES)
 
 

@@ -25,6 +25,22 @@ T = TypeVar("T")
 Parts = tuple[int, int, int, int, int]
 """Input, output, cache read, cache write, and the total; 0 = not in the file."""
 
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, Any])
+_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_KNOWN_NAME: Final = re.compile(
+    r"(?:(?:1h|5m|api|cached?|calls|candidates|completion|content|cost|count|creation|deleted|details|duration|ephemeral"
+    r"|hit|input|instance|latency|miss|ms|output|pi|prompt|queue|read|reasoning|received|sdk|sent|text|thoughts?|time"
+    r"|tokens?|tool|total|usd|use|write|written)[_.]?)+",
+    re.IGNORECASE,
+)
+"""Name of a known count of tokens or of a part of one, or of an amount that is no tokens."""
+_SPENT_TOKENS: Final = re.compile(
+    rb'"(?!\w*(?:max|limit|budget|before|left|remain|window|threshold))\w*(?:usage|tokens?(?:_?count)?)"'
+    rb"\s*:\s*(?:[1-9]|\{[^{}]*:\s*[1-9])",
+    re.IGNORECASE,
+)
+"""A count of tokens that is no limit."""
+
 
 class Reported(Protocol):
     """The usage of one reply, as its file has it."""
@@ -144,23 +160,6 @@ class Prompt:
             return own + merged(row for make in self.by_sub_agents for row in make(unknown))
         except InvalidInput:
             return (*own, Spent(owner="sub-agent", total=MAX_TOKENS))
-
-
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, Any])
-_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_KNOWN_NAME: Final = re.compile(
-    r"(?:(?:1h|5m|api|cached?|calls|candidates|completion|content|cost|count|creation|deleted|details|duration|ephemeral"
-    r"|hit|input|instance|latency|miss|ms|output|pi|prompt|queue|read|reasoning|received|sdk|sent|text|thoughts?|time"
-    r"|tokens?|tool|total|usd|use|write|written)[_.]?)+",
-    re.IGNORECASE,
-)
-"""Name of a known count of tokens or of a part of one, or of an amount that is no tokens."""
-_SPENT_TOKENS: Final = re.compile(
-    rb'"(?!\w*(?:max|limit|budget|before|left|remain|window|threshold))\w*(?:usage|tokens?(?:_?count)?)"'
-    rb"\s*:\s*(?:[1-9]|\{[^{}]*:\s*[1-9])",
-    re.IGNORECASE,
-)
-"""A count of tokens that is no limit."""
 
 
 def unread(raw: bytes | msgspec.Raw, known: Collection[str] = ()) -> list[str]:

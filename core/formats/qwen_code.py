@@ -33,6 +33,10 @@ NAME: Final = "qwen-code"
 
 _HOOK_CONTEXT: Final = "<qwen:user-prompt-submit-context>"
 
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+_READ: Final = frozenset(("user", "assistant", "tool_result"))
+
 
 class _Function(msgspec.Struct):
     name: Label
@@ -120,10 +124,8 @@ class _Meta(msgspec.Struct):
 _USAGE: Final = msgspec.json.Decoder(_Usage | None)
 _META: Final = msgspec.json.Decoder(_Meta)
 _MESSAGE_OF: Final = msgspec.json.Decoder(_MessageOf)
-_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PARTS: Final = msgspec.json.Decoder(_Parts)
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
-_READ: Final = frozenset(("user", "assistant", "tool_result"))
 _NO_MESSAGE: Final = _Message()
 _decode: Final = lines_of(_Line, _READ)
 

@@ -32,6 +32,24 @@ _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _SPACE: Final = b" \t\r\n"
 _OPENING: Final = (b"{", b"[")
 
+Shape = Literal["lines", "array", "object", "archive", "tar"]
+"""JSON lines; one array of records; records spread over several lines; a zip; a tar."""
+
+T = TypeVar("T")
+Piece = tuple[int, bytes | Damage]
+"""One record's bytes with its number, or the reason why there are none."""
+_TOO_LARGE: Final = Damage("is too large, even without its long texts", "record")
+
+_MAX_KEY_BYTES: Final = 200
+_MOST_KEYS: Final = 1_000
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+_HALVES: Final = re.compile(
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""A pair of surrogates, or half of one."""
+_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 
 def values_in(text: bytes) -> Iterator[bytes]:
     """The values of a text that holds several records; what is left of the last may be cut off. Else the text alone.
@@ -91,25 +109,6 @@ def _stripped(rest: memoryview, separator: bytes) -> memoryview:
         while start < limit and start < len(rest) and rest[start] in what:
             start += 1
     return rest[start:]
-
-
-Shape = Literal["lines", "array", "object", "archive", "tar"]
-"""JSON lines; one array of records; records spread over several lines; a zip; a tar."""
-
-T = TypeVar("T")
-Piece = tuple[int, bytes | Damage]
-"""One record's bytes with its number, or the reason why there are none."""
-_TOO_LARGE: Final = Damage("is too large, even without its long texts", "record")
-
-_MAX_KEY_BYTES: Final = 200
-_MOST_KEYS: Final = 1_000
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
-_HALVES: Final = re.compile(
-    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-)
-"""A pair of surrogates, or half of one."""
-_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, kw_only=True)

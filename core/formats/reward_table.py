@@ -53,6 +53,8 @@ _WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 _KINDS: Final[tuple[RewardKind, ...]] = get_args(RewardKind)
 _SHOWN_CHARS: Final = 60
 
+Read = tuple[int, BatchLine | ArmscopeError]
+
 
 @dataclass(frozen=True, kw_only=True)
 class RewardTable:
@@ -125,9 +127,6 @@ def _too_long() -> InvalidInput:
         f"A table must have at most {MAX_BATCH:,} rewards, got more.",
         next_step="Send it in parts; nothing was recorded.",
     )
-
-
-Read = tuple[int, BatchLine | ArmscopeError]
 
 
 # JSON lines

@@ -47,6 +47,21 @@ _RUN_PARTS: Final = 10
 _CALL_PARTS: Final = 3
 PART_BYTES: Final = 256
 
+K = TypeVar("K")
+
+_NO_OFFER: Final = Offer()
+_SKILL_FILE: Final = b"SKILL.md"
+_SKILL_OF: Final = re.compile(r"""(?:(?<![^/\\\s"',])([^/\\\s"',]++)[/\\]++|(?<![\w.-]))SKILL\.md""")
+_PATTERN: Final = re.compile(r"[$%*?{}\[\]<>()`]|^\.\.?$")
+"""A name that a shell replaces by another one."""
+_READER: Final = re.compile(r"(?:^|[._])(?:read|view|open)(?:_file|_text_file)?$")
+_READ_PART: Final = re.compile(
+    r"(?<![\w.-])(?:cat|head|tail|less|more|bat|nl|sed\s+-n|type|gc|get-content)"
+    r"""(?![\w.-]|"\s*:)([^|;&<>\n]*)""",
+    re.IGNORECASE,
+)
+"""What a program that prints files is given, in a command."""
+
 
 class Line(Protocol):
     """A line that may say which line it follows, and when it was written."""
@@ -75,7 +90,6 @@ class LinkedLine(msgspec.Struct, rename="camel"):
         return self.parent_id
 
 
-K = TypeVar("K")
 L = TypeVar("L", bound=Line)
 
 
@@ -90,18 +104,6 @@ class _Kind(msgspec.Struct):
 
 _KIND: Final = msgspec.json.Decoder(_Kind)
 _ROLE: Final = msgspec.json.Decoder(_Role)
-_NO_OFFER: Final = Offer()
-_SKILL_FILE: Final = b"SKILL.md"
-_SKILL_OF: Final = re.compile(r"""(?:(?<![^/\\\s"',])([^/\\\s"',]++)[/\\]++|(?<![\w.-]))SKILL\.md""")
-_PATTERN: Final = re.compile(r"[$%*?{}\[\]<>()`]|^\.\.?$")
-"""A name that a shell replaces by another one."""
-_READER: Final = re.compile(r"(?:^|[._])(?:read|view|open)(?:_file|_text_file)?$")
-_READ_PART: Final = re.compile(
-    r"(?<![\w.-])(?:cat|head|tail|less|more|bat|nl|sed\s+-n|type|gc|get-content)"
-    r"""(?![\w.-]|"\s*:)([^|;&<>\n]*)""",
-    re.IGNORECASE,
-)
-"""What a program that prints files is given, in a command."""
 
 
 def skills_read(tool: str, arguments: str) -> Iterator[str]:

@@ -41,6 +41,9 @@ _MAGIC_BYTES: Final = 6
 _XZ_MEMORY_BYTES: Final = 128 * MIB
 """A stream says how much memory unpacking it takes; the highest level of xz asks for half of this."""
 
+_DAMAGED: Final = (zlib.error, lzma.LZMAError, OSError, EOFError)
+"""Errors of the three decompressors for damaged data."""
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -279,8 +282,6 @@ COMPRESSED: Final[dict[bytes, Callable[[], _Decompressor]]] = {
     b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
 }
-_DAMAGED: Final = (zlib.error, lzma.LZMAError, OSError, EOFError)
-"""Errors of the three decompressors for damaged data."""
 
 
 class _Inflated(io.RawIOBase):

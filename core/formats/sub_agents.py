@@ -22,6 +22,10 @@ from core.formats.scalars import utc_ms_of
 from core.formats.unknown import Unknown
 from core.records.bill import Spent
 
+T = TypeVar("T")
+
+_REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
+
 
 def alone(file: str) -> Skipped:
     """Return why the file of a sub-agent is not read by itself."""
@@ -30,9 +34,6 @@ def alone(file: str) -> Skipped:
         reason="A sub-agent's session holds no runs: its prompts and calls are not the agent's.",
         next_step="Import the session that started it.",
     )
-
-
-T = TypeVar("T")
 
 
 def counted(row: Spent) -> Callable[[Unknown], Iterable[Spent]]:
@@ -262,9 +263,6 @@ def _run_of(response: Response, own: Sequence[Prompt], timeline: _Timeline) -> P
     if not own:
         return run or timeline.runs[-1]
     return max(own[0], run or own[0], key=timeline.place)
-
-
-_REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
 def _normalized_task(text: str) -> str:

@@ -37,6 +37,8 @@ _SUBMITTED: Final = "submitted"
 _WITH_FUNCTIONS: Final = b"function_calling"
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 
 class _Message(Message):
     is_demo: bool | None = None
@@ -90,7 +92,6 @@ class _File(msgspec.Struct):
     replay_config: object = None
 
 
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STATS: Final = msgspec.json.Decoder(_Stats | None)
 _FILE: Final = msgspec.json.Decoder(_File)
 _MESSAGE: Final = msgspec.json.Decoder(_Message)

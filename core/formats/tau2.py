@@ -43,13 +43,16 @@ _HEAD_BYTES: Final = 128 << 10
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 
+_NULL: Final = msgspec.Raw(b"null")
+
+_DEFINED: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw] | None)
+
 
 class _Usage(msgspec.Struct):
     prompt_tokens: Tokens | None = None
     completion_tokens: Tokens | None = None
 
 
-_NULL: Final = msgspec.Raw(b"null")
 _USAGE: Final = msgspec.json.Decoder(_Usage | None)
 
 
@@ -143,7 +146,6 @@ class _Info(msgspec.Struct):
 _INFO: Final = msgspec.json.Decoder(_Info)
 _SIMULATION: Final = msgspec.json.Decoder(_Simulation)
 _INDEX: Final = msgspec.json.Decoder(list[_Indexed] | None)
-_DEFINED: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw] | None)
 
 
 def _claims(head: Head) -> bool:

@@ -27,6 +27,8 @@ from core.records.run import Inventory, InventoryKind
 NAME: Final = "tools"
 _MAX_KNOWN_LISTS: Final = 256
 
+_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
 
 class _Named(msgspec.Struct):
     name: str
@@ -43,7 +45,6 @@ class _Domains(msgspec.Struct):
     telecom_user_tools_added_in_no_user_mode: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TOOL: Final = msgspec.json.Decoder(_Tool)
 _NAMED: Final = msgspec.json.Decoder(_Named)
 _DOMAINS: Final = msgspec.json.Decoder(_Domains)

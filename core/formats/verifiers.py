@@ -46,6 +46,19 @@ _OWN: Final = frozenset(("reward", "example_id", "id"))
 _MEASURE: Final = re.compile(r"_calls$|_ms$|_tokens$|^num_|_turns$|_count$")
 _CALLS: Final = re.compile(r"_calls$")
 
+_NO_ERROR: Final = (b"null", b'""', b"false", b"{}")
+_TYPE_CHARS: Final = 80
+_ANY: Final = msgspec.json.Decoder()
+_TEXT: Final = msgspec.json.Decoder(str)
+_LISTED: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_CALL: Final = msgspec.json.Decoder(ToolCall)
+
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+_NUMBER: Final = msgspec.json.Decoder(float)
+
+_DIGITS: Final = frozenset(bytes([digit]) for digit in b"-0123456789")
+
 
 class _Message(Message):
     """A message whose calls are objects, texts that hold one each, or one text that holds all."""
@@ -105,17 +118,9 @@ class _Metadata(msgspec.Struct):
         return f"-{digest_of(msgspec.json.encode(names))[:8]}" if any(names) else ""
 
 
-_NO_ERROR: Final = (b"null", b'""', b"false", b"{}")
-_TYPE_CHARS: Final = 80
-_ANY: Final = msgspec.json.Decoder()
-_TEXT: Final = msgspec.json.Decoder(str)
-_LISTED: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
-_CALL: Final = msgspec.json.Decoder(ToolCall)
 _LINE: Final = msgspec.json.Decoder(_Line)
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _MESSAGES: Final = msgspec.json.Decoder(list[_Message] | str | None)
 _INFO: Final = msgspec.json.Decoder(_Info | str | None)
-_NUMBER: Final = msgspec.json.Decoder(float)
 _METADATA_OF: Final = msgspec.json.Decoder(_Metadata)
 
 
@@ -222,9 +227,6 @@ def _parts(members: dict[str, msgspec.Raw]) -> tuple[Part, ...]:
             Part(name=name, value=_NUMBER.decode(raw), kind="measure" if _MEASURE.search(name) else "reward")
         )
     return tuple(parts)
-
-
-_DIGITS: Final = frozenset(bytes([digit]) for digit in b"-0123456789")
 
 
 def _claims(head: Head) -> bool:

@@ -25,6 +25,22 @@ _ESCAPE: Final = re.compile(
 )
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 
+_STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
+
+_ANY_ESCAPE: Final = r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|0(?![0-9])|\r\n|[^1-9ux0])"
+_STRING5: Final = (
+    rf"\"(?:[^\"\\\r\n]|{_ANY_ESCAPE})*+\"|'(?:[^'\\\r\n]|{_ANY_ESCAPE})*+'"  # strings may have two quotes
+)
+
+_COMMENTS_BEHIND: Final = re.compile(
+    r"(?:[ \t]*/\*(?:(?!\*/)[^\r\n])*+\*/)*+(?:[ \t]*//[^\r\n]*+)?(?=[ \t]*(?:\r?\n|\Z))"
+)
+_DEEPEST: Final = 200
+JSON5_FILES: Final = frozenset(("openclaw.json",))
+"""Names of settings files that are JSON5."""
+_CLOSING: Final = {"{": "}", "[": "]"}
+_BY_HAND: Final = "Edit the file by hand."
+
 
 class _Grammar(NamedTuple):
     """Patterns of a form: what is skipped between values, a scalar, and a key."""
@@ -35,7 +51,6 @@ class _Grammar(NamedTuple):
     key: re.Pattern[str]
 
 
-_STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
 _JSON: Final = _Grammar(
     "JSON, with or without comments",
     re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL),
@@ -43,10 +58,6 @@ _JSON: Final = _Grammar(
         _STRING + r"|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])|(?:true|false|null)\b"
     ),
     re.compile(_STRING),
-)
-_ANY_ESCAPE: Final = r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|0(?![0-9])|\r\n|[^1-9ux0])"
-_STRING5: Final = (
-    rf"\"(?:[^\"\\\r\n]|{_ANY_ESCAPE})*+\"|'(?:[^'\\\r\n]|{_ANY_ESCAPE})*+'"  # strings may have two quotes
 )
 _JSON5: Final = _Grammar(
     "JSON5",
@@ -61,14 +72,6 @@ _JSON5: Final = _Grammar(
     ),
     re.compile(_STRING5 + r"|(?:[^\W\d]|\$)[\w$\u200c\u200d]*+"),
 )
-_COMMENTS_BEHIND: Final = re.compile(
-    r"(?:[ \t]*/\*(?:(?!\*/)[^\r\n])*+\*/)*+(?:[ \t]*//[^\r\n]*+)?(?=[ \t]*(?:\r?\n|\Z))"
-)
-_DEEPEST: Final = 200
-JSON5_FILES: Final = frozenset(("openclaw.json",))
-"""Names of settings files that are JSON5."""
-_CLOSING: Final = {"{": "}", "[": "]"}
-_BY_HAND: Final = "Edit the file by hand."
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):

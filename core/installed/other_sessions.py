@@ -40,6 +40,10 @@ _CODEX_MARKS: Final = (
     b"<skill>",
 )
 
+_TEXT: Final = msgspec.json.Decoder(str)
+
+_PI_MARKS: Final = (b'"session"', b'"toolCall"', b'"toolResult"', b"<skill ")
+
 
 class _SkillName(msgspec.Struct):
     name: str | None = None
@@ -91,7 +95,6 @@ class _CodexLine(msgspec.Struct):
 
 _CODEX: Final = msgspec.json.Decoder(_CodexLine)
 _DYNAMIC: Final = msgspec.json.Decoder(list[_DynamicTool])
-_TEXT: Final = msgspec.json.Decoder(str)
 
 
 def codex_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
@@ -218,7 +221,6 @@ class _PiLine(Line):
 
 
 _PI: Final = msgspec.json.Decoder(_PiLine)
-_PI_MARKS: Final = (b'"session"', b'"toolCall"', b'"toolResult"', b"<skill ")
 
 
 def pi_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:

@@ -41,6 +41,8 @@ _COMMAND_STARTS: Final = ("<command-message>", "<command-name>")
 _LOADS: Final = frozenset(("Skill", "SlashCommand"))
 """Tools that load a skill."""
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 
 class NamedUse(NamedTuple):
     """A use of a name. ``key`` identifies it, None where the file has no id of it."""
@@ -256,7 +258,6 @@ class _Loaded(msgspec.Struct):
 
 _LINES: Final = msgspec.json.Decoder(_SessionLine)
 _LOADED: Final = msgspec.json.Decoder(_Loaded)
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def claude_code_sessions(home: Path, reader: SessionReader) -> list[SessionUse]:

@@ -24,6 +24,9 @@ from core.records.judged import INCLUDED, REFERENCED
 Sharer = TypeVar("Sharer", int, tuple[int, int])
 """An arm by number, or a run and an arm in its prompt."""
 
+SHARING: Final[Mapping[Crediting, int]] = {"none": 0, "equal": INCLUDED, "referenced": INCLUDED | REFERENCED}
+"""Flags that an arm must have in a run to share a judgement of the whole run; 0 = no arm shares it."""
+
 
 class CreditClaim(msgspec.Struct, frozen=True, gc=False):
     """Claim of one judgement on an arm: its number, who graded, whose judgements moved arms at that time, and the
@@ -67,10 +70,6 @@ def deal(total: int, parts: Sequence[int]) -> list[int]:
     for index in by_remainder[:left]:
         shares[index] += 1
     return shares
-
-
-SHARING: Final[Mapping[Crediting, int]] = {"none": 0, "equal": INCLUDED, "referenced": INCLUDED | REFERENCED}
-"""Flags that an arm must have in a run to share a judgement of the whole run; 0 = no arm shares it."""
 
 
 def credited(arms: Sequence[Sharer]) -> dict[Sharer, int]:

@@ -44,6 +44,23 @@ Improvement = Literal["clarify", "correct", "enhance", "protocol_add"]
 _HEALED: Final[Mapping[str, int]] = {"clarify": 3, "correct": 5, "enhance": 4, "protocol_add": 6}
 _HEALED_OTHERWISE: Final = 3
 
+# KAIROS looks for two more specific words, in upper case, in a description in lower case: they are never found.
+_SPECIFIC: Final = ("healthcheck", "strict mode", "middleware")
+_EXPERT_DOMAINS: Final = ("security", "docker", "kubernetes", "typescript", "postgresql")
+_EXPERT_TASKS: Final = ("optimization", "security", "troubleshooting", "error-handling")
+_EXPERT_TAGS: Final = ("timing-attack", "race-condition", "performance", "null-safety")
+_UNIVERSAL: Final = ("typescript", "javascript", "docker", "postgresql")
+_USEFUL: Final = ("configuration", "error-handling", "best-practices")
+_LASTING: Final = ("typescript", "docker", "postgresql")
+_FLEETING: Final = ("experimental", "beta")
+
+_FACTORS: Final[Mapping[StepOutcome | None, float]] = {
+    None: 1.0,
+    "success": 3.0,
+    "partial": 1.5,
+    "failure": 0.5,
+}
+
 
 def step(histories: Iterable[ModelHistory], rated: Rated) -> Update:
     """Return the update that one more evaluation adds to a layer.
@@ -321,17 +338,6 @@ def quality_score(description: str, task: str, type_: str, tags: Sequence[str]) 
     )
 
 
-# KAIROS looks for two more specific words, in upper case, in a description in lower case: they are never found.
-_SPECIFIC: Final = ("healthcheck", "strict mode", "middleware")
-_EXPERT_DOMAINS: Final = ("security", "docker", "kubernetes", "typescript", "postgresql")
-_EXPERT_TASKS: Final = ("optimization", "security", "troubleshooting", "error-handling")
-_EXPERT_TAGS: Final = ("timing-attack", "race-condition", "performance", "null-safety")
-_UNIVERSAL: Final = ("typescript", "javascript", "docker", "postgresql")
-_USEFUL: Final = ("configuration", "error-handling", "best-practices")
-_LASTING: Final = ("typescript", "docker", "postgresql")
-_FLEETING: Final = ("experimental", "beta")
-
-
 def _specificity(description: str, task: str, type_: str) -> int:
     is_error = "error" in description and "troubleshooting" in task
     is_pattern = type_ == "pattern" and "configuration" in task
@@ -374,14 +380,6 @@ def quality_word(total: float) -> QualityWord:
     if total >= 20:
         return "standard"
     return "basic" if total >= 15 else "below_threshold"
-
-
-_FACTORS: Final[Mapping[StepOutcome | None, float]] = {
-    None: 1.0,
-    "success": 3.0,
-    "partial": 1.5,
-    "failure": 0.5,
-}
 
 
 def step_quality(

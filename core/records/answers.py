@@ -17,6 +17,8 @@ Recorded = Literal["new", "duplicate", "updated"]
 Imported = Recorded | Literal["other"]
 """What an import made of a record; another state of a known one, which nothing orders, stays out."""
 
+Erasable = Literal["run", "session", "execution", "episode", "act", "rater"]
+
 
 class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of a recorded run.
@@ -66,9 +68,6 @@ class EpisodeMarked(msgspec.Struct, frozen=True, kw_only=True):
 
     episode: str
     status: Literal["incomplete"] = "incomplete"
-
-
-Erasable = Literal["run", "session", "execution", "episode", "act", "rater"]
 
 
 class EraseAnswer(msgspec.Struct, frozen=True, kw_only=True):

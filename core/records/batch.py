@@ -30,6 +30,9 @@ RunRewardRule = Literal["referenced", "equal", "step"]
 RUN_REWARD_RULES: Final[tuple[RunRewardRule, ...]] = get_args(RunRewardRule)
 """Rules that choose the arms of a run that share its reward, the default first."""
 
+_Order = TypeVar("_Order")
+_Answer = TypeVar("_Answer")
+
 
 class BatchLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One reward of a batch, checked when it is made.
@@ -123,10 +126,6 @@ def key_of_line(key: str | None, position: int) -> str | None:
     ('table-7/3', None)
     """
     return None if key is None else f"{key}/{position}"
-
-
-_Order = TypeVar("_Order")
-_Answer = TypeVar("_Answer")
 
 
 def answers_of(

@@ -42,6 +42,57 @@ MAX_PRICE: Final = 1e9
 """Highest price of a million tokens."""
 MAX_PRICE_MICRO: Final = int(MAX_PRICE) * MICRO
 
+RowKey = tuple[Owner, str, str, str, int]
+_COUNTED: Final = (*PARTS, "total", "searches", "unread")
+
+Rates = tuple[int | Fraction | None, ...]
+"""Millionths of a dollar per million tokens by part; None = assumed by ratio."""
+
+PRICE_EXAMPLE: Final = (
+    "For example: armscope settings set prices '{\"large\": 3}', or each part apart: "
+    '\'{"large": {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}}\'.'
+)
+APART_EXAMPLE: Final = (
+    "For example: armscope settings set prices "
+    '\'{"large": {"input": 3, "fast": 2, "long": {"above": 200000, "input": 6}, "region": 1.1, "search": 0.01}}\'.'
+)
+TIERS: Final = ("fast", "priority", "batch", "flex")
+"""Tiers that a price names next to its parts; its ``tier`` has all others."""
+_LEAST_FACTOR: Final = {
+    "fast": Fraction(1),
+    "priority": Fraction(1),
+    "batch": Fraction(1, 2),
+    "flex": Fraction(1, 2),
+}
+"""Lower bounds for tiers without a price, as factors on the model's prices. Any other tier has the bound 0."""
+
+RATIOS: Final = {
+    "input": (1, 1),
+    "cache_read": (1, 10),
+    "cache_write_5m": (5, 4),
+    "cache_write_1h": (2, 1),
+    "output": (5, 1),
+}
+"""Assumed price of each part, as a fraction of the input price."""
+_SCALE: Final = 20
+"""Common denominator of the ratios."""
+MAX_PICO: Final = (1 << 63) - 1
+
+ESTIMATED: Final = 1
+AT_LEAST: Final = 2
+"""Marks of a bill, as bits. `ESTIMATED`: a price or a split is assumed. `AT_LEAST`: some cost is missing."""
+
+_PART_OF: Final = {**{part: part for part in PARTS}, "cache_write": "cache_write_5m"}
+"""Part by its name in the setting; ``cache_write`` alone means five minutes."""
+_FROM: Final = "valid_from"
+_APART: Final = (*TIERS, "tier", "long", "region", "search")
+"""Names in the setting of what is billed apart: usual tiers, other tiers, long requests, regions, searches."""
+_ALLOWED: Final = (
+    f"a number (the input price), or an object of {', '.join((*PARTS, *_APART))} and {_FROM}, or a list of such "
+    "objects"
+)
+ANY_REGION: Final = "*"
+
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Tokens that one model read and wrote in a run, for the agent or its sub-agents.
@@ -145,10 +196,6 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
         return replace(self, context=max(bound for bound in CONTEXTS if bound < size))
 
 
-RowKey = tuple[Owner, str, str, str, int]
-_COUNTED: Final = (*PARTS, "total", "searches", "unread")
-
-
 def merged(rows: Iterable[Spent]) -> tuple[Spent, ...]:
     """Return one row per key, the sum of its rows, sorted by key and without empty rows.
 
@@ -242,10 +289,6 @@ def containing(*, model: str | None, owner: Owner, input: int, cached: int, outp
     )
 
 
-Rates = tuple[int | Fraction | None, ...]
-"""Millionths of a dollar per million tokens by part; None = assumed by ratio."""
-
-
 def _check_amounts(price: Price | Apart, names: Iterable[str]) -> None:
     for name in names:
         _check_amount(name, getattr(price, f"{name}_micro"))
@@ -332,41 +375,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
 
 
-PRICE_EXAMPLE: Final = (
-    "For example: armscope settings set prices '{\"large\": 3}', or each part apart: "
-    '\'{"large": {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}}\'.'
-)
-APART_EXAMPLE: Final = (
-    "For example: armscope settings set prices "
-    '\'{"large": {"input": 3, "fast": 2, "long": {"above": 200000, "input": 6}, "region": 1.1, "search": 0.01}}\'.'
-)
-TIERS: Final = ("fast", "priority", "batch", "flex")
-"""Tiers that a price names next to its parts; its ``tier`` has all others."""
-_LEAST_FACTOR: Final = {
-    "fast": Fraction(1),
-    "priority": Fraction(1),
-    "batch": Fraction(1, 2),
-    "flex": Fraction(1, 2),
-}
-"""Lower bounds for tiers without a price, as factors on the model's prices. Any other tier has the bound 0."""
 ModelPrices = float | Price | tuple[Price, ...]
 """Prices of a model: its input price in dollars, one `Price`, or one for each period."""
-
-RATIOS: Final = {
-    "input": (1, 1),
-    "cache_read": (1, 10),
-    "cache_write_5m": (5, 4),
-    "cache_write_1h": (2, 1),
-    "output": (5, 1),
-}
-"""Assumed price of each part, as a fraction of the input price."""
-_SCALE: Final = 20
-"""Common denominator of the ratios."""
-MAX_PICO: Final = (1 << 63) - 1
-
-ESTIMATED: Final = 1
-AT_LEAST: Final = 2
-"""Marks of a bill, as bits. `ESTIMATED`: a price or a split is assumed. `AT_LEAST`: some cost is missing."""
 
 
 class Bill(NamedTuple):
@@ -536,18 +546,6 @@ def checked_rows(rows: tuple[Spent, ...], where: str) -> None:
             f"A bill must name a model once for each owner, got {model!r} of the {owner} twice{where}.",
             next_step="Add the two rows up.",
         )
-
-
-_PART_OF: Final = {**{part: part for part in PARTS}, "cache_write": "cache_write_5m"}
-"""Part by its name in the setting; ``cache_write`` alone means five minutes."""
-_FROM: Final = "valid_from"
-_APART: Final = (*TIERS, "tier", "long", "region", "search")
-"""Names in the setting of what is billed apart: usual tiers, other tiers, long requests, regions, searches."""
-_ALLOWED: Final = (
-    f"a number (the input price), or an object of {', '.join((*PARTS, *_APART))} and {_FROM}, or a list of such "
-    "objects"
-)
-ANY_REGION: Final = "*"
 
 
 def plain_prices(value: object) -> object:

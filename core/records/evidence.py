@@ -16,6 +16,10 @@ Where = Literal["call", "typed", "metadata", "text", "given", "always"]
 EXCERPT_CHARS: Final = 160
 Excerpt = Annotated[str, msgspec.Meta(max_length=EXCERPT_CHARS)]
 
+SkipReason = Literal["conversational", "aborted", "error", "passive"]
+SKIP_REASONS: Final[tuple[SkipReason, ...]] = get_args(SkipReason)
+Outcome = Literal["observed", "conversational", "aborted", "error", "passive", "empty"]
+
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A reference to a skill, file or memory, with at most 160 characters around it."""
@@ -41,11 +45,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     n_calls: int = 0
     n_real_calls: int = 0
     not_offered: tuple[str, ...] = ()
-
-
-SkipReason = Literal["conversational", "aborted", "error", "passive"]
-SKIP_REASONS: Final[tuple[SkipReason, ...]] = get_args(SkipReason)
-Outcome = Literal["observed", "conversational", "aborted", "error", "passive", "empty"]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

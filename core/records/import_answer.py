@@ -18,6 +18,25 @@ _NAMED: Final = 3
 SHOWN: Final = 100
 """Rejected lines, and likewise differences, that an answer lists; it counts them all."""
 
+_COUNTS: Final = (
+    "files",
+    "runs",
+    "observed",
+    "skipped",
+    "empty",
+    "outside",
+    "duplicates",
+    "updated",
+    "not_offered",
+    "ledger",
+    "ledger_duplicates",
+    "episodes",
+    "episode_duplicates",
+    "episodes_updated",
+    "left_out_runs",
+    "left_out_episodes",
+)
+
 
 class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
     file: str
@@ -197,26 +216,6 @@ class ImportAnswer(msgspec.Struct, frozen=True, kw_only=True):
             heads=tuple(dict.fromkeys((*earlier.heads, *self.heads))),
             hint=earlier.hint if self.hint is None else self.hint,
         )
-
-
-_COUNTS: Final = (
-    "files",
-    "runs",
-    "observed",
-    "skipped",
-    "empty",
-    "outside",
-    "duplicates",
-    "updated",
-    "not_offered",
-    "ledger",
-    "ledger_duplicates",
-    "episodes",
-    "episode_duplicates",
-    "episodes_updated",
-    "left_out_runs",
-    "left_out_episodes",
-)
 
 
 def most_called(calls: Counter[str]) -> tuple[NotOffered, ...]:

@@ -62,6 +62,9 @@ ENOUGH_SESSIONS: Final = 10
 
 NoBreakEven = Literal["always_in", "never_in", "not_offered", "unknown_cost", "excluded"]
 
+Listing = Literal["listed", "unlisted"]
+"""A list of all arms has the arm; or it has it no more, because an undo took back everything about it."""
+
 
 class RecentMean(msgspec.Struct, frozen=True, kw_only=True):
     """Mean of an arm since a time (UTC milliseconds) over ``n`` observations, and over ``n_before`` earlier ones of
@@ -143,10 +146,6 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     def since_ms(self) -> int | None:
         """The time of the change, or else of the last observation, in UTC milliseconds."""
         return self.last_at_ms if self.recent is None else self.recent.since_ms
-
-
-Listing = Literal["listed", "unlisted"]
-"""A list of all arms has the arm; or it has it no more, because an undo took back everything about it."""
 
 
 class JudgedPosterior(Posterior, frozen=True, kw_only=True):

@@ -41,6 +41,15 @@ OPENCLAW_SEEDS: Final = (*DEFAULT_SEEDS, "tool:web:web_search", "tool:web:WebFet
 SEEDS: Final[dict[Mode, tuple[str, ...]]] = {"standard": DEFAULT_SEEDS, "openclaw": OPENCLAW_SEEDS}
 """Default seed arms by mode."""
 
+MAX_KEEP_DAYS: Final = 18_250
+"""50 years: more would reach back before 1970, and no run ended then."""
+MAX_PRICES: Final = 1_000
+MAX_WEIGHTS: Final = 1_000
+_MAX_MODEL_CHARS: Final = 200
+
+LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]
+"""Unreadable data; an active alert; no run yet; passive phase; selecting."""
+
 
 class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The prior of each arm type: curated types start optimistic, learned ones neutral."""
@@ -55,13 +64,6 @@ class Priors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         prior = getattr(self, arm_type)
         assert isinstance(prior, Prior)  # noqa: S101 - narrows getattr for the type checker
         return prior
-
-
-MAX_KEEP_DAYS: Final = 18_250
-"""50 years: more would reach back before 1970, and no run ended then."""
-MAX_PRICES: Final = 1_000
-MAX_WEIGHTS: Final = 1_000
-_MAX_MODEL_CHARS: Final = 200
 
 
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,10 +224,6 @@ def _check_prices(prices: Mapping[str, ModelPrices]) -> None:
                     f"got {len(starts)} prices with {len(set(starts))} times.",
                     next_step="List one price for each day on which a price changed.",
                 )
-
-
-LearnerState = Literal["unreadable", "alarmed", "empty", "passive", "selecting"]
-"""Unreadable data; an active alert; no run yet; passive phase; selecting."""
 
 
 class LearnerSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,9 @@ Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
 """64 bits in hexadecimal: as a number, readers that know only floats would round them."""
 Pseudocount = Annotated[float, msgspec.Meta(gt=0, le=MAX_COUNT)]
 
+LEFT_OUT: Final = "left out"
+"""Reason of a skipped item in a line without texts: the field must not be empty."""
+
 
 class LearnerLine(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="learner"
@@ -330,9 +333,6 @@ PlacedLine = tuple[int, LedgerLine]
 
 
 # Lines without texts
-
-LEFT_OUT: Final = "left out"
-"""Reason of a skipped item in a line without texts: the field must not be empty."""
 
 
 def line_without_texts(line: LedgerLine) -> LedgerLine:

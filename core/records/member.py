@@ -20,6 +20,8 @@ INVITED_MS: Final = 7 * DAY_MS
 MAX_MEMBER_CHARS: Final = 100
 MAX_IDENTITY_CHARS: Final = 500
 
+MAX_CHARS = 200
+
 
 class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """A listed member. ``name`` is the unique name by which they act.
@@ -135,9 +137,6 @@ def check_role(role: str) -> Role:
         f"A member's role must be one of {', '.join(PERSON_ROLES)}, got {role[:60]!r}.",
         next_step="Choose the lowest that does, for example viewer.",
     )
-
-
-MAX_CHARS = 200
 
 
 class SenderRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,20 @@ import msgspec
 from core.records.episode import StepNote
 from core.records.times import Moment
 
+SPLIT_MS: Final = 50
+"""Blocks of one message are logged at most so far apart."""
+Side = Literal["agent", "answer", "other"]
+_SIDES: Final[dict[str, Side]] = {
+    "reasoning": "agent",
+    "assistant_message": "agent",
+    "tool_call": "agent",
+    "tool_result": "answer",
+    "user_message": "answer",
+}
+
+TraceState = Literal["waiting", "rootless", "unread"]
+"""Waits for its root; became a run without it; has content that no run can be made of."""
+
 
 class RolloutRow(msgspec.Struct, frozen=True, kw_only=True):
     """A rollout that is no episode yet. ``events`` have arrived, the last at ``last_at`` (ISO 8601, UTC).
@@ -47,18 +61,6 @@ class EventsTaken(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[RefusedEvent, ...]
     episodes: tuple[str, ...]
     waiting: tuple[str, ...]
-
-
-SPLIT_MS: Final = 50
-"""Blocks of one message are logged at most so far apart."""
-Side = Literal["agent", "answer", "other"]
-_SIDES: Final[dict[str, Side]] = {
-    "reasoning": "agent",
-    "assistant_message": "agent",
-    "tool_call": "agent",
-    "tool_result": "answer",
-    "user_message": "answer",
-}
 
 
 class Started(msgspec.Struct, frozen=True, tag_field="sent", tag="started", gc=False, omit_defaults=True):
@@ -130,9 +132,6 @@ def without_text(event: RolloutEvent) -> RolloutEvent:
 
 
 # Traces
-
-TraceState = Literal["waiting", "rootless", "unread"]
-"""Waits for its root; became a run without it; has content that no run can be made of."""
 
 
 class TraceRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,6 +62,31 @@ METADATA_CHARS: Final = 200
 OFFERED: Final = "offer"
 """Format of runs that arrive arm by arm: a selection through a door, and its reports."""
 
+MESSAGES: Final = b"\x01"
+MARKED_BYTES: Final = 4_000
+PLACE: Final = b"\x02"
+_ROLLOUT: Final = b"\x03"
+_STEPS: Final = b"\x04"
+_HEAD_BYTES: Final = 3
+_MARK_BYTES: Final = 4
+_SAMPLED: Final = 64
+FIRST: Final = 8
+"""Number of first lines in the sample of a file: a much larger one begins with them, and has other lowest lines."""
+
+_LABELS: Final = ("source", "session", "provider", "model", "channel")
+_WORDS: Final = (("unit", UNITS), ("run_class", RUN_CLASSES), ("status", STATUSES))
+_COUNTS: Final = (("ended_at_ms", LAST_MS), ("duration_ms", MAX_DURATION_MS), ("prompt_chars", MAX_COUNT))
+
+_TEXTS: Final = (
+    ("texts", None),
+    ("excluded", None),
+    ("referenced", None),
+    ("unobserved", None),
+    ("loaded", None),
+    ("typed", None),
+    ("not_offered", MAX_LABEL_CHARS),
+)
+
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call: its exact name and at most 200 characters of its arguments; checked with its run."""
@@ -212,18 +237,6 @@ def _are_nested(one: bytes, other: bytes) -> bool:
     return first <= second or second <= first
 
 
-MESSAGES: Final = b"\x01"
-MARKED_BYTES: Final = 4_000
-PLACE: Final = b"\x02"
-_ROLLOUT: Final = b"\x03"
-_STEPS: Final = b"\x04"
-_HEAD_BYTES: Final = 3
-_MARK_BYTES: Final = 4
-_SAMPLED: Final = 64
-FIRST: Final = 8
-"""Number of first lines in the sample of a file: a much larger one begins with them, and has other lowest lines."""
-
-
 class Rollout(NamedTuple):
     """A rollout without an id in its file, as digests of lines.
 
@@ -279,19 +292,7 @@ def sampled(digests: Iterable[int], first: Iterable[int] = ()) -> tuple[int, ...
     return (*lowest, *(one for one in first if one not in lowest))
 
 
-_LABELS: Final = ("source", "session", "provider", "model", "channel")
-_WORDS: Final = (("unit", UNITS), ("run_class", RUN_CLASSES), ("status", STATUSES))
-_COUNTS: Final = (("ended_at_ms", LAST_MS), ("duration_ms", MAX_DURATION_MS), ("prompt_chars", MAX_COUNT))
 _PARTS: Final = (("inventory", Inventory), ("usage", Usage), ("selection", Selection), ("history", History))
-_TEXTS: Final = (
-    ("texts", None),
-    ("excluded", None),
-    ("referenced", None),
-    ("unobserved", None),
-    ("loaded", None),
-    ("typed", None),
-    ("not_offered", MAX_LABEL_CHARS),
-)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -16,6 +16,8 @@ TRAINING_FORMATS: Final[tuple[TrainingFormat, ...]] = get_args(TrainingFormat)
 Pairing = Literal["prompt", "layer"]
 """Property that a chosen and a rejected answer must share: the instruction, or the layer."""
 
+MANIFEST_END: Final = ".manifest.json"
+
 
 class TrainingQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The request of an export; an empty filter selects all.
@@ -172,6 +174,3 @@ class TrainingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     manifest_file: str | None
     manifest: TrainingManifest
-
-
-MANIFEST_END: Final = ".manifest.json"

@@ -65,6 +65,17 @@ _MANY: Final = 32
 """From this number of digests on NumPy adds them faster."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
+packed: Final[Callable[[int], bytes]] = methodcaller("to_bytes", SUM_BYTES, "little")
+"""Return a sum as it is stored."""
+
+_LINK: Final = Struct(f"<qqqq{SUM_BYTES}s{HEAD_BYTES}s")
+"""The fields of `Link` as a learner's row holds them."""
+_MOST_HELD: Final = 8
+"""With this many links in a learner's row, all move to the table. Each act changes the row anyway."""
+
+STATE: Final = ("chain_key", "chain_sum", "chain_head", "chain_held", "staged_sum")
+"""The columns of `State`."""
+
 
 def facts_of(table: str, rows: Iterable[Row], learner: str) -> list[Row]:
     """Return rows, in the order of `columns_of`, as the chain encodes them, without those that are no facts."""
@@ -120,10 +131,6 @@ def added(one: int, other: int) -> int:
     return (one + other) % _MODULUS
 
 
-packed: Final[Callable[[int], bytes]] = methodcaller("to_bytes", SUM_BYTES, "little")
-"""Return a sum as it is stored."""
-
-
 def unpacked(stored: bytes | None) -> int:
     """Return a stored sum; None is that of no facts."""
     return 0 if stored is None else int.from_bytes(stored, "little")
@@ -176,12 +183,6 @@ class Link(NamedTuple):
     head: bytes
 
 
-_LINK: Final = Struct(f"<qqqq{SUM_BYTES}s{HEAD_BYTES}s")
-"""The fields of `Link` as a learner's row holds them."""
-_MOST_HELD: Final = 8
-"""With this many links in a learner's row, all move to the table. Each act changes the row anyway."""
-
-
 def held_links(stored: bytes | None) -> list[Link]:
     """Return the latest links that a learner's row holds, oldest first; what is left of a part of one is no link."""
     held = stored or b""
@@ -207,10 +208,6 @@ class State(NamedTuple):
     head: bytes | None
     held: bytes | None
     staged: bytes | None
-
-
-STATE: Final = ("chain_key", "chain_sum", "chain_head", "chain_held", "staged_sum")
-"""The columns of `State`."""
 
 
 class Chain:

@@ -71,6 +71,24 @@ PASSES: Final = 3
 _SMALL_FILE_BYTES: Final = 12 << 20
 """Up to this size everything in a learner is recomputed in half a second."""
 
+_INSTALLATION: Final = ("", 0, "{}", "run", "")
+"""Columns that only learners use: origin, time, settings, kind of session, key of digests."""
+
+_ARM_SUMS: Final = ", ".join(ARM_SUMS)
+
+_WHOLE_PULLS: Final = (
+    f"CASE WHEN kind = 'correction' OR success_micro + failure_micro >= {MICRO} THEN 1 ELSE 0 END"
+)
+"""`whole_pulls`, where the store counts them."""
+
+_EPISODES: Final = 200
+"""Episodes per query; each may have many steps."""
+
+_GAPLESS: Final = tuple(name for name in NUMBERED if name not in {*TAKEN, "link"})
+"""Tables whose numbers are given in the transaction that writes the row. The chain checks the numbers of links."""
+
+_FORM: Final = re.compile(r"(?:([1-9][0-9]{0,17}):)?([0-9a-f]{64})")
+
 
 def differences(snapshot: Snapshot, taken: Callable[[int], None] = lambda _: None) -> Iterator[Difference]:
     """Yield each difference between caches of a learner and its facts; ``taken`` receives the runs that were read."""
@@ -155,10 +173,6 @@ def _hidden(snapshot: Snapshot) -> Iterator[Difference]:
             yield Difference("learner", "the installation", str(row), str(_INSTALLATION))
 
 
-_INSTALLATION: Final = ("", 0, "{}", "run", "")
-"""Columns that only learners use: origin, time, settings, kind of session, key of digests."""
-
-
 def _chain(snapshot: Snapshot) -> Iterator[Difference]:
     return unlike_chain(snapshot.connection, snapshot.learner_id, snapshot.name, snapshot.revision)
 
@@ -208,9 +222,6 @@ def _compare(
 
 def _shown(value: object) -> str:
     return "nothing" if value is None else str(value)
-
-
-_ARM_SUMS: Final = ", ".join(ARM_SUMS)
 
 
 def _stored_arm_hours(snapshot: Snapshot) -> dict[ArmHour, list[int]]:
@@ -317,12 +328,6 @@ def _weighed(snapshot: Snapshot) -> Iterator[Difference]:
         f" AND kind <> 'carried' AND pulls <> {_WHOLE_PULLS}"
     ):
         yield Difference("observation", str(number), f"pulls {pulls}", f"pulls {expected}")
-
-
-_WHOLE_PULLS: Final = (
-    f"CASE WHEN kind = 'correction' OR success_micro + failure_micro >= {MICRO} THEN 1 ELSE 0 END"
-)
-"""`whole_pulls`, where the store counts them."""
 
 
 def _in_sessions(snapshot: Snapshot) -> Iterator[Difference]:
@@ -487,10 +492,6 @@ def _episodes(snapshot: Snapshot) -> Iterator[Difference]:
         yield from _compare("episode", stored, expected)
 
 
-_EPISODES: Final = 200
-"""Episodes per query; each may have many steps."""
-
-
 def _paid(snapshot: Snapshot) -> Iterator[Difference]:
     """Episodes add up, by day and by what is alike of them, to what is stored."""
     days, kinds = counted_anew(snapshot)
@@ -615,10 +616,6 @@ def _unlike_staged(snapshot: Snapshot) -> Iterator[Difference]:
         )
 
 
-_GAPLESS: Final = tuple(name for name in NUMBERED if name not in {*TAKEN, "link"})
-"""Tables whose numbers are given in the transaction that writes the row. The chain checks the numbers of links."""
-
-
 def _gaps(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that each number that was given has its row, up to the last."""
     for name in _GAPLESS:
@@ -644,8 +641,6 @@ def _missing(snapshot: Snapshot, name: str, given: int) -> Iterator[Difference]:
 
 
 # Heads that were noted before
-
-_FORM: Final = re.compile(r"(?:([1-9][0-9]{0,17}):)?([0-9a-f]{64})")
 
 
 class Head(NamedTuple):

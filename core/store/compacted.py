@@ -46,6 +46,16 @@ _LOCKED: Final = (
     " WHERE c.learner_id = ? AND c.import_no = ?"
 )
 
+_NOTHING: Final = msgspec.Raw(b"\xc0")
+"""Packed rows of a compaction from before they were stored."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+_COLUMNS: Final = msgspec.msgpack.Decoder(Columns)
+_OBSERVED_KEYS: Final = 4
+_DECIDED_KEYS: Final = 2
+"""Columns that are stored as differences."""
+
 
 class DecidedRun(NamedTuple):
     """A deleted run whose class a coin decided: its session, draw and hour, and what it took; -1 is unknown.
@@ -83,10 +93,6 @@ class ObservedRow(NamedTuple):
     known: int
     used: int
     inferred: int
-
-
-_NOTHING: Final = msgspec.Raw(b"\xc0")
-"""Packed rows of a compaction from before they were stored."""
 
 
 class Sums(msgspec.Struct, frozen=True, array_like=True):
@@ -197,12 +203,7 @@ class Sums(msgspec.Struct, frozen=True, array_like=True):
         return rollup
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Sums)
-_COLUMNS: Final = msgspec.msgpack.Decoder(Columns)
-_OBSERVED_KEYS: Final = 4
-_DECIDED_KEYS: Final = 2
-"""Columns that are stored as differences."""
 
 
 def _packed(rows: Sequence[Sequence[int]], n_keys: int, width: int) -> msgspec.Raw:

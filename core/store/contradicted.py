@@ -44,6 +44,140 @@ _RUNS: Final = (
     " WHERE learner_id = ? AND run_no IN ({})"
 )
 
+_DESCRIBES: Final = "p.said > ''"
+
+_PARENTS: Final[Mapping[str, str]] = {
+    **{
+        f"{name}_no": name
+        for name in (
+            *("adapter", "layer", "execution", "evaluation", "episode", "episode_credit", "environment"),
+            *("reset", "repair", "review_queue", "compaction"),
+        )
+    },
+    "first_no": "execution",
+    "second_no": "execution",
+}
+"""Columns that name a row of another table by its number; `core.store.damage` knows those of runs and arms."""
+_OTHER_PARENTS: Final[Mapping[str, str]] = {
+    "review_repeat.first_no": "evaluation",
+    "review_repeat.second_no": "evaluation",
+    "evaluation.supersedes": "evaluation",
+    "layer_quality.last_no": "evaluation",
+    "retraction.observation_no": "observation",
+}
+
+_NAMES: Final = (
+    ("layer", "evaluation", "layer_no"),
+    ("execution", "evaluation", "execution_no"),
+    ("layer", "choice", "layer_no"),
+    ("execution", "choice", "first_no"),
+    ("execution", "choice", "second_no"),
+)
+"""Facts that name a layer or execution: its kind, their table and column."""
+_NAMINGS: Final = " UNION ALL ".join(
+    f"SELECT '{kind}' AS kind, t.{column} AS no, coalesce(s.import_no, t.import_no) AS import_no,"
+    f" coalesce(s.revision, t.revision) AS revision FROM {table} t LEFT JOIN provenance s"
+    f" ON s.learner_id = t.learner_id AND s.kind = '{table}' AND s.no = t.{table}_no"
+    f" WHERE t.learner_id = ?1 AND t.{column} <> 0"
+    for kind, table, column in _NAMES
+)
+_PAIRED: Final = (
+    "SELECT 'layer' AS kind, t.layer_no AS no, p.import_no AS import_no, p.revision AS revision"
+    " FROM training_pair t JOIN provenance p"
+    " ON p.learner_id = t.learner_id AND p.kind = 'execution' AND p.no = t.execution_no AND p.import_no > 0"
+    " JOIN layer l ON l.learner_id = t.learner_id AND l.layer_no = t.layer_no"
+    f" WHERE t.learner_id = ?1 AND {_DESCRIBES} AND l.uid <> ?"
+)
+"""Layers of pairs that imports brought; the learner's own layer has none of them as its source."""
+_QUEUED: Final = " UNION ALL ".join(
+    f"SELECT '{kind}' AS kind, i.{kind}_no AS no, q.import_no AS import_no,"
+    " coalesce(p.revision, q.revision) AS revision FROM review_item i"
+    " JOIN review_queue q ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
+    " LEFT JOIN provenance p ON p.learner_id = q.learner_id AND p.kind = 'review_queue'"
+    " AND p.no = q.review_queue_no AND p.import_no = q.import_no WHERE i.learner_id = ?1 AND q.import_no > 0"
+    for kind in ("layer", "execution")
+)
+"""Items of a queue, which the import that made it names. Another import of the queue doesn't."""
+Naming = tuple[str, int, int]
+"""Kind and number of a layer or execution, and the import that names it (0 = none)."""
+
+_SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "observation": (
+        "SELECT b.observation_no, a.key, r.uid, b.run_no, b.kind, b.reason FROM observation b"
+        " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
+        " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no"
+        " WHERE b.learner_id = ? AND b.observation_no IN ({})",
+        ("arm", "run", "run_no", "kind", "reason"),
+    ),
+    "note": (
+        "SELECT n.note_no, a.key, n.text FROM note n"
+        " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
+        " WHERE n.learner_id = ? AND n.note_no IN ({})",
+        ("arm", "text"),
+    ),
+    "evaluation": (
+        "SELECT evaluation_no, outcome, score, rater, model, rubric FROM evaluation"
+        " WHERE learner_id = ? AND evaluation_no IN ({})",
+        ("outcome", "score", "rater", "model", "rubric"),
+    ),
+    "browser": (
+        "SELECT browser_no, named || ' ' || browser FROM browser WHERE learner_id = ? AND browser_no IN ({})",
+        ("browser",),
+    ),
+    "choice": (
+        "SELECT c.choice_no, l.uid, f.uid, s.uid, c.chosen FROM choice c"
+        " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
+        " JOIN execution f ON f.learner_id = c.learner_id AND f.execution_no = c.first_no"
+        " JOIN execution s ON s.learner_id = c.learner_id AND s.execution_no = c.second_no"
+        " WHERE c.learner_id = ? AND c.choice_no IN ({})",
+        ("layer", "first", "second", "chosen"),
+    ),
+    "reset": (
+        "SELECT reset_no, n_arms, scope, target, reason FROM reset WHERE learner_id = ? AND reset_no IN ({})",
+        ("arms", "scope", "to", "reason"),
+    ),
+    "repair": (
+        "SELECT repair_no, n_arms, n_observations, reason FROM repair WHERE learner_id = ? AND repair_no IN ({})",
+        ("arms", "observations", "reason"),
+    ),
+    "rubric": (
+        "SELECT rubric_no, version FROM rubric WHERE learner_id = ? AND rubric_no IN ({})",
+        ("version",),
+    ),
+    "scale": (
+        "SELECT s.scale_no, e.name, s.lo, s.hi FROM scale s"
+        " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
+        " WHERE s.learner_id = ? AND s.scale_no IN ({})",
+        ("environment", "lo", "hi"),
+    ),
+    "episode_credit": (
+        "SELECT episode_credit_no, episode, rule, reward FROM episode_credit"
+        " WHERE learner_id = ? AND episode_credit_no IN ({})",
+        ("episode", "rule", "reward"),
+    ),
+    "review_queue": (
+        "SELECT review_queue_no, name FROM review_queue WHERE learner_id = ? AND review_queue_no IN ({})",
+        ("name",),
+    ),
+    "review_aside": (
+        "SELECT review_aside_no, item_no, reason FROM review_aside"
+        " WHERE learner_id = ? AND review_aside_no IN ({})",
+        ("item", "reason"),
+    ),
+    "setting": (
+        "SELECT setting_no, name FROM setting WHERE learner_id = ? AND setting_no IN ({})",
+        ("name",),
+    ),
+}
+"""What the log also says of an act: how to read its row, and the names in the log."""
+_TEXTS: Final = TEXTS_OF_DETAILS | {"name"}
+"""Members that are empty where they were erased."""
+
+_BY: Final = "{} at {}, revision {}"
+
+_RATER: Final = re.compile(r"rater-\d+")
+_DETAIL: Final = msgspec.json.Decoder(dict[str, Any])
+
 
 # Digests
 
@@ -122,9 +256,6 @@ def _plain(rows: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(rows)
 
 
-_DESCRIBES: Final = "p.said > ''"
-
-
 def unlike_sources(snapshot: Snapshot) -> Iterator[Difference]:
     """Check that each source of a run has its version, in the run's rows or kept, and each kept version a source."""
     for run_no, import_no, digest in snapshot.rows(
@@ -167,26 +298,6 @@ def _is_erased(erased: Erased, one: StoredVersion) -> bool:
 
 # Numbers of other rows
 
-_PARENTS: Final[Mapping[str, str]] = {
-    **{
-        f"{name}_no": name
-        for name in (
-            *("adapter", "layer", "execution", "evaluation", "episode", "episode_credit", "environment"),
-            *("reset", "repair", "review_queue", "compaction"),
-        )
-    },
-    "first_no": "execution",
-    "second_no": "execution",
-}
-"""Columns that name a row of another table by its number; `core.store.damage` knows those of runs and arms."""
-_OTHER_PARENTS: Final[Mapping[str, str]] = {
-    "review_repeat.first_no": "evaluation",
-    "review_repeat.second_no": "evaluation",
-    "evaluation.supersedes": "evaluation",
-    "layer_quality.last_no": "evaluation",
-    "retraction.observation_no": "observation",
-}
-
 
 @cache
 def _references() -> tuple[tuple[str, str, str], ...]:
@@ -215,41 +326,6 @@ def unknown_numbers(snapshot: Snapshot) -> Iterator[Difference]:
 
 
 # Sources that only name a layer or execution
-
-_NAMES: Final = (
-    ("layer", "evaluation", "layer_no"),
-    ("execution", "evaluation", "execution_no"),
-    ("layer", "choice", "layer_no"),
-    ("execution", "choice", "first_no"),
-    ("execution", "choice", "second_no"),
-)
-"""Facts that name a layer or execution: its kind, their table and column."""
-_NAMINGS: Final = " UNION ALL ".join(
-    f"SELECT '{kind}' AS kind, t.{column} AS no, coalesce(s.import_no, t.import_no) AS import_no,"
-    f" coalesce(s.revision, t.revision) AS revision FROM {table} t LEFT JOIN provenance s"
-    f" ON s.learner_id = t.learner_id AND s.kind = '{table}' AND s.no = t.{table}_no"
-    f" WHERE t.learner_id = ?1 AND t.{column} <> 0"
-    for kind, table, column in _NAMES
-)
-_PAIRED: Final = (
-    "SELECT 'layer' AS kind, t.layer_no AS no, p.import_no AS import_no, p.revision AS revision"
-    " FROM training_pair t JOIN provenance p"
-    " ON p.learner_id = t.learner_id AND p.kind = 'execution' AND p.no = t.execution_no AND p.import_no > 0"
-    " JOIN layer l ON l.learner_id = t.learner_id AND l.layer_no = t.layer_no"
-    f" WHERE t.learner_id = ?1 AND {_DESCRIBES} AND l.uid <> ?"
-)
-"""Layers of pairs that imports brought; the learner's own layer has none of them as its source."""
-_QUEUED: Final = " UNION ALL ".join(
-    f"SELECT '{kind}' AS kind, i.{kind}_no AS no, q.import_no AS import_no,"
-    " coalesce(p.revision, q.revision) AS revision FROM review_item i"
-    " JOIN review_queue q ON q.learner_id = i.learner_id AND q.review_queue_no = i.review_queue_no"
-    " LEFT JOIN provenance p ON p.learner_id = q.learner_id AND p.kind = 'review_queue'"
-    " AND p.no = q.review_queue_no AND p.import_no = q.import_no WHERE i.learner_id = ?1 AND q.import_no > 0"
-    for kind in ("layer", "execution")
-)
-"""Items of a queue, which the import that made it names. Another import of the queue doesn't."""
-Naming = tuple[str, int, int]
-"""Kind and number of a layer or execution, and the import that names it (0 = none)."""
 
 
 def unlike_namings(snapshot: Snapshot) -> Iterator[Difference]:
@@ -321,79 +397,6 @@ def unlike_facts(snapshot: Snapshot) -> Iterator[Difference]:
 # The log of acts
 
 
-_SAID: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "observation": (
-        "SELECT b.observation_no, a.key, r.uid, b.run_no, b.kind, b.reason FROM observation b"
-        " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no"
-        " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no"
-        " WHERE b.learner_id = ? AND b.observation_no IN ({})",
-        ("arm", "run", "run_no", "kind", "reason"),
-    ),
-    "note": (
-        "SELECT n.note_no, a.key, n.text FROM note n"
-        " JOIN arm a ON a.learner_id = n.learner_id AND a.arm_no = n.arm_no"
-        " WHERE n.learner_id = ? AND n.note_no IN ({})",
-        ("arm", "text"),
-    ),
-    "evaluation": (
-        "SELECT evaluation_no, outcome, score, rater, model, rubric FROM evaluation"
-        " WHERE learner_id = ? AND evaluation_no IN ({})",
-        ("outcome", "score", "rater", "model", "rubric"),
-    ),
-    "browser": (
-        "SELECT browser_no, named || ' ' || browser FROM browser WHERE learner_id = ? AND browser_no IN ({})",
-        ("browser",),
-    ),
-    "choice": (
-        "SELECT c.choice_no, l.uid, f.uid, s.uid, c.chosen FROM choice c"
-        " JOIN layer l ON l.learner_id = c.learner_id AND l.layer_no = c.layer_no"
-        " JOIN execution f ON f.learner_id = c.learner_id AND f.execution_no = c.first_no"
-        " JOIN execution s ON s.learner_id = c.learner_id AND s.execution_no = c.second_no"
-        " WHERE c.learner_id = ? AND c.choice_no IN ({})",
-        ("layer", "first", "second", "chosen"),
-    ),
-    "reset": (
-        "SELECT reset_no, n_arms, scope, target, reason FROM reset WHERE learner_id = ? AND reset_no IN ({})",
-        ("arms", "scope", "to", "reason"),
-    ),
-    "repair": (
-        "SELECT repair_no, n_arms, n_observations, reason FROM repair WHERE learner_id = ? AND repair_no IN ({})",
-        ("arms", "observations", "reason"),
-    ),
-    "rubric": (
-        "SELECT rubric_no, version FROM rubric WHERE learner_id = ? AND rubric_no IN ({})",
-        ("version",),
-    ),
-    "scale": (
-        "SELECT s.scale_no, e.name, s.lo, s.hi FROM scale s"
-        " JOIN environment e ON e.learner_id = s.learner_id AND e.environment_no = s.environment_no"
-        " WHERE s.learner_id = ? AND s.scale_no IN ({})",
-        ("environment", "lo", "hi"),
-    ),
-    "episode_credit": (
-        "SELECT episode_credit_no, episode, rule, reward FROM episode_credit"
-        " WHERE learner_id = ? AND episode_credit_no IN ({})",
-        ("episode", "rule", "reward"),
-    ),
-    "review_queue": (
-        "SELECT review_queue_no, name FROM review_queue WHERE learner_id = ? AND review_queue_no IN ({})",
-        ("name",),
-    ),
-    "review_aside": (
-        "SELECT review_aside_no, item_no, reason FROM review_aside"
-        " WHERE learner_id = ? AND review_aside_no IN ({})",
-        ("item", "reason"),
-    ),
-    "setting": (
-        "SELECT setting_no, name FROM setting WHERE learner_id = ? AND setting_no IN ({})",
-        ("name",),
-    ),
-}
-"""What the log also says of an act: how to read its row, and the names in the log."""
-_TEXTS: Final = TEXTS_OF_DETAILS | {"name"}
-"""Members that are empty where they were erased."""
-
-
 class _Entry(NamedTuple):
     """An entry of the log about an act."""
 
@@ -441,9 +444,6 @@ def _unlike_acts(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> Ite
             yield Difference(table, one.act, words, f"{_BY.format(*logged)}, as the log says")
 
 
-_BY: Final = "{} at {}, revision {}"
-
-
 def _unlike_details(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> Iterator[Difference]:
     if table not in _SAID:
         return
@@ -468,7 +468,3 @@ def _unlike_details(snapshot: Snapshot, table: str, named: Sequence[_Entry]) -> 
 def _is_renamed(logged: object) -> bool:
     """Return whether an erased person's name was in the text, where it may have been part of a longer one."""
     return isinstance(logged, str) and _RATER.search(logged) is not None
-
-
-_RATER: Final = re.compile(r"rater-\d+")
-_DETAIL: Final = msgspec.json.Decoder(dict[str, Any])

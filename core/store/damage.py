@@ -56,6 +56,18 @@ _HEAD: Final = (
 )
 """Constant bytes at the beginning of our files, with their positions (SQLite file format, section 1.3)."""
 
+_WITH_ROWS: Final = " UNION ALL ".join(
+    f"SELECT '{table.name}' WHERE EXISTS (SELECT 1 FROM \"{table.name}\")" for table in _TABLES
+)
+
+_TO_COME: Final = (
+    " AND NOT EXISTS (SELECT 1 FROM staged_arm s WHERE s.learner_id = c.learner_id AND s.arm_no = c.arm_no)"
+)
+"""Except arms of an import in progress."""
+
+_COMPACTED: Final = " AND NOT EXISTS (SELECT 1 FROM compaction s WHERE s.learner_id = c.learner_id)"
+"""Except closed offers of runs that were compacted."""
+
 
 def words_of(difference: Difference) -> str:
     """A difference in a few words."""
@@ -153,11 +165,6 @@ def _missing_tables(snapshot: Snapshot) -> Iterator[Difference]:
         yield Difference(name, "the table", "nothing", "a table")
 
 
-_WITH_ROWS: Final = " UNION ALL ".join(
-    f"SELECT '{table.name}' WHERE EXISTS (SELECT 1 FROM \"{table.name}\")" for table in _TABLES
-)
-
-
 def _tables_with_rows(snapshot: Snapshot) -> tuple[Table, ...]:
     """Return the tables with rows; all tables where one is unreadable.
 
@@ -206,16 +213,6 @@ def _texts_of(table: Table) -> str:
         for column in table.columns
         if isinstance(column.type, Text) and table.name != "run_text"
     )
-
-
-_TO_COME: Final = (
-    " AND NOT EXISTS (SELECT 1 FROM staged_arm s WHERE s.learner_id = c.learner_id AND s.arm_no = c.arm_no)"
-)
-"""Except arms of an import in progress."""
-
-
-_COMPACTED: Final = " AND NOT EXISTS (SELECT 1 FROM compaction s WHERE s.learner_id = c.learner_id)"
-"""Except closed offers of runs that were compacted."""
 
 
 def _exempt(table: str, parent: str) -> str:

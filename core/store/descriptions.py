@@ -22,6 +22,17 @@ _Source = tuple[int, int, str]
 _Sources = dict[tuple[int, str], _Source]
 """Sources by arm and kind."""
 
+_INSERT: Final = (
+    "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said, revision ="
+)
+_UPSERT: Final = (
+    f"{_INSERT} CASE WHEN excluded.revision > provenance.revision THEN excluded.revision"
+    " ELSE provenance.revision END"
+)
+_REPEAT: Final = f"{_INSERT} excluded.revision WHERE excluded.revision >= provenance.revision"
+_UPDATE: Final = "UPDATE arm SET token_cost = ?, label = ? WHERE learner_id = ? AND arm_no = ?"
+
 
 class Description(NamedTuple):
     """The description in force of an arm, and its imports; None and -1 without one."""
@@ -50,16 +61,6 @@ class Description(NamedTuple):
 
 
 _NOTHING: Final = Description()
-_INSERT: Final = (
-    "INSERT INTO provenance (learner_id, kind, no, import_no, revision, said) VALUES (?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (learner_id, kind, no, import_no) DO UPDATE SET said = excluded.said, revision ="
-)
-_UPSERT: Final = (
-    f"{_INSERT} CASE WHEN excluded.revision > provenance.revision THEN excluded.revision"
-    " ELSE provenance.revision END"
-)
-_REPEAT: Final = f"{_INSERT} excluded.revision WHERE excluded.revision >= provenance.revision"
-_UPDATE: Final = "UPDATE arm SET token_cost = ?, label = ? WHERE learner_id = ? AND arm_no = ?"
 
 
 class Descriptions:

@@ -52,6 +52,11 @@ Kind = tuple[int, str | None, str | None, str | None, str | None, int, str | Non
 DayKey = tuple[int, int, str, str, str]
 """Environment, day, split, variant and model; "" and -1 where one is unknown."""
 
+_SCALES: Final = (
+    f"SELECT environment_no, revision, scale_no, {_SCALE_COLUMNS} FROM scale"
+    f" WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
+)
+
 
 def environment_nos(txn: Transaction, names: Collection[str]) -> dict[str, int]:
     """Numbers of environments, made if need be."""
@@ -86,12 +91,6 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
         "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})", numbers
     )
     count_again(txn, sorted({number for (number,) in rows}))
-
-
-_SCALES: Final = (
-    f"SELECT environment_no, revision, scale_no, {_SCALE_COLUMNS} FROM scale"
-    f" WHERE learner_id = ? AND {ACTIVE} AND undone = 0"
-)
 
 
 def scales_of(facts: Facts, numbers: Collection[int]) -> Mapping[int, Scale]:

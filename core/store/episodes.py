@@ -99,15 +99,14 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Episode)
 _number: Final = int.from_bytes
 
+_NO_DIGESTS: Final = [None, None]
+
 
 class _Digests(NamedTuple):
     """Digests of a step's arguments and metadata."""
 
     args: Digest | None
     meta: MetaDigest | None
-
-
-_NO_DIGESTS: Final = [None, None]
 
 
 class Source(NamedTuple):

@@ -47,6 +47,8 @@ _WORDED: Final = frozenset(
 """Members of lines in which people write."""
 _NAMES: Final = ("by", "rater", "named", "person")
 
+Line = TypeVar("Line", bound=msgspec.Struct)
+
 
 def _ends(text: str, end: int) -> range:
     """Return where a name with a last word up to here may end, the farthest first."""
@@ -194,9 +196,6 @@ def redacted(erased: Erased, line: FactLine) -> FactLine:
         context = msgspec.structs.replace(line.context, by=erased.rater(line.context.by))
         line = msgspec.structs.replace(line, context=context)
     return _wordless(line) if _is_about(erased, line) else line
-
-
-Line = TypeVar("Line", bound=msgspec.Struct)
 
 
 def reworded(erased: Erased, line: Line) -> Line:

@@ -182,6 +182,18 @@ _SHORTEST_NAME: Final = 3
 """Shorter names would be found in words that mean something else."""
 Rows = Sequence[tuple[Any, ...]]
 
+_ABOUT: Final[Mapping[str, tuple[str | None, tuple[str, ...]]]] = {
+    "observation": ("run_no", ()),
+    "evaluation": ("run_no", ("execution_no",)),
+    "choice": (None, ("first_no", "second_no")),
+    "review_item": ("run_no", ("execution_no",)),
+}
+"""Tables with words about a run or execution: the columns of their numbers."""
+
+_OFFERED: Final = (("offer", "session"), ("hold", "session"), ("agent_session", "name"))
+
+_WORDS_OF_LAYERS: Final = ("label", "task", "type", "domain", "tags", "adapter_name", "adapter_version")
+
 
 class Scope(NamedTuple):
     """The content to erase: runs, executions and episodes with their uids, by number, and sessions by name."""
@@ -402,15 +414,6 @@ def _remember(txn: Transaction, named: Iterable[tuple[Remembered, str]]) -> Eras
 
 def _column_of(table: str) -> str:
     return next(column for column in _NAMED_IN if column.startswith(f"{table}."))
-
-
-_ABOUT: Final[Mapping[str, tuple[str | None, tuple[str, ...]]]] = {
-    "observation": ("run_no", ()),
-    "evaluation": ("run_no", ("execution_no",)),
-    "choice": (None, ("first_no", "second_no")),
-    "review_item": ("run_no", ("execution_no",)),
-}
-"""Tables with words about a run or execution: the columns of their numbers."""
 
 
 def _concerned(txn: Transaction, scope: Scope) -> dict[str, set[tuple[Any, ...]]]:
@@ -639,9 +642,6 @@ def _unquoted(summary: dict[str, object]) -> dict[str, object]:
     return {name: _OF_FILES.get(name, held) for name, held in summary.items()}
 
 
-_OFFERED: Final = (("offer", "session"), ("hold", "session"), ("agent_session", "name"))
-
-
 def _rename_sessions(txn: Transaction, scope: Scope, sessions: Mapping[str, str]) -> int:
     """Replace names of sessions by numbers in every table; clusters stay the same."""
     n_renamed = 0
@@ -742,9 +742,6 @@ def _rename_in_words(txn: Transaction, name: str, number: str) -> Counter[str]:
             txn, table, column, rows, lambda words: _renamed(words, whole, number)
         )
     return renamed
-
-
-_WORDS_OF_LAYERS: Final = ("label", "task", "type", "domain", "tags", "adapter_name", "adapter_version")
 
 
 def _rename_in_descriptions(txn: Transaction, name: str, number: str) -> int:

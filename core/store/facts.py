@@ -58,6 +58,11 @@ Listing = Callable[[Snapshot], Iterator[PlacedLine]]
 _HEAD: Final = ("id", "by", "at_ms", "revision", "undone")
 """Fields that the lines of all facts have."""
 
+_ARM: Final = "tool:web:search"
+_LAYER: Final = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+_FIRST: Final = "11111111-2222-4333-8444-555555555555"
+_SECOND: Final = "22222222-3333-4444-8555-666666666666"
+
 
 def _nothing_moves(txn: Transaction, number: int, since: int) -> AbstractContextManager[None]:  # noqa: ARG001
     return nullcontext()
@@ -142,10 +147,6 @@ class Exchanged(Fact):
     alike: Callable[[Transaction, Any], int | None] | None = None
 
 
-_ARM: Final = "tool:web:search"
-_LAYER: Final = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
-_FIRST: Final = "11111111-2222-4333-8444-555555555555"
-_SECOND: Final = "22222222-3333-4444-8555-666666666666"
 _ALL: Final = (
     Exchanged(
         table="observation",

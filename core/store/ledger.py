@@ -51,6 +51,8 @@ from core.store.transaction import Facts, Snapshot, Transaction
 
 _AFTER_EVERY_TEXT: Final = "\U0010ffff"
 
+_OF_CREDITS: Final = "b.episode_credit_no <> 0 AND b.episode_credit_no"
+
 
 class Entry(NamedTuple):
     """A new ledger row; ``run_no`` 0 = about no run, ``uid`` '' = made here.
@@ -112,9 +114,6 @@ def listed_rows(facts: Facts, keys: Collection[str]) -> dict[str, tuple[int, Arm
     """Return numbers and posteriors of those arms that are listed."""
     rows = facts.connection.rows_in(ROWS_BY_KEY, [facts.learner_id], sorted(keys))
     return {row[0]: (row[1], ArmRow._make(row[2:])) for row in rows}
-
-
-_OF_CREDITS: Final = "b.episode_credit_no <> 0 AND b.episode_credit_no"
 
 
 def epochs_of_credit(txn: Transaction, number: int) -> dict[int, tuple[int, bool]]:

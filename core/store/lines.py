@@ -33,6 +33,19 @@ from core.store.version import (
 Columns = dict[str, Any]
 """Columns of a run, by name."""
 
+_PLAIN: Final = (
+    "format",
+    "unit",
+    "session",
+    "provider",
+    "model",
+    "channel",
+    "status",
+    "duration_ms",
+    "prompt_chars",
+    "reward",
+)
+
 
 def fact_lines(snapshot: Snapshot) -> list[Iterator[PlacedLine]]:
     """Return a stream of lines for each kind of fact, in the order of one revision."""
@@ -198,20 +211,6 @@ def _arms(
         for key, flags, cost in outcomes
         if flags & NAMED == state & NAMED and flags & state
     )
-
-
-_PLAIN: Final = (
-    "format",
-    "unit",
-    "session",
-    "provider",
-    "model",
-    "channel",
-    "status",
-    "duration_ms",
-    "prompt_chars",
-    "reward",
-)
 
 
 def _unobserved(columns: Columns, outcomes: Sequence[tuple[str, int, int]]) -> list[str]:

@@ -43,6 +43,25 @@ _CONDITIONS: Final = {
     "training_pair": _HAS_SOURCE.format("execution"),
 }
 
+_UNTIL: Final = frozenset(("run", "run_text"))
+"""Tables that hold rows of an import in progress, beyond the learner's revision."""
+
+_RUNS: Final = (
+    "t.revision <= ? AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
+    " AND s.kind = 'run' AND s.no = t.run_no)"
+)
+_OF_RUNS: Final = "provenance t JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.no"
+_SOURCES_OF_RUNS: Final = "t.kind = 'run' AND t.revision <= ?"
+
+_LEARNER: Final = f"SELECT {', '.join(STATE)}, chain_at, next_link_no FROM learner WHERE learner_id = ?"
+_LINKS_OF: Final = f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = ?"
+_LINKS: Final = f"{_LINKS_OF} ORDER BY link_no"
+
+BEGUN: Final = "begun"
+"""Position of a chain of which nothing is built."""
+TRANSCRIPTS: Final = "transcripts"
+"""Position of a chain of all facts but the transcripts, which an older version left out."""
+
 
 class _Source(NamedTuple):
     """A query of facts of one table: its columns, tables and condition, and the key that its rows are sorted by.
@@ -100,18 +119,6 @@ def _sources() -> tuple[_Source, ...]:
             (0, 1),
         ),
     )
-
-
-_UNTIL: Final = frozenset(("run", "run_text"))
-"""Tables that hold rows of an import in progress, beyond the learner's revision."""
-
-
-_RUNS: Final = (
-    "t.revision <= ? AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1"
-    " AND s.kind = 'run' AND s.no = t.run_no)"
-)
-_OF_RUNS: Final = "provenance t JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.no"
-_SOURCES_OF_RUNS: Final = "t.kind = 'run' AND t.revision <= ?"
 
 
 class Subject(NamedTuple):
@@ -200,10 +207,6 @@ def sources_from(connection: Connection, learner_id: int, revision: int) -> list
 
 # Comparison
 
-_LEARNER: Final = f"SELECT {', '.join(STATE)}, chain_at, next_link_no FROM learner WHERE learner_id = ?"
-_LINKS_OF: Final = f"SELECT {', '.join(Link._fields)} FROM link WHERE learner_id = ?"
-_LINKS: Final = f"{_LINKS_OF} ORDER BY link_no"
-
 
 def unlike_chain(
     connection: Connection, learner_id: int, learner: str, revision: int
@@ -288,11 +291,6 @@ def shown(head: bytes | None) -> str:
 
 
 # The chain of a database that has none
-
-BEGUN: Final = "begun"
-"""Position of a chain of which nothing is built."""
-TRANSCRIPTS: Final = "transcripts"
-"""Position of a chain of all facts but the transcripts, which an older version left out."""
 
 
 class Covered(NamedTuple):

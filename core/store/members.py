@@ -44,6 +44,13 @@ _TOKENS: Final = Mapped(
     is_bridge=FLAG,
 )
 
+_SENDERS: Final = Mapped(
+    SenderRow,
+    "bridge_sender",
+    "bridge_sender t JOIN member m ON m.learner_id = t.learner_id AND m.member_no = t.member_no",
+    member=StoredAs("m.name"),
+)
+
 
 class MemberMatch(NamedTuple):
     """A member, and the time from which their sessions are valid."""
@@ -51,14 +58,6 @@ class MemberMatch(NamedTuple):
     member_no: int
     member: MemberRow
     not_before_ms: int
-
-
-_SENDERS: Final = Mapped(
-    SenderRow,
-    "bridge_sender",
-    "bridge_sender t JOIN member m ON m.learner_id = t.learner_id AND m.member_no = t.member_no",
-    member=StoredAs("m.name"),
-)
 
 
 def add_member(

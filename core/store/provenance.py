@@ -31,6 +31,9 @@ Numbered = tuple[str, int]
 """A fact, by its table and number."""
 _COLUMNS = "learner_id, kind, no, import_no, revision, rank, trace, digest"
 
+Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
+"""Sources of runs: revision, rank, trace and digest, by run and import."""
+
 
 class Attribution(NamedTuple):
     """One import's version of a known run.
@@ -66,10 +69,6 @@ class Plan(NamedTuple):
     trace: int
     digest: int
     revision: int
-
-
-Sources = Mapping[int, Mapping[int, tuple[int, int, int, int]]]
-"""Sources of runs: revision, rank, trace and digest, by run and import."""
 
 
 def attribute_runs(txn: Transaction, attributions: Sequence[Attribution], known: Sources) -> None:

@@ -44,6 +44,24 @@ _REPORTS: Final = (
     f" AND b.kind = 'reported' AND b.undone = 0 AND b.{ACTIVE} AND (r.run_no IS NULL OR r.{ACTIVE})"
 )
 
+_CHANGED: Final = (
+    "SELECT t.repair_no, count(*) FROM retraction t"
+    " JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
+    " JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
+    " JOIN outcome o ON o.learner_id = t.learner_id AND o.run_no = t.run_no AND o.arm_no = t.arm_no"
+    f" WHERE t.learner_id = ? AND t.observation_no = 0 AND p.undone = 0 AND p.{ACTIVE} AND r.{ACTIVE}"
+    f" AND o.flags & {OBSERVATION} <> 0 AND t.referenced <> (o.flags & {REFERENCED}) / {REFERENCED}"
+    " GROUP BY t.repair_no"
+)
+
+_NAMED: Final = (
+    "SELECT a.key, t.referenced, r.uid, r.revision, b.uid, b.revision, t.observation_no FROM retraction t"
+    " JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no"
+    f" LEFT JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no AND t.run_no <> 0 AND r.{ACTIVE}"
+    " LEFT JOIN observation b ON b.learner_id = t.learner_id AND b.observation_no = t.observation_no"
+    " AND t.observation_no <> 0 WHERE t.learner_id = ? AND t.repair_no = ?"
+)
+
 
 class AutomaticObservation(NamedTuple):
     """An automatic observation that a repair can take back: ``observation_no`` 0 = the run's own.
@@ -198,17 +216,6 @@ def changed_outcomes(facts: Facts) -> dict[int, int]:
     return dict(facts.rows(_CHANGED))
 
 
-_CHANGED: Final = (
-    "SELECT t.repair_no, count(*) FROM retraction t"
-    " JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
-    " JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no"
-    " JOIN outcome o ON o.learner_id = t.learner_id AND o.run_no = t.run_no AND o.arm_no = t.arm_no"
-    f" WHERE t.learner_id = ? AND t.observation_no = 0 AND p.undone = 0 AND p.{ACTIVE} AND r.{ACTIVE}"
-    f" AND o.flags & {OBSERVATION} <> 0 AND t.referenced <> (o.flags & {REFERENCED}) / {REFERENCED}"
-    " GROUP BY t.repair_no"
-)
-
-
 def retracted_arms(facts: Facts) -> dict[str, frozenset[str]]:
     """Return the arms of each active run, by its uid, of which repairs take back what the run observed."""
     arms: dict[str, set[str]] = defaultdict(set)
@@ -231,15 +238,6 @@ def repair_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
     reason = "nullif(t.reason, '')"
     acts = snapshot.acts("repair", "since_ms", "until_ms", observations="t.n_observations", reason=reason)
     yield from sorted((_placed(snapshot, number, one) for number, one in acts), key=itemgetter(0))
-
-
-_NAMED: Final = (
-    "SELECT a.key, t.referenced, r.uid, r.revision, b.uid, b.revision, t.observation_no FROM retraction t"
-    " JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no"
-    f" LEFT JOIN run r ON r.learner_id = t.learner_id AND r.run_no = t.run_no AND t.run_no <> 0 AND r.{ACTIVE}"
-    " LEFT JOIN observation b ON b.learner_id = t.learner_id AND b.observation_no = t.observation_no"
-    " AND t.observation_no <> 0 WHERE t.learner_id = ? AND t.repair_no = ?"
-)
 
 
 def _placed(snapshot: Snapshot, number: int, members: Mapping[str, Any]) -> tuple[int, RepairLine]:

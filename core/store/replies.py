@@ -17,6 +17,16 @@ from core.store.engine.dialect import REPLIES_BY_KEY
 from core.store.tables import KEYED_ACTS
 from core.store.transaction import Facts, Transaction
 
+_OF_KEY: Final = f" FROM reply q {REPLIES_BY_KEY}" + "".join(
+    f" LEFT JOIN {table} {act}_ ON q.kind = '{act}' AND {act}_.learner_id = q.learner_id AND {act}_.{table}_no = q.no"
+    for act, table in KEYED_ACTS.items()
+)
+
+_KEEP: Final = (
+    "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO NOTHING"
+)
+
 
 class Reply(NamedTuple):
     """``payload`` digests what was asked, ``answer`` is the answer in JSON."""
@@ -32,10 +42,6 @@ def _either(column: str) -> str:
     return f"coalesce({', '.join(f'{act}_.{column}' for act in KEYED_ACTS)})"
 
 
-_OF_KEY: Final = f" FROM reply q {REPLIES_BY_KEY}" + "".join(
-    f" LEFT JOIN {table} {act}_ ON q.kind = '{act}' AND {act}_.learner_id = q.learner_id AND {act}_.{table}_no = q.no"
-    for act, table in KEYED_ACTS.items()
-)
 _IS_ACTIVE: Final = f"{_either('standing')} = 1"
 _HELD_FIRST: Final = (
     f" ORDER BY CASE WHEN {_either('import_no')} > 0 THEN 1 ELSE 0 END, q.kind DESC, q.no DESC LIMIT 1"
@@ -94,12 +100,6 @@ def taken(key: str, stored: Reply) -> Conflict:
 def reply_to(kind: str, number: int, payload: int, answer: msgspec.Struct) -> Reply:
     """Return the answer to the request of this digest, which made this fact, for now and for repeats."""
     return Reply(kind, number, payload, msgspec.json.encode(answer).decode())
-
-
-_KEEP: Final = (
-    "INSERT INTO reply (learner_id, kind, no, key, payload, answer) VALUES (?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT DO NOTHING"
-)
 
 
 def keep_reply(txn: Transaction, key: str, reply: Reply) -> None:

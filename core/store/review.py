@@ -68,6 +68,15 @@ _DRAFT: Final = (
 )
 _FEWEST_GAPS: Final = 3
 
+_OPEN_BLIND: Final = (
+    " FROM review_hold h JOIN review_queue q ON q.learner_id = h.learner_id"
+    f" AND q.review_queue_no = h.review_queue_no AND q.blind = 1 AND q.{ACTIVE} AND q.undone = 0"
+    " JOIN review_item i ON i.learner_id = h.learner_id AND i.review_queue_no = h.review_queue_no"
+    " AND i.item_no = h.item_no"
+)
+
+_BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, length(?)) = ?)"
+
 
 class Judged(NamedTuple):
     """One person's judgement of an item that counts."""
@@ -301,13 +310,6 @@ def draft_of(facts: Facts, queue_no: int, item_no: int, actor: str, now_ms: int)
 
 # What may not be seen
 
-_OPEN_BLIND: Final = (
-    " FROM review_hold h JOIN review_queue q ON q.learner_id = h.learner_id"
-    f" AND q.review_queue_no = h.review_queue_no AND q.blind = 1 AND q.{ACTIVE} AND q.undone = 0"
-    " JOIN review_item i ON i.learner_id = h.learner_id AND i.review_queue_no = h.review_queue_no"
-    " AND i.item_no = h.item_no"
-)
-
 
 def is_open_item(facts: Facts, actor: str, run_no: int) -> bool:
     """Return whether a run is to be judged in an active queue, by this reviewer or by anyone."""
@@ -332,9 +334,6 @@ def open_runs(facts: Facts, actor: str, limit: int) -> list[int]:
         [actor, limit],
     )
     return [run_no for (run_no,) in rows]
-
-
-_BY_PERSON: Final = "(h.actor = ? OR substr(h.actor, 1, length(?)) = ?)"
 
 
 def _person(actor: str) -> tuple[str, str, str]:

@@ -74,6 +74,19 @@ _MOVED: Final = {
 }
 USAGE_KIND: Final = ("class", "model", "channel", "status", "outcome", "prob_micro", "bucket")
 
+_REWARDED: Final = OBSERVED | REFERENCED
+_LOADED: Final = NAMED | REFERENCED
+_COUNTS: Final = tuple(
+    (
+        int(flag & INCLUDED > 0),
+        int(flag & OBSERVED > 0),
+        int(flag & _REWARDED == _REWARDED),
+        int(flag & NAMED > 0),
+        int(flag & _LOADED == _LOADED),
+    )
+    for flag in range(256)
+)
+
 
 class RunFacts(NamedTuple):
     """The facts of one run for the usage rollup."""
@@ -244,20 +257,6 @@ def _counted(flags: Sequence[bytes]) -> Iterable[tuple[int, int, int, int, int]]
     named = np.count_nonzero(table & NAMED, axis=0).tolist()
     loaded = np.count_nonzero((table & _LOADED) == _LOADED, axis=0).tolist()
     return zip(included, observed, rewarded, named, loaded, strict=True)
-
-
-_REWARDED: Final = OBSERVED | REFERENCED
-_LOADED: Final = NAMED | REFERENCED
-_COUNTS: Final = tuple(
-    (
-        int(flag & INCLUDED > 0),
-        int(flag & OBSERVED > 0),
-        int(flag & _REWARDED == _REWARDED),
-        int(flag & NAMED > 0),
-        int(flag & _LOADED == _LOADED),
-    )
-    for flag in range(256)
-)
 
 
 def hour_of(at_ms: int | None) -> int:

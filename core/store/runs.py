@@ -80,6 +80,14 @@ _ROW: Final = (
     *COLUMNS,
 )
 
+_UIDS_QUERY: Final = "SELECT run_no, uid FROM run WHERE learner_id = ? AND run_no IN ({})"
+_SHARED_CHARS: Final = 400
+
+_covered_in: Final = itemgetter(*(_ROW.index(name) for name in columns_of("run")))
+
+_USAGE: Final = ("at_ms", "class", "model", "channel", "status", "outcome", "tokens", "duration_ms", "choice")
+_usage_row: Final = itemgetter(*(COLUMNS.index(name) for name in _USAGE))
+
 
 class KnownAgain:
     """Names of runs of one import that are known here under another uid.
@@ -213,10 +221,6 @@ class _Histories:
         self._marks[uid] = marks
         if key and uid not in self._uids[key]:
             self._uids[key].append(uid)
-
-
-_UIDS_QUERY: Final = "SELECT run_no, uid FROM run WHERE learner_id = ? AND run_no IN ({})"
-_SHARED_CHARS: Final = 400
 
 
 def add_runs(txn: Transaction, batch: Sequence[Judged], *, import_no: int = 0) -> list[Imported]:
@@ -419,9 +423,6 @@ def _insert(txn: Transaction, fresh: Sequence[tuple[Judged, _StoredVersion]], im
     apply(txn, _rollup_new(txn, [(judged, stored.version) for judged, stored in fresh], import_no))
 
 
-_covered_in: Final = itemgetter(*(_ROW.index(name) for name in columns_of("run")))
-
-
 def _rollup_new(txn: Transaction, fresh: Sequence[tuple[Judged, Version]], import_no: int) -> Rollup:
     """Return the sums of new runs; those of one hour with the same inventory are added together."""
     rollup = Rollup()
@@ -454,10 +455,6 @@ def _rollup_group(
         [member.flags[: len(arm_nos)] for member in members],
         max(times, default=None),
     )
-
-
-_USAGE: Final = ("at_ms", "class", "model", "channel", "status", "outcome", "tokens", "duration_ms", "choice")
-_usage_row: Final = itemgetter(*(COLUMNS.index(name) for name in _USAGE))
 
 
 def _add_to_known(

@@ -33,6 +33,17 @@ HEAD: Final = max(
 """Identifier of the newest migration."""
 STAMP: Final = "SELECT version_num FROM alembic_version"
 
+_FIRST_ROWS: Final = (
+    # Alembic's own table: the newest migration of the database.
+    "CREATE TABLE alembic_version"
+    " (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))",
+    f"INSERT INTO alembic_version (version_num) VALUES ('{HEAD}')",
+    # The hidden learner owns the facts about the installation.
+    f"INSERT INTO learner_name (learner_id, name) VALUES (0, '{INSTALLATION}')",
+    "INSERT INTO learner (learner_id, name, origin, created_at_ms, settings, revision)"
+    f" VALUES (0, '{INSTALLATION}', '', 0, '{{}}', 1)",
+)
+
 
 def prepare(database: Database, *, create: bool) -> None:
     """Make sure that the database has our newest schema; ``create`` makes a missing database.
@@ -169,18 +180,6 @@ def _definitions(dialect: str) -> tuple[str, ...]:
     engine = create_mock_engine(f"{dialect}://", add)
     metadata.create_all(engine, checkfirst=False)
     return (*definitions, *text_index.DEFINITIONS[dialect])
-
-
-_FIRST_ROWS: Final = (
-    # Alembic's own table: the newest migration of the database.
-    "CREATE TABLE alembic_version"
-    " (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))",
-    f"INSERT INTO alembic_version (version_num) VALUES ('{HEAD}')",
-    # The hidden learner owns the facts about the installation.
-    f"INSERT INTO learner_name (learner_id, name) VALUES (0, '{INSTALLATION}')",
-    "INSERT INTO learner (learner_id, name, origin, created_at_ms, settings, revision)"
-    f" VALUES (0, '{INSTALLATION}', '', 0, '{{}}', 1)",
-)
 
 
 def migrate(database: Database) -> None:

@@ -71,6 +71,43 @@ _PIECE: Final = 2_000
 """Runs that are swept at a time."""
 _PIECE_ROWS: Final = 50_000
 
+_ADD_HOURS: Final = (
+    f"INSERT INTO arm_hour (learner_id, {', '.join((*HOUR_KEY, *ARM_SUMS))})"
+    f" SELECT s.learner_id, s.hour, s.arm_no, p.epoch, {', '.join(f's.{name}' for name in ARM_SUMS)}"
+    " FROM staged_hour s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
+    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.hour, s.arm_no"
+    f" {adding('arm_hour', HOUR_KEY, ARM_SUMS)}"
+)
+_ADD_DAYS: Final = (
+    f"INSERT INTO arm_day (learner_id, {', '.join((*DAY_KEY, *ARM_SUMS))})"
+    f" SELECT s.learner_id, s.arm_no, p.epoch, s.day, {', '.join(f's.{name}' for name in ARM_SUMS)}"
+    " FROM staged_day s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
+    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.arm_no, s.day"
+    f" {adding('arm_day', DAY_KEY, ARM_SUMS)}"
+)
+_DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
+
+_TABLES: Final = {
+    "staged_hour": "epoch, hour, arm_no",
+    "staged_day": "epoch, arm_no, day",
+    "staged_usage": "hour, class, model, channel, status, outcome, prob_micro, bucket",
+    "staged_provenance": "run_no",
+    "staged_arm": "arm_no",
+}
+_UNFINISHED: Final = (
+    "SELECT learner_id, staged_import_no, staged_revision, staged_parts FROM learner l"
+    " WHERE l.staged_import_no > 0"
+    + "".join(f" OR EXISTS (SELECT 1 FROM {table} t WHERE t.learner_id = l.learner_id)" for table in _TABLES)
+)
+
+_STAGED_RUNS: Final = (
+    "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision >= ? ORDER BY run_no LIMIT ?",
+    "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no > ? AND revision >= ?"
+    " ORDER BY no LIMIT ?",
+    "SELECT run_no FROM staged_provenance WHERE learner_id = ? AND run_no > ? AND ? > 0 ORDER BY run_no LIMIT ?",
+)
+"""Numbers of the runs with staged rows, above a number."""
+
 
 class Spoiled(Exception):
     """The staged rows can't be activated: clean them up and import again."""
@@ -545,23 +582,6 @@ class Activation:
         return counts
 
 
-_ADD_HOURS: Final = (
-    f"INSERT INTO arm_hour (learner_id, {', '.join((*HOUR_KEY, *ARM_SUMS))})"
-    f" SELECT s.learner_id, s.hour, s.arm_no, p.epoch, {', '.join(f's.{name}' for name in ARM_SUMS)}"
-    " FROM staged_hour s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
-    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.hour, s.arm_no"
-    f" {adding('arm_hour', HOUR_KEY, ARM_SUMS)}"
-)
-_ADD_DAYS: Final = (
-    f"INSERT INTO arm_day (learner_id, {', '.join((*DAY_KEY, *ARM_SUMS))})"
-    f" SELECT s.learner_id, s.arm_no, p.epoch, s.day, {', '.join(f's.{name}' for name in ARM_SUMS)}"
-    " FROM staged_day s JOIN posterior p ON p.learner_id = s.learner_id AND p.arm_no = s.arm_no"
-    " WHERE s.learner_id = ? AND s.epoch = ? ORDER BY s.arm_no, s.day"
-    f" {adding('arm_day', DAY_KEY, ARM_SUMS)}"
-)
-_DAY: Final = "CASE WHEN s.hour < 0 THEN s.hour ELSE s.hour / 24 END"
-
-
 def _add_usage(txn: Transaction, unit: str) -> None:
     table, key = f"usage_{unit}", (unit, *USAGE_KIND)
     at = "s.hour" if unit == "hour" else _DAY
@@ -587,29 +607,6 @@ def sweep(database: Database) -> None:
         for table, key in _TABLES.items():
             _clear(database, table, key, learner_id)
         database.write(partial(_give_numbers_back, learner_id=learner_id))
-
-
-_TABLES: Final = {
-    "staged_hour": "epoch, hour, arm_no",
-    "staged_day": "epoch, arm_no, day",
-    "staged_usage": "hour, class, model, channel, status, outcome, prob_micro, bucket",
-    "staged_provenance": "run_no",
-    "staged_arm": "arm_no",
-}
-_UNFINISHED: Final = (
-    "SELECT learner_id, staged_import_no, staged_revision, staged_parts FROM learner l"
-    " WHERE l.staged_import_no > 0"
-    + "".join(f" OR EXISTS (SELECT 1 FROM {table} t WHERE t.learner_id = l.learner_id)" for table in _TABLES)
-)
-
-
-_STAGED_RUNS: Final = (
-    "SELECT run_no FROM run WHERE learner_id = ? AND run_no > ? AND revision >= ? ORDER BY run_no LIMIT ?",
-    "SELECT no FROM provenance WHERE learner_id = ? AND kind = 'run' AND no > ? AND revision >= ?"
-    " ORDER BY no LIMIT ?",
-    "SELECT run_no FROM staged_provenance WHERE learner_id = ? AND run_no > ? AND ? > 0 ORDER BY run_no LIMIT ?",
-)
-"""Numbers of the runs with staged rows, above a number."""
 
 
 def _sweep_facts(database: Database, learner_id: int, staged: Staged) -> None:

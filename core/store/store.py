@@ -59,6 +59,10 @@ _OURS: Final = frozenset({(HEAD,), None})
 _MAX_MEMORIES: Final = 8
 _BESIDE: Final = ("-shm", ".lock", ".lock.turn")
 
+_PATIENCE_S: Final = 2.0
+_REST_S: Final = 10.0
+"""Time limit of a query, and then a pause: pages use the primary meanwhile."""
+
 
 class Store:
     """One database, opened; with ``create`` it is made silently where there is none.
@@ -328,10 +332,6 @@ class Store:
 
 
 # Standby
-
-_PATIENCE_S: Final = 2.0
-_REST_S: Final = 10.0
-"""Time limit of a query, and then a pause: pages use the primary meanwhile."""
 
 
 class Standby:

@@ -85,6 +85,27 @@ metadata: Final = MetaData(
     }
 )
 
+learner_name = Table(
+    "learner_name",  # gives a learner its number, once for all; small, so every server of many has it whole
+    metadata,
+    Column("learner_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+)
+
+EVALUATION_KEY: Final = (
+    *("layer_no", "execution_no", "run_no", "arm_no"),
+    *("rater", "model", "rubric", "claimed_by"),
+)
+"""Columns of which one evaluation counts."""
+
+Key = TypeVar("Key", int, tuple[Any, ...])
+
+OBSERVATION_COLUMNS: Final = (
+    *("observation_no", "uid", "kind", "arm_no", "run_no", "success_micro", "failure_micro", "pulls"),
+    *("actor", "reason", "at_ms", "import_no", "revision", "standing", "undone", "changed"),
+)
+"""Columns of an observation as the ledger writes it."""
+
 
 def _key(name: str) -> Column[int]:
     return Column(name, BigInteger, primary_key=True, autoincrement=False, nullable=False)
@@ -218,13 +239,6 @@ def _exchanged(name: str, *parts: SchemaItem, act: str, keyed: bool = False, bul
     """Return a table of acts that go from one learner to another; ``uid`` is the id in an import, '' = ours."""
     return _acts(name, _text("uid"), *parts, act=act, keyed=keyed, bulk=bulk)
 
-
-learner_name = Table(
-    "learner_name",  # gives a learner its number, once for all; small, so every server of many has it whole
-    metadata,
-    Column("learner_id", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-)
 
 learner = Table(
     "learner",
@@ -505,11 +519,6 @@ rubric = _exchanged(
     act="rubric",
 )
 
-EVALUATION_KEY: Final = (
-    *("layer_no", "execution_no", "run_no", "arm_no"),
-    *("rater", "model", "rubric", "claimed_by"),
-)
-"""Columns of which one evaluation counts."""
 
 evaluation = _exchanged(
     "evaluation",  # judgements; 0 and '' mean absent
@@ -1285,11 +1294,13 @@ staged_provenance = _small(
     _text("counted"),  # as what its answer has counted the run so far
 )
 
-Key = TypeVar("Key", int, tuple[Any, ...])
 
-ACTS: Final[Mapping[str, str]] = {
-    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
-}
+def _tables_of_acts() -> dict[str, str]:
+    """Return the tables of acts, of all tables above."""
+    return {str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info}
+
+
+ACTS: Final[Mapping[str, str]] = _tables_of_acts()
 """Tables of acts, by how their ids begin."""
 KEYED_ACTS: Final[Mapping[str, str]] = {
     act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
@@ -1331,13 +1342,6 @@ def beyond(after: Key, key: Key) -> Key:
     return key
 
 
-OBSERVATION_COLUMNS: Final = (
-    *("observation_no", "uid", "kind", "arm_no", "run_no", "success_micro", "failure_micro", "pulls"),
-    *("actor", "reason", "at_ms", "import_no", "revision", "standing", "undone", "changed"),
-)
-"""Columns of an observation as the ledger writes it."""
-
-
 def leaving_out(column: str, hidden: Collection[int]) -> tuple[str, list[int]]:
     """SQL that leaves evaluations out by the column of their numbers, and its values; nothing where none is hidden.
 
@@ -1349,3 +1353,12 @@ def leaving_out(column: str, hidden: Collection[int]) -> tuple[str, list[int]]:
     if not hidden:
         return "", []
     return f" AND {column} NOT IN ({','.join('?' * len(hidden))})", sorted(hidden)
+
+ACTS: Final[Mapping[str, str]] = {
+    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
+}
+"""Tables of acts, by how their ids begin."""
+KEYED_ACTS: Final[Mapping[str, str]] = {
+    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
+}
+"""Those of acts that may be asked for under an idempotency key."""

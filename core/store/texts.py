@@ -63,6 +63,50 @@ _NAME_SOURCE: Final = (
     " WHERE provenance.said IS NULL"
 )
 
+_NAMED_ONLY: Final = (
+    "learner_id = ?1 AND execution_no IN (SELECT e.execution_no FROM execution e WHERE e.learner_id = ?1"
+    " AND e.run_no <> 0 AND e.bare = 1 AND e.standing = 0 AND NOT EXISTS (SELECT 1 FROM provenance s"
+    " WHERE s.learner_id = ?1 AND s.kind = 'execution' AND s.no = e.execution_no))"
+)
+
+_MESSAGES: Final = msgspec.json.Decoder(tuple[Message, ...])
+_PUT_TRANSCRIPT: Final = (
+    insert_into("run_text", "learner_id", "run_no", "trace", "messages", "revision")
+    + " ON CONFLICT DO NOTHING"
+)
+_OTHERS: Final = (
+    "DELETE FROM run_text WHERE learner_id = ?1 AND revision >= ? AND revision <= ? AND run_no IN ({})"
+    " AND NOT EXISTS (SELECT 1 FROM run r WHERE r.learner_id = ?1 AND r.run_no = run_text.run_no"
+    " AND r.trace = run_text.trace)"
+)
+_UNSETTLED: Final = (
+    "DELETE FROM run_text WHERE learner_id = ?1 AND EXISTS (SELECT 1 FROM learner l WHERE l.learner_id = ?1"
+    " AND l.staged_import_no > 0 AND l.staged_revision <= run_text.revision)"
+)
+_BEYOND: Final = "DELETE FROM run_text WHERE learner_id = ? AND revision > ? AND run_no IN ({})"
+_UP_TO: Final = "DELETE FROM run_text WHERE learner_id = ? AND revision <= ? AND run_no IN ({})"
+
+_COLUMNS: Final = ("episode_no", "step_no", "digest", "asked", "answered")
+_FILLING: Final = (
+    "ON CONFLICT (learner_id, episode_no, step_no, digest) DO UPDATE"
+    " SET asked = coalesce(step_text.asked, excluded.asked),"
+    " answered = coalesce(step_text.answered, excluded.answered)"
+    " WHERE (step_text.asked IS NULL AND excluded.asked IS NOT NULL)"
+    " OR (step_text.answered IS NULL AND excluded.answered IS NOT NULL)"
+)
+_PUT: Final = (
+    f"INSERT INTO step_text (learner_id, {', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) {_FILLING}"
+)
+Digest = Callable[[Step], int]
+"""Digest of a step's content, among those of its number."""
+
+MAX_TEXT_CHARS: Final = 100_000
+"""Maximum number of stored characters of a prompt or a reply: about thirty times what people read of one.
+
+A longer text is cut, with a mark at its end. Refusing it would refuse the run.
+"""
+_ROOM_FOR_MARK: Final = 60
+
 
 def storable(text: str | None) -> str | None:
     """Return a text as it is stored: with a mark in the place of each secret, and cut."""
@@ -342,13 +386,6 @@ def delete_texts(txn: Transaction, run_nos: Sequence[int]) -> None:
     txn.run_in("DELETE FROM provenance WHERE learner_id = ? AND kind = 'execution' AND no IN ({})", numbers)
 
 
-_NAMED_ONLY: Final = (
-    "learner_id = ?1 AND execution_no IN (SELECT e.execution_no FROM execution e WHERE e.learner_id = ?1"
-    " AND e.run_no <> 0 AND e.bare = 1 AND e.standing = 0 AND NOT EXISTS (SELECT 1 FROM provenance s"
-    " WHERE s.learner_id = ?1 AND s.kind = 'execution' AND s.no = e.execution_no))"
-)
-
-
 def sweep_texts(connection: Connection, learner_id: int) -> None:
     """Delete the texts of known runs from an import that never settled."""
     for table in ("training_pair", "execution"):
@@ -357,23 +394,6 @@ def sweep_texts(connection: Connection, learner_id: int) -> None:
 
 
 # Transcripts: one for each version of a run, by the trace of its content
-
-_MESSAGES: Final = msgspec.json.Decoder(tuple[Message, ...])
-_PUT_TRANSCRIPT: Final = (
-    insert_into("run_text", "learner_id", "run_no", "trace", "messages", "revision")
-    + " ON CONFLICT DO NOTHING"
-)
-_OTHERS: Final = (
-    "DELETE FROM run_text WHERE learner_id = ?1 AND revision >= ? AND revision <= ? AND run_no IN ({})"
-    " AND NOT EXISTS (SELECT 1 FROM run r WHERE r.learner_id = ?1 AND r.run_no = run_text.run_no"
-    " AND r.trace = run_text.trace)"
-)
-_UNSETTLED: Final = (
-    "DELETE FROM run_text WHERE learner_id = ?1 AND EXISTS (SELECT 1 FROM learner l WHERE l.learner_id = ?1"
-    " AND l.staged_import_no > 0 AND l.staged_revision <= run_text.revision)"
-)
-_BEYOND: Final = "DELETE FROM run_text WHERE learner_id = ? AND revision > ? AND run_no IN ({})"
-_UP_TO: Final = "DELETE FROM run_text WHERE learner_id = ? AND revision <= ? AND run_no IN ({})"
 
 
 def transcript_of(txn: Transaction, run: Run) -> str | None:
@@ -468,21 +488,6 @@ def _name_layer(txn: Transaction) -> None:
     txn.run(f"UPDATE layer SET bare = 0, {ACTIVE} WHERE learner_id = ? AND layer_no = ?", [number])
 
 
-_COLUMNS: Final = ("episode_no", "step_no", "digest", "asked", "answered")
-_FILLING: Final = (
-    "ON CONFLICT (learner_id, episode_no, step_no, digest) DO UPDATE"
-    " SET asked = coalesce(step_text.asked, excluded.asked),"
-    " answered = coalesce(step_text.answered, excluded.answered)"
-    " WHERE (step_text.asked IS NULL AND excluded.asked IS NOT NULL)"
-    " OR (step_text.answered IS NULL AND excluded.answered IS NOT NULL)"
-)
-_PUT: Final = (
-    f"INSERT INTO step_text (learner_id, {', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) {_FILLING}"
-)
-Digest = Callable[[Step], int]
-"""Digest of a step's content, among those of its number."""
-
-
 def keep_step_texts(
     txn: Transaction, number: int, steps: Sequence[Step], *, uid: str, runs: Sequence[str], digest: Digest
 ) -> None:
@@ -537,13 +542,6 @@ def drop_step_texts(txn: Transaction, numbers: Sequence[int]) -> int:
 
 
 # The pair of a run
-
-MAX_TEXT_CHARS: Final = 100_000
-"""Maximum number of stored characters of a prompt or a reply: about thirty times what people read of one.
-
-A longer text is cut, with a mark at its end. Refusing it would refuse the run.
-"""
-_ROOM_FOR_MARK: Final = 60
 
 
 class StoredTexts(NamedTuple):

@@ -72,6 +72,8 @@ BEGUN: Final = (
 ROOM: Final = 1_000_000
 """Revisions that are left for acts during a staged import."""
 
+_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1)
+
 
 @lru_cache(maxsize=64)
 def _settings(stored: str) -> LearnerSettings:
@@ -248,9 +250,6 @@ class Staged(NamedTuple):
     import_no: int
     revision: int
     parts: int
-
-
-_NEVER_WRITTEN: Final = (-1, "{}", 0, 0, 0, "", 0, 0, None, 1, 1)
 
 
 class Statements:

@@ -31,6 +31,8 @@ from core.store.transaction import Transaction
 _ID: Final = re.compile(r"([a-z]+)-([1-9][0-9]{0,17})")
 _BATCH_ID: Final = re.compile(r"(reward|undo)s-([1-9][0-9]{0,17})")
 
+_BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}
+
 
 class Act(NamedTuple):
     """The act of an id such as ``reset-3``."""
@@ -327,9 +329,6 @@ def _recompute_import(txn: Transaction, import_no: int) -> None:
     recompute_descriptions(txn, _about_arms(txn, import_no, "('cost', 'label')"))
     recompute_runs(txn, facts_of_import(txn, "run", import_no))
     recompute_episodes(txn, episodes_of_import(txn, import_no))
-
-
-_BY_TABLE: Final = {fact.table: fact for fact in FACTS.values()}
 
 
 def _keyed_facts(txn: Transaction, import_no: int) -> set[Numbered]:

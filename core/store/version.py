@@ -73,6 +73,72 @@ AS_JUDGED: Final = bytes(byte ^ OBSERVATION if byte & RETRACTED else byte for by
 session_of: Final = itemgetter(COLUMNS.index("class"), COLUMNS.index("session"), COLUMNS.index("choice"))
 """Columns of a run that `session_key` needs."""
 
+_ApartRow = tuple[int, str, str, str, int, int, int, int, int, int, int, int, int, int]
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+_GENERATION: Final = 1 << 50
+
+_ended: Final = itemgetter(COLUMNS.index("at_ms"))
+
+_tokens_of: Final = itemgetter(*(COLUMNS.index(name) for name in TOKEN_COLUMNS))
+_priced_by: Final = itemgetter(COLUMNS.index("model"), COLUMNS.index("at_ms"))
+
+_SESSION: Final = COLUMNS.index("session")
+
+_DECIDED: Final = frozenset({"baseline", "selected"})
+_HELD: Final = "held_since_ms"
+_KEYS: Final = (1 << 63) - 1
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+
+BILL: Final = ("bill_pico", "bill_marks")
+"""Columns of a run's bill: a cache of its tokens and the prices of its time."""
+BESIDE: Final = ("outcome", "evidence", "decision", "spent", "spent_apart", "defined", "history")
+"""Child tables of a run's active version."""
+_OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
+_EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
+_DECISION: Final = insert_into("decision")
+SPENT_COLUMNS: Final = (
+    "by_sub_agent",
+    "model",
+    *(f"{part}_tokens" for part in PARTS),
+    "unsplit_tokens",
+    "assumed",
+)
+_SPENT: Final = insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS)
+APART_COLUMNS: Final = (
+    *SPENT_COLUMNS[:2],
+    *("tier", "region", "context"),
+    *SPENT_COLUMNS[2:],
+    *("searches", "unread"),
+)
+_APART: Final = insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS)
+_DEFINED: Final = insert_into("defined", "learner_id", "run_no", "set_key")
+_HISTORY: Final = insert_into("history", "learner_id", "run_no", "history_key", "marks")
+_DEFINITION: Final = insert_into("definition", "learner_id", "set_key", "arm_no", "version")
+_VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
+
+NO_SOURCE: Final = (
+    " AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1 AND s.kind = 'run'"
+    " AND s.no = version.run_no AND s.digest = version.digest)"
+)
+"""Holds for an archived version that no source of its run has."""
+_NOT_STAGED: Final = (
+    " AND NOT EXISTS (SELECT 1 FROM staged_provenance t WHERE t.learner_id = ?1"
+    " AND t.run_no = version.run_no AND t.digest = version.digest)"
+)
+
+_IS_RETRACTED: Final = (
+    "EXISTS (SELECT 1 FROM retraction t JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
+    " WHERE t.learner_id = ? AND t.run_no = outcome.run_no AND t.arm_no = outcome.arm_no"
+    f" AND t.observation_no = 0 AND t.referenced = (outcome.flags & {REFERENCED}) / {REFERENCED}"
+    f" AND p.undone = 0 AND p.{ACTIVE})"
+)
+"""SQL condition on a learner: a repair takes back what a run observed of an arm, as the run is now."""
+_RETRACTED_BIT: Final = f"CASE WHEN {_IS_RETRACTED} THEN {RETRACTED} ELSE {OBSERVED} END"
+UNLIKE_RETRACTED: Final = f"flags & {OBSERVATION} <> 0 AND flags & {OBSERVATION} <> {_RETRACTED_BIT}"
+"""SQL condition on a learner: an outcome does not have the bit that repairs give it."""
+
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seed and settings of our own selection, enough to replay it."""
@@ -99,9 +165,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, selection: Selection) -> Choice:
         return cls(**{name: getattr(selection, name) for name in cls.__struct_fields__})
-
-
-_ApartRow = tuple[int, str, str, str, int, int, int, int, int, int, int, int, int, int]
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -171,7 +234,6 @@ class Version(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return _ENCODER.encode(self)
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Version)
 
 
@@ -281,9 +343,6 @@ def unpriced_of(version: Version, prices: Mapping[str, ModelPrices]) -> tuple[st
     return unpriced_parts(bill_rows(version), model, at_ms, prices)
 
 
-_GENERATION: Final = 1 << 50
-
-
 def source_rank(stored: int) -> int:
     """Return the rank that the source gave to a stored state; see `generation_of`.
 
@@ -320,19 +379,12 @@ def is_later(known: Version, other: Version) -> bool | None:
     return None if of_known == of_other else of_other > of_known
 
 
-_ended: Final = itemgetter(COLUMNS.index("at_ms"))
-
-
 def bill_in_force(version: Version, prices: Mapping[str, ModelPrices]) -> Bill:
     """Return the bill of a version at the prices of its time."""
     if not prices:
         return UNKNOWN_BILL
     model, at_ms = _priced_by(version.columns)
     return bill_of(bill_rows(version), model, at_ms, prices)
-
-
-_tokens_of: Final = itemgetter(*(COLUMNS.index(name) for name in TOKEN_COLUMNS))
-_priced_by: Final = itemgetter(COLUMNS.index("model"), COLUMNS.index("at_ms"))
 
 
 def _in_order(
@@ -408,9 +460,6 @@ def _decisions(
     return tuple(sorted(rows, key=itemgetter(0)))
 
 
-_SESSION: Final = COLUMNS.index("session")
-
-
 def stripped(version: Version) -> Version:
     """Return the version without texts and digests of texts: no excerpts, prompt or reply; every number stays."""
     evidence = tuple((arm_no, where, None) for arm_no, where, _ in version.evidence)
@@ -441,12 +490,6 @@ def session_key(run_no: int, run_class: object, session: object, choice: object 
     if choice is None or _HELD not in str(choice):
         return _spread(run_no)
     return named_key(f"hold {msgspec.json.decode(str(choice), type=Choice).seed}")
-
-
-_DECIDED: Final = frozenset({"baseline", "selected"})
-_HELD: Final = "held_since_ms"
-_KEYS: Final = (1 << 63) - 1
-_GOLDEN: Final = 0x9E3779B97F4A7C15
 
 
 def _spread(run_no: int) -> int:
@@ -493,33 +536,6 @@ def recorded_selection(
 
 
 # Versions ↔ rows
-
-BILL: Final = ("bill_pico", "bill_marks")
-"""Columns of a run's bill: a cache of its tokens and the prices of its time."""
-BESIDE: Final = ("outcome", "evidence", "decision", "spent", "spent_apart", "defined", "history")
-"""Child tables of a run's active version."""
-_OUTCOME: Final = ("run_no", "arm_no", "flags", "token_cost")
-_EVIDENCE: Final = insert_into("evidence", "learner_id", "run_no", "arm_no", "place", "excerpt")
-_DECISION: Final = insert_into("decision")
-SPENT_COLUMNS: Final = (
-    "by_sub_agent",
-    "model",
-    *(f"{part}_tokens" for part in PARTS),
-    "unsplit_tokens",
-    "assumed",
-)
-_SPENT: Final = insert_into("spent", "learner_id", "run_no", *SPENT_COLUMNS)
-APART_COLUMNS: Final = (
-    *SPENT_COLUMNS[:2],
-    *("tier", "region", "context"),
-    *SPENT_COLUMNS[2:],
-    *("searches", "unread"),
-)
-_APART: Final = insert_into("spent_apart", "learner_id", "run_no", *APART_COLUMNS)
-_DEFINED: Final = insert_into("defined", "learner_id", "run_no", "set_key")
-_HISTORY: Final = insert_into("history", "learner_id", "run_no", "history_key", "marks")
-_DEFINITION: Final = insert_into("definition", "learner_id", "set_key", "arm_no", "version")
-_VERSION: Final = insert_into("version", "learner_id", "run_no", "digest", "payload")
 
 
 def write_parts(txn: Facts, versions: Sequence[tuple[int, Version]]) -> None:
@@ -592,17 +608,6 @@ def keep(txn: Transaction, run_no: int, digest: int) -> None:
     shelve(txn, [(run_no, digest, whole_version(txn, run_no))])
 
 
-NO_SOURCE: Final = (
-    " AND NOT EXISTS (SELECT 1 FROM provenance s WHERE s.learner_id = ?1 AND s.kind = 'run'"
-    " AND s.no = version.run_no AND s.digest = version.digest)"
-)
-"""Holds for an archived version that no source of its run has."""
-_NOT_STAGED: Final = (
-    " AND NOT EXISTS (SELECT 1 FROM staged_provenance t WHERE t.learner_id = ?1"
-    " AND t.run_no = version.run_no AND t.digest = version.digest)"
-)
-
-
 def drop_superseded(txn: Facts, run_nos: Sequence[int]) -> None:
     """Delete the archived versions of runs that a longer one of the same source replaced: nothing restores them."""
     txn.run_in(
@@ -640,18 +645,6 @@ def put(txn: Facts, run_no: int, version: Version) -> None:
         ],
     )
     write_parts(txn, [(run_no, version)])
-
-
-_IS_RETRACTED: Final = (
-    "EXISTS (SELECT 1 FROM retraction t JOIN repair p ON p.learner_id = t.learner_id AND p.repair_no = t.repair_no"
-    " WHERE t.learner_id = ? AND t.run_no = outcome.run_no AND t.arm_no = outcome.arm_no"
-    f" AND t.observation_no = 0 AND t.referenced = (outcome.flags & {REFERENCED}) / {REFERENCED}"
-    f" AND p.undone = 0 AND p.{ACTIVE})"
-)
-"""SQL condition on a learner: a repair takes back what a run observed of an arm, as the run is now."""
-_RETRACTED_BIT: Final = f"CASE WHEN {_IS_RETRACTED} THEN {RETRACTED} ELSE {OBSERVED} END"
-UNLIKE_RETRACTED: Final = f"flags & {OBSERVATION} <> 0 AND flags & {OBSERVATION} <> {_RETRACTED_BIT}"
-"""SQL condition on a learner: an outcome does not have the bit that repairs give it."""
 
 
 def mark_retracted(facts: Facts, run_nos: Sequence[int]) -> None:

@@ -15,6 +15,88 @@ from core.store.engine import Connection
 from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.tables import LISTED
 
+_LEARNER: Final = """
+learner_id | integer | l.learner_id | Number of the learner. On Citus each query must name it.
+learner | text | l.name | Name of the learner.
+"""
+_ALPHA, _BETA = "(p.base_alpha_micro + p.success_micro)", "(p.base_beta_micro + p.failure_micro)"
+
+_IN_RUN: Final = (
+    "(SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id AND o.run_no = r.run_no"
+    f" AND o.flags & {INCLUDED} <> 0"
+)
+_NAMED_IN_RUN: Final = _IN_RUN.replace(f"& {INCLUDED}", f"& {NAMED}")
+_RUNS: Final = f"""
+run | text | r.uid | Uid of the run.
+run_no | integer | r.run_no | Number of the run.
+session | text | r.session | Session of the run; a number after erasing.
+at_ms | integer | r.at_ms | End of the run, UTC milliseconds; NULL: unknown.
+provider | text | r.provider | Provider of the model.
+model | text | r.model | Model.
+channel | text | r.channel | Channel.
+class | text | r.class | baseline, selected, passive, fallback or imported.
+status | text | r.status | How the run ended.
+outcome | text | r.outcome | observed, or why it was skipped.
+tokens | integer | r.tokens | All tokens; NULL: unknown.
+input_tokens | integer | r.input_tokens | Input tokens.
+output_tokens | integer | r.output_tokens | Output tokens.
+cache_read_tokens | integer | r.cache_read_tokens | Input tokens from the cache.
+cache_write_tokens | integer | r.cache_write_tokens | Input tokens into the cache.
+cost_pico | integer | r.bill_pico | Cost in 10^-12 dollars; NULL: unknown.
+duration_ms | integer | r.duration_ms | Duration in milliseconds.
+n_arms | integer | {_IN_RUN}) | Arms in the prompt in full.
+n_named | integer | {_NAMED_IN_RUN}) | Arms by name when it began.
+n_referenced | integer | {_IN_RUN} AND o.flags & {REFERENCED} <> 0) | Arms in the prompt that the run referenced.
+n_calls | integer | r.n_calls | Tool calls.
+reward | number | r.reward | Reward that its source states.
+format | text | r.format | Format of its source.
+revision | integer | r.revision | Revision of the learner that recorded it.
+"""
+_WEIGHT: Final = "(b.success_micro + b.failure_micro)"
+_SOURCE: Final = (
+    f"CASE b.kind {' '.join(f'WHEN {kind!r} THEN {one!r}' for kind, one in SOURCE_OF.items())} END"
+)
+_IN_EPOCH: Final = "CASE WHEN {revision} > p.epoch THEN 1 ELSE 0 END"
+_LEDGER_EPOCH: Final = _IN_EPOCH.replace("{revision}", "coalesce(r.revision, b.revision)")
+
+_IS_USED: Final = f"CASE WHEN o.flags & {REFERENCED} <> 0 THEN"
+
+_CORRECTED: Final = (
+    f"EXISTS (SELECT 1 FROM observation c {BY_RUN} WHERE c.learner_id = o.learner_id AND c.run_no = o.run_no"
+    f" AND c.run_no <> 0 AND c.arm_no = o.arm_no AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE}"
+)
+_ACTIVE_RUN: Final = f"r.{ACTIVE} AND r.revision <= l.revision"
+_EPISODES: Final = """
+episode | text | e.uid | Uid of the episode.
+environment | text | v.name | Environment.
+split | text | e.split | Split.
+task | text | e.task | Task; a number after erasing.
+variant | text | e.variant | Variant.
+model | text | e.model | Model.
+at_ms | integer | e.at_ms | Time, UTC milliseconds; NULL: unknown.
+n_steps | integer | e.n_steps | Steps.
+n_paid | integer | e.n_paid | Steps with a reward.
+status | text | e.status | How the episode ended.
+total | number | e.total | Sum of its rewards; NULL: none.
+final | number | e.final | Last reward; NULL: none.
+"""
+_GRADER: Final = "CASE WHEN e.model <> '' THEN 'model' WHEN e.rater <> '' THEN 'human' ELSE 'unknown' END"
+_STATE: Final = "CASE WHEN e.undone = 1 THEN 'undone' WHEN e.counts = 1 THEN 'counts' ELSE 'superseded' END"
+_EVALUATIONS: Final = f"""
+evaluation | text | 'evaluation-' || CAST(e.evaluation_no AS text) | Id, which undo takes.
+layer | text | y.uid | Uid of the layer; NULL: none.
+execution | text | x.uid | Uid of the execution; NULL: none.
+run | text | r.uid | Uid of the run; NULL: none.
+arm | text | a.key | Id of the arm; NULL: none.
+grader_kind | text | {_GRADER} | model, human or unknown.
+model | text | CASE WHEN e.model <> '' THEN e.model END | Model that judged.
+rubric | text | CASE WHEN e.rubric <> '' THEN e.rubric END | Version of the rubric.
+outcome | text | e.outcome | success or failure.
+score | number | e.score | Score, 0 to 1; NULL: none.
+state | text | {_STATE} | counts, superseded or undone.
+at_ms | integer | e.at_ms | Time, UTC milliseconds.
+"""
+
 
 class ViewColumn(NamedTuple):
     """A column: its name, its type (integer, number or text), its SQL and its meaning."""
@@ -69,11 +151,6 @@ def _join(table: str, short: str, on: str, *keys: str) -> str:
     return f" JOIN {table} {short} ON {same}"
 
 
-_LEARNER: Final = """
-learner_id | integer | l.learner_id | Number of the learner. On Citus each query must name it.
-learner | text | l.name | Name of the learner.
-"""
-_ALPHA, _BETA = "(p.base_alpha_micro + p.success_micro)", "(p.base_beta_micro + p.failure_micro)"
 _ARMS: Final = f"""
 arm | text | a.key | Id of the arm.
 type | text | a.type | Type of the arm.
@@ -93,43 +170,6 @@ n_loaded | integer | p.n_loaded | Those of them that found it.
 epoch | integer | p.epoch | Revision of the reset that began the epoch; 0: the first.
 last_at_ms | integer | CASE WHEN p.last_at_ms >= 0 THEN p.last_at_ms END | Newest observation, UTC milliseconds.
 """
-_IN_RUN: Final = (
-    "(SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id AND o.run_no = r.run_no"
-    f" AND o.flags & {INCLUDED} <> 0"
-)
-_NAMED_IN_RUN: Final = _IN_RUN.replace(f"& {INCLUDED}", f"& {NAMED}")
-_RUNS: Final = f"""
-run | text | r.uid | Uid of the run.
-run_no | integer | r.run_no | Number of the run.
-session | text | r.session | Session of the run; a number after erasing.
-at_ms | integer | r.at_ms | End of the run, UTC milliseconds; NULL: unknown.
-provider | text | r.provider | Provider of the model.
-model | text | r.model | Model.
-channel | text | r.channel | Channel.
-class | text | r.class | baseline, selected, passive, fallback or imported.
-status | text | r.status | How the run ended.
-outcome | text | r.outcome | observed, or why it was skipped.
-tokens | integer | r.tokens | All tokens; NULL: unknown.
-input_tokens | integer | r.input_tokens | Input tokens.
-output_tokens | integer | r.output_tokens | Output tokens.
-cache_read_tokens | integer | r.cache_read_tokens | Input tokens from the cache.
-cache_write_tokens | integer | r.cache_write_tokens | Input tokens into the cache.
-cost_pico | integer | r.bill_pico | Cost in 10^-12 dollars; NULL: unknown.
-duration_ms | integer | r.duration_ms | Duration in milliseconds.
-n_arms | integer | {_IN_RUN}) | Arms in the prompt in full.
-n_named | integer | {_NAMED_IN_RUN}) | Arms by name when it began.
-n_referenced | integer | {_IN_RUN} AND o.flags & {REFERENCED} <> 0) | Arms in the prompt that the run referenced.
-n_calls | integer | r.n_calls | Tool calls.
-reward | number | r.reward | Reward that its source states.
-format | text | r.format | Format of its source.
-revision | integer | r.revision | Revision of the learner that recorded it.
-"""
-_WEIGHT: Final = "(b.success_micro + b.failure_micro)"
-_SOURCE: Final = (
-    f"CASE b.kind {' '.join(f'WHEN {kind!r} THEN {one!r}' for kind, one in SOURCE_OF.items())} END"
-)
-_IN_EPOCH: Final = "CASE WHEN {revision} > p.epoch THEN 1 ELSE 0 END"
-_LEDGER_EPOCH: Final = _IN_EPOCH.replace("{revision}", "coalesce(r.revision, b.revision)")
 _OBSERVATIONS: Final = f"""
 arm | text | a.key | Id of the arm.
 run | text | r.uid | Uid of the run; NULL: about no run.
@@ -143,7 +183,6 @@ at_ms | integer | b.at_ms | End of the run, or time of the reward, UTC milliseco
 revision | integer | b.revision | Revision of the learner that recorded it.
 in_epoch | integer | {_LEDGER_EPOCH} | 1: in the present epoch of its arm.
 """
-_IS_USED: Final = f"CASE WHEN o.flags & {REFERENCED} <> 0 THEN"
 _OF_RUNS: Final = {
     "source": "'detector'",
     "kind": "'automatic'",
@@ -155,41 +194,6 @@ _OF_RUNS: Final = {
     "revision": "r.revision",
     "in_epoch": _IN_EPOCH.replace("{revision}", "r.revision"),
 }
-_CORRECTED: Final = (
-    f"EXISTS (SELECT 1 FROM observation c {BY_RUN} WHERE c.learner_id = o.learner_id AND c.run_no = o.run_no"
-    f" AND c.run_no <> 0 AND c.arm_no = o.arm_no AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE}"
-)
-_ACTIVE_RUN: Final = f"r.{ACTIVE} AND r.revision <= l.revision"
-_EPISODES: Final = """
-episode | text | e.uid | Uid of the episode.
-environment | text | v.name | Environment.
-split | text | e.split | Split.
-task | text | e.task | Task; a number after erasing.
-variant | text | e.variant | Variant.
-model | text | e.model | Model.
-at_ms | integer | e.at_ms | Time, UTC milliseconds; NULL: unknown.
-n_steps | integer | e.n_steps | Steps.
-n_paid | integer | e.n_paid | Steps with a reward.
-status | text | e.status | How the episode ended.
-total | number | e.total | Sum of its rewards; NULL: none.
-final | number | e.final | Last reward; NULL: none.
-"""
-_GRADER: Final = "CASE WHEN e.model <> '' THEN 'model' WHEN e.rater <> '' THEN 'human' ELSE 'unknown' END"
-_STATE: Final = "CASE WHEN e.undone = 1 THEN 'undone' WHEN e.counts = 1 THEN 'counts' ELSE 'superseded' END"
-_EVALUATIONS: Final = f"""
-evaluation | text | 'evaluation-' || CAST(e.evaluation_no AS text) | Id, which undo takes.
-layer | text | y.uid | Uid of the layer; NULL: none.
-execution | text | x.uid | Uid of the execution; NULL: none.
-run | text | r.uid | Uid of the run; NULL: none.
-arm | text | a.key | Id of the arm; NULL: none.
-grader_kind | text | {_GRADER} | model, human or unknown.
-model | text | CASE WHEN e.model <> '' THEN e.model END | Model that judged.
-rubric | text | CASE WHEN e.rubric <> '' THEN e.rubric END | Version of the rubric.
-outcome | text | e.outcome | success or failure.
-score | number | e.score | Score, 0 to 1; NULL: none.
-state | text | {_STATE} | counts, superseded or undone.
-at_ms | integer | e.at_ms | Time, UTC milliseconds.
-"""
 VIEWS: Final = (
     _view(
         "v_arms",

@@ -66,6 +66,14 @@ _KINDS: Final[dict[PromptKind, str]] = {
     "full": "with every arm",
 }
 
+PRICE_LINES: Final = Words(
+    'A line reads `model = 3`, the price of input, or `model = {"input": 3, "output": 15}`. Further parts: '
+    "`cache_read`, `cache_write_5m`, `cache_write_1h`. "
+    'Apart: `"fast": 2` (also priority, batch, flex), `"long": {"above": 200000, "input": 6}`, `"region": 1.1`, '
+    '`"search": 0.01`. A list has a price for each `"valid_from": "2026-01-31"`.'
+)
+"""The form of prices as text."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SettingWords:

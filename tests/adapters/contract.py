@@ -32,6 +32,16 @@ MODEL: Final = "large-2026-01-31"
 VERBS: Final = ("call", "insist", "twice", "same", "garble")
 INPUT, CACHED, OUTPUT = 130, 100, 7
 
+Edit = Callable[[int, list[str]], dict[str, str]]
+"""Of the number of a request and the names of its tools: names that are sent, each with that of its tool."""
+EDITS: Final[dict[str, Edit]] = {
+    "drop": lambda _, names: {name: name for name in names if name != "write"},
+    "rename": lambda _, names: {"find" if name == "search" else name: name for name in names},
+    "add": lambda _, names: {**{name: name for name in names}, "extra": names[0]},
+    "by step": lambda at, names: {name: name for name in names if (name in NAMES[:2]) == (at == 0)},
+}
+Leave = Callable[[AsyncGenerator[Any]], Awaitable[None]]
+
 
 @dataclass
 class Shown:
@@ -122,17 +132,6 @@ def own_event_loop() -> Iterator[None]:
         asyncio.set_event_loop(None)
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
-
-
-Edit = Callable[[int, list[str]], dict[str, str]]
-"""Of the number of a request and the names of its tools: names that are sent, each with that of its tool."""
-EDITS: Final[dict[str, Edit]] = {
-    "drop": lambda _, names: {name: name for name in names if name != "write"},
-    "rename": lambda _, names: {"find" if name == "search" else name: name for name in names},
-    "add": lambda _, names: {**{name: name for name in names}, "extra": names[0]},
-    "by step": lambda at, names: {name: name for name in names if (name in NAMES[:2]) == (at == 0)},
-}
-Leave = Callable[[AsyncGenerator[Any]], Awaitable[None]]
 
 
 async def close(events: AsyncGenerator[Any]) -> None:

@@ -76,6 +76,8 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
 LONG: Final = frozenset({"growth"})
 """Asked for by name, or with ``--full``: two databases of a million runs."""
 
+_HEAD: Final = f"{'work':46} {'figure':>9} {'goal':>9} {'':7} {'base ms':>10} {'ours ms':>10}  base; note"
+
 
 def measured(names: Sequence[str], scale: Scale) -> list[Row]:
     """Rows of these benchmarks, each in a folder of its own; each is shown when it is known."""
@@ -108,9 +110,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _told(known: dict[str, str | float | int], rows: Sequence[Row]) -> dict[str, object]:
     told = [{**msgspec.structs.asdict(row), "verdict": row.verdict} for row in rows]
     return {"machine": known, "rows": told}
-
-
-_HEAD: Final = f"{'work':46} {'figure':>9} {'goal':>9} {'':7} {'base ms':>10} {'ours ms':>10}  base; note"
 
 
 def _shown(row: Row) -> str:

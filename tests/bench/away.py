@@ -43,6 +43,27 @@ _LEARNER: Final = "agents"
 _PATIENCE_S: Final = 120.0
 _RESTART_S: Final = 0.3
 
+_AGENT: Final = """
+import json
+import sys
+from pathlib import Path
+from core import Client
+from tests.bench.away import Seen
+
+seen = Seen()
+client = Client(sys.argv[1], learner="agents", spool=sys.argv[2])
+for number in range(int(sys.argv[3]), int(sys.argv[4])):
+    seen.request(client, f"r{number}")
+    waits = [seen.first, seen.later, seen.usual]
+    print(json.dumps([f"r{number}", seen.outcomes[f"r{number}"], waits]), flush=True)
+    for one in waits:
+        one.clear()
+"""
+
+_HEADS: Final = [
+    f"{name} {part}" for name in ("later", "usual") for part in ("n", "p50", "p99", "max", "queued")
+]
+
 
 class Wait(NamedTuple):
     """One wait in seconds, and for how long of it this thread waited for a processor."""
@@ -202,24 +223,6 @@ def full(seen: Seen, folder: Path, n_requests: int) -> None:
         _until_sent(learner)
 
 
-_AGENT: Final = """
-import json
-import sys
-from pathlib import Path
-from core import Client
-from tests.bench.away import Seen
-
-seen = Seen()
-client = Client(sys.argv[1], learner="agents", spool=sys.argv[2])
-for number in range(int(sys.argv[3]), int(sys.argv[4])):
-    seen.request(client, f"r{number}")
-    waits = [seen.first, seen.later, seen.usual]
-    print(json.dumps([f"r{number}", seen.outcomes[f"r{number}"], waits]), flush=True)
-    for one in waits:
-        one.clear()
-"""
-
-
 def killed(seen: Seen, folder: Path, n_requests: int) -> None:
     """The agent is killed again and again, its server is away half of the time, and another process goes on."""
     with _front(folder) as front:
@@ -324,11 +327,6 @@ def main() -> None:
             )
         )
     sys.exit(0 if is_good else 1)
-
-
-_HEADS: Final = [
-    f"{name} {part}" for name in ("later", "usual") for part in ("n", "p50", "p99", "max", "queued")
-]
 
 
 def _spread(waits: Sequence[Wait]) -> tuple[str, ...]:

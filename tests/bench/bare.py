@@ -21,6 +21,21 @@ Row = tuple[Any, ...]
 _HOUR_MS: Final = 3_600_000
 _CACHES: Final = ("outcome", "observation", "arm_hour", "arm_day", "usage_hour", "usage_day", "audit")
 
+_ADD: Final = (
+    " DO UPDATE SET inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
+    " success_micro = success_micro + excluded.success_micro,"
+    " failure_micro = failure_micro + excluded.failure_micro"
+)
+_PUT: Final = "INSERT INTO {} VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0) ON CONFLICT"
+_ADD_HOUR: Final = f"{_PUT.format('arm_hour')} (learner_id, hour, arm_no, epoch){_ADD}"
+_ADD_DAY: Final = f"{_PUT.format('arm_day')} (learner_id, arm_no, epoch, day){_ADD}"
+_KEY: Final = "learner_id, {0}, class, model, channel, status, outcome, prob_micro, bucket"
+_USAGE: Final = (
+    f"INSERT INTO usage_{{0}} ({_KEY}, {', '.join(USAGE_SUMS)})"
+    f" VALUES ({', '.join('?' * (9 + len(USAGE_SUMS)))}) ON CONFLICT ({_KEY}) DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE_SUMS)
+)
+
 
 class Act(NamedTuple):
     """One write: rows of facts, and what they add to the caches."""
@@ -166,22 +181,6 @@ def write(driver: sqlite3.Connection, act: Act) -> None:
         driver.executemany(_USAGE.format("hour"), act.usage)
         driver.executemany(_USAGE.format("day"), act.usage_days)
     driver.execute("COMMIT")
-
-
-_ADD: Final = (
-    " DO UPDATE SET inclusions = inclusions + excluded.inclusions, pulls = pulls + excluded.pulls,"
-    " success_micro = success_micro + excluded.success_micro,"
-    " failure_micro = failure_micro + excluded.failure_micro"
-)
-_PUT: Final = "INSERT INTO {} VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0) ON CONFLICT"
-_ADD_HOUR: Final = f"{_PUT.format('arm_hour')} (learner_id, hour, arm_no, epoch){_ADD}"
-_ADD_DAY: Final = f"{_PUT.format('arm_day')} (learner_id, arm_no, epoch, day){_ADD}"
-_KEY: Final = "learner_id, {0}, class, model, channel, status, outcome, prob_micro, bucket"
-_USAGE: Final = (
-    f"INSERT INTO usage_{{0}} ({_KEY}, {', '.join(USAGE_SUMS)})"
-    f" VALUES ({', '.join('?' * (9 + len(USAGE_SUMS)))}) ON CONFLICT ({_KEY}) DO UPDATE SET "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE_SUMS)
-)
 
 
 def _act_of_run(run: Row, at: dict[str, int], outcomes: list[Row]) -> Act:

@@ -27,6 +27,13 @@ _WITHHELD_GOAL: Final = 2.0
 _OFF_GOAL: Final = 2.0
 _AT_ONCE: Final = 50
 
+_UNFAIR: Final[dict[str, Callable[[Floats], Floats]]] = {
+    "all baseline runs first": lambda at: (at < RATE).astype(np.float64),
+    "rate doubles halfway": lambda at: np.where(at < 0.5, RATE * 2 / 3, RATE * 4 / 3),
+    "rate triples for one of two models": lambda at: np.where(np.arange(len(at)) % 2, RATE * 1.5, RATE * 0.5),
+}
+"""Probability of a baseline run by the share of the time gone; the stored one is the same for all."""
+
 
 def _n_worlds(scale: Scale, most: int) -> int:
     return min(most, 4 * scale.n_number_pairs)
@@ -169,14 +176,6 @@ def balance(scale: Scale, _folder: Path) -> list[Row]:
         note=f"at most {_most(n_withheld, n_worlds):.1f} % (95 %); proven in {100 * n_proven / n_worlds:.1f} %",
     )
     return [fair, *(_unfair(name, prob, n_worlds) for name, prob in _UNFAIR.items())]
-
-
-_UNFAIR: Final[dict[str, Callable[[Floats], Floats]]] = {
-    "all baseline runs first": lambda at: (at < RATE).astype(np.float64),
-    "rate doubles halfway": lambda at: np.where(at < 0.5, RATE * 2 / 3, RATE * 4 / 3),
-    "rate triples for one of two models": lambda at: np.where(np.arange(len(at)) % 2, RATE * 1.5, RATE * 0.5),
-}
-"""Probability of a baseline run by the share of the time gone; the stored one is the same for all."""
 
 
 def _unfair(name: str, prob: Callable[[Floats], Floats], n_worlds: int) -> Row:

@@ -21,6 +21,8 @@ from tests.bench.worlds import N_ARMS, context_at, runs
 N_OBSERVED: Final = 18
 _WARM: Final = 20
 
+_PARTS: dict[int, Inventory] = {}
+
 
 def one_run(scale: Scale, folder: Path) -> list[Row]:
     """30 arms, 18 of them in the prompt and observed."""
@@ -104,9 +106,6 @@ def partly(run: Run) -> Run:
     kept = _PARTS.setdefault(id(run.inventory), Inventory(kind="declared", arms=arms[:N_OBSERVED]))
     excluded = tuple([arm.key for arm in arms[N_OBSERVED:N_ARMS]])
     return msgspec.structs.replace(run, inventory=kept, excluded=excluded, calls=run.calls)
-
-
-_PARTS: dict[int, Inventory] = {}
 
 
 def orders(n: int, *, seed: int = 0) -> list[RewardOrder]:

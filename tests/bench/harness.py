@@ -24,6 +24,43 @@ Unit = Literal["x", "B", "MB", "/s", "pt", "/month", "share", "ms"]
 
 _LIBRARIES: Final = ("numpy", "scipy", "sqlalchemy", "msgspec", "orjson", "streamlit", "plotly")
 
+_SIZES: Final[dict[str, tuple[int, int, int]]] = {
+    "n_bulk_runs": (40, 4_000, 20_000),
+    "n_bulk_pairs": (1, 7, 9),
+    "n_session_prompts": (6, 1_500, 8_000),
+    "n_progress_files": (3, 300, 1_000),
+    "n_progress_pairs": (1, 7, 7),
+    "n_durable_pairs": (2, 200, 1_000),
+    "n_batch_rewards": (20, 10_000, 10_000),
+    "n_batch_pairs": (1, 7, 15),
+    "n_writers": (2, 30, 30),
+    "n_writes": (3, 40, 100),
+    "n_writer_rounds": (1, 5, 9),
+    "n_grown_from": (60, 10_000, 10_000),
+    "n_grown_to": (200, 1_000_000, 1_000_000),
+    "n_grown_runs": (20, 2_000, 2_000),
+    "n_grown_pairs": (1, 7, 7),
+    "n_summary_arms": (300, 100_000, 100_000),
+    "n_select_arms": (300, 10_000, 10_000),
+    "n_number_pairs": (1, 15, 51),
+    "n_inclusion_arms": (40, 1_000, 1_000),
+    "n_inclusion_pairs": (1, 3, 5),
+    "n_training_rows": (40, 100_000, 100_000),
+    "n_training_pairs": (1, 3, 3),
+    "n_page_runs": (60, 20_000, 1_000_000),
+    "n_page_pairs": (1, 200, 200),
+    "n_page_evaluations": (200, 100_000, 100_000),
+    "n_learners": (20, 2_000, 2_000),
+    "n_fleet_pairs": (1, 15, 15),
+    "n_screen_arms": (40, 10_000, 10_000),
+    "n_screen_pairs": (1, 15, 51),
+    "n_clicks": (0, 0, 15),
+    "import_mb": (1, 100, 1_000),
+}
+"""Sizes of the benchmarks: tiny, quick, full."""
+
+Work = Callable[[int], object]
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the table: ``figure`` is what is judged, in ``unit``; it should be at most ``goal``.
@@ -86,47 +123,12 @@ class Scale:
     import_mb: int
 
 
-_SIZES: Final[dict[str, tuple[int, int, int]]] = {
-    "n_bulk_runs": (40, 4_000, 20_000),
-    "n_bulk_pairs": (1, 7, 9),
-    "n_session_prompts": (6, 1_500, 8_000),
-    "n_progress_files": (3, 300, 1_000),
-    "n_progress_pairs": (1, 7, 7),
-    "n_durable_pairs": (2, 200, 1_000),
-    "n_batch_rewards": (20, 10_000, 10_000),
-    "n_batch_pairs": (1, 7, 15),
-    "n_writers": (2, 30, 30),
-    "n_writes": (3, 40, 100),
-    "n_writer_rounds": (1, 5, 9),
-    "n_grown_from": (60, 10_000, 10_000),
-    "n_grown_to": (200, 1_000_000, 1_000_000),
-    "n_grown_runs": (20, 2_000, 2_000),
-    "n_grown_pairs": (1, 7, 7),
-    "n_summary_arms": (300, 100_000, 100_000),
-    "n_select_arms": (300, 10_000, 10_000),
-    "n_number_pairs": (1, 15, 51),
-    "n_inclusion_arms": (40, 1_000, 1_000),
-    "n_inclusion_pairs": (1, 3, 5),
-    "n_training_rows": (40, 100_000, 100_000),
-    "n_training_pairs": (1, 3, 3),
-    "n_page_runs": (60, 20_000, 1_000_000),
-    "n_page_pairs": (1, 200, 200),
-    "n_page_evaluations": (200, 100_000, 100_000),
-    "n_learners": (20, 2_000, 2_000),
-    "n_fleet_pairs": (1, 15, 15),
-    "n_screen_arms": (40, 10_000, 10_000),
-    "n_screen_pairs": (1, 15, 51),
-    "n_clicks": (0, 0, 15),
-    "import_mb": (1, 100, 1_000),
-}
-"""Sizes of the benchmarks: tiny, quick, full."""
 TINY, QUICK, FULL = (
     Scale(crowd_s=seconds, **{name: sizes[column] for name, sizes in _SIZES.items()})
     for column, seconds in enumerate((0.5, 20, 60))
 )
 
 Benchmark = Callable[[Scale, Path], list[Row]]
-Work = Callable[[int], object]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,19 @@ from core.errors import ArmscopeError
 from core.flows.importing import import_files
 from tests.bench.worlds import context_at
 
+_IMPORTER: Final = """
+import gc, sys, tempfile, time
+from pathlib import Path
+sys.path.insert(0, ".")
+from core import open_learner
+for _ in sys.stdin:
+    with tempfile.TemporaryDirectory() as folder, open_learner(Path(folder) / "a.db") as learner:
+        gc.collect()
+        began = time.process_time()
+        learner.import_files(sys.argv[1])
+        print(time.process_time() - began, flush=True)
+"""
+
 
 def peak_mb() -> float:
     """Of this program alone: on Linux a child's ``ru_maxrss`` starts at its parent's."""
@@ -43,20 +56,6 @@ def _as_child(source: str, database: str) -> None:
     seconds, peak = time.perf_counter() - began, peak_mb()
     told = {"runs": n_runs, "seconds": seconds, "peak_mb": peak, "rest_mb": rest, "wait_ms": waits[0] * 1000}
     sys.stdout.write(json.dumps(told) + "\n")
-
-
-_IMPORTER: Final = """
-import gc, sys, tempfile, time
-from pathlib import Path
-sys.path.insert(0, ".")
-from core import open_learner
-for _ in sys.stdin:
-    with tempfile.TemporaryDirectory() as folder, open_learner(Path(folder) / "a.db") as learner:
-        gc.collect()
-        began = time.process_time()
-        learner.import_files(sys.argv[1])
-        print(time.process_time() - began, flush=True)
-"""
 
 
 def beside(checkout: Path, source: Path, n: int = 30) -> list[float]:

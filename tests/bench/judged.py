@@ -40,6 +40,11 @@ _CACHES: Final = ("layer_quality", "model_history", "posterior", "arm_hour", "ar
 _SAID: Final = "the agent was asked to look for what a service said when it failed"
 _WORDS: Final = f"{_SAID} and found that it had been out of room".split()
 
+_LEARNER: Final = (
+    "UPDATE learner SET revision = ?, next_evaluation_no = ?, next_observation_no = ?, next_audit_no = ?"
+    " WHERE learner_id = ?"
+)
+
 
 def one_evaluation(scale: Scale, folder: Path) -> list[Row]:
     """Of a layer in an execution of a run: its quality, its adapter's head, and the reward of an arm."""
@@ -173,12 +178,6 @@ def _changes(context: Context, acts: Sequence[Sequence[EvaluationOrder]], path: 
             made.append((_LEARNER, [row]))
             yield made
     driver.close()
-
-
-_LEARNER: Final = (
-    "UPDATE learner SET revision = ?, next_evaluation_no = ?, next_observation_no = ?, next_audit_no = ?"
-    " WHERE learner_id = ?"
-)
 
 
 def _rows(driver: sqlite3.Connection, table: str, after: int = -1) -> set[bare.Row]:

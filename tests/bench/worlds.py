@@ -26,6 +26,11 @@ N_ARMS: Final = 30
 _MODELS: Final = ("large", "small")
 _CHANNELS: Final = ("chat", "mail", "cron")
 
+_TEXT: Final = (
+    "I looked at the failing test first. The parser drops the last record when the file does not end with a "
+    "newline, so the count is one short. I will change the reader and add a test for it. "
+)
+
 
 def context_at(place: Located) -> Context:
     """A context on a database of its own, with the clock standing still."""
@@ -95,12 +100,6 @@ def write_lines(path: Path, n_runs: int, *, n_bytes: int | None = None) -> int:
             if n_bytes is not None and n >= n_runs and written >= n_bytes:
                 break
     return n
-
-
-_TEXT: Final = (
-    "I looked at the failing test first. The parser drops the last record when the file does not end with a "
-    "newline, so the count is one short. I will change the reader and add a test for it. "
-)
 
 
 def write_session(path: Path, n_prompts: int) -> None:

@@ -37,6 +37,9 @@ _SETTINGS: Final = {
 }
 _worlds = count()
 
+Tell = Callable[[Mapping[str, Any]], list[object]]
+"""What a flow was called with → the call in someone else's words."""
+
 
 @contextmanager
 def desk_of(
@@ -111,10 +114,6 @@ def before(alpha: float, beta: float, observed: float) -> Json:
         "pulls": 0,
         "total_reward": 0,
     }
-
-
-Tell = Callable[[Mapping[str, Any]], list[object]]
-"""What a flow was called with → the call in someone else's words."""
 
 
 @contextmanager

@@ -45,6 +45,15 @@ Document = dict[str, Any]
 Args = Mapping[str, Any]
 same: Final = close(TOLERANCE)
 
+_NEEDED: Final = {
+    "select": {"candidates"},
+    "observe": {"arm_id"},
+    "session_start": {"session_name"},
+    "session_end": {"session_id"},
+}
+LAST: Final = "$last"
+"""Stands for the session that began last, wherever it is."""
+
 
 @contextmanager
 def desk_at(folder: Path) -> Iterator[Service]:
@@ -211,16 +220,6 @@ class Sequence:
             reason = "forgotten"
         self.is_over = name in {"reset", "session_end"} or (self.is_over and name != "session_start")
         return must, reason
-
-
-_NEEDED: Final = {
-    "select": {"candidates"},
-    "observe": {"arm_id"},
-    "session_start": {"session_name"},
-    "session_end": {"session_id"},
-}
-LAST: Final = "$last"
-"""Stands for the session that began last, wherever it is."""
 
 
 def is_malformed(name: str, args: object) -> bool:

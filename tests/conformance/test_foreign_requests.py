@@ -31,6 +31,9 @@ _TOOLS: Final = "/tools/"
 _LIKELY: Final = {"learner": "default", "owner": "own", "env": "sums"}
 _KNOWN: Final = {"learner": "default", "arm_id": ARM, "arm_ids": [ARM], "arm": ARM, "run": RUN}
 
+_ODD: Final[tuple[object, ...]] = (10**30, -(10**30), float("nan"), "\x00", [[10**30]], {"\x00": 10**30})
+"""The client's own reader takes them; a text that is no Unicode it refuses."""
+
 
 def _contract(name: str) -> Json:
     found: Json = json.loads((CONTRACTS / f"{name}.json").read_bytes())
@@ -133,10 +136,6 @@ def _asked(context: Context, case: Asked) -> bool:
     checks = [not_a_server_error, *([response_schema_conformance] if response.status_code == 200 else [])]
     case.validate_response(response, checks=checks)
     return bool(response.status_code < 400)
-
-
-_ODD: Final[tuple[object, ...]] = (10**30, -(10**30), float("nan"), "\x00", [[10**30]], {"\x00": 10**30})
-"""The client's own reader takes them; a text that is no Unicode it refuses."""
 
 
 def test_values_that_json_allows_and_others_cannot_write_are_no_failure(context: Context) -> None:

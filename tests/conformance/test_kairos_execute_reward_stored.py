@@ -37,6 +37,8 @@ from tests.worlds import context_at, lines_file
 ADAPTER = "kairos://adapter/review"
 HEAD = "00000000-0000-4000-8000-000000000001"
 
+Sender = Callable[[Context, Json], KairosAnswer]
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[Context]:
@@ -45,9 +47,6 @@ def context(tmp_path: Path) -> Iterator[Context]:
     yield made
     assert queries.verify(made).clean
     made.store.close()
-
-
-Sender = Callable[[Context, Json], KairosAnswer]
 
 
 def _by_flow(context: Context, call: Json) -> KairosAnswer:

@@ -23,6 +23,69 @@ from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id, is_no_character
 from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, compare, each_of, load
 
+CANDIDATES: Final = (
+    Deviation(
+        rules.NO_ARM,
+        "A tool or file without a name is refused as a candidate.",
+        lambda case: isinstance(case.theirs, Mapping) and not is_arm_id(case.theirs["id"]),
+    ),
+    Deviation(
+        rules.ARM_ID,
+        "The category of a skill whose name holds a colon ends at that colon.",
+        lambda case: case.name.startswith("category") and ":" in case.theirs["category"],
+    ),
+)
+
+_FALLBACK: Final = ("error", "unavailable")
+
+SELECTION: Final = (
+    *CANDIDATES,
+    Deviation(
+        rules.NO_BUDGET,
+        "OpenClaw asks for 8,000 tokens where no budget is set.",
+        lambda case: case.name == "token_budget" and "tokenBudget" not in _config(case.vector.input),
+    ),
+    Deviation(
+        rules.EXPLORED,
+        "OpenClaw asks for no exploration unless told to.",
+        lambda case: case.name == "min_pulls" and "minPulls" not in _config(case.vector.input),
+    ),
+    Deviation(
+        rules.OWN_PRIOR,
+        "There is no boost for seeds: an arm's own prior says how good it is thought to be.",
+        lambda case: case.name == "seed_boost",
+    ),
+    Deviation(
+        rules.CLASSES,
+        "OpenClaw marks runs of an outage as baseline, which is what they are compared against.",
+        lambda case: case.name == "is_baseline" and case.vector.input["backend"] in _FALLBACK,
+    ),
+)
+
+_NAMED_UNITS: Final = 64
+_NAMED: Final = 40
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BEFORE: Final = "Note: The following tools are currently unavailable: "
+_AFTER: Final = ". If the user requests a capability"
+
+GUIDANCE: Final = (
+    Deviation(
+        rules.GUIDANCE,
+        "OpenClaw cuts a name after 64 UTF-16 units; ours keeps it whole to 80 characters, then both its ends.",
+        lambda case: any(units(name) > _NAMED_UNITS for name in _tools(case)),
+    ),
+    Deviation(
+        rules.NO_ARM,
+        "OpenClaw strips control characters from a name; with us no id holds one, and text shows them escaped.",
+        lambda case: any(map(is_no_character, "".join(_tools(case)))),
+    ),
+    Deviation(
+        rules.GUIDANCE,
+        "OpenClaw names every tool; ours 40, and how many more there are.",
+        lambda case: len(_tools(case)) > _NAMED,
+    ),
+)
+
 # Ids
 
 
@@ -53,19 +116,6 @@ def test_an_id_is_taken_apart(vector: Vector) -> None:
 
 
 # Candidates
-
-CANDIDATES: Final = (
-    Deviation(
-        rules.NO_ARM,
-        "A tool or file without a name is refused as a candidate.",
-        lambda case: isinstance(case.theirs, Mapping) and not is_arm_id(case.theirs["id"]),
-    ),
-    Deviation(
-        rules.ARM_ID,
-        "The category of a skill whose name holds a colon ends at that colon.",
-        lambda case: case.name.startswith("category") and ":" in case.theirs["category"],
-    ),
-)
 
 
 @each_of(load("openclaw_arms", "buildCandidates"))
@@ -121,32 +171,6 @@ def _arm(make: Callable[[], Arm]) -> Arm | None:
 
 # Selection: OpenClaw asks a backend, and we are one. What it asks for is what our settings must be able to say;
 # what it makes of the answer is what our ids must lead to.
-
-_FALLBACK: Final = ("error", "unavailable")
-
-SELECTION: Final = (
-    *CANDIDATES,
-    Deviation(
-        rules.NO_BUDGET,
-        "OpenClaw asks for 8,000 tokens where no budget is set.",
-        lambda case: case.name == "token_budget" and "tokenBudget" not in _config(case.vector.input),
-    ),
-    Deviation(
-        rules.EXPLORED,
-        "OpenClaw asks for no exploration unless told to.",
-        lambda case: case.name == "min_pulls" and "minPulls" not in _config(case.vector.input),
-    ),
-    Deviation(
-        rules.OWN_PRIOR,
-        "There is no boost for seeds: an arm's own prior says how good it is thought to be.",
-        lambda case: case.name == "seed_boost",
-    ),
-    Deviation(
-        rules.CLASSES,
-        "OpenClaw marks runs of an outage as baseline, which is what they are compared against.",
-        lambda case: case.name == "is_baseline" and case.vector.input["backend"] in _FALLBACK,
-    ),
-)
 
 
 @each_of(load("openclaw_arms", "selectViaQortex"))
@@ -223,30 +247,6 @@ def _in_order(offered: Sequence[Arm], budget_tokens: int) -> tuple[Arm, ...]:
 
 
 # Guidance: the names, and that there is no text without one; not the sentence.
-
-_NAMED_UNITS: Final = 64
-_NAMED: Final = 40
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
-_BEFORE: Final = "Note: The following tools are currently unavailable: "
-_AFTER: Final = ". If the user requests a capability"
-
-GUIDANCE: Final = (
-    Deviation(
-        rules.GUIDANCE,
-        "OpenClaw cuts a name after 64 UTF-16 units; ours keeps it whole to 80 characters, then both its ends.",
-        lambda case: any(units(name) > _NAMED_UNITS for name in _tools(case)),
-    ),
-    Deviation(
-        rules.NO_ARM,
-        "OpenClaw strips control characters from a name; with us no id holds one, and text shows them escaped.",
-        lambda case: any(map(is_no_character, "".join(_tools(case)))),
-    ),
-    Deviation(
-        rules.GUIDANCE,
-        "OpenClaw names every tool; ours 40, and how many more there are.",
-        lambda case: len(_tools(case)) > _NAMED,
-    ),
-)
 
 
 @each_of(load("openclaw_arms", "buildExcludedToolsGuidance"))

@@ -26,6 +26,11 @@ _FATES: Final = {"down": "noclient", "503": "unavailable", "reward_not_ok": "rew
 _AT_MS: Final = 1_707_091_200_000
 _CONFIG: Final = {"phase": "active", "tokenBudget": 8000, "baselineRate": 0.1, "minPulls": 5}
 
+_FRACTION: Final = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)")
+_LIKE_A_NUMBER: Final = re.compile(r"[+-]?[.,]?\d[\d.,]*(?:e[+-]?\d+)?%?", re.IGNORECASE)
+_POSTED: Final = {None, rules.FRACTIONS, rules.KNOWN_ARMS, rules.ARM_ID}
+"""What becomes of a reward that the flow is asked for."""
+
 
 def _unrecorded(
     command: str, gateway: str = "ok", arms: Sequence[str] = ("tool:exec:Bash", "tool:x:a 0.5")
@@ -216,12 +221,6 @@ def _is_reset(case: Case) -> bool:
 
 def _is_usage(case: Case) -> bool:
     return _is(case.vector, "reward") and _asked(case.vector) == ("reward", "") and case.name == "text"
-
-
-_FRACTION: Final = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)")
-_LIKE_A_NUMBER: Final = re.compile(r"[+-]?[.,]?\d[\d.,]*(?:e[+-]?\d+)?%?", re.IGNORECASE)
-_POSTED: Final = {None, rules.FRACTIONS, rules.KNOWN_ARMS, rules.ARM_ID}
-"""What becomes of a reward that the flow is asked for."""
 
 
 def _reward_rule(vector: Vector) -> str | None:

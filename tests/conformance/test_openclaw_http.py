@@ -30,6 +30,20 @@ _PATIENT: Final = close(1e-4)
 """The backend rounded to four decimals."""
 _STATUS: Final[dict[type[ArmscopeError], int]] = {NotFound: 404, Conflict: 409, InvalidInput: 400}
 
+_NO_TEXTS: Final[tuple[object, ...]] = (False, 5, [], {"a": 1})
+_MOVED: Final = {"arm_id": "tool:exec:Bash", "alpha": 2, "beta": 1, "mean": 0.6667, "pulls": 1, "ok": True}
+_ALL: Final = {"learner": "openclaw", "reset_count": 8, "arm_ids": []}
+
+_REFUSED: Final = {rules.ARM_ID, rules.WITHIN_0_1, rules.OUTCOMES, rules.SHORT_REASON, rules.KNOWN_ARMS}
+
+_ADDED: Final = {
+    "/reset": {"deleted", "status", "id"},
+    "/reward": {"id"},
+    "/config": {"strategy", "seedArmIds"},
+    "/summary": {"learner", "runs"},
+    "/metrics": {"learner", "runs"},
+}
+
 
 def _unrecorded(path: str, body: str, answer: Json, *calls: object) -> Any:  # noqa: ANN401 - a parameter
     """A request of the kinds that no recording shows, as OpenClaw answers it."""
@@ -40,9 +54,6 @@ def _unrecorded(path: str, body: str, answer: Json, *calls: object) -> Any:  # n
     return pytest.param(Vector(f"{path} {body}", "handle", given, told, None), id=f"{path} {body}")
 
 
-_NO_TEXTS: Final[tuple[object, ...]] = (False, 5, [], {"a": 1})
-_MOVED: Final = {"arm_id": "tool:exec:Bash", "alpha": 2, "beta": 1, "mean": 0.6667, "pulls": 1, "ok": True}
-_ALL: Final = {"learner": "openclaw", "reset_count": 8, "arm_ids": []}
 UNRECORDED: Final = [
     *(
         _unrecorded(
@@ -233,9 +244,6 @@ def _reward_rule(vector: Vector) -> str | None:
     return next((rule for rule, applies in applying.items() if applies), None)
 
 
-_REFUSED: Final = {rules.ARM_ID, rules.WITHIN_0_1, rules.OUTCOMES, rules.SHORT_REASON, rules.KNOWN_ARMS}
-
-
 def _is_refused(rule: str) -> Deviation:
     """All of an answer is another where it is a refusal; the flow is asked, and it refuses."""
 
@@ -284,15 +292,6 @@ def _at(case: Case, *paths: str) -> bool:
 
 def _member(case: Case) -> str:
     return case.name.rpartition(".")[2]
-
-
-_ADDED: Final = {
-    "/reset": {"deleted", "status", "id"},
-    "/reward": {"id"},
-    "/config": {"strategy", "seedArmIds"},
-    "/summary": {"learner", "runs"},
-    "/metrics": {"learner", "runs"},
-}
 
 
 def _is_added(case: Case) -> bool:

@@ -24,6 +24,8 @@ from tests.worlds import START_MS, context_at
 
 Event = dict[str, Any]
 
+START: Event = {"eventId": "r", "timestamp": START_MS, "runName": "r", "eventType": "rollout"}
+
 
 def rollouts() -> dict[str, list[Event]]:
     """The recorded events, with times a few milliseconds apart in the place of what stands for them."""
@@ -137,9 +139,6 @@ def test_a_document_of_recordings_is_recognised(tmp_path: Path) -> None:
 
 
 # Blocks of one message
-
-
-START: Event = {"eventId": "r", "timestamp": START_MS, "runName": "r", "eventType": "rollout"}
 
 
 def message(index: int, kind: str, **more: object) -> Event:

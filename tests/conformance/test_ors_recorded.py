@@ -39,6 +39,91 @@ from tests.worlds import context_at
 _PATIENCE_S: Final = 60
 _EPISODES: Final = 100
 
+_PLAYER: Final = """
+import sys
+from ors.client import ORS
+from core import open_learner, record_episodes
+
+client = ORS(sys.argv[1])
+sums = client.environments.get("sums")
+with open_learner(sys.argv[2]) as learner:
+    for number in range(1_000):
+        with record_episodes(sums.session(split="train", index=number % 5), learner) as session:
+            for _ in range(5):
+                paid = session.call_tool("look")
+                print(session.uid, paid.reward, flush=True)
+"""
+
+_OPENREWARD: Final = """
+import asyncio, json, sys
+from openreward import AsyncOpenReward, OpenReward
+from core import open_learner, record_episodes
+
+def told(paid):
+    return [paid.reward, paid.finished]
+
+def play(learner, n):
+    with OpenReward(api_key="key") as client:
+        sums = client.environments.get("sums")
+        for number in range(n):
+            with record_episodes(sums.session(split="train", index=number % 5), learner) as session:
+                answer = {"answer": number % 5 * 2 + 1}
+                said = [told(session.call_tool("look")), told(session.call_tool("submit", answer))]
+                try:
+                    session.call_tool("submit", {"answer": 1})
+                except Exception as problem:
+                    said.append(problem.reason)
+                print(json.dumps([session.uid, said]))
+            with record_episodes(sums.session(split="train", index=0), learner) as session:
+                try:
+                    session.call_tool("crash")
+                except Exception as problem:
+                    print(json.dumps([session.uid, type(problem).__name__]))
+                try:
+                    session.call_tool("look")
+                except Exception as problem:
+                    assert type(problem).__name__ == "SessionTerminatedError", problem
+
+async def play_awaited(learner):
+    client = AsyncOpenReward(api_key="key")
+    sums = client.environments.get("sums")
+    async with record_episodes(sums.session(split="train", index=2), learner) as session:
+        said = [told(await session.call_tool("look")), told(await session.call_tool("submit", {"answer": 5}))]
+        print(json.dumps([session.uid, said]))
+    await client.environments.aclose()
+
+with open_learner(sys.argv[1]) as learner:
+    play(learner, 3)
+    asyncio.run(play_awaited(learner))
+"""
+
+_UPLOADING: Final = """
+import asyncio, json, sys
+from openreward import OpenReward
+from openreward.api.rollouts.serializers.base import AssistantMessage, ToolCall, ToolResult, UserMessage
+from openreward.models import RolloutInfo, RunInfo
+
+with OpenReward(api_key=sys.argv[1]) as client:
+    for number in range(6):
+        rollout = client.rollout.create(
+            run_name="r", rollout_name=f"ep{number}", environment="own/sums", split="train", variant="v1",
+            task_spec={"a": number % 3}, run_info=RunInfo(model_name="m"),
+        )
+        rollout.log(UserMessage("1+2?"))
+        for step in range(3):
+            rollout.log(ToolCall(name="look", content="{}", call_id=f"c{step}"))
+            rollout.log(ToolResult(content="seen", call_id=f"c{step}"), reward=float("nan") if step == 1 else 0.1)
+        rollout.log_anthropic_message({"role": "assistant", "content": [
+            {"type": "text", "text": "three"}, {"type": "tool_use", "id": "t", "name": "submit", "input": {}}]},
+            reward=0.25)
+        rollout.log(ToolResult(content="Correct!", call_id="t"), reward=1.0, is_finished=True,
+            rollout_info=RolloutInfo(task_index=number % 3))
+        print(json.dumps([rollout.event_id, rollout.environment_id, rollout.variant_id]))
+    client.rollout.close()
+    hard = client.environments.get("own/sums", variant="v1").get_task_difficulty(split="train", model_name="m")
+    print(json.dumps([[one.task_index, one.avg_reward, one.num_rollouts, one.response_chars.p50] for one in hard]))
+"""
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
@@ -120,22 +205,6 @@ def test_a_hundred_episodes_are_there_though_the_server_is_killed_in_the_middle(
         assert told.final == told.steps[-2].reward
     (environment,) = learner.episodes()
     assert (environment.n, environment.n_finished) == (_EPISODES, _EPISODES - 1)
-
-
-_PLAYER: Final = """
-import sys
-from ors.client import ORS
-from core import open_learner, record_episodes
-
-client = ORS(sys.argv[1])
-sums = client.environments.get("sums")
-with open_learner(sys.argv[2]) as learner:
-    for number in range(1_000):
-        with record_episodes(sums.session(split="train", index=number % 5), learner) as session:
-            for _ in range(5):
-                paid = session.call_tool("look")
-                print(session.uid, paid.reward, flush=True)
-"""
 
 
 def test_a_recorder_that_is_killed_has_lost_nothing_that_was_handed_on(
@@ -416,49 +485,6 @@ def test_what_the_client_can_send_again_is_an_equal_episode(
 
 # openreward's own client, in its own environment
 
-_OPENREWARD: Final = """
-import asyncio, json, sys
-from openreward import AsyncOpenReward, OpenReward
-from core import open_learner, record_episodes
-
-def told(paid):
-    return [paid.reward, paid.finished]
-
-def play(learner, n):
-    with OpenReward(api_key="key") as client:
-        sums = client.environments.get("sums")
-        for number in range(n):
-            with record_episodes(sums.session(split="train", index=number % 5), learner) as session:
-                answer = {"answer": number % 5 * 2 + 1}
-                said = [told(session.call_tool("look")), told(session.call_tool("submit", answer))]
-                try:
-                    session.call_tool("submit", {"answer": 1})
-                except Exception as problem:
-                    said.append(problem.reason)
-                print(json.dumps([session.uid, said]))
-            with record_episodes(sums.session(split="train", index=0), learner) as session:
-                try:
-                    session.call_tool("crash")
-                except Exception as problem:
-                    print(json.dumps([session.uid, type(problem).__name__]))
-                try:
-                    session.call_tool("look")
-                except Exception as problem:
-                    assert type(problem).__name__ == "SessionTerminatedError", problem
-
-async def play_awaited(learner):
-    client = AsyncOpenReward(api_key="key")
-    sums = client.environments.get("sums")
-    async with record_episodes(sums.session(split="train", index=2), learner) as session:
-        said = [told(await session.call_tool("look")), told(await session.call_tool("submit", {"answer": 5}))]
-        print(json.dumps([session.uid, said]))
-    await client.environments.aclose()
-
-with open_learner(sys.argv[1]) as learner:
-    play(learner, 3)
-    asyncio.run(play_awaited(learner))
-"""
-
 
 @pytest.mark.long
 def test_openrewards_client_is_recorded(tmp_path: Path, rebuilt_openreward: str, beside: Path) -> None:
@@ -481,33 +507,6 @@ def test_openrewards_client_is_recorded(tmp_path: Path, rebuilt_openreward: str,
 
 
 # What its client uploads
-
-_UPLOADING: Final = """
-import asyncio, json, sys
-from openreward import OpenReward
-from openreward.api.rollouts.serializers.base import AssistantMessage, ToolCall, ToolResult, UserMessage
-from openreward.models import RolloutInfo, RunInfo
-
-with OpenReward(api_key=sys.argv[1]) as client:
-    for number in range(6):
-        rollout = client.rollout.create(
-            run_name="r", rollout_name=f"ep{number}", environment="own/sums", split="train", variant="v1",
-            task_spec={"a": number % 3}, run_info=RunInfo(model_name="m"),
-        )
-        rollout.log(UserMessage("1+2?"))
-        for step in range(3):
-            rollout.log(ToolCall(name="look", content="{}", call_id=f"c{step}"))
-            rollout.log(ToolResult(content="seen", call_id=f"c{step}"), reward=float("nan") if step == 1 else 0.1)
-        rollout.log_anthropic_message({"role": "assistant", "content": [
-            {"type": "text", "text": "three"}, {"type": "tool_use", "id": "t", "name": "submit", "input": {}}]},
-            reward=0.25)
-        rollout.log(ToolResult(content="Correct!", call_id="t"), reward=1.0, is_finished=True,
-            rollout_info=RolloutInfo(task_index=number % 3))
-        print(json.dumps([rollout.event_id, rollout.environment_id, rollout.variant_id]))
-    client.rollout.close()
-    hard = client.environments.get("own/sums", variant="v1").get_task_difficulty(split="train", model_name="m")
-    print(json.dumps([[one.task_index, one.avg_reward, one.num_rollouts, one.response_chars.p50] for one in hard]))
-"""
 
 
 @pytest.mark.long

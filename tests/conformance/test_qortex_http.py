@@ -37,6 +37,10 @@ from tests.conformance.vectors import Vector, load
 Request = Mapping[str, Any]
 _NAMES: Final = {"sessions/start": "session_start", "sessions/end": "session_end"}
 
+_A: Final = {"learner": "o", "arm_id": "a"}
+_CANDIDATES: Final = [{"id": "a"}, {"id": "b"}]
+_ERROR: Final = {"error": "words that are free"}
+
 
 def _unrecorded(name: str, *exchanges: tuple[str, str, object, int, object]) -> Any:  # noqa: ANN401 - a parameter
     """Requests of the same kinds that no recording shows: method, path, body, and qortex's status and answer."""
@@ -48,9 +52,6 @@ def _unrecorded(name: str, *exchanges: tuple[str, str, object, int, object]) -> 
     return pytest.param(Vector(name, "http.sequence", {"requests": requests}, answers, None), id=name)
 
 
-_A: Final = {"learner": "o", "arm_id": "a"}
-_CANDIDATES: Final = [{"id": "a"}, {"id": "b"}]
-_ERROR: Final = {"error": "words that are free"}
 UNRECORDED: Final = [
     _unrecorded(
         "a poisoned posterior",

@@ -62,6 +62,8 @@ RULES: Final = {
     "ties": (rules.RANKS, "qortex ranks equal means as they came."),
 }
 
+_OURS: Final = "tool:qortex:"
+
 
 @dataclass
 class Expected:
@@ -328,9 +330,6 @@ class Player:
             }
             for place, key in enumerate(columns.keys)
         }
-
-
-_OURS: Final = "tool:qortex:"
 
 
 def _key(arm: str) -> str:

@@ -29,14 +29,6 @@ from tests.conftest import VECTORS
 _PREFIX: Final = "qortex_learning_"
 CONTRACT: Final = VECTORS.parent / "contracts" / "qortex_mcp_tools.json"
 
-
-def _unrecorded(name: str, *calls: tuple[str, Mapping[str, Any], Mapping[str, Any]]) -> Any:  # noqa: ANN401
-    """A sequence of the same kinds that no recording shows: tool, arguments, and qortex's answer."""
-    asked = [{"tool": f"{_PREFIX}{tool}", "args": args} for tool, args, _ in calls]
-    vector = Vector(name, "mcp.sequence", {"calls": asked}, [answer for *_, answer in calls], None)
-    return pytest.param(vector, id=name)
-
-
 _A: Final = {"learner": "openclaw", "arm_id": "a"}
 _SELECT: Final = {"learner": "openclaw", "candidates": [{"id": "a"}, {"id": "b"}]}
 _ERROR: Final = {"is_error": True}
@@ -46,6 +38,15 @@ _ENDED: Final = {
 }
 _NOWHERE: Final = {"error": "Session <uuid> not found in any learner"}
 _KEYS: Final = ["excluded_arms", "is_baseline", "scores", "selected_arms", "token_budget", "used_tokens"]
+
+
+def _unrecorded(name: str, *calls: tuple[str, Mapping[str, Any], Mapping[str, Any]]) -> Any:  # noqa: ANN401
+    """A sequence of the same kinds that no recording shows: tool, arguments, and qortex's answer."""
+    asked = [{"tool": f"{_PREFIX}{tool}", "args": args} for tool, args, _ in calls]
+    vector = Vector(name, "mcp.sequence", {"calls": asked}, [answer for *_, answer in calls], None)
+    return pytest.param(vector, id=name)
+
+
 UNRECORDED: Final = [
     _unrecorded(
         "a poisoned posterior",

@@ -16,6 +16,53 @@ from tests.conformance.vectors import ABSENT, Case, Deviation, Vector, close, co
 
 TOLERANCE: Final = 1.001e-12  # their 1e-12, with room for the last digit of 1 + 1e-12
 
+STATES: Final = (
+    Deviation(
+        rules.CARRIED,
+        "The sum of rewards is the success that is carried; qortex keeps one apart, which may be another.",
+        lambda case: case.name == "total_reward" and case.theirs != case.vector.input.get("alpha", 1) - 1,
+    ),
+)
+
+OUTCOMES: Final = (
+    Deviation(
+        rules.OUTCOMES,
+        "Ours has three outcomes; another word is refused, where qortex takes it for a rejection.",
+        lambda case: case.vector.input not in OUTCOME_REWARDS,
+    ),
+)
+BINARY: Final = (
+    *OUTCOMES,
+    Deviation(
+        rules.OUTCOMES,
+        "There is one way to read an outcome; the binary one has no half.",
+        lambda case: case.vector.input == "partial",
+    ),
+)
+
+CONTEXTS: Final = (
+    Deviation(
+        rules.ONE_POSTERIOR,
+        "No posterior is kept per context, so none needs a name.",
+        lambda case: case.name == "hash",
+    ),
+)
+
+_UNPRINTABLE: Final = "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+NAMES: Final = (
+    Deviation(
+        rules.NO_PATH,
+        "qortex makes a file's name of it; ours is a value in a column, where a slash or a dot does no harm.",
+        lambda case: case.theirs == "refused" and _is_harmless(case.vector.input),
+    ),
+    Deviation(
+        rules.PRINTABLE,
+        "qortex lets a final line break through.",
+        lambda case: case.theirs == "valid" and case.vector.input.endswith(tuple(_UNPRINTABLE)),
+    ),
+)
+
 # Updates
 
 
@@ -81,15 +128,6 @@ def test_the_mean_is_qortexs(vector: Vector) -> None:
     compare(vector, {"mean": ours}, {"mean": vector.output}, (), close(TOLERANCE))
 
 
-STATES: Final = (
-    Deviation(
-        rules.CARRIED,
-        "The sum of rewards is the success that is carried; qortex keeps one apart, which may be another.",
-        lambda case: case.name == "total_reward" and case.theirs != case.vector.input.get("alpha", 1) - 1,
-    ),
-)
-
-
 @each_of(load("qortex_pure", "ArmState.from_dict"))
 def test_a_carried_state_starts_from_the_uniform_prior(vector: Vector) -> None:
     told = {name: value for name, value in vector.output.items() if name != "last_updated"}
@@ -108,22 +146,6 @@ def test_a_carried_state_starts_from_the_uniform_prior(vector: Vector) -> None:
 
 # Outcomes
 
-OUTCOMES: Final = (
-    Deviation(
-        rules.OUTCOMES,
-        "Ours has three outcomes; another word is refused, where qortex takes it for a rejection.",
-        lambda case: case.vector.input not in OUTCOME_REWARDS,
-    ),
-)
-BINARY: Final = (
-    *OUTCOMES,
-    Deviation(
-        rules.OUTCOMES,
-        "There is one way to read an outcome; the binary one has no half.",
-        lambda case: case.vector.input == "partial",
-    ),
-)
-
 
 @each_of(load("qortex_pure", "TernaryReward.compute"))
 def test_an_outcome_is_worth_its_reward(vector: Vector) -> None:
@@ -141,35 +163,10 @@ def _worth(outcome: RewardOutcome) -> object:
 
 # Contexts and names
 
-CONTEXTS: Final = (
-    Deviation(
-        rules.ONE_POSTERIOR,
-        "No posterior is kept per context, so none needs a name.",
-        lambda case: case.name == "hash",
-    ),
-)
-
 
 @each_of(load("qortex_pure", "context_hash"))
 def test_contexts_have_no_posteriors_of_their_own(vector: Vector) -> None:
     compare(vector, {}, {"hash": vector.output}, CONTEXTS)
-
-
-_UNPRINTABLE: Final = "\n\r\t\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-
-
-NAMES: Final = (
-    Deviation(
-        rules.NO_PATH,
-        "qortex makes a file's name of it; ours is a value in a column, where a slash or a dot does no harm.",
-        lambda case: case.theirs == "refused" and _is_harmless(case.vector.input),
-    ),
-    Deviation(
-        rules.PRINTABLE,
-        "qortex lets a final line break through.",
-        lambda case: case.theirs == "valid" and case.vector.input.endswith(tuple(_UNPRINTABLE)),
-    ),
-)
 
 
 def _is_harmless(name: str) -> bool:

@@ -16,6 +16,23 @@ APP = Path(__file__).resolve().parents[2] / "dashboard" / "app.py"
 
 Open = Callable[..., AppTest]
 
+_MARKUP = (
+    "![i](",
+    "$x^2$",
+    "<script",
+    "<b>",
+    ":material/home:",
+    "$\\alpha",
+    ":smile:",
+    ":red[x]",
+    "](javascript",
+)
+
+_RENDERED: Final = ("body", "label", "help", "caption", "captions", "delta")
+"""Fields that Streamlit renders as Markdown, in elements and in blocks; collapsed labels are among them."""
+_WITH_OPTIONS: Final = ("radio", "button_group")
+"""Widgets whose options are Markdown, too."""
+
 
 @pytest.fixture(scope="package", autouse=True)
 def components_looked_for_once() -> Iterator[None]:
@@ -114,28 +131,9 @@ def said(page: AppTest) -> str:
     return "\n".join(texts(page))
 
 
-_MARKUP = (
-    "![i](",
-    "$x^2$",
-    "<script",
-    "<b>",
-    ":material/home:",
-    "$\\alpha",
-    ":smile:",
-    ":red[x]",
-    "](javascript",
-)
-
-
 def is_text_only(page: AppTest) -> bool:
     """Whether nothing of what hostile ids hold is read as markup anywhere on the page."""
     return not [(foreign, text) for text in rendered(page) for foreign in _MARKUP if foreign in text]
-
-
-_RENDERED: Final = ("body", "label", "help", "caption", "captions", "delta")
-"""Fields that Streamlit renders as Markdown, in elements and in blocks; collapsed labels are among them."""
-_WITH_OPTIONS: Final = ("radio", "button_group")
-"""Widgets whose options are Markdown, too."""
 
 
 def rendered(page: AppTest) -> list[str]:

@@ -24,6 +24,8 @@ Claims = dict[str, Any]
 Forge = Callable[["OwnProvider", Claims], str]
 """Makes a token of claims that are right."""
 
+_FAR_S: Final = 10_000
+
 
 @dataclass
 class OwnProvider:
@@ -177,7 +179,6 @@ def _of_other_claims(provider: OwnProvider, claims: Claims) -> str:
     return f"{head}.{other}.{mark}"
 
 
-_FAR_S: Final = 10_000
 LIES: Final[Mapping[str, Forge]] = {
     "another nonce": _changed(nonce="another"),
     "no nonce": _changed(nonce=None),

@@ -18,6 +18,9 @@ from tests.worlds import a_run, context_at
 AT_MS: Final = 20_500 * DAY_MS
 """16 February 2026."""
 
+SLACK: Final = SilentFeed(kind="channel", name="slack", days=12, expected=192.4, since_ms=AT_MS)
+MARA: Final = SilentFeed(kind="importer", name="mara", days=12, expected=1.2, since_ms=AT_MS)
+
 
 def shift(name: str, *, fell: bool = True) -> Shift:
     before, after = (0.6, 0.3) if fell else (0.3, 0.6)
@@ -52,9 +55,6 @@ def cause(kind: CauseKind, shifts: tuple[Shift, ...] = FELL, name: str = "") -> 
 def stopped(*feeds: SilentFeed) -> Attention:
     return Attention(kind="feed_silent", severity="warning", count=12, since_ms=AT_MS, feeds=feeds)
 
-
-SLACK: Final = SilentFeed(kind="channel", name="slack", days=12, expected=192.4, since_ms=AT_MS)
-MARA: Final = SilentFeed(kind="importer", name="mara", days=12, expected=1.2, since_ms=AT_MS)
 
 ROWS: Final = {
     "one day, all fell": (

@@ -18,6 +18,17 @@ from core.flows.settings import change
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, keys, world
 
+_COMES_FOR: Final = {
+    "posteriors": (0, ["type", "arm", "mean", "95% interval"]),
+    "rewards": (0, ["act", "type", "arm", "reward", "mean moved"]),
+    "reset": (0, ["type", "arm", "mean now", "after"]),
+    "runs": (0, ["ended, UTC", "run", "used", "tokens"]),
+    "settings": (0, ["act", "setting", "before", "after"]),
+    "arm": (1, ["when, UTC", "run", "reward", "act"]),
+}
+"""Of each page a table by its place, and what stands first in it on a phone."""
+_PHONE_PX: Final = 374
+
 
 def test_the_first_steps_have_a_page_and_are_on_no_other(database: Path, open_page: Open) -> None:
     world(database, keys(12), 120)
@@ -100,18 +111,6 @@ def shown_arms(page: AppTest) -> set[str]:
 def restore_in_place(backup: Path, path: Path) -> None:
     with closing(sqlite3.connect(backup)) as source, closing(sqlite3.connect(path)) as target:
         source.backup(target)
-
-
-_COMES_FOR: Final = {
-    "posteriors": (0, ["type", "arm", "mean", "95% interval"]),
-    "rewards": (0, ["act", "type", "arm", "reward", "mean moved"]),
-    "reset": (0, ["type", "arm", "mean now", "after"]),
-    "runs": (0, ["ended, UTC", "run", "used", "tokens"]),
-    "settings": (0, ["act", "setting", "before", "after"]),
-    "arm": (1, ["when, UTC", "run", "reward", "act"]),
-}
-"""Of each page a table by its place, and what stands first in it on a phone."""
-_PHONE_PX: Final = 374
 
 
 @pytest.mark.parametrize("name", _COMES_FOR)

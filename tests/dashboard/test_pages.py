@@ -45,6 +45,14 @@ OF_RUNS: Final = tuple(
 )
 """The others are of use to an empty learner."""
 
+MORE: Final = (
+    ("people", {"people_do": "Remove"}),
+    ("tokens", {"tokens_do": "Revoke"}),
+    *(("audit", {"audit_of": of, "audit_by": HOSTILE[0]}) for of in ("Installation", "Refused")),
+    ("review", {"review_as": "Queues"}),
+)
+"""Pages that show more at another address."""
+
 
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_an_empty_learner_gets_a_sentence_and_a_command(open_page: Open, name: str) -> None:
@@ -74,15 +82,6 @@ def test_one_run(open_page: Open, database: Path, name: str) -> None:
 def test_many_arms(open_page: Open, database: Path, name: str) -> None:
     world(database, keys(450), 12)
     open_page(name)
-
-
-MORE: Final = (
-    ("people", {"people_do": "Remove"}),
-    ("tokens", {"tokens_do": "Revoke"}),
-    *(("audit", {"audit_of": of, "audit_by": HOSTILE[0]}) for of in ("Installation", "Refused")),
-    ("review", {"review_as": "Queues"}),
-)
-"""Pages that show more at another address."""
 
 
 @pytest.fixture(scope="module")

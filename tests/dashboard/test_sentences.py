@@ -27,6 +27,10 @@ from tests.dashboard.test_judgement import JUDGED
 from tests.dashboard.test_judgement import said as _said
 from tests.worlds.usage import Counted, billed, group, sessions_of, tossed, usage_of
 
+NOT_OFFERED = Chance(
+    chance=None, standard_error=None, break_even_mean=None, no_break_even="not_offered", n_offering=0
+)
+
 
 def test_runs_without_an_import_were_recorded_directly() -> None:
     assert _said(data(3, 1, ())) != _said(data(0, 0, ()))
@@ -231,11 +235,6 @@ def test_pulls_to_a_width_say_when_there_are_too_many() -> None:
         "more than 1,000,000,000",
         "4,000 more",
     ]
-
-
-NOT_OFFERED = Chance(
-    chance=None, standard_error=None, break_even_mean=None, no_break_even="not_offered", n_offering=0
-)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,16 @@ ONE = Run(
     calls=(Call(name="find"),),
 )
 
+NO_PRICE = re.compile("No price for odd-1|because odd-1 has no price")
+MONEY = re.compile(r"\$\s?\d")
+
+PAGES = sorted(path.stem for path in Path(dashboard.__file__).parent.glob("app_pages/[a-z]*.py"))
+QUERIES = {
+    "session": {"session": "chat-1"},
+    "run": {"run": "r1"},
+    "compare": {"a": "model.large", "b": "model.odd-1"},
+}
+
 
 def recorded(database: Path, *sessions: str) -> None:
     context = context_at(database)
@@ -88,18 +98,6 @@ def with_an_unpriced_model(database: Path) -> None:
     change(context, "prices", {"large": 3})
     for number, model in enumerate(("large", "odd-1")):
         record(context, replace(ONE, uid=f"r{number}", session="chat-1", model=model))
-
-
-NO_PRICE = re.compile("No price for odd-1|because odd-1 has no price")
-MONEY = re.compile(r"\$\s?\d")
-
-
-PAGES = sorted(path.stem for path in Path(dashboard.__file__).parent.glob("app_pages/[a-z]*.py"))
-QUERIES = {
-    "session": {"session": "chat-1"},
-    "run": {"run": "r1"},
-    "compare": {"a": "model.large", "b": "model.odd-1"},
-}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -34,6 +34,19 @@ ARM: Final = keys(1)[0]
 SECRET_REASON: Final = "the reason that viewers are not told"
 SECRET_NOTE: Final = "the note that viewers are not shown"
 
+EPISODE: Final = "sums/1"
+
+PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
+    "rewards": {"reviewer", "operator"},
+    "review": {"reviewer", "operator"},
+    "reset": {"operator"},
+    "people": {"operator"},
+    "tokens": {"operator"},
+    "audit": {"operator"},
+    "alerts": {"operator"},
+}
+"""Who opens which page; every other is open to all."""
+
 
 @pytest.fixture
 def context(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
@@ -234,7 +247,6 @@ def _button(*starts: str) -> Callable[[AppTest], bool]:
     return is_there
 
 
-EPISODE: Final = "sums/1"
 OFFERS: Final[dict[Action, Offer]] = {
     "read": Offer("posteriors", lambda page: len(page.dataframe) > 0),
     "read_words": Offer("arm", lambda page: SECRET_NOTE in told(page)),
@@ -257,17 +269,6 @@ ALLOWED: Final[dict[PersonRole, set[Action]]] = {
     "operator": set(OFFERS),
 }
 """Written a second time by hand, so that a change of `core.records.actor` is meant."""
-
-PAGE_ROLES: Final[dict[str, set[PersonRole]]] = {
-    "rewards": {"reviewer", "operator"},
-    "review": {"reviewer", "operator"},
-    "reset": {"operator"},
-    "people": {"operator"},
-    "tokens": {"operator"},
-    "audit": {"operator"},
-    "alerts": {"operator"},
-}
-"""Who opens which page; every other is open to all."""
 
 
 @pytest.mark.parametrize("role", get_args(PersonRole))

@@ -22,6 +22,9 @@ from tests.dashboard.worlds import HOSTILE, NOON_MS, context_at
 
 TOOL, SKILL = "tool:other:find", "skill:review:main"
 
+CALL = Message(kind="call", name="find", text='{"q": 1}', result="two of them")
+REPLY = Message(kind="agent", text="as the review skill says, in Reviewers' words")
+
 
 def recorded(database: Path, *messages: Message) -> Context:
     context = context_at(database)
@@ -42,10 +45,6 @@ def recorded(database: Path, *messages: Message) -> Context:
 
 def shown(page: AppTest) -> str:
     return "".join(str(one.proto.body) for one in page.get("html") if "border-left" in one.proto.body)
-
-
-CALL = Message(kind="call", name="find", text='{"q": 1}', result="two of them")
-REPLY = Message(kind="agent", text="as the review skill says, in Reviewers' words")
 
 
 def test_calls_results_and_references_are_shown(open_page: Open, database: Path) -> None:

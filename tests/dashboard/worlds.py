@@ -28,6 +28,8 @@ HOSTILE: Final = (
 NOON_MS: Final = 1_763_640_000_000
 _HOUR_MS: Final = 3_600_000
 
+READ, EDIT, REVIEW = "tool:fs:Read", "tool:fs:Edit", "skill:review:main"
+
 
 def keys(n_arms: int) -> tuple[str, ...]:
     """Ids of all five types in turn."""
@@ -70,9 +72,6 @@ def runs(
         )
         for number in range(n_runs)
     ]
-
-
-READ, EDIT, REVIEW = "tool:fs:Read", "tool:fs:Edit", "skill:review:main"
 
 
 def inventory(*arms: str) -> Inventory:

@@ -74,6 +74,20 @@ QUICK: dict[str, Any] = {"connect_s": 0.2, "select_s": 0.3, "record_s": 0.3}
 NO_WAIT_S = 10.0
 """Far below the two minutes that a request may take otherwise, and far above the limits: a machine may be loaded."""
 
+ARMS = st.dictionaries(
+    st.sampled_from([*DEFAULT_SEEDS, *(f"skill:s{number}:main" for number in range(20))]), st.integers(0, 300)
+)
+
+CODES = ("not_found", "unknown_learner", "unknown_arm", "invalid_input", "invalid_batch", "closed")
+FOREIGN = {
+    "run_class": "selected",
+    "decisions": [{"arm": "tool:evil:x", "included": True, "reason": "draw", "rank": 1, "token_cost": 0}],
+    "seed": "1",
+    "baseline_prob": 0.1,
+    "settings_hash": "",
+    "revision": 1,
+}
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Iterator[Context]:
@@ -379,11 +393,6 @@ def test_retries_leave_the_random_numbers_of_the_agent_alone() -> None:
 # The fallback
 
 
-ARMS = st.dictionaries(
-    st.sampled_from([*DEFAULT_SEEDS, *(f"skill:s{number}:main" for number in range(20))]), st.integers(0, 300)
-)
-
-
 @given(
     costs=ARMS,
     budget=st.integers(0, 1_500),
@@ -683,17 +692,6 @@ def test_a_record_that_is_not_waited_for_comes_within_a_second(front: Front, tmp
         assert client.verify().clean
     with pytest.raises(Closed):
         client.record("r10", arms=TOOLS, wait=False)
-
-
-CODES = ("not_found", "unknown_learner", "unknown_arm", "invalid_input", "invalid_batch", "closed")
-FOREIGN = {
-    "run_class": "selected",
-    "decisions": [{"arm": "tool:evil:x", "included": True, "reason": "draw", "rank": 1, "token_cost": 0}],
-    "seed": "1",
-    "baseline_prob": 0.1,
-    "settings_hash": "",
-    "revision": 1,
-}
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,18 @@ ARMS: Final = (
 MARA: Final = Actor(name="mara")
 BRIDGE: Final = Actor(name="token:bridge", role="operate", token=7)
 
+MAY: Final[dict[str, set[str]]] = {
+    "V1": {"status"},
+    "R1": {"status", "reward bash 0"},
+    "U1": {"status", "reward bash 0", "reset"},
+}
+TOKENS: Final[dict[Role, set[str]]] = {
+    "read": {"status"},
+    "review": {"status", "reward bash 0"},
+    "operate": {"status", "reward bash 0", "reset"},
+    "ingest": set(),
+}
+
 
 @dataclass
 class Room:
@@ -236,19 +248,6 @@ def test_a_stranger_gets_no_answer(room: Room) -> None:
         assert room.bridged(text, "U1", channel="elsewhere") is None
         assert room.bridged(text, "S1") is None  # of another learner
     assert room.moment == before
-
-
-MAY: Final[dict[str, set[str]]] = {
-    "V1": {"status"},
-    "R1": {"status", "reward bash 0"},
-    "U1": {"status", "reward bash 0", "reset"},
-}
-TOKENS: Final[dict[Role, set[str]]] = {
-    "read": {"status"},
-    "review": {"status", "reward bash 0"},
-    "operate": {"status", "reward bash 0", "reset"},
-    "ingest": set(),
-}
 
 
 @pytest.mark.parametrize("role", TOKENS)

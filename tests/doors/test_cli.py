@@ -59,6 +59,79 @@ RUN = {
 
 Shell = Callable[..., tuple[int, str, str]]
 
+BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "unknown arm": (("reward", "tool:x:nope", "1"), 1, "unknown_arm"),
+    "no arm id": (("reward", "Read", "1"), 1, "invalid_arm"),
+    "hostile arm id": (("reward", "tool:x:a\x1b[31m", "1", "--create"), 1, "invalid_arm"),
+    "long arm id": (("reward", "tool:x:" + "a" * 600, "1", "--create"), 1, "invalid_arm"),
+    "1.7": (("reward", A, "1.7"), 1, "invalid_reward"),
+    "NaN": (("reward", A, "nan"), 1, "invalid_reward"),
+    "infinity": (("reward", A, "inf"), 1, "invalid_reward"),
+    "1e400": (("reward", A, "1e400"), 1, "invalid_reward"),
+    "words for a number": (("reward", A, "good"), 2, "usage"),
+    "unknown outcome": (("reward", A, "--outcome", "fine"), 2, "usage"),
+    "unknown run": (("reward", A, "1", "--run", "nope"), 1, "unknown_run"),
+    "why of an unknown run": (("run", "nope"), 1, "unknown_run"),
+    "correction of nothing": (("reward", A, "1", "--correct"), 1, "invalid_input"),
+    "correction of a skipped run": (("reward", A, "1", "--run", "r2", "--correct"), 1, "not_applicable"),
+    "long reason": (("reward", A, "1", "--reason", "x" * 3000), 1, "invalid_input"),
+    "empty key": (("reward", A, "1", "--key", ""), 1, "invalid_input"),
+    "text that is no text": (("reward", A, "1", "--reason", "\udcff"), 1, "invalid_input"),
+    "missing file": (("import", "nope.jsonl"), 1, "unreadable_source"),
+    "file that is no text": (("import", "nope\udcff"), 1, "unreadable_source"),
+    "malformed file": (("import", "malformed"), 1, "unreadable_source"),
+    "truncated file": (("import", "truncated"), 1, "unreadable_source"),
+    "truncated archive": (("import", "truncated.gz"), 1, "unreadable_source"),
+    "foreign file": (("import", "foreign"), 1, "unreadable_source"),
+    "empty file": (("import", "empty"), 1, "unreadable_source"),
+    "database as a transcript": (("import", "a.db"), 1, "unreadable_source"),
+    "empty folder": (("import", "folder"), 1, "unreadable_source"),
+    "unknown format": (("import", "runs.jsonl", "--format", "xml"), 1, "invalid_input"),
+    "unknown unit": (("import", "runs.jsonl", "--unit", "day"), 2, "usage"),
+    "unit of our own lines": (("import", "runs.jsonl", "--unit", "episode"), 1, "invalid_input"),
+    "tools that are none": (("import", "runs.jsonl", "--tools", "malformed"), 1, "unreadable_source"),
+    "nothing to import": (("import",), 2, "usage"),
+    "note on an unknown arm": (("note", "tool:x:nope", "hm"), 1, "unknown_arm"),
+    "note of nothing": (("note", A, "  "), 1, "invalid_input"),
+    "reset without asking": (("reset",), 2, "usage"),
+    "erase without asking": (("erase", "--run", "r1"), 2, "usage"),
+    "compact without asking": (("compact", "--keep-days", "9"), 2, "usage"),
+    "reset of an unknown type": (("reset", "--type", "tools", "--yes"), 2, "usage"),
+    "reset of an unknown arm": (("reset", "--arm", "tool:x:nope", "--yes"), 1, "unknown_arm"),
+    "reset of nothing": (("reset", "--type", "skill", "--yes"), 1, "not_applicable"),
+    "reset to nowhere": (("reset", "--to", "zero", "--yes"), 2, "usage"),
+    "undo of nothing": (("undo", "reward-9"), 1, "unknown_act"),
+    "undo of nonsense": (("undo", "everything"), 1, "unknown_act"),
+    "unknown setting": (("settings", "set", "nope", "1"), 1, "invalid_setting"),
+    "setting outside": (("settings", "set", "baseline_rate", "1.7"), 1, "invalid_setting"),
+    "setting of wrong shape": (("settings", "set", "k", "[" * 5000), 1, "invalid_setting"),
+    "half a setting": (("settings", "set", "k"), 2, "usage"),
+    "unknown verb of settings": (("settings", "drop", "k"), 2, "usage"),
+    "arms that are none": (("select", "--arms", "malformed"), 1, "invalid_input"),
+    "arms nested without end": (("select", "--arms", "nested"), 1, "invalid_input"),
+    "no such arms file": (("select", "--arms", "nope"), 1, "invalid_input"),
+    "arms with a bad id": (("select", "--arms", "badids"), 1, "invalid_arm"),
+    "budget without end": (("select", "--budget", "1" * 30), 1, "invalid_setting"),
+    "negative budget": (("select", "--budget", "-1"), 2, "usage"),
+    "too many runs": (("runs", "--limit", "99999999999"), 2, "usage"),
+    "no runs": (("runs", "--limit", "0"), 2, "usage"),
+    "export over a file": (("export", "foreign"), 1, "invalid_input"),
+    "export to two places": (("export", "-"), 1, "invalid_input"),
+    "export to nowhere": (("export", "no/such/folder"), 1, "invalid_input"),
+    "backup over a file": (("backup", "foreign"), 1, "invalid_input"),
+    "backup under a file": (("backup", "foreign/copy.db"), 1, "invalid_input"),
+    "unknown command": (("frobnicate",), 2, "usage"),
+    "unknown option": (("status", "--frobnicate"), 2, "usage"),
+    "one argument too many": (("status", "now"), 2, "usage"),
+}
+
+WRONG_NUMBERS: list[tuple[list[str], int, str, str]] = [
+    (["--", "1.0000001"], 1, "invalid_reward", "got 1.0000001"),
+    (["--", "-0.0000001"], 1, "invalid_reward", "got -1e-07"),
+    *(([value], 2, "usage", f"got {value!r}") for value in ("1_0", "0_1", "abc", "")),
+    *(([value], 2, "usage", f"can't be negative, got {value}") for value in ("-1", "-.5", "-0.1")),
+]
+
 
 @pytest.fixture
 def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
@@ -204,72 +277,6 @@ def test_learners_are_apart(filled: Shell, tmp_path: Path, monkeypatch: pytest.M
 
 
 # Errors
-
-BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "unknown arm": (("reward", "tool:x:nope", "1"), 1, "unknown_arm"),
-    "no arm id": (("reward", "Read", "1"), 1, "invalid_arm"),
-    "hostile arm id": (("reward", "tool:x:a\x1b[31m", "1", "--create"), 1, "invalid_arm"),
-    "long arm id": (("reward", "tool:x:" + "a" * 600, "1", "--create"), 1, "invalid_arm"),
-    "1.7": (("reward", A, "1.7"), 1, "invalid_reward"),
-    "NaN": (("reward", A, "nan"), 1, "invalid_reward"),
-    "infinity": (("reward", A, "inf"), 1, "invalid_reward"),
-    "1e400": (("reward", A, "1e400"), 1, "invalid_reward"),
-    "words for a number": (("reward", A, "good"), 2, "usage"),
-    "unknown outcome": (("reward", A, "--outcome", "fine"), 2, "usage"),
-    "unknown run": (("reward", A, "1", "--run", "nope"), 1, "unknown_run"),
-    "why of an unknown run": (("run", "nope"), 1, "unknown_run"),
-    "correction of nothing": (("reward", A, "1", "--correct"), 1, "invalid_input"),
-    "correction of a skipped run": (("reward", A, "1", "--run", "r2", "--correct"), 1, "not_applicable"),
-    "long reason": (("reward", A, "1", "--reason", "x" * 3000), 1, "invalid_input"),
-    "empty key": (("reward", A, "1", "--key", ""), 1, "invalid_input"),
-    "text that is no text": (("reward", A, "1", "--reason", "\udcff"), 1, "invalid_input"),
-    "missing file": (("import", "nope.jsonl"), 1, "unreadable_source"),
-    "file that is no text": (("import", "nope\udcff"), 1, "unreadable_source"),
-    "malformed file": (("import", "malformed"), 1, "unreadable_source"),
-    "truncated file": (("import", "truncated"), 1, "unreadable_source"),
-    "truncated archive": (("import", "truncated.gz"), 1, "unreadable_source"),
-    "foreign file": (("import", "foreign"), 1, "unreadable_source"),
-    "empty file": (("import", "empty"), 1, "unreadable_source"),
-    "database as a transcript": (("import", "a.db"), 1, "unreadable_source"),
-    "empty folder": (("import", "folder"), 1, "unreadable_source"),
-    "unknown format": (("import", "runs.jsonl", "--format", "xml"), 1, "invalid_input"),
-    "unknown unit": (("import", "runs.jsonl", "--unit", "day"), 2, "usage"),
-    "unit of our own lines": (("import", "runs.jsonl", "--unit", "episode"), 1, "invalid_input"),
-    "tools that are none": (("import", "runs.jsonl", "--tools", "malformed"), 1, "unreadable_source"),
-    "nothing to import": (("import",), 2, "usage"),
-    "note on an unknown arm": (("note", "tool:x:nope", "hm"), 1, "unknown_arm"),
-    "note of nothing": (("note", A, "  "), 1, "invalid_input"),
-    "reset without asking": (("reset",), 2, "usage"),
-    "erase without asking": (("erase", "--run", "r1"), 2, "usage"),
-    "compact without asking": (("compact", "--keep-days", "9"), 2, "usage"),
-    "reset of an unknown type": (("reset", "--type", "tools", "--yes"), 2, "usage"),
-    "reset of an unknown arm": (("reset", "--arm", "tool:x:nope", "--yes"), 1, "unknown_arm"),
-    "reset of nothing": (("reset", "--type", "skill", "--yes"), 1, "not_applicable"),
-    "reset to nowhere": (("reset", "--to", "zero", "--yes"), 2, "usage"),
-    "undo of nothing": (("undo", "reward-9"), 1, "unknown_act"),
-    "undo of nonsense": (("undo", "everything"), 1, "unknown_act"),
-    "unknown setting": (("settings", "set", "nope", "1"), 1, "invalid_setting"),
-    "setting outside": (("settings", "set", "baseline_rate", "1.7"), 1, "invalid_setting"),
-    "setting of wrong shape": (("settings", "set", "k", "[" * 5000), 1, "invalid_setting"),
-    "half a setting": (("settings", "set", "k"), 2, "usage"),
-    "unknown verb of settings": (("settings", "drop", "k"), 2, "usage"),
-    "arms that are none": (("select", "--arms", "malformed"), 1, "invalid_input"),
-    "arms nested without end": (("select", "--arms", "nested"), 1, "invalid_input"),
-    "no such arms file": (("select", "--arms", "nope"), 1, "invalid_input"),
-    "arms with a bad id": (("select", "--arms", "badids"), 1, "invalid_arm"),
-    "budget without end": (("select", "--budget", "1" * 30), 1, "invalid_setting"),
-    "negative budget": (("select", "--budget", "-1"), 2, "usage"),
-    "too many runs": (("runs", "--limit", "99999999999"), 2, "usage"),
-    "no runs": (("runs", "--limit", "0"), 2, "usage"),
-    "export over a file": (("export", "foreign"), 1, "invalid_input"),
-    "export to two places": (("export", "-"), 1, "invalid_input"),
-    "export to nowhere": (("export", "no/such/folder"), 1, "invalid_input"),
-    "backup over a file": (("backup", "foreign"), 1, "invalid_input"),
-    "backup under a file": (("backup", "foreign/copy.db"), 1, "invalid_input"),
-    "unknown command": (("frobnicate",), 2, "usage"),
-    "unknown option": (("status", "--frobnicate"), 2, "usage"),
-    "one argument too many": (("status", "now"), 2, "usage"),
-}
 
 
 @pytest.mark.parametrize("what", BAD)
@@ -523,14 +530,6 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
         child.wait(300)
         assert b"Traceback" not in problem
         assert b"Exception ignored" not in problem
-
-
-WRONG_NUMBERS: list[tuple[list[str], int, str, str]] = [
-    (["--", "1.0000001"], 1, "invalid_reward", "got 1.0000001"),
-    (["--", "-0.0000001"], 1, "invalid_reward", "got -1e-07"),
-    *(([value], 2, "usage", f"got {value!r}") for value in ("1_0", "0_1", "abc", "")),
-    *(([value], 2, "usage", f"can't be negative, got {value}") for value in ("-1", "-.5", "-0.1")),
-]
 
 
 @pytest.mark.parametrize(("value", "code", "kind", "shown"), WRONG_NUMBERS)

@@ -54,6 +54,11 @@ OWN = {"context", "learner", "in_thread", "open"}
 
 Operation = Callable[[Any], Any]
 
+_HEAD = re.compile(r"\d+:[0-9a-f]{16,64}|arms_\w+|'sha256': '\w+'|'size_bytes': \d+")
+"""A head or a secret, and a zip that has one: each learner's chain has a key of its own."""
+
+PROGRAM = "import sys; from tests.doors.program import main; main(sys.argv[1])"
+
 
 def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")} - OWN
@@ -245,10 +250,6 @@ async def _awaited_answer(operation: Operation, client: object) -> object:
         return problem
 
 
-_HEAD = re.compile(r"\d+:[0-9a-f]{16,64}|arms_\w+|'sha256': '\w+'|'size_bytes': \d+")
-"""A head or a secret, and a zip that has one: each learner's chain has a key of its own."""
-
-
 def comparable(answer: object) -> object:
     """Return an answer with arrays as lists, which NaN does not keep from being equal."""
     return _HEAD.sub("head", repr(msgspec.to_builtins(answer, enc_hook=_in_lists)))
@@ -328,8 +329,6 @@ def test_a_run_is_selected_and_recorded_by_every_client(worlds: Worlds) -> None:
 
 
 # Types and costs
-
-PROGRAM = "import sys; from tests.doors.program import main; main(sys.argv[1])"
 
 
 def run_program(folder: Path, *arguments: str, program: Sequence[str] = (sys.executable,)) -> str:

@@ -39,6 +39,56 @@ QORTEX: Final = "/v1/learning/reset"
 ERASABLE: Final = frozenset({"run", "session", "execution", "episode", "rater"})
 ALLOWED: Final = frozenset({"reset", "repair"})
 
+_TEXTS: Final[tuple[object, ...]] = (None, False, 0, 1.5, ["x"], {"a": 1})
+_LISTS: Final[tuple[object, ...]] = (False, 0, ARM, {}, {"a": 1}, [None], [7], [ARM, 7], [[ARM]])
+_NO_NAMES: Final[tuple[object, ...]] = (*_LISTS, None, [])
+
+_ACT: Final = frozenset({"act_id"})
+_SPAN: Final = {"arms": [ARM], "since": "2026-01-31"}
+_NO_SPANS: Final = {
+    "arms": _NO_NAMES,
+    "since": ("", "soon", "31 January", *_TEXTS),
+    "until": ("", "soon", "2026-01-30", *_TEXTS[1:]),
+}
+_SUMS: Final = {"episode": "sums/1", "environment": "sums"}
+_EXECUTION: Final = "11111111-2222-4333-8444-555555555555"
+_REVISION: Final = {
+    **{"uri": f"{LAYER}?execution_id={_EXECUTION}", "outcome": "failure", "score": 1.0},
+    **{"rater": "mara", "rubric_version": "v2", "feedback": "wrong", "llm_model_id": "judge-1"},
+}
+"""An evaluation that replaces the earlier one of the same rater, model and rubric about an execution."""
+_NO_URIS: Final[tuple[object, ...]] = (
+    *(f"{LAYER}?{name}={_EXECUTION}" for name in ("execution", "executionid", "execution-id", "id")),
+    *(f"{LAYER}?execution_id=", f"{LAYER}?", f"{LAYER}/", LAYER[:-1], LAYER.replace("layer", "mem"), *_TEXTS),
+)
+_NO_REVISIONS: Final = {
+    **{"uri": _NO_URIS, "outcome": ("accepted", "Failure", "", *_TEXTS), "score": ("1", 2, -0.5, True, [1])},
+    **{"feedback": ("", 5), "rater": (5, None), "rubric_version": (2,), "llm_model_id": ({},)},
+}
+_NO_EVENTS: Final[tuple[object, ...]] = (
+    *(None, {}, "x", 7, EVERY[0], [7], [None], [{}], [EVERY]),
+    *(
+        [{name: held for name, held in START.items() if name != missing}]
+        for missing in ("eventId", "timestamp")
+    ),
+    [{**START, "eventId": 7}],
+)
+
+_NAMING: Final = ("HTTP reset", "HTTP undo", "HTTP redo", "HTTP erase", "OpenClaw reset", "qortex reset")
+"""Requests over HTTP that take something away."""
+NAMES: Final = st.text(string.ascii_letters + "_-é", min_size=1, max_size=12)
+VALUES: Final = st.sampled_from(["x", 0, None, True, [ARM], {"a": 1}, ""])
+
+LINES: Final = {
+    "reset": ["--arm", ARM],
+    "undo": ["reward-1"],
+    "erase": ["--run", RUN],
+    "compact": ["--keep-days", "1"],
+    "member remove": ["ann"],
+    "token revoke": ["old"],
+    "alert remove": ["webhook-1"],
+}
+
 
 class World(NamedTuple):
     """A file with facts, one reward that is active and one that is undone, and its doors."""
@@ -126,40 +176,7 @@ def _taken(name: str) -> frozenset[str]:
     return frozenset(verb(name).input.__struct_fields__)
 
 
-_TEXTS: Final[tuple[object, ...]] = (None, False, 0, 1.5, ["x"], {"a": 1})
-_LISTS: Final[tuple[object, ...]] = (False, 0, ARM, {}, {"a": 1}, [None], [7], [ARM, 7], [[ARM]])
-_NO_NAMES: Final[tuple[object, ...]] = (*_LISTS, None, [])
 _RESET: Final = _taken("reset")
-_ACT: Final = frozenset({"act_id"})
-_SPAN: Final = {"arms": [ARM], "since": "2026-01-31"}
-_NO_SPANS: Final = {
-    "arms": _NO_NAMES,
-    "since": ("", "soon", "31 January", *_TEXTS),
-    "until": ("", "soon", "2026-01-30", *_TEXTS[1:]),
-}
-_SUMS: Final = {"episode": "sums/1", "environment": "sums"}
-_EXECUTION: Final = "11111111-2222-4333-8444-555555555555"
-_REVISION: Final = {
-    **{"uri": f"{LAYER}?execution_id={_EXECUTION}", "outcome": "failure", "score": 1.0},
-    **{"rater": "mara", "rubric_version": "v2", "feedback": "wrong", "llm_model_id": "judge-1"},
-}
-"""An evaluation that replaces the earlier one of the same rater, model and rubric about an execution."""
-_NO_URIS: Final[tuple[object, ...]] = (
-    *(f"{LAYER}?{name}={_EXECUTION}" for name in ("execution", "executionid", "execution-id", "id")),
-    *(f"{LAYER}?execution_id=", f"{LAYER}?", f"{LAYER}/", LAYER[:-1], LAYER.replace("layer", "mem"), *_TEXTS),
-)
-_NO_REVISIONS: Final = {
-    **{"uri": _NO_URIS, "outcome": ("accepted", "Failure", "", *_TEXTS), "score": ("1", 2, -0.5, True, [1])},
-    **{"feedback": ("", 5), "rater": (5, None), "rubric_version": (2,), "llm_model_id": ({},)},
-}
-_NO_EVENTS: Final[tuple[object, ...]] = (
-    *(None, {}, "x", 7, EVERY[0], [7], [None], [{}], [EVERY]),
-    *(
-        [{name: held for name, held in START.items() if name != missing}]
-        for missing in ("eventId", "timestamp")
-    ),
-    [{**START, "eventId": 7}],
-)
 VERBS: Final[Mapping[str, Verb]] = {
     "HTTP reset": Verb(
         lambda _: {"arms": [ARM]}, _RESET, _posted(f"{AT}/resets"), {"arms": _NO_NAMES, "types": _NO_NAMES}
@@ -238,10 +255,6 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "Python erase": Verb(lambda _: {"run": RUN}, ERASABLE, _method("erase"), dict.fromkeys(ERASABLE, ("",))),
 }
-_NAMING: Final = ("HTTP reset", "HTTP undo", "HTTP redo", "HTTP erase", "OpenClaw reset", "qortex reset")
-"""Requests over HTTP that take something away."""
-NAMES: Final = st.text(string.ascii_letters + "_-é", min_size=1, max_size=12)
-VALUES: Final = st.sampled_from(["x", 0, None, True, [ARM], {"a": 1}, ""])
 
 
 @st.composite
@@ -353,17 +366,6 @@ def test_a_word_too_many_or_misspelt_in_chat_resets_nothing(words: str, world: W
     before = world.state()
     assert not _chat(world, {"text": f"/learning reset {words.format(arm=ARM, code=code)}"})
     assert world.state() == before
-
-
-LINES: Final = {
-    "reset": ["--arm", ARM],
-    "undo": ["reward-1"],
-    "erase": ["--run", RUN],
-    "compact": ["--keep-days", "1"],
-    "member remove": ["ann"],
-    "token revoke": ["old"],
-    "alert remove": ["webhook-1"],
-}
 
 
 @pytest.mark.parametrize("command", LINES)

@@ -51,6 +51,29 @@ READING = (
 )
 """Commands that need something to be there."""
 
+_ONE_AFTER_THE_OTHER = """
+import json, os, sys
+sys.path.insert(0, sys.argv.pop(1))
+commands = json.loads(sys.argv.pop(1))
+from dashboard.launch import main
+codes = []
+for command in commands:
+    while "=" in command[0]:
+        name, _, os.environ[name] = command.pop(0).partition("=")
+    sys.argv[1:] = command
+    try:
+        main()
+    except SystemExit as end:
+        codes.append(end.code or 0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.write("\\f")
+        stream.flush()
+sys.stdout.write(json.dumps(codes))
+"""
+"""Starting the program takes longer than what these commands do: several of them are given in one start."""
+
+LONG = f"tool:messaging:{'long_name_' * 3}"
+
 
 # Version and help
 
@@ -292,28 +315,6 @@ def test_no_cell_is_a_formula_or_an_order_to_a_terminal(shell: Shell, tmp_path: 
 # Where it is read
 
 
-_ONE_AFTER_THE_OTHER = """
-import json, os, sys
-sys.path.insert(0, sys.argv.pop(1))
-commands = json.loads(sys.argv.pop(1))
-from dashboard.launch import main
-codes = []
-for command in commands:
-    while "=" in command[0]:
-        name, _, os.environ[name] = command.pop(0).partition("=")
-    sys.argv[1:] = command
-    try:
-        main()
-    except SystemExit as end:
-        codes.append(end.code or 0)
-    for stream in (sys.stdout, sys.stderr):
-        stream.write("\\f")
-        stream.flush()
-sys.stdout.write(json.dumps(codes))
-"""
-"""Starting the program takes longer than what these commands do: several of them are given in one start."""
-
-
 def in_one_start(
     *commands: Sequence[str | Path],
     cwd: Path,
@@ -337,9 +338,6 @@ def in_one_start(
     *errs, rest = found.stderr.split(b"\f")
     assert (found.returncode, rest, len(outs)) == (0, b"", len(commands)), found
     return list(zip(json.loads(codes), outs, errs, strict=True))
-
-
-LONG = f"tool:messaging:{'long_name_' * 3}"
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,68 @@ RAW = ROOT / "tests" / "doors" / "raw_mcp.py"
 NAMES = ["say", "wait", "ask", "die", "only_a", "other_a"]
 PATIENCE_S = 60
 
+LIAR = """
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+print("Listening. {[", flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id_ = message.get("method"), message.get("id")
+    if method == "initialize":
+        say(id=id_, result={"protocolVersion": 7, "capabilities": {"tools": True}, "instructions": [1]})
+    elif method == "tools/list":
+        say(id=id_, result={"tools": {"name": "no list"}})
+    elif method == "notifications/poke":
+        for number in range(2000):
+            say(method="notifications/unknown", params={"number": number})
+        say(id=50, result={"forged": True})
+        say(method="notifications/cancelled", params={"requestId": "a:1"})
+    elif id_ is not None:
+        say(id=[id_], result={})
+        say(id=id_, error="odd")
+        say(id=id_, result={"again": True})
+"""
+
+CUTTER = r"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    id_ = message.get("id")
+    if message["method"] == "initialize":
+        info = {"name": "c", "version": "1"}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": "cut", "description": "a \ud83d", "inputSchema": {"type": "object"}}]}
+    elif id_ is not None:
+        result = {"content": [{"type": "text", "text": "\ud83d \ud83d\ude00 " + message["params"]["arguments"]["x"]}]}
+    if id_ is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}), flush=True)
+"""
+
+PLANTED = ("-m", "tests.doors.planted_mcp")
+
+changes: list[str] = []
+
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-IS", "-c", "import time; time.sleep(600)"])
+sys.stderr.write(f"pids {os.getpid()} {child.pid}\\n")
+sys.stderr.flush()
+time.sleep(600)
+"""
+"""A server that neither its end of input nor a TERM ends, with a process of its own."""
+
+_CLIENT = """
+import subprocess, sys
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
+print(server.pid, flush=True)
+sys.stdin.read()
+server.stdin.close()
+server.wait()
+"""
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -415,30 +477,6 @@ async def test_a_server_that_dies_ends_the_proxy_and_answers_what_waits(tmp_path
         assert (row.outcome, row.status) == ("observed", "error")
 
 
-LIAR = """
-import json, sys
-def say(**message):
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-print("Listening. {[", flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    method, id_ = message.get("method"), message.get("id")
-    if method == "initialize":
-        say(id=id_, result={"protocolVersion": 7, "capabilities": {"tools": True}, "instructions": [1]})
-    elif method == "tools/list":
-        say(id=id_, result={"tools": {"name": "no list"}})
-    elif method == "notifications/poke":
-        for number in range(2000):
-            say(method="notifications/unknown", params={"number": number})
-        say(id=50, result={"forged": True})
-        say(method="notifications/cancelled", params={"requestId": "a:1"})
-    elif id_ is not None:
-        say(id=[id_], result={})
-        say(id=id_, error="odd")
-        say(id=id_, result={"again": True})
-"""
-
-
 async def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
     """It prints text, promises in wrong types, floods, and answers and cancels the requests of another server."""
     liar = ServerOptions(command=sys.executable, args=("-ISc", LIAR))
@@ -460,23 +498,6 @@ async def test_a_server_that_lies_harms_itself_alone(tmp_path: Path) -> None:
         peer.send(id=asked["id"], result={"for": "a"})
         assert (await peer.answer(50))["result"]["came"] == {"for": "a"}
         assert [one for one in peer.others if "forged" in str(one) or "cancel" in str(one)] == []
-
-
-CUTTER = r"""
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    id_ = message.get("id")
-    if message["method"] == "initialize":
-        info = {"name": "c", "version": "1"}
-        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
-    elif message["method"] == "tools/list":
-        result = {"tools": [{"name": "cut", "description": "a \ud83d", "inputSchema": {"type": "object"}}]}
-    elif id_ is not None:
-        result = {"content": [{"type": "text", "text": "\ud83d \ud83d\ude00 " + message["params"]["arguments"]["x"]}]}
-    if id_ is not None:
-        print(json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}), flush=True)
-"""
 
 
 async def test_half_a_character_stops_neither_lists_nor_calls(tmp_path: Path) -> None:
@@ -556,8 +577,6 @@ async def test_several_servers_are_one(tmp_path: Path) -> None:
 
 # The real SDK on both sides
 
-PLANTED = ("-m", "tests.doors.planted_mcp")
-
 
 def command_of(*arguments: str, **variables: str) -> StdioServerParameters:
     """Python, as a client starts a server."""
@@ -593,9 +612,6 @@ async def connected(server: StdioServerParameters, log: Path, mode: str) -> Asyn
             stdio_client(server, errors), mode=mode, sampling_callback=_model, message_handler=_changed
         ) as client:
             yield client
-
-
-changes: list[str] = []
 
 
 async def _model(context: object, params: Any) -> CreateMessageResult:  # noqa: ANN401
@@ -750,17 +766,6 @@ def test_a_server_over_http_is_the_same(mode: str, tmp_path: Path) -> None:
 # Processes
 
 
-STUBBORN = """
-import os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = subprocess.Popen([sys.executable, "-IS", "-c", "import time; time.sleep(600)"])
-sys.stderr.write(f"pids {os.getpid()} {child.pid}\\n")
-sys.stderr.flush()
-time.sleep(600)
-"""
-"""A server that neither its end of input nor a TERM ends, with a process of its own."""
-
-
 @pytest.mark.parametrize("way", ["kill the client", "TERM"])
 def test_no_process_outlives_its_client(way: str, tmp_path: Path) -> None:
     """Whatever ends the client: the proxy, its servers and what they started end too."""
@@ -795,16 +800,6 @@ def test_no_process_outlives_its_client(way: str, tmp_path: Path) -> None:
     client.stdin.close()
     client.stdout.close()
     client.wait()
-
-
-_CLIENT = """
-import subprocess, sys
-server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
-print(server.pid, flush=True)
-sys.stdin.read()
-server.stdin.close()
-server.wait()
-"""
 
 
 def is_alive(pid: int) -> bool:

@@ -78,6 +78,11 @@ ANTHROPIC = {
     },
 }
 
+MEMBERS = [
+    *("role", "type", "kind", "content", "tool_calls", "function", "name", "parts", "output", "choices"),
+    *("message", "usage", "text", "part_kind", "args", "input_tokens"),
+]
+
 
 @dataclass
 class LangChainMessage:
@@ -226,12 +231,6 @@ def test_only_the_last_turn_is_read() -> None:
 )
 def test_every_kind_of_call_is_one(item: object, name: str) -> None:
     assert [part.call.name for part in parts_of([item]) if part.call] == [name]
-
-
-MEMBERS = [
-    *("role", "type", "kind", "content", "tool_calls", "function", "name", "parts", "output", "choices"),
-    *("message", "usage", "text", "part_kind", "args", "input_tokens"),
-]
 
 
 @given(

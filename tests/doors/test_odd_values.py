@@ -29,6 +29,22 @@ NAMED = ["tool:web:fetch", "skill:pdf:main"]
 PATIENT: dict[str, Any] = {"select_s": 60, "record_s": 60}
 VERBS = ("said", "asked", "used", "called", "loaded", "from_messages", "afterwards")
 
+names = st.sampled_from(
+    [
+        *("role", "type", "content", "tool_calls", "function", "id", "call_id", "output", "kind", "parts"),
+        *("text", "choices", "message", "name", "arguments", "input", "usage", "usage_metadata", "model"),
+        *("part_kind", "input_tokens", "output_tokens", "total_tokens", "prompt_tokens_details"),
+        *("cached_tokens", "cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"),
+        *("tool_name", "args"),
+    ]
+)
+words = st.sampled_from(
+    [
+        *("assistant", "user", "tool", "ai", "tool_use", "tool_result", "text", "x_call", "x_call_output"),
+        "response",
+    ]
+)
+
 
 class Broken:
     """A value whose members, text and truth can't be read."""
@@ -66,21 +82,6 @@ plain = st.one_of(
     st.builds(circle),
     st.just(print),
     st.builds(lambda: 10**5_000),
-)
-names = st.sampled_from(
-    [
-        *("role", "type", "content", "tool_calls", "function", "id", "call_id", "output", "kind", "parts"),
-        *("text", "choices", "message", "name", "arguments", "input", "usage", "usage_metadata", "model"),
-        *("part_kind", "input_tokens", "output_tokens", "total_tokens", "prompt_tokens_details"),
-        *("cached_tokens", "cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"),
-        *("tool_name", "args"),
-    ]
-)
-words = st.sampled_from(
-    [
-        *("assistant", "user", "tool", "ai", "tool_use", "tool_result", "text", "x_call", "x_call_output"),
-        "response",
-    ]
 )
 odd = st.recursive(
     plain | words,

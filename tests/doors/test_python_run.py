@@ -38,6 +38,8 @@ ANTHROPIC = {"name": "search", "description": "Search", "input_schema": SCHEMA}
 MCP = {"name": "search", "description": "Search", "inputSchema": SCHEMA}
 BEDROCK = {"toolSpec": {"name": "search", "description": "Search", "inputSchema": {"json": SCHEMA}}}
 
+SINGLES: list[Any] = ["tool:web:search", b"tool:web:search", OPENAI, Arm(key="tool:web:search"), 7]
+
 
 @pytest.fixture(autouse=True)
 def new_database(tmp_path: Path) -> None:
@@ -390,9 +392,6 @@ def test_what_is_no_selection_is_refused(document: str | bytes) -> None:
     with pytest.raises(ArmscopeError) as told:
         Selection.from_json(document)
     assert told.value.code.startswith("invalid")
-
-
-SINGLES: list[Any] = ["tool:web:search", b"tool:web:search", OPENAI, Arm(key="tool:web:search"), 7]
 
 
 @pytest.mark.parametrize("single", SINGLES)

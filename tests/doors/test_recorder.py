@@ -28,6 +28,14 @@ from tests.doors.http.test_served import served
 from tests.flows.test_episodes import held
 from tests.worlds import context_at
 
+Slotted = make_dataclass("Slotted", ["blocks", "reward", "finished", "cost"], slots=True)
+
+HOSTILE = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.just("\ud800") | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=8,
+)
+
 
 @dataclass
 class Block:
@@ -237,9 +245,6 @@ class Model(BaseModel, extra="allow"):
     finished: bool = False
 
 
-Slotted = make_dataclass("Slotted", ["blocks", "reward", "finished", "cost"], slots=True)
-
-
 @pytest.mark.parametrize(
     "told",
     [
@@ -263,13 +268,6 @@ def test_whatever_shape_an_output_has_it_is_one(learner: Learner, told: object) 
         n_chars_out=4,
         extra=("cost",),
     )
-
-
-HOSTILE = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.just("\ud800") | st.binary(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
-    max_leaves=8,
-)
 
 
 @given(name=HOSTILE, sent=HOSTILE, blocks=HOSTILE, metadata=HOSTILE, more=HOSTILE, reward=HOSTILE)

@@ -183,6 +183,22 @@ FIELDS: Mapping[str, str] = {
 }
 """JSON keys of the inputs of verbs."""
 
+OTHER_WORDS = {
+    ("import", "paths"): "a shell also takes - and none",
+    ("audit", "since"): "also a time",
+    ("select", "arms"): "a file in place of arms",
+    ("change", "value"): "text in place of JSON",
+    ("reward", "value"): "names --outcome",
+    ("reward_run", "value"): "names --outcome",
+    ("reward_run", "run"): "one option of two verbs",
+    ("invite_member", "email"): "one option of two verbs",
+    ("invite_member", "name"): "one option of two verbs",
+    ("set_role", "role"): "a shell has no null",
+}
+"""Reasons why an option with the name of a verb's field has words of its own."""
+
+SCORES: dict[str, tuple[object, ...]] = {"value": (None, 0.0, 0.5), "outcome": (None, "rejected")}
+
 
 def by_name(one: Verb[..., Any]) -> str:
     return one.name
@@ -259,24 +275,6 @@ def test_a_verb_is_answered_alike_behind_every_door(
 def test_every_verb_is_a_command_or_a_method() -> None:
     assert {line_of(one)[0] for one in VERBS if one.name not in PYTHON} <= commands()
     assert {one.name for one in VERBS} >= PYTHON | LINES.keys()
-
-
-OTHER_WORDS = {
-    ("import", "paths"): "a shell also takes - and none",
-    ("audit", "since"): "also a time",
-    ("select", "arms"): "a file in place of arms",
-    ("change", "value"): "text in place of JSON",
-    ("reward", "value"): "names --outcome",
-    ("reward_run", "value"): "names --outcome",
-    ("reward_run", "run"): "one option of two verbs",
-    ("invite_member", "email"): "one option of two verbs",
-    ("invite_member", "name"): "one option of two verbs",
-    ("set_role", "role"): "a shell has no null",
-}
-"""Reasons why an option with the name of a verb's field has words of its own."""
-
-
-SCORES: dict[str, tuple[object, ...]] = {"value": (None, 0.0, 0.5), "outcome": (None, "rejected")}
 
 
 @pytest.mark.parametrize("one", [one for one in VERBS if one.name in {"reward", "reward_run"}], ids=str)

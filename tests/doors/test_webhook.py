@@ -35,6 +35,34 @@ AT_S = 1_790_000_000
 Received = list[tuple[str, Mapping[str, str], bytes]]
 Answers = Callable[[BaseHTTPRequestHandler], None]
 
+METADATA = {
+    "Amazon, Azure, Google, Oracle, DigitalOcean": "169.254.169.254",
+    "Amazon's containers": "169.254.170.2",
+    "Amazon, version 6": "fd00:ec2::254",
+    "Google, version 6": "fd20:ce::254",
+    "Alibaba": "100.100.100.200",
+    "Azure's host agent": "168.63.129.16",
+    "Oracle's older address": "192.0.0.192",
+    "Tencent": "169.254.0.23",
+    "Scaleway": "169.254.42.42",
+    "Scaleway, version 6": "fd00:42::42",
+}
+"""Addresses from which a cloud's machines get their credentials, as the vendors document them."""
+SPECIAL_4 = (
+    "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.0.0/29"
+    " 192.0.0.8/32 192.0.0.9/32 192.0.0.10/32 192.0.0.170/31 192.0.2.0/24 192.31.196.0/24"
+    " 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24"
+    " 240.0.0.0/4 255.255.255.255/32 224.0.0.0/4"
+)
+SPECIAL_6 = (
+    "::1/128 ::/128 ::ffff:0:0/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32 2001:1::1/128"
+    " 2001:1::2/128 2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28 2001:20::/28 2001:30::/28"
+    " 2001:db8::/32 2620:4f:8000::/48 3fff::/20 5f00::/16 fc00::/7 fe80::/10 ff00::/8"
+)
+"""IANA's registries of special-purpose addresses and multicast. 64:ff9b::/96 and 2002::/16 wrap an address, as does
+::ffff:0:0/96, of which the ends are special.
+"""
+
 
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,35 +201,6 @@ def test_an_address_of_this_network_is_none_of_the_open_one(address: str) -> Non
     assert not is_public(address)
     sent = send(message_to("https://hooks.example/", private=False), at_s=AT_S, resolve=lambda *_: [address])
     assert sent.result == "private address"
-
-
-METADATA = {
-    "Amazon, Azure, Google, Oracle, DigitalOcean": "169.254.169.254",
-    "Amazon's containers": "169.254.170.2",
-    "Amazon, version 6": "fd00:ec2::254",
-    "Google, version 6": "fd20:ce::254",
-    "Alibaba": "100.100.100.200",
-    "Azure's host agent": "168.63.129.16",
-    "Oracle's older address": "192.0.0.192",
-    "Tencent": "169.254.0.23",
-    "Scaleway": "169.254.42.42",
-    "Scaleway, version 6": "fd00:42::42",
-}
-"""Addresses from which a cloud's machines get their credentials, as the vendors document them."""
-SPECIAL_4 = (
-    "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.0.0/29"
-    " 192.0.0.8/32 192.0.0.9/32 192.0.0.10/32 192.0.0.170/31 192.0.2.0/24 192.31.196.0/24"
-    " 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24"
-    " 240.0.0.0/4 255.255.255.255/32 224.0.0.0/4"
-)
-SPECIAL_6 = (
-    "::1/128 ::/128 ::ffff:0:0/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32 2001:1::1/128"
-    " 2001:1::2/128 2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28 2001:20::/28 2001:30::/28"
-    " 2001:db8::/32 2620:4f:8000::/48 3fff::/20 5f00::/16 fc00::/7 fe80::/10 ff00::/8"
-)
-"""IANA's registries of special-purpose addresses and multicast. 64:ff9b::/96 and 2002::/16 wrap an address, as does
-::ffff:0:0/96, of which the ends are special.
-"""
 
 
 @pytest.mark.parametrize("network", [*SPECIAL_4.split(), *SPECIAL_6.split()])

@@ -24,6 +24,22 @@ from core.records.run import Call, Inventory, Run
 from tests.doors.claude_world import SKILLS, World
 from tests.waiting import until
 
+LEFT_OUT_BY = ("k", "budget")
+DEATHS = ("before start", "after start", "in turn", "before end", "after end")
+
+FRESH = ("new", "clear", "compact", "die")
+KINDS = (*FRESH, "resume", "continue", "fork", "plain")
+
+SETTINGS = (
+    b'{\r\n\t"model": "opus",\r\n\t"hooks": {"SessionEnd": [ ]},\r\n\t"env": {"TOKEN": "s3cret"}\r\n}',
+    None,
+    b"",
+    b"{}",
+    b'{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "date"}]}], "Stop": []}, "z": 1}\n\n',
+    '{\n  // a comment\n  "ünknown": [1, 2,], /* another */\n}\n'.encode(),
+)
+OFTEN, *RARELY = SETTINGS
+
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
@@ -302,14 +318,6 @@ def check_sessions(world: World) -> None:
     context.store.close()
 
 
-LEFT_OUT_BY = ("k", "budget")
-DEATHS = ("before start", "after start", "in turn", "before end", "after end")
-
-
-FRESH = ("new", "clear", "compact", "die")
-KINDS = (*FRESH, "resume", "continue", "fork", "plain")
-
-
 def play(world: World, rng: random.Random, number: int, kinds: Sequence[str] = KINDS) -> None:
     kind = rng.choice(kinds)
     script = f"use {rng.choice(SKILLS)}; use {rng.choice(SKILLS)}"
@@ -358,17 +366,6 @@ def test_the_choice_is_in_force_in_each_session_and_each_is_imported_once(
 
 
 # Hooks
-
-
-SETTINGS = (
-    b'{\r\n\t"model": "opus",\r\n\t"hooks": {"SessionEnd": [ ]},\r\n\t"env": {"TOKEN": "s3cret"}\r\n}',
-    None,
-    b"",
-    b"{}",
-    b'{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "date"}]}], "Stop": []}, "z": 1}\n\n',
-    '{\n  // a comment\n  "ünknown": [1, 2,], /* another */\n}\n'.encode(),
-)
-OFTEN, *RARELY = SETTINGS
 
 
 @pytest.mark.parametrize("content", [OFTEN, *(pytest.param(one, marks=pytest.mark.long) for one in RARELY)])

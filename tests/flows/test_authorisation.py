@@ -120,6 +120,21 @@ EVERY = EvaluationFilter(
 )
 """Everything that can be wanted of evaluations."""
 
+READ_OF_ALL: Final = (
+    "revision", "frame", "belief", "arms", "posteriors", "overview", "confidence", "savings",
+    "judgements", "inclusion", "rewards", "repairs", "resets", "changes", "runs_view", "listed_runs",
+    "visibility", "imports", "without_episode", "setting_changes", "preview_reset", "unread",
+    "openclaw_summary", "openclaw_config", "openclaw_posteriors", "openclaw_traces", "timeseries",
+    "bias_watch", "evaluated", "layers", "alarms", "measures", "n_denials",
+)  # fmt: skip
+"""Queries that need a context alone."""
+
+OF_OTHERS: dict[str, tuple[Action, Flow]] = {
+    "undo.undo of another's": ("undo", lambda context, _: undo(context, "reward-1")),
+    "undo.redo of another's": ("undo", lambda context, _: redo(context, "reward-2")),
+}
+"""Flows that ask for more where the act is not one's own."""
+
 
 def dropped(context: Context, file: Path) -> object:
     """A file as a browser would bring it."""
@@ -159,16 +174,6 @@ def settled(context: Context) -> None:
     message = a_test(replace(context, actor=Actor(name="mara")))
     sent = SendResult(webhook="webhook-1", message=message.uid, result="200", ok=True)
     webhooks.settle(context, message, sent)
-
-
-READ_OF_ALL: Final = (
-    "revision", "frame", "belief", "arms", "posteriors", "overview", "confidence", "savings",
-    "judgements", "inclusion", "rewards", "repairs", "resets", "changes", "runs_view", "listed_runs",
-    "visibility", "imports", "without_episode", "setting_changes", "preview_reset", "unread",
-    "openclaw_summary", "openclaw_config", "openclaw_posteriors", "openclaw_traces", "timeseries",
-    "bias_watch", "evaluated", "layers", "alarms", "measures", "n_denials",
-)  # fmt: skip
-"""Queries that need a context alone."""
 
 
 def query_named(name: str) -> Flow:
@@ -307,13 +312,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "settings.change_all": ("settings", lambda context, _: change_all(context, {"k": 3})),
 }
 """Flows that the table of verbs does not name: what pages and commands ask beside it."""
-
-
-OF_OTHERS: dict[str, tuple[Action, Flow]] = {
-    "undo.undo of another's": ("undo", lambda context, _: undo(context, "reward-1")),
-    "undo.redo of another's": ("undo", lambda context, _: redo(context, "reward-2")),
-}
-"""Flows that ask for more where the act is not one's own."""
 
 
 def flow_of(one: Verb[..., Any]) -> str:

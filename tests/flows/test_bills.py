@@ -40,6 +40,20 @@ from tests.worlds import START_MS, a_run, context_at, lines_file, run_line
 FULL = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
 WHOLE = Usage(input=400, output=300, cache_read=15_000)
 
+counts = st.integers(0, 10**7)
+rows = st.builds(
+    Spent,
+    model=st.sampled_from([None, "a", "b"]),
+    owner=st.sampled_from(["agent", "sub-agent"]),
+    **dict.fromkeys((*PARTS, "total"), counts),
+    assumed=st.booleans(),
+)
+prices = st.builds(
+    Price,
+    input_micro=st.integers(0, 10**9),
+    **{f"{part}_micro": st.none() | st.integers(0, 10**9) for part in PARTS[1:]},
+)
+
 
 def bills(context: Context) -> dict[str, tuple[int | None, int]]:
     """The stored bills of active runs, by uid."""
@@ -54,21 +68,6 @@ def bills(context: Context) -> dict[str, tuple[int | None, int]]:
 
 def priced_run(uid: str = "r") -> Run:
     return replace(a_run(uid), model="m", ended_at_ms=START_MS, usage=WHOLE)
-
-
-counts = st.integers(0, 10**7)
-rows = st.builds(
-    Spent,
-    model=st.sampled_from([None, "a", "b"]),
-    owner=st.sampled_from(["agent", "sub-agent"]),
-    **dict.fromkeys((*PARTS, "total"), counts),
-    assumed=st.booleans(),
-)
-prices = st.builds(
-    Price,
-    input_micro=st.integers(0, 10**9),
-    **{f"{part}_micro": st.none() | st.integers(0, 10**9) for part in PARTS[1:]},
-)
 
 
 @given(st.lists(rows, max_size=5), prices, prices)

@@ -31,6 +31,11 @@ from tests.worlds import context_at
 
 FAR, NEAR, PDF = tool_key("far"), tool_key("near"), skill_key("pdf")
 
+_events = st.lists(
+    st.tuples(st.sampled_from(["prompt", "call", "add", "remove", "load", "list"]), st.sampled_from(NAMES)),
+    max_size=12,
+)
+
 
 def states(context: Context) -> list[Row]:
     """Each arm of each active run, with its flags and cost."""
@@ -158,12 +163,6 @@ def test_a_session_that_was_read_as_in_full_moves_its_arms_and_counts_them(tmp_p
     undo(context, answer.id)
     assert (pulls(context), by_name(context)) == (before, {})
     assert queries.verify(context).clean
-
-
-_events = st.lists(
-    st.tuples(st.sampled_from(["prompt", "call", "add", "remove", "load", "list"]), st.sampled_from(NAMES)),
-    max_size=12,
-)
 
 
 def play(events: list[tuple[str, str]]) -> Session:

@@ -30,6 +30,8 @@ ARMS = ("a", "b", "c", "d")
 NOW_MS = START_MS + 20 * DAY_MS
 N_RUNS = 200
 
+Ask = Callable[[Context], object]
+
 
 def some_runs() -> list[Run]:
     """Runs of twenty days in sessions of four, half of them baseline."""
@@ -75,7 +77,6 @@ def rounded(value: object) -> str:
     return re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.10g}", repr(value))
 
 
-Ask = Callable[[Context], object]
 SAME: Mapping[str, Ask] = {
     "posteriors": queries.posteriors,
     **{

@@ -40,6 +40,13 @@ MICRO: Final = 1_000_000
 A, B, C = (f"tool:other:{name}" for name in "abc")
 Beliefs = Mapping[str, tuple[float, float]]
 
+RUN = a_run("r", calls=("a", "b"))
+
+SHARE = CreditShare(run="r", arm=A, weight_micro=MICRO)
+LINE = CreditLine(id="x/credit-1", episode="e", rule="equal", reward=0.5, shares=(SHARE,))
+
+GROWN = a_run("r", arms=("a", "c", "d"), calls=("d",), rank=9)
+
 
 def paid(*steps: tuple[str, float | None], uid: str = "e", runs: Sequence[str] = ("r",)) -> Episode:
     return Episode(
@@ -62,9 +69,6 @@ def weights(context: Context, rule: CreditRule) -> dict[tuple[str, str], int]:
     found = credit_episode(context, "e", rule)
     assert is_clean(context)
     return {(share.run, share.arm): share.weight_micro for share in found.shares}
-
-
-RUN = a_run("r", calls=("a", "b"))
 
 
 def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> None:
@@ -251,10 +255,6 @@ def test_an_export_brings_credits_along_once(tmp_path: Path) -> None:
     assert is_clean(other)
 
 
-SHARE = CreditShare(run="r", arm=A, weight_micro=MICRO)
-LINE = CreditLine(id="x/credit-1", episode="e", rule="equal", reward=0.5, shares=(SHARE,))
-
-
 @pytest.mark.parametrize(
     ("shares", "what"),
     [
@@ -307,7 +307,6 @@ def test_who_credited_can_be_a_number_and_the_credit_stays(tmp_path: Path) -> No
 # Whatever is told, credited and taken back
 
 SHORT, LONG = paid(("a", 0.25), uid="e"), paid(("a", 0.25), ("b", 0.5), uid="e", runs=("r", "s"))
-GROWN = a_run("r", arms=("a", "c", "d"), calls=("d",), rank=9)
 FILES: Final[Mapping[str, tuple[LedgerLine | Run, ...]]] = {
     "short": (RUN, SHORT),
     "long": (RUN, a_run("s", arms=("b", "c"), calls=("b",)), LONG),

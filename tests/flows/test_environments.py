@@ -28,6 +28,15 @@ from tests.worlds import START_MS, a_run, context_at
 
 MINUTE_MS = 60_000
 
+FILTERS = st.builds(
+    EpisodeFilter,
+    environment=st.sampled_from([None, "maze", "sums"]),
+    split=st.sampled_from([None, "train"]),
+    task=st.sampled_from([None, "t3"]),
+    model=st.sampled_from([None, "small"]),
+    outcome=st.sampled_from([None, *EPISODE_OUTCOMES]),
+)
+
 
 def played(number: int, dice: np.random.Generator) -> Episode:
     """Of one of two environments, by one of two models, with or without a time, a reward, an end, and an error."""
@@ -96,16 +105,6 @@ def _episode_names(columns: EpisodeColumns) -> Iterator[str]:
             )
         ]
         yield repr((names, columns.finished[place], columns.total[place], columns.final[place]))
-
-
-FILTERS = st.builds(
-    EpisodeFilter,
-    environment=st.sampled_from([None, "maze", "sums"]),
-    split=st.sampled_from([None, "train"]),
-    task=st.sampled_from([None, "t3"]),
-    model=st.sampled_from([None, "small"]),
-    outcome=st.sampled_from([None, *EPISODE_OUTCOMES]),
-)
 
 
 @settings(max_examples=40)

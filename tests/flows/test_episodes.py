@@ -52,6 +52,10 @@ LONG = Episode(
 SHORT = replace(LONG, steps=LONG.steps[:2], parts=())
 OTHER = Episode(uid="sums/2", environment="sums", steps=(Step(number=0),))
 
+SAID = st.tuples(
+    st.sampled_from(["look", "submit"]), st.none() | st.sampled_from([0.0, 0.1, -0.5, 1.0]), st.booleans()
+)
+
 
 def file_of(folder: Path, name: str, *told: LedgerLine | Run) -> Path:
     path = folder / name
@@ -276,11 +280,6 @@ def test_equal_arguments_are_told_apart_under_a_key_that_no_export_has(tmp_path:
         assert all(step.args_digest is None for step in held(context)["e"].steps)
         found.append(first)
     assert found[0] != found[1], "every learner has a key of its own"
-
-
-SAID = st.tuples(
-    st.sampled_from(["look", "submit"]), st.none() | st.sampled_from([0.0, 0.1, -0.5, 1.0]), st.booleans()
-)
 
 
 @given(said=st.lists(SAID, min_size=1, max_size=6), times=st.integers(1, 2))

@@ -56,6 +56,19 @@ LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666"
 PROMPT = Inventory(kind="declared", arms=(Arm(key=ARM), Arm(key=SKILL)))
 
+COLUMNS = {
+    f"{table.name}.{column.name}"
+    for table in tables.metadata.tables.values()
+    for column in table.columns
+    if isinstance(column.type, (Text, LargeBinary))
+}
+
+WRITTEN = st.builds(
+    "Zoë{}Q{}".format,
+    st.text(st.sampled_from("Aéß'-. 7"), min_size=1, max_size=6),
+    st.text(st.sampled_from(".)'"), max_size=3),
+)
+
 
 def words_at(place: str) -> str:
     return f"{WORD} {place}"
@@ -176,14 +189,6 @@ def numbers(context: Context) -> object:
     return counted, moved, kept, judged, quality
 
 
-COLUMNS = {
-    f"{table.name}.{column.name}"
-    for table in tables.metadata.tables.values()
-    for column in table.columns
-    if isinstance(column.type, (Text, LargeBinary))
-}
-
-
 def staying() -> dict[str, set[str]]:
     """Return the columns that the page says stay, by its patterns, without those that erasing reaches."""
     page = (Path(core.__file__).parent / "guide/promises.md").read_text(encoding="utf-8")
@@ -195,13 +200,6 @@ def test_every_text_is_reached_or_the_page_says_why_it_stays() -> None:
     assert REACHED.keys() - COLUMNS == set()
     assert COLUMNS - REACHED.keys() - {*chain.from_iterable(staying().values())} == set()
     assert [one for one, places in staying().items() if not places] == []
-
-
-WRITTEN = st.builds(
-    "Zoë{}Q{}".format,
-    st.text(st.sampled_from("Aéß'-. 7"), min_size=1, max_size=6),
-    st.text(st.sampled_from(".)'"), max_size=3),
-)
 
 
 def written_by(person: str) -> list[dict[str, object]]:

@@ -35,6 +35,18 @@ from tests.worlds import START_MS, a_run, acting, context_at
 NAMES = ("a", "b", "c")
 LATER = START_MS + 9 * DAY_MS
 
+RUNS = st.lists(
+    st.builds(
+        lambda day, run_class, model, tokens, status: (day, run_class, model, tokens, status),
+        st.one_of(st.none(), st.integers(0, 30)),
+        st.sampled_from(["baseline", "selected", "imported"]),
+        st.sampled_from([None, "m", "n"]),
+        st.one_of(st.none(), st.integers(0, 900)),
+        st.sampled_from(["completed", "completed", "completed", "error"]),
+    ),
+    max_size=25,
+)
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
@@ -81,19 +93,6 @@ def summary_fields(one: LearnerSummary) -> dict[str, object]:
         "saved_percent": one.saved_percent,
         "silent": "silent" in one.alarms,
     }
-
-
-RUNS = st.lists(
-    st.builds(
-        lambda day, run_class, model, tokens, status: (day, run_class, model, tokens, status),
-        st.one_of(st.none(), st.integers(0, 30)),
-        st.sampled_from(["baseline", "selected", "imported"]),
-        st.sampled_from([None, "m", "n"]),
-        st.one_of(st.none(), st.integers(0, 900)),
-        st.sampled_from(["completed", "completed", "completed", "error"]),
-    ),
-    max_size=25,
-)
 
 
 @settings(max_examples=25)

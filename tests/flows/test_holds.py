@@ -46,6 +46,8 @@ ARMS = [Arm(key=key, token_cost=10) for key in KEYS]
 N_FIT = 24
 BUDGET = 10 * N_FIT
 
+N_SESSIONS, N_RUNS = 40, 6
+
 
 @dataclass
 class Clock:
@@ -449,9 +451,6 @@ def test_a_preview_names_the_cheapest_prompt_at_the_rates_of_the_learner(
     assert short is not None is not long
     assert (short.read_ratio, short.write_ratio) == (0.5, 1.5)
     assert (long.read_ratio, long.write_ratio) == (0.5, 4.0)
-
-
-N_SESSIONS, N_RUNS = 40, 6
 
 
 def compared(context: Context, clock: Clock, sticky: str) -> None:

@@ -39,6 +39,20 @@ from tests.worlds.lively import part_line
 
 A = "tool:other:a"
 
+Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]], list[tuple[object, ...]]]
+
+TABLES = (
+    *("tau-bench.episode", "tau-bench.turn", "tau2-sft-openai.episode", "tau2-sft-openai.turn"),
+    *(
+        "claude-code.prompt",
+        "tau2-results.episode",
+        "tau2-results.turn",
+        "gemini-cli.prompt",
+        "inspect-ai.sample",
+    ),
+)
+"""Folders of real files with their units."""
+
 
 @dataclass(frozen=True)
 class Growing:
@@ -53,9 +67,6 @@ class Growing:
         file = folder / f"{self.name}-{stage}"
         file.write_bytes(self.stages[stage])
         return import_files(context, [file], unit=self.unit, tools_file=self.tools)
-
-
-Seen = tuple[bytes, dict[str, object], dict[str, tuple[int | None, str | None]], list[tuple[object, ...]]]
 
 
 def known_to(context: Context) -> Seen:
@@ -290,18 +301,6 @@ def test_real_runs_through_our_own_lines(shared_data: Path, context: Context, tm
 
 
 # Answers on the real files
-
-TABLES = (
-    *("tau-bench.episode", "tau-bench.turn", "tau2-sft-openai.episode", "tau2-sft-openai.turn"),
-    *(
-        "claude-code.prompt",
-        "tau2-results.episode",
-        "tau2-results.turn",
-        "gemini-cli.prompt",
-        "inspect-ai.sample",
-    ),
-)
-"""Folders of real files with their units."""
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -28,6 +28,15 @@ SCHEMAS = sorted((Path(__file__).parents[1] / "store" / "schemas").glob("0001.js
 OFFERED = [Arm(key=f"skill:{name}:main", token_cost=50) for name in "wxyz"]
 NAMES = {"k", "min_pulls"}
 
+IN_FORCE = {
+    "usual": (0, 5),
+    "limited": (2, 7),
+    "of its own": (1, 7),
+    "unlimited": (0, 7),
+    "baseline": (2, 7),
+    "passive": (2, 0),
+}
+
 
 def run_with(chosen: Selection, uid: str) -> Run:
     put_in = tuple(arm for arm in OFFERED if arm.key in chosen.included)
@@ -69,16 +78,6 @@ def context(tmp_path: Path) -> Context:
         record(context, run_with(select(context, OFFERED, k=k), uid))
     record(context, a_run("nobody's"))
     return context
-
-
-IN_FORCE = {
-    "usual": (0, 5),
-    "limited": (2, 7),
-    "of its own": (1, 7),
-    "unlimited": (0, 7),
-    "baseline": (2, 7),
-    "passive": (2, 0),
-}
 
 
 def test_it_is_kept_as_it_was_also_where_it_held_nothing_back(context: Context) -> None:

@@ -43,6 +43,17 @@ from tests.worlds import IN_PARTS, START_MS, context_at
 from tests.worlds.history import ARMS, History, line_of, made_of
 from tests.worlds.machines import run_machine
 
+REAL: list[tuple[str, Unit | None]] = [
+    ("claude-code", None),
+    ("gemini-cli", None),
+    ("inspect-ai", None),
+    ("openclaw-session", None),
+    ("pi-session", None),
+    ("tau-bench", "turn"),
+    ("tau2-results", None),
+    ("tau2-sft-openai", "turn"),
+]
+
 
 class InParts(Machine):
     """The same, and one import that takes its time while everything else is done."""
@@ -256,18 +267,6 @@ def _act(random: Random) -> Callable[[Context], object]:
 
 def random_mode(number: int) -> str:
     return "standard" if number == 1 else "openclaw"
-
-
-REAL: list[tuple[str, Unit | None]] = [
-    ("claude-code", None),
-    ("gemini-cli", None),
-    ("inspect-ai", None),
-    ("openclaw-session", None),
-    ("pi-session", None),
-    ("tau-bench", "turn"),
-    ("tau2-results", None),
-    ("tau2-sft-openai", "turn"),
-]
 
 
 @pytest.mark.parametrize(("name", "unit"), REAL)

@@ -31,6 +31,14 @@ from tests.worlds import IN_PARTS, a_run, context_at
 PACES = pytest.mark.parametrize("pace", [USUAL_PACE, IN_PARTS], ids=["at once", "in parts"])
 OTHERS = tuple(f"o{number}" for number in range(4))
 
+TALK = [
+    {"role": "system", "content": "You are."},
+    {"role": "user", "content": "first"},
+    {"role": "assistant", "content": "one"},
+    {"role": "user", "content": "second"},
+    {"role": "assistant", "content": "two"},
+]
+
 
 def keeping(folder: Path, pace: ImportPace = USUAL_PACE, name: str = "a.db") -> Context:
     context = context_at(folder / name)
@@ -244,15 +252,6 @@ def test_session_files_hand_on_what_was_asked_and_said(tmp_path: Path, agent: st
     with open_sources([file]) as opened:
         runs = [entry for entry in opened.sources[0].entries(None) if isinstance(entry, Run)]
     assert [(run.prompt, run.reply) for run in runs] == [(f"prompt {place}", "done") for place in range(3)]
-
-
-TALK = [
-    {"role": "system", "content": "You are."},
-    {"role": "user", "content": "first"},
-    {"role": "assistant", "content": "one"},
-    {"role": "user", "content": "second"},
-    {"role": "assistant", "content": "two"},
-]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,21 @@ A, B, C = (f"tool:other:{name}" for name in "abc")
 LONG = "k" * 200
 OUTCOMES: st.SearchStrategy[RewardOutcome | None] = st.none() | st.sampled_from(sorted(OUTCOME_REWARDS))
 
+KEYED = ["k1", "k2", "k3"]
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.sampled_from(["k1", "k2", "k3"]),
+        st.sampled_from([A, B]),
+        st.none() | st.sampled_from([0.0, 1.0, 0.0000005]) | st.floats(0, 1),
+        OUTCOMES,
+        st.none() | st.sampled_from(["r", "s"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
@@ -185,9 +200,6 @@ def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(
     assert numbers(further) == numbers(there), "only what holds the key goes along"
 
 
-KEYED = ["k1", "k2", "k3"]
-
-
 def told_again(tmp_path: Path) -> tuple[Context, Context, str | None]:
     """A learner with three keyed rewards, a correction and a note; one that read its export, took that back, and was
     asked for all of it directly; and the import it took back.
@@ -309,20 +321,6 @@ def test_a_key_that_cannot_be_is_refused_with_its_line(context: Context, field: 
     act = import_by_hand(context, good | field, good | {"id": "x2", "arm": B})
     assert act.rejected_count == 1
     assert numbers(context)[0] == before[0]
-
-
-REQUESTS = st.lists(
-    st.tuples(
-        st.sampled_from(["k1", "k2", "k3"]),
-        st.sampled_from([A, B]),
-        st.none() | st.sampled_from([0.0, 1.0, 0.0000005]) | st.floats(0, 1),
-        OUTCOMES,
-        st.none() | st.sampled_from(["r", "s"]),
-        st.booleans(),
-    ),
-    min_size=1,
-    max_size=6,
-)
 
 
 @settings(max_examples=15)

@@ -71,6 +71,9 @@ TOLD_RUNS = st.lists(st.tuples(UIDS, RANKS), min_size=1, max_size=4)
 
 Content = tuple[str, float | None, RewardOutcome | None, str | None, bool]
 
+Made = str | MultipleResults[str]
+"""The act that a rule made; none where it was refused, or a repeat."""
+
 
 def tell(
     model: Model, told: list[tuple[str, int]], named: list[Words], *, import_no: int, revision: int
@@ -79,10 +82,6 @@ def tell(
     for uid, rank in told:
         model.tell(uid, Telling(import_no, revision, rank, *told_as(uid, rank)), sayings_of(uid, rank))
     model.sayings += [Saying(import_no, *words, revision=revision, named=True) for words in named]
-
-
-Made = str | MultipleResults[str]
-"""The act that a rule made; none where it was refused, or a repeat."""
 
 
 def arm_line(words: Words) -> bytes:

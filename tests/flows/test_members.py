@@ -41,6 +41,11 @@ from core.records.member import INVITED_MS, MemberAnswer, Session, session_of
 ID = "https://id.example.com"
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
+_PLACES = st.sampled_from([None, "support", "sales"])
+_GRANTS = st.builds(
+    Grant, role=st.sampled_from([*PERSON_ROLES, "read", "ingest", "review", "operate"]), learner=_PLACES
+)
+
 
 def signed_in(context: Context, subject: str, issuer: str = ID) -> Actor:
     now_ms = context.clock()
@@ -301,11 +306,6 @@ def test_every_act_is_in_the_audit_of_the_installation_and_names_no_secret(conte
 
 
 # No one gives more than he holds
-
-_PLACES = st.sampled_from([None, "support", "sales"])
-_GRANTS = st.builds(
-    Grant, role=st.sampled_from([*PERSON_ROLES, "read", "ingest", "review", "operate"]), learner=_PLACES
-)
 
 
 @given(st.lists(_GRANTS, max_size=3), _GRANTS)

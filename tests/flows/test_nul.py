@@ -23,6 +23,28 @@ from tests.worlds import a_run, lines_file, run_line, tools
 
 A = "tool:other:a"
 
+LINES: list[dict[str, object]] = [
+    run_line("a\0b"),
+    run_line("r", session="a\0b"),
+    run_line("r", model="a\0b"),
+    run_line("r", calls=["a\0b"]),
+    {"kind": "arm", "key": A, "label": "a\0b"},
+    {"kind": "reward", "id": "a\0b", "arm": A, "observation": "feedback", "reward": 1.0},
+    {"kind": "reward", "id": "o", "arm": A, "observation": "feedback", "reward": 1.0, "key": "a\0b"},
+    {
+        "kind": "reward",
+        "id": "o",
+        "arm": A,
+        "observation": "feedback",
+        "reward": 1.0,
+        "context": {"by": "a\0b", "reason": None, "run": None, "lagged": True},
+    },
+    {"kind": "reset", "id": "z", "arms": [A], "reason": "a\0b"},
+    {"kind": "reset", "id": "z", "arms": [A], "scope": "a\0b"},
+    {"kind": "note", "id": "n", "arm": A, "text": "a\0b"},
+    {"kind": "note", "id": "n", "arm": A, "text": "text", "by": "a\0b"},
+]
+
 
 def run_with(**fields: object) -> Run:
     return Run(**{"uid": "r", "inventory": tools("a"), **fields})  # type: ignore[arg-type]  # one of them is wrong
@@ -59,29 +81,6 @@ def test_it_is_refused_with_the_name_of_the_field(context: Context, name: str) -
     assert "\\x00" in refused.value.problem
     assert "\0" not in str(refused.value)
     assert (queries.changes(context), queries.status(context).runs) == before
-
-
-LINES: list[dict[str, object]] = [
-    run_line("a\0b"),
-    run_line("r", session="a\0b"),
-    run_line("r", model="a\0b"),
-    run_line("r", calls=["a\0b"]),
-    {"kind": "arm", "key": A, "label": "a\0b"},
-    {"kind": "reward", "id": "a\0b", "arm": A, "observation": "feedback", "reward": 1.0},
-    {"kind": "reward", "id": "o", "arm": A, "observation": "feedback", "reward": 1.0, "key": "a\0b"},
-    {
-        "kind": "reward",
-        "id": "o",
-        "arm": A,
-        "observation": "feedback",
-        "reward": 1.0,
-        "context": {"by": "a\0b", "reason": None, "run": None, "lagged": True},
-    },
-    {"kind": "reset", "id": "z", "arms": [A], "reason": "a\0b"},
-    {"kind": "reset", "id": "z", "arms": [A], "scope": "a\0b"},
-    {"kind": "note", "id": "n", "arm": A, "text": "a\0b"},
-    {"kind": "note", "id": "n", "arm": A, "text": "text", "by": "a\0b"},
-]
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: str(line)[:70])

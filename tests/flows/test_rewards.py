@@ -50,6 +50,16 @@ from tests.worlds import HOUR_MS, START_MS, a_run, context_at
 
 A, B, C = (f"tool:other:{name}" for name in "abc")
 
+_LATE = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), st.integers(0, 1)),
+        st.tuples(st.just("reset"), st.sampled_from([(A,), (B,), (A, B)])),
+        st.tuples(st.just("reward"), st.tuples(st.sampled_from([A, B]), st.none() | st.integers(0, 9))),
+    ),
+    min_size=3,
+    max_size=9,
+)
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
@@ -397,17 +407,6 @@ def test_a_reward_naming_a_run_of_an_earlier_epoch_leaves_the_present_alone(cont
     assert {one.mean_moved for one in queries.rewards(context)} == {0}
     undo(context, "reset-1")
     assert belief(context) == (3, 3, 2), "without the boundary it joins the stretch before it"
-
-
-_LATE = st.lists(
-    st.one_of(
-        st.tuples(st.just("run"), st.integers(0, 1)),
-        st.tuples(st.just("reset"), st.sampled_from([(A,), (B,), (A, B)])),
-        st.tuples(st.just("reward"), st.tuples(st.sampled_from([A, B]), st.none() | st.integers(0, 9))),
-    ),
-    min_size=3,
-    max_size=9,
-)
 
 
 @settings(max_examples=15)

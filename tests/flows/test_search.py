@@ -28,6 +28,22 @@ ARMS = ("tool:web:search_pages", "tool:fs:Read", "file:workspace:docs/Pages/10%_
 
 NOTE = "slow on  Mondays, 10%\n'quoted' and web:search_pages"
 
+HOSTILE = (
+    *("%", "_", "\\", "'", '"', "''; DROP TABLE run; --", "* OR NOT (", "a NEAR(b, 2)", "uid:x", "^x", "{}"),
+    *(
+        "{position}",
+        "?1",
+        "\0",
+        "zz\0qq",
+        "\ud83d",
+        "é" * 9,
+        "x" * 10_000,
+        "a " * 5_000,
+        '"' * 10_000,
+        "<b>&amp;",
+    ),
+)
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
@@ -87,23 +103,6 @@ def test_a_hit_has_its_time_and_an_excerpt_of_its_text(context: Context) -> None
     assert (one.kind, one.title, one.link) == ("note", ARMS[1], "arm?arm=tool%3Afs%3ARead&learner=default")
     assert one.excerpt == " ".join(NOTE.split())
     assert one.at_ms is not None
-
-
-HOSTILE = (
-    *("%", "_", "\\", "'", '"', "''; DROP TABLE run; --", "* OR NOT (", "a NEAR(b, 2)", "uid:x", "^x", "{}"),
-    *(
-        "{position}",
-        "?1",
-        "\0",
-        "zz\0qq",
-        "\ud83d",
-        "é" * 9,
-        "x" * 10_000,
-        "a " * 5_000,
-        '"' * 10_000,
-        "<b>&amp;",
-    ),
-)
 
 
 @pytest.mark.parametrize("words", HOSTILE, ids=range(len(HOSTILE)))

@@ -49,6 +49,22 @@ MANY = 10_000
 Row = TypeVar("Row", Observation, Evaluation, AuditEntry)
 UIDS = [f"r{number}" for number in range(5)]
 
+KINDS = ("record", "import", "reward", "undo", "redo", "erase a run", "erase a session", "load")
+
+LEDGER_KINDS = (
+    "record",
+    "import",
+    "reward",
+    "correct",
+    "evaluate",
+    "undo",
+    "redo",
+    "erase a run",
+    "erase mara",
+)
+
+ARM_KINDS = (*LEDGER_KINDS, "import arms", "reset", "repair", "prior", "undo the latest")
+
 
 def run_of(uid: str, *, rank: int, model: str) -> Run:
     return Run(
@@ -123,9 +139,6 @@ class World:
         ]
         path = lines_file(self.folder / f"{next(self.numbers)}.jsonl", *lines)
         return import_files(self.context, [path]).id
-
-
-KINDS = ("record", "import", "reward", "undo", "redo", "erase a run", "erase a session", "load")
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -203,19 +216,6 @@ def test_of_another_database_nothing_is_left_out(tmp_path: Path) -> None:
             since(other, row.mark)
     one.store.close()
     other.store.close()
-
-
-LEDGER_KINDS = (
-    "record",
-    "import",
-    "reward",
-    "correct",
-    "evaluate",
-    "undo",
-    "redo",
-    "erase a run",
-    "erase mara",
-)
 
 
 class Judging(World):
@@ -320,9 +320,6 @@ def test_an_undone_import_takes_its_episodes_out_of_a_copy(context: Context, tmp
     with pytest.raises(InvalidInput, match="outcome"):
         queries.episode_list(context, EpisodeFilter(outcome="success"), since=0)
     context.store.close()
-
-
-ARM_KINDS = (*LEDGER_KINDS, "import arms", "reset", "repair", "prior", "undo the latest")
 
 
 class Believing(Judging):

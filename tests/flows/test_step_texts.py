@@ -36,6 +36,9 @@ WHOLE = Episode(uid="sums/1", environment="sums", steps=STEPS, runs=("r",))
 SHORT = with_fields(WHOLE, steps=STEPS[:2])
 SILENT = WHOLE.without_texts()
 
+SAID = [(step.asked, step.answered) for step in STEPS]
+NOTHING = [(None, None)] * 3
+
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
@@ -60,10 +63,6 @@ def texts(context: Context, uid: str = "sums/1") -> list[tuple[str | None, str |
 def in_file(context: Context) -> bool:
     """Whether a byte of it is in the database's files."""
     return SECRET.encode() in content(context.store)
-
-
-SAID = [(step.asked, step.answered) for step in STEPS]
-NOTHING = [(None, None)] * 3
 
 
 def test_they_are_kept_where_the_setting_says_so_and_left_out_elsewhere(

@@ -39,6 +39,8 @@ from tests.worlds.training import (
 Json = dict[str, Any]
 GOOD: Json = {"score": 0.9, "rater": "mara", "rubric": "v1"}
 
+KEY = "AKIAIOSFODNN7EXAMPLX"
+
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
@@ -249,9 +251,6 @@ def test_what_has_no_texts_is_left_out_and_counted(tmp_path: Path) -> None:
     other = executed(tmp_path / "other", layer_line(1), plain)
     evaluate_all(other, [order(1, "success", **GOOD)])
     assert exported(other, tmp_path / "more", "reward_jsonl")[1].manifest.left_out.other_shape == 1
-
-
-KEY = "AKIAIOSFODNN7EXAMPLX"
 
 
 def test_what_looks_like_a_secret_is_held_back_and_never_repeated(tmp_path: Path) -> None:

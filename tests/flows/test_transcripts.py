@@ -37,6 +37,13 @@ from tests.worlds import IN_PARTS, a_run, acting, context_at
 
 CANARY = "PLANTED-7f3"
 
+EXPECTED = [
+    ("user", "", "prompt 0", None),
+    ("agent", "", "Let me look", None),
+    ("call", "Bash", '{"command":"ls"}', f"{CANARY} a.txt"),
+    ("agent", "", "done", None),
+]
+
 
 def keeping(folder: Path, name: str = "a.db") -> Context:
     context = context_at(folder / name)
@@ -58,14 +65,6 @@ def of_claude(n_prompts: int = 1) -> bytes:
         session.line("user", message={"role": "user", "content": [answer]})
         session.reply(text("done"), id=f"n{number}")
     return session.bytes()
-
-
-EXPECTED = [
-    ("user", "", "prompt 0", None),
-    ("agent", "", "Let me look", None),
-    ("call", "Bash", '{"command":"ls"}', f"{CANARY} a.txt"),
-    ("agent", "", "done", None),
-]
 
 
 def test_an_import_brings_messages_calls_and_results_in_order(tmp_path: Path) -> None:

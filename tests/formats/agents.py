@@ -14,6 +14,16 @@ from tests.formats.test_pi_session import call as pi_call
 Calls = Sequence[Sequence[str]]
 """The tools that each prompt of a session calls."""
 
+NAMED: Final = ("claude-code", "qwen-code")
+"""Agents whose every line names its session."""
+
+CALLS: Final[Sequence[Calls]] = (
+    (("Read", "Bash"), (), ("Read",)),
+    (("Bash",),),
+    ((), ()),
+    (("Glob", "Write"), ("Glob",)),
+)
+
 
 def claude(number: int, calls: Calls) -> list[Json]:
     session = Session(id=f"s{number}")
@@ -136,15 +146,6 @@ AGENTS: Final[dict[str, Callable[[int, Calls], list[Json]]]] = {
     "pi-session without ids": pi_without_ids,
     "gemini-cli": gemini,
 }
-NAMED: Final = ("claude-code", "qwen-code")
-"""Agents whose every line names its session."""
-
-CALLS: Final[Sequence[Calls]] = (
-    (("Read", "Bash"), (), ("Read",)),
-    (("Bash",),),
-    ((), ()),
-    (("Glob", "Write"), ("Glob",)),
-)
 
 
 def made_up(agent: str) -> list[bytes]:

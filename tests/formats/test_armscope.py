@@ -52,6 +52,22 @@ rewards = st.floats(0, 1)
 
 T = TypeVar("T")
 
+priors = st.builds(Prior, alpha_micro=st.integers(1, 10**9), beta_micro=st.integers(1, 10**9))
+
+HEADER = LearnerLine(armscope=1, name="default", origin="here", settings=LearnerSettings(baseline_rate=0.25))
+
+READ = {"arm": "tool:fs:Read", "included": True, "reason": "draw", "rank": 1, "token_cost": 0}
+CHOSEN = {
+    "run_class": "selected",
+    "decisions": [READ],
+    "seed": "1",
+    "baseline_prob": 0.1,
+    "settings_hash": "h",
+    "revision": 0,
+}
+
+SEEN = {"arm": "tool:fs:Read", "where": "text", "excerpt": "a"}
+
 
 def maybe(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
     return st.none() | strategy
@@ -61,7 +77,6 @@ def tuples_of(strategy: st.SearchStrategy[T], highest: int = 3) -> st.SearchStra
     return st.lists(strategy, max_size=highest).map(tuple)
 
 
-priors = st.builds(Prior, alpha_micro=st.integers(1, 10**9), beta_micro=st.integers(1, 10**9))
 arms = st.builds(
     Arm, key=keys, label=maybe(words), token_cost=maybe(counts), content=maybe(words), prior=maybe(priors)
 )
@@ -239,8 +254,6 @@ note_lines = st.builds(
 )
 any_line = made_runs() | run_lines() | reward_lines | reset_lines | arm_lines | note_lines
 
-HEADER = LearnerLine(armscope=1, name="default", origin="here", settings=LearnerSettings(baseline_rate=0.25))
-
 
 @pytest.fixture(scope="module")
 def round_trip(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[Entry]], list[Entry]]:
@@ -368,17 +381,6 @@ def test_numbers_beyond_a_database_are_refused_when_made_too() -> None:
         RewardLine(id="o", arm="tool:fs:x", observation="episode", reward=1.0, key="k")
 
 
-READ = {"arm": "tool:fs:Read", "included": True, "reason": "draw", "rank": 1, "token_cost": 0}
-CHOSEN = {
-    "run_class": "selected",
-    "decisions": [READ],
-    "seed": "1",
-    "baseline_prob": 0.1,
-    "settings_hash": "h",
-    "revision": 0,
-}
-
-
 def amid_sound_lines(folder: Path, **fields: object) -> str:
     """Why a line is rejected; the one before it and the one after it count."""
     sound = {"kind": "run", "arms": ["tool:fs:Read"], "calls": ["Read"]}
@@ -420,9 +422,6 @@ def test_a_selection_that_cannot_be_is_one_rejected_line(
 ) -> None:
     fields = {"class": "selected", "selection": {**CHOSEN, **changed}}
     assert reason in amid_sound_lines(tmp_path, **fields)
-
-
-SEEN = {"arm": "tool:fs:Read", "where": "text", "excerpt": "a"}
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,53 @@ from tests.formats.builders import (
 from tests.formats.test_bills_of_files import by_usage
 from tests.worlds import context_at
 
+REWARDS: list[tuple[dict[str, float | None] | None, float | None, dict[str, float]]] = [
+    ({"reward": 0.0}, 0.0, {}),
+    ({"reward": 0.5, "style": 1.0, "lost": None}, 0.5, {"style": 1.0}),
+    ({"tests": 1.0}, 1.0, {"tests": 1.0}),
+    ({"a": 1.0, "b": 0.0}, None, {"a": 1.0, "b": 0.0}),
+    (None, None, {}),
+]
+
+OWN: Json = {"exception_type": "AgentTimeoutError"}
+FOREIGN: Json = {"exception_type": "ApiRateLimitError"}
+UNKNOWN: Json = {"exception_type": "ValueError"}
+
+TOOLS = st.lists(st.sampled_from(["read", "write", "exec"]), min_size=1, max_size=4)
+TRIALS = st.lists(st.tuples(TOOLS, st.sampled_from([0.0, 1.0])), min_size=1, max_size=5)
+
+PLACES: dict[str, str] = {
+    "claude-code": "sessions/projects/-app/s1.jsonl",
+    "qwen-code": "sessions/projects/-app/s1.jsonl",
+    "codex-cli": "sessions/2026/01/02/rollout-1.jsonl",
+    "pi-session": "openclaw.session.jsonl",
+    "gemini-cli": "gemini-cli.trajectory.jsonl",
+    "factory-droid": "droid/s1.jsonl",
+}
+"""Where Harbor's agents keep their own sessions, below the folder of the trajectory."""
+CODEX: list[Json] = [
+    {"type": "session_meta", "payload": {"id": "s1"}},
+    {"type": "event_msg", "payload": {"type": "user_message", "message": "go"}},
+    {"type": "response_item", "payload": {"type": "function_call", "name": "Read", "call_id": "c"}},
+]
+
+CALLED = st.lists(st.sampled_from(["Read", "Bash", "Edit"]), min_size=1, max_size=3)
+
+USAGES = st.tuples(st.integers(0, 900), st.integers(0, 90), st.integers(1, 9), st.integers(0, 99))
+ANSWERS = st.lists(st.tuples(USAGES, st.integers(1, 3), st.booleans(), st.booleans()), min_size=1, max_size=6)
+
+WRITES: list[tuple[dict[str, object], int, tuple[int, int, int, int]]] = [
+    ({"cache_creation_input_tokens": 300}, 1000, (300, 400, 300, 0)),
+    ({"cache_write_tokens": 300}, 1000, (300, 400, 300, 0)),
+    ({"cache_write_input_tokens": 300}, 410, (10, 400, 300, 0)),
+    (
+        {"cache_creation_tokens": 300, "cache_creation": {"ephemeral_1h_input_tokens": 200}},
+        1000,
+        (300, 400, 100, 200),
+    ),
+    ({"other": 1}, 1000, (600, 400, 0, 0)),
+]
+
 
 def agent(*calls: str, text: str = "", tokens: tuple[int, int, int] | None = None, **fields: object) -> Json:
     step: Json = {"source": "agent", "message": text, **fields}
@@ -146,15 +193,6 @@ def test_metrics_of_the_whole_count_where_no_step_has_any(tmp_path: Path) -> Non
         assert run.tokens == tokens
 
 
-REWARDS: list[tuple[dict[str, float | None] | None, float | None, dict[str, float]]] = [
-    ({"reward": 0.0}, 0.0, {}),
-    ({"reward": 0.5, "style": 1.0, "lost": None}, 0.5, {"style": 1.0}),
-    ({"tests": 1.0}, 1.0, {"tests": 1.0}),
-    ({"a": 1.0, "b": 0.0}, None, {"a": 1.0, "b": 0.0}),
-    (None, None, {}),
-]
-
-
 @pytest.mark.parametrize(("rewards", "reward", "parts"), REWARDS)
 def test_the_result_beside_a_trajectory_makes_its_episode(
     tmp_path: Path, rewards: object, reward: float | None, parts: dict[str, float]
@@ -165,11 +203,6 @@ def test_the_result_beside_a_trajectory_makes_its_episode(
     assert {part.name: part.value for part in episode.parts} == parts
     assert (episode.steps[-1].reward, [step.answered for step in episode.steps[:-1]]) == (reward, ["ok"] * 3)
     assert runs(found)[0].reward == reward
-
-
-OWN: Json = {"exception_type": "AgentTimeoutError"}
-FOREIGN: Json = {"exception_type": "ApiRateLimitError"}
-UNKNOWN: Json = {"exception_type": "ValueError"}
 
 
 @pytest.mark.parametrize("rewards", [None, {}, {"reward": None}, {"reward": 0.5}, {"a": 1.0, "b": 0.0}])
@@ -235,9 +268,6 @@ def test_a_document_of_another_shape_is_refused(tmp_path: Path, what: str) -> No
 
 
 # --- trials of Harbor -------------------------------------------------------------------------------------
-
-TOOLS = st.lists(st.sampled_from(["read", "write", "exec"]), min_size=1, max_size=4)
-TRIALS = st.lists(st.tuples(TOOLS, st.sampled_from([0.0, 1.0])), min_size=1, max_size=5)
 
 
 def job(folder: Path, trials: Sequence[tuple[Sequence[str], float]], **fields: object) -> Path:
@@ -332,22 +362,6 @@ def test_each_step_of_a_trial_has_its_own_reward(tmp_path: Path) -> None:
     assert len({one.uid for one in episodes}) == 2
 
 
-PLACES: dict[str, str] = {
-    "claude-code": "sessions/projects/-app/s1.jsonl",
-    "qwen-code": "sessions/projects/-app/s1.jsonl",
-    "codex-cli": "sessions/2026/01/02/rollout-1.jsonl",
-    "pi-session": "openclaw.session.jsonl",
-    "gemini-cli": "gemini-cli.trajectory.jsonl",
-    "factory-droid": "droid/s1.jsonl",
-}
-"""Where Harbor's agents keep their own sessions, below the folder of the trajectory."""
-CODEX: list[Json] = [
-    {"type": "session_meta", "payload": {"id": "s1"}},
-    {"type": "event_msg", "payload": {"type": "user_message", "message": "go"}},
-    {"type": "response_item", "payload": {"type": "function_call", "name": "Read", "call_id": "c"}},
-]
-
-
 def own_session(format: str) -> bytes:
     return lines(CODEX if format == "codex-cli" else AGENTS[format](1, [["Read"]]))
 
@@ -404,9 +418,6 @@ def test_a_trajectory_and_the_agent_s_own_session_are_one_run(
         assert list(differences(snapshot)) == []
 
 
-CALLED = st.lists(st.sampled_from(["Read", "Bash", "Edit"]), min_size=1, max_size=3)
-
-
 @given(CALLED, CALLED, st.sampled_from(["s1", "zz"]))
 def test_a_session_below_a_trial_has_its_reward_only_as_its_work(
     calls: list[str], others: list[str], session: str
@@ -440,9 +451,6 @@ def test_a_session_without_an_answer_does_not_replace_a_trajectory(tmp_path: Pat
 
 
 # --- usage ------------------------------------------------------------------------------------------------
-
-USAGES = st.tuples(st.integers(0, 900), st.integers(0, 90), st.integers(1, 9), st.integers(0, 99))
-ANSWERS = st.lists(st.tuples(USAGES, st.integers(1, 3), st.booleans(), st.booleans()), min_size=1, max_size=6)
 
 
 @given(ANSWERS)
@@ -485,19 +493,6 @@ def test_the_usage_of_an_answer_counts_once_at_its_owner(
     assert +found == +bill
     remarks = [one.text for one in entries if isinstance(one, Remark)]
     assert [int(one.split()[0]) for one in remarks if "step before" in one] == [n_repeats] * bool(n_repeats)
-
-
-WRITES: list[tuple[dict[str, object], int, tuple[int, int, int, int]]] = [
-    ({"cache_creation_input_tokens": 300}, 1000, (300, 400, 300, 0)),
-    ({"cache_write_tokens": 300}, 1000, (300, 400, 300, 0)),
-    ({"cache_write_input_tokens": 300}, 410, (10, 400, 300, 0)),
-    (
-        {"cache_creation_tokens": 300, "cache_creation": {"ephemeral_1h_input_tokens": 200}},
-        1000,
-        (300, 400, 100, 200),
-    ),
-    ({"other": 1}, 1000, (600, 400, 0, 0)),
-]
 
 
 @pytest.mark.parametrize(("extra", "prompt", "parts"), WRITES)

@@ -22,6 +22,19 @@ from tests.formats.builders import Session, lines, put, read, runs, text, use
 
 Json = dict[str, Any]
 
+CREATED = {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 70}
+
+EXPECTED = {
+    ("agent", "opus", "input"): 240,
+    ("agent", "opus", "output"): 30,
+    ("sub-agent", "haiku", "input"): 40_000,
+    ("sub-agent", "haiku", "output"): 9_900,
+    ("sub-agent", "haiku", "cache_write_5m"): 60,
+    ("sub-agent", "haiku", "cache_write_1h"): 140,
+}
+
+OPENED: Counter[str] = Counter()
+
 
 def rows_of(found: Iterable[Run]) -> dict[str, Counter[tuple[str, str, str]]]:
     """Return the counts of each run by owner, model and part; a run without rows has its usage as its row."""
@@ -206,8 +219,6 @@ def test_a_bill_holds_every_token_of_the_usage(shared_data: Path, folder: str) -
 
 # --- sub-agents in their three forms -------------------------------------------------------------------
 
-CREATED = {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 70}
-
 
 def used(n_input: int, n_output: int, **others: object) -> Json:
     return {"input_tokens": n_input, "output_tokens": n_output, **others}
@@ -241,16 +252,6 @@ def sub_agent_lines(agent: str | None = "a1", prompt: str = "look around", sessi
         )
         before = own.made[-1]["uuid"]
     return own.made
-
-
-EXPECTED = {
-    ("agent", "opus", "input"): 240,
-    ("agent", "opus", "output"): 30,
-    ("sub-agent", "haiku", "input"): 40_000,
-    ("sub-agent", "haiku", "output"): 9_900,
-    ("sub-agent", "haiku", "cache_write_5m"): 60,
-    ("sub-agent", "haiku", "cache_write_1h"): 140,
-}
 
 
 def inline(folder: Path) -> list[Path]:
@@ -491,9 +492,6 @@ def test_a_strange_member_that_only_the_bill_reads_costs_no_line(tmp_path: Path,
     assert [call.name for call in run.calls] == ["Read"]
     (row,) = run.bill or by_usage(run)
     assert (row.tokens, row.cache_write_5m) == (7, 4)
-
-
-OPENED: Counter[str] = Counter()
 
 
 def count_opened(event: str, arguments: tuple[object, ...]) -> None:

@@ -56,51 +56,6 @@ BOMBS: Final = {
 PLACES: Final = re.compile(rb"\[(?=\s*[^\]\s])")
 JSON_SAMPLES: Final = sorted(name for name, content in SAMPLES.items() if content[:1] in b"{[")
 
-
-def entries_of(path: Path, limits: Limits) -> list[Entry] | None:
-    try:
-        return read(path, limits=limits)
-    except UnreadableSource:
-        return None
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.data())
-def test_a_bomb_in_any_list_of_any_format_takes_little_memory(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    content = SAMPLES[data.draw(st.sampled_from(JSON_SAMPLES))]
-    bomb = BOMBS[data.draw(st.sampled_from(sorted(BOMBS)))]
-    if places := [one.end() for one in PLACES.finditer(content)]:
-        at = data.draw(st.sampled_from(places))
-    else:
-        at, bomb = content.index(b"{") + 1, b'"bomb": [' + bomb + b"1],"
-    content = content[:at] + bomb + content[at:]
-    if data.draw(st.booleans()):
-        content = gzip.compress(content, 1)
-    path = put(tmp_path_factory.getbasetemp(), content, "bomb")
-    tracemalloc.start()
-    try:
-        entries_of(path, SMALL)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < (MOST_MB << 20)
-
-
-def test_the_reason_against_a_bomb_is_its_elements_or_its_depth(tmp_path: Path) -> None:
-    good = SAMPLES["openai-chat"]
-    for name, bomb in BOMBS.items():
-        line = good.strip()[:-1] + b', "extra": [' + bomb + b"1]}\n"
-        entries = read(put(tmp_path, good + line + good), limits=SMALL)
-        (why,) = [one.reason for one in rejected(entries)]
-        assert ("nested deeper" if name == "depth" else "5,000 elements") in why
-        assert len(runs(entries)) == 2
-    tau2 = results(simulation(TALK)).strip()[:-1] + b', "more": [' + BOMBS["lists"] + b"1]}"
-    with pytest.raises(UnreadableSource, match="small enough"):
-        read(put(tmp_path, tau2), limits=SMALL)
-
-
 EVENTS: Final = [
     {"eventId": "r", "eventType": "rollout", "timestamp": 1, "environment": "sums"},
     {
@@ -152,6 +107,69 @@ IN_PARTS: Final[dict[str, Json]] = {
     "opencode": MAIN,
 }
 
+NUMBERS: Final = {"runs": 8, "calls": 4, "texts": 16, "sessions": 2}
+"""The parts that one of them has at most, so their lines alone are within the limit."""
+
+LARGE: Final = {
+    "inspect-ai": log(*(sample(number) for number in range(1, 9))),
+    "tau2": results(*({**simulation(TALK), "id": f"s{number}"} for number in range(8))),
+    "tau-bench": json.dumps(json.loads(SAMPLES["tau-bench"]) * 8, indent=1).encode(),
+    "opencode": SAMPLES["opencode"],
+}
+
+WORDS: Final = "lorem ipsum " * 150
+TRACED: Final = observation("g", "GENERATION", output=WORDS, metadata={"attributes": {"output.value": WORDS}})
+HELD: Final[dict[str, tuple[Json, float]]] = {
+    '{"sessionId": "s", "projectHash": "p", "messages": [': ({"type": "user", "content": WORDS}, 2.6),
+    '{"id": "t", "projectId": "p", "observations": [': (TRACED, 1.2),
+    '{"messages": [': (chat_reply(WORDS), 2.6),
+}
+"""Beginnings of documents, an element, and the memory that reading them may take, as a multiple of their size."""
+
+
+def entries_of(path: Path, limits: Limits) -> list[Entry] | None:
+    try:
+        return read(path, limits=limits)
+    except UnreadableSource:
+        return None
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_a_bomb_in_any_list_of_any_format_takes_little_memory(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    content = SAMPLES[data.draw(st.sampled_from(JSON_SAMPLES))]
+    bomb = BOMBS[data.draw(st.sampled_from(sorted(BOMBS)))]
+    if places := [one.end() for one in PLACES.finditer(content)]:
+        at = data.draw(st.sampled_from(places))
+    else:
+        at, bomb = content.index(b"{") + 1, b'"bomb": [' + bomb + b"1],"
+    content = content[:at] + bomb + content[at:]
+    if data.draw(st.booleans()):
+        content = gzip.compress(content, 1)
+    path = put(tmp_path_factory.getbasetemp(), content, "bomb")
+    tracemalloc.start()
+    try:
+        entries_of(path, SMALL)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (MOST_MB << 20)
+
+
+def test_the_reason_against_a_bomb_is_its_elements_or_its_depth(tmp_path: Path) -> None:
+    good = SAMPLES["openai-chat"]
+    for name, bomb in BOMBS.items():
+        line = good.strip()[:-1] + b', "extra": [' + bomb + b"1]}\n"
+        entries = read(put(tmp_path, good + line + good), limits=SMALL)
+        (why,) = [one.reason for one in rejected(entries)]
+        assert ("nested deeper" if name == "depth" else "5,000 elements") in why
+        assert len(runs(entries)) == 2
+    tau2 = results(simulation(TALK)).strip()[:-1] + b', "more": [' + BOMBS["lists"] + b"1]}"
+    with pytest.raises(UnreadableSource, match="small enough"):
+        read(put(tmp_path, tau2), limits=SMALL)
+
 
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("name", IN_PARTS)
@@ -166,10 +184,6 @@ def test_a_large_document_on_one_line_or_many_is_read_in_parts(
     whole = read(path)
     assert any(isinstance(one, Run | Episode) for one in whole)
     assert read(path, limits=small) == whole
-
-
-NUMBERS: Final = {"runs": 8, "calls": 4, "texts": 16, "sessions": 2}
-"""The parts that one of them has at most, so their lines alone are within the limit."""
 
 
 @pytest.mark.parametrize("shape", NUMBERS)
@@ -202,14 +216,6 @@ def test_a_chat_on_one_line_that_is_too_long_is_read_with_its_texts_cut(tmp_path
     entries = read(path, limits=Limits(line_bytes=3_000, whole_bytes=6_000))
     assert [names(run) for run in runs(entries)] == [names(run) for run in runs(read(path))]
     assert [one.reason for one in rejected(entries)] == ["The line is longer than 0 MiB."]
-
-
-LARGE: Final = {
-    "inspect-ai": log(*(sample(number) for number in range(1, 9))),
-    "tau2": results(*({**simulation(TALK), "id": f"s{number}"} for number in range(8))),
-    "tau-bench": json.dumps(json.loads(SAMPLES["tau-bench"]) * 8, indent=1).encode(),
-    "opencode": SAMPLES["opencode"],
-}
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -334,16 +340,6 @@ def test_a_large_request_is_read_span_by_span_like_small_ones() -> None:
         one for part in spans for one in read_spans(json.dumps(request(part)).encode(), "json").spans
     ]
     assert read_spans(body, "json") == (expected, [])
-
-
-WORDS: Final = "lorem ipsum " * 150
-TRACED: Final = observation("g", "GENERATION", output=WORDS, metadata={"attributes": {"output.value": WORDS}})
-HELD: Final[dict[str, tuple[Json, float]]] = {
-    '{"sessionId": "s", "projectHash": "p", "messages": [': ({"type": "user", "content": WORDS}, 2.6),
-    '{"id": "t", "projectId": "p", "observations": [': (TRACED, 1.2),
-    '{"messages": [': (chat_reply(WORDS), 2.6),
-}
-"""Beginnings of documents, an element, and the memory that reading them may take, as a multiple of their size."""
 
 
 @pytest.mark.parametrize("start", HELD)

@@ -22,6 +22,45 @@ from tests.formats.builders import Json, Session, lines, put, read, runs, text, 
 
 Offered = tuple[list[str], list[str]]
 
+NAMES = ("Bash", "Read", "far", "near")
+_steps = st.lists(
+    st.one_of(
+        st.just(("prompt", "")), st.tuples(st.sampled_from(["call", "add", "remove"]), st.sampled_from(NAMES))
+    ),
+    max_size=14,
+)
+
+_SKILLS = ("review", "kit:review", "mp:tests", "go", "kit:go", "own:go")
+_ASKED = ("review", "kit:review", "tests", "go", "mp:tests", "kit:go", "nothing")
+_uses = st.lists(
+    st.tuples(
+        st.sampled_from(["load", "type", "attributed", "word", "file"]), st.lists(st.sampled_from(_ASKED))
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+PRINTS = (
+    "sed -n 1,9p /s/{}/SKILL.md",
+    "Get-Content -Raw C:\\s\\{}\\SKILL.md",
+    "ls\ncat /s/{}/SKILL.md",
+    "cmd /c type C:\\s\\{}\\SKILL.md",
+)
+"""Commands that print the file of a skill."""
+
+_ENDINGS: tuple[tuple[bool, str] | None, ...] = (
+    None,
+    (False, "Exit code: 0\nOutput:\nExit code: 1\n"),
+    (False, '{"output": "\\"exit_code\\": 1", "metadata": {"exit_code": 0}}'),
+    (True, "Exit code: 1\nWall time: 1 s\nOutput:\nno file"),
+    (True, "Chunk ID: a\nProcess exited with code 127\nOutput:\n"),
+    (True, '{"output": "no file", "metadata": {"exit_code": 2}}'),
+)
+"""Results of a call, if any: whether it failed, and its output in Codex CLI."""
+_LOAD = re.compile(r"SKILL\.md|'skill'")
+Loads = list[tuple[str, tuple[bool, str] | None]]
+loads = st.lists(st.tuples(st.sampled_from(["review", "go"]), st.sampled_from(_ENDINGS)), max_size=3)
+
 
 def delta(session: Session, *added: str, removed: tuple[str, ...] = (), **fields: object) -> Session:
     attachment = {"type": "deferred_tools_delta", "addedNames": list(added), "removedNames": list(removed)}
@@ -133,15 +172,6 @@ def test_a_list_without_a_readable_name_names_nothing(tmp_path: Path, wrong: Jso
     assert offered(session, tmp_path) == [(["Read"], [])]
 
 
-NAMES = ("Bash", "Read", "far", "near")
-_steps = st.lists(
-    st.one_of(
-        st.just(("prompt", "")), st.tuples(st.sampled_from(["call", "add", "remove"]), st.sampled_from(NAMES))
-    ),
-    max_size=14,
-)
-
-
 def played(steps: list[tuple[str, str]]) -> Session:
     session = Session().prompt("go")
     for at, (kind, name) in enumerate(steps):
@@ -180,16 +210,6 @@ def state_of(run: Run, name: str) -> str:
 
 # Evidence of skills: loads and typed commands, and nothing else
 
-_SKILLS = ("review", "kit:review", "mp:tests", "go", "kit:go", "own:go")
-_ASKED = ("review", "kit:review", "tests", "go", "mp:tests", "kit:go", "nothing")
-_uses = st.lists(
-    st.tuples(
-        st.sampled_from(["load", "type", "attributed", "word", "file"]), st.lists(st.sampled_from(_ASKED))
-    ),
-    min_size=1,
-    max_size=5,
-)
-
 
 def meant(name: str, listed: Collection[str]) -> str | None:
     """The listed skill that a name means: of this name, else the only one that ends with it."""
@@ -210,15 +230,6 @@ def claude(listed: Collection[str], steps: list[tuple[str, list[str]]]) -> bytes
         for name in names if kind == "attributed" else ():
             session.reply(text("ok"), id=f"a{at}", attributionSkill=name)
     return session.bytes()
-
-
-PRINTS = (
-    "sed -n 1,9p /s/{}/SKILL.md",
-    "Get-Content -Raw C:\\s\\{}\\SKILL.md",
-    "ls\ncat /s/{}/SKILL.md",
-    "cmd /c type C:\\s\\{}\\SKILL.md",
-)
-"""Commands that print the file of a skill."""
 
 
 def codex(listed: Collection[str], steps: list[tuple[str, list[str]]]) -> bytes:
@@ -300,20 +311,6 @@ def test_a_skill_is_used_by_a_load_or_a_typed_command_alone(
     ):
         counted = [int(one.split()[0]) for one in remarks if means in one]
         assert counted == ([len(names)] if names else [])
-
-
-_ENDINGS: tuple[tuple[bool, str] | None, ...] = (
-    None,
-    (False, "Exit code: 0\nOutput:\nExit code: 1\n"),
-    (False, '{"output": "\\"exit_code\\": 1", "metadata": {"exit_code": 0}}'),
-    (True, "Exit code: 1\nWall time: 1 s\nOutput:\nno file"),
-    (True, "Chunk ID: a\nProcess exited with code 127\nOutput:\n"),
-    (True, '{"output": "no file", "metadata": {"exit_code": 2}}'),
-)
-"""Results of a call, if any: whether it failed, and its output in Codex CLI."""
-_LOAD = re.compile(r"SKILL\.md|'skill'")
-Loads = list[tuple[str, tuple[bool, str] | None]]
-loads = st.lists(st.tuples(st.sampled_from(["review", "go"]), st.sampled_from(_ENDINGS)), max_size=3)
 
 
 def ended(make: Callable[..., bytes], prompts: list[Loads]) -> bytes:

@@ -14,6 +14,22 @@ from core.maths.guard import guard
 from core.records.run import Run
 from tests.formats.builders import Session, lines, names, offered, put, read, rejected, runs, text, tool, use
 
+ODD_WORDS: list[object] = [
+    "<local-command-stdout>ok</local-command-stdout>",
+    "<local-command-caveat>x",
+    "<bash-input>ls</bash-input>",
+    "[Request interrupted by user]",
+    "  \n",
+    "",
+    [],
+    None,
+    [{"type": "image", "source": {}}],
+]
+ODD: list[dict[str, Any]] = [
+    *({"content": words} for words in ODD_WORDS),
+    *({"content": "other", flag: True} for flag in ("isMeta", "isCompactSummary", "isSidechain")),
+]
+
 
 def only_run(folder: Path, session: Session) -> Run:
     (run,) = runs(read(put(folder, session.bytes())))
@@ -64,23 +80,6 @@ def test_a_line_or_call_that_stands_twice_counts_once(tmp_path: Path) -> None:
     session.made.extend(session.made[:])
     run = only_run(tmp_path, session)
     assert (names(run), run.texts, run.rank) == (["Read"], ("x",), 3)
-
-
-ODD_WORDS: list[object] = [
-    "<local-command-stdout>ok</local-command-stdout>",
-    "<local-command-caveat>x",
-    "<bash-input>ls</bash-input>",
-    "[Request interrupted by user]",
-    "  \n",
-    "",
-    [],
-    None,
-    [{"type": "image", "source": {}}],
-]
-ODD: list[dict[str, Any]] = [
-    *({"content": words} for words in ODD_WORDS),
-    *({"content": "other", flag: True} for flag in ("isMeta", "isCompactSummary", "isSidechain")),
-]
 
 
 @pytest.mark.parametrize("odd", ODD)

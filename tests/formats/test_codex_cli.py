@@ -15,6 +15,11 @@ from core.records.run import Run
 from tests.formats.builders import Json, lines, names, put, read, rejected, runs
 from tests.worlds import context_at
 
+HOSTILE: dict[str, Callable[[Json], object]] = {
+    "a number as a name": lambda line: {**line, "payload": {"type": "function_call", "name": 7}},
+    "a list": lambda _: [1],
+}
+
 
 def uuid7(second: int, rest: int = 0) -> str:
     return f"019c8a5a-{second:04x}-7000-8000-{rest:012x}"
@@ -209,12 +214,6 @@ def test_a_grown_rollout_updates_its_runs(tmp_path: Path) -> None:
     assert import_files(context, [path]).runs == 2
     grown = put(tmp_path, parent().bytes())
     assert (import_files(context, [grown]).updated, import_files(context, [grown]).id) == (1, None)
-
-
-HOSTILE: dict[str, Callable[[Json], object]] = {
-    "a number as a name": lambda line: {**line, "payload": {"type": "function_call", "name": 7}},
-    "a list": lambda _: [1],
-}
 
 
 @pytest.mark.parametrize("what", HOSTILE)

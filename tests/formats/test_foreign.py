@@ -15,6 +15,17 @@ from core.formats import recognise
 from tests.formats.builders import Json, lines, put
 from tests.worlds import context_at
 
+START = {"type": "session.start", "data": {"sessionId": "s"}, "id": "e1", "timestamp": "t", "parentId": None}
+CALL = {"type": "tool_use", "name": "ls", "input": {}}
+
+UNKNOWN: list[Json | list[Json]] = [
+    {"a": 1},
+    {"role": "x"},
+    {"type": "system"},
+    {"id": 1, "timestamp": "t"},
+    [{"role": 1}],
+]
+
 
 def database(script: str) -> bytes:
     with closing(sqlite3.connect(":memory:")) as base:
@@ -22,8 +33,6 @@ def database(script: str) -> bytes:
         return base.serialize()
 
 
-START = {"type": "session.start", "data": {"sessionId": "s"}, "id": "e1", "timestamp": "t", "parentId": None}
-CALL = {"type": "tool_use", "name": "ls", "input": {}}
 FILES: dict[str, bytes] = {
     "Copilot CLI": lines([START, {**START, "type": "user.message", "id": "e2", "parentId": "e1"}]),
     "Kimi Code": lines(
@@ -74,15 +83,6 @@ def test_a_file_of_a_known_agent_is_refused_by_its_name(tmp_path: Path, agent: s
         import_files(context, [path])
     with pytest.raises(UnreadableSource, match=agent):
         import_files(context, [folder])
-
-
-UNKNOWN: list[Json | list[Json]] = [
-    {"a": 1},
-    {"role": "x"},
-    {"type": "system"},
-    {"id": 1, "timestamp": "t"},
-    [{"role": 1}],
-]
 
 
 @pytest.mark.parametrize("document", UNKNOWN)

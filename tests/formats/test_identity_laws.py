@@ -37,6 +37,21 @@ from tests.worlds import context_at
 START: Final = datetime(2026, 1, 2, tzinfo=UTC)
 WORD: Final = "REDACTED"
 
+WITHOUT_TOKENS: Final = ("factory-droid",)
+
+OTHERS: Final = {
+    "kairos": "no runs: an evaluation is known by its content, tested with its rows",
+    "qortex-db": "no runs: a belief is known by its arm, tested with its tables",
+}
+
+turns = st.tuples(
+    st.sampled_from(("go", "again")),
+    st.lists(st.sampled_from(("read", "bash", "grep")), max_size=2).map(tuple),
+    st.integers(0, 1),
+)
+
+CONTENTS: Final = (("read",), ("read", "bash"), ("grep",), ("bash", "grep", "read"))
+
 
 class Turn(NamedTuple):
     """A prompt, and the tools that the agent calls, one after the other."""
@@ -219,7 +234,6 @@ SESSIONS: Final[dict[str, Callable[[PlannedSession], list[Json]]]] = {
     "pi-session": _pi,
     "qwen-code": _qwen,
 }
-WITHOUT_TOKENS: Final = ("factory-droid",)
 
 
 def _chat(n: int, tools: Sequence[str]) -> list[Json]:
@@ -238,11 +252,6 @@ RECORDS: Final[dict[str, Callable[[int, Sequence[str]], Json]]] = {
 }
 """Formats whose records have no id: a record is known by its content, and by its ordinal among equal ones."""
 
-OTHERS: Final = {
-    "kairos": "no runs: an evaluation is known by its content, tested with its rows",
-    "qortex-db": "no runs: a belief is known by its arm, tested with its tables",
-}
-
 
 def test_each_format_is_under_a_law_or_has_a_reason() -> None:
     assert sorted([*SESSIONS, *RECORDS, *IDENTIFIED, *OTHERS]) == sorted(FORMATS)
@@ -252,13 +261,6 @@ class Totals(NamedTuple):
     runs: int
     calls: int
     tokens: int
-
-
-turns = st.tuples(
-    st.sampled_from(("go", "again")),
-    st.lists(st.sampled_from(("read", "bash", "grep")), max_size=2).map(tuple),
-    st.integers(0, 1),
-)
 
 
 @st.composite
@@ -557,7 +559,6 @@ IDENTIFIED: Final[dict[str, Callable[[Known], bytes]]] = {
     ),
 }
 """Writers of one record."""
-CONTENTS: Final = (("read",), ("read", "bash"), ("grep",), ("bash", "grep", "read"))
 knowns = st.builds(Known, st.sampled_from(("a", "b")), st.sampled_from(CONTENTS))
 
 

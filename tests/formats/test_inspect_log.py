@@ -32,6 +32,18 @@ from tests.formats.builders import (
 EVAL: Json = {"eval_id": "e1", "run_id": "r1", "task_id": "t1", "model": "maker/m-1"}
 HEADER: Json = {"version": 2, "status": "success", "eval": EVAL}
 
+WORDS = {
+    "Yes": 1.0,
+    "true": 1.0,
+    "NO": 0.0,
+    "false": 0.0,
+    "10": 10.0,
+    "-0.5": -0.5,
+    "1e400": None,
+    "nan": None,
+}
+"""Grades in words and numbers in text, as Inspect's own metrics count them."""
+
 
 def called(name: str) -> Json:
     return {"id": "c", "function": name, "arguments": {"url": "x"}, "type": "function"}
@@ -147,19 +159,6 @@ def test_a_zip_by_zstandard_is_read_checked_and_bounded(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UnreadableSource, match="needs the package pyarrow"):
         read(path)
-
-
-WORDS = {
-    "Yes": 1.0,
-    "true": 1.0,
-    "NO": 0.0,
-    "false": 0.0,
-    "10": 10.0,
-    "-0.5": -0.5,
-    "1e400": None,
-    "nan": None,
-}
-"""Grades in words and numbers in text, as Inspect's own metrics count them."""
 
 
 @pytest.mark.parametrize(

@@ -38,24 +38,6 @@ LAYER = "kairos://layer/aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 OTHER = "kairos://layer/99999999-bbbb-cccc-dddd-eeeeeeeeeeee"
 EXECUTION = "11111111-2222-3333-4444-555555555555"
 
-
-def reward(outcome: Any = "success", score: float | None = 0.9, **said: Any) -> Reward:  # noqa: ANN401 - of a test
-    return Reward(outcome=outcome, score=score, **{"rater": "mara", "rubric_version": "v1", **said})
-
-
-def row(given: Reward | None = None, answer: str = "a", **fields: Any) -> TrainingRow:  # noqa: ANN401 - of a test
-    known: dict[str, Any] = {
-        "execution": EXECUTION,
-        "adapter_uri": "kairos://adapter/review",
-        "layer_uri": LAYER,
-        "layer_index": 2,
-        "at_ms": 0,
-        "instruction": '{"tensor_in":{},"layer_instructions":"do it"}',
-        "response": stringify({"trace": answer}),
-    }
-    return TrainingRow(**{**known, **fields}, reward=given)
-
-
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 MAYBE = st.none() | TEXTS
 VALUES = st.recursive(
@@ -92,6 +74,23 @@ ROWS = st.builds(
     response=JSON_OBJECTS,
     reward=st.none() | REWARDS,
 )
+
+
+def reward(outcome: Any = "success", score: float | None = 0.9, **said: Any) -> Reward:  # noqa: ANN401 - of a test
+    return Reward(outcome=outcome, score=score, **{"rater": "mara", "rubric_version": "v1", **said})
+
+
+def row(given: Reward | None = None, answer: str = "a", **fields: Any) -> TrainingRow:  # noqa: ANN401 - of a test
+    known: dict[str, Any] = {
+        "execution": EXECUTION,
+        "adapter_uri": "kairos://adapter/review",
+        "layer_uri": LAYER,
+        "layer_index": 2,
+        "at_ms": 0,
+        "instruction": '{"tensor_in":{},"layer_instructions":"do it"}',
+        "response": stringify({"trace": answer}),
+    }
+    return TrainingRow(**{**known, **fields}, reward=given)
 
 
 @given(st.lists(ROWS, max_size=5))

@@ -15,6 +15,18 @@ from core.maths.guard import guard
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, tool
 
+SEARCH, BOOK = tool("search", "finds"), tool("book")
+BARE: Json = {"name": "search", "parameters_json_schema": {"type": "object"}}
+
+FUNCTION: Json = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
+PART: Json = {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": 1}}
+RESPONSE: Json = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"q": 1}'}
+USE: Json = {"type": "tool_use", "id": "c1", "name": "search", "input": {"q": 1}}
+DECLARED: Json = {"function_call": {"name": "search", "args": {"q": 1}}}
+
+MORE_OFFERED = {"pydantic-ai-tools-2025-12-04.json": {"get_car_joke_suggestion", "get_tree_joke_suggestion"}}
+"""Tools that a trace lists in every request of its agent, and that the reading by hand left out."""
+
 
 def observation(id: str, type: str = "SPAN", parent: str | None = None, **fields: object) -> Json:
     number = int(id.strip("abcdefghijklmnopqrstuvwxyz") or 0)
@@ -63,8 +75,6 @@ def refusal(folder: Path, *observations: Json) -> str:
 
 # --- what was offered -------------------------------------------------------------------------------------
 
-SEARCH, BOOK = tool("search", "finds"), tool("book")
-BARE: Json = {"name": "search", "parameters_json_schema": {"type": "object"}}
 
 OFFERS: dict[str, Json] = {
     "definitions": reply(sent={"gen_ai.tool.definitions": [SEARCH, BOOK]}),
@@ -155,12 +165,6 @@ def test_what_lists_no_tools_takes_supplied_ones_or_its_calls(tmp_path: Path) ->
 def assistant_calls(*calls: Json) -> Json:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
-
-FUNCTION: Json = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
-PART: Json = {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": 1}}
-RESPONSE: Json = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"q": 1}'}
-USE: Json = {"type": "tool_use", "id": "c1", "name": "search", "input": {"q": 1}}
-DECLARED: Json = {"function_call": {"name": "search", "args": {"q": 1}}}
 
 CALLS: dict[str, list[Json]] = {
     "a span": [step("s1", sent={"gen_ai.tool.name": "search"})],
@@ -415,9 +419,6 @@ def test_a_long_question_is_recognised_and_what_only_looks_alike_is_not(tmp_path
 
 
 # --- real traces ------------------------------------------------------------------------------------------
-
-MORE_OFFERED = {"pydantic-ai-tools-2025-12-04.json": {"get_car_joke_suggestion", "get_tree_joke_suggestion"}}
-"""Tools that a trace lists in every request of its agent, and that the reading by hand left out."""
 
 
 def hand_read(data: Path) -> dict[str, Any]:

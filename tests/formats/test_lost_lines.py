@@ -27,6 +27,19 @@ BROKEN = {
 }
 AS_LINES = [agent for agent in AGENTS if "without ids" not in agent]
 
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=30)
+    | st.text('\\"\ud83d\ue000é😀u', max_size=30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=8,
+)
+
+HIDDEN = {"role": "model", "parts": [{"functionCall": {"name": "read_file", "args": {}}}]}
+GEMINI = [{"role": "user", "parts": [{"text": "hi"}]}, HIDDEN]
+
 
 @pytest.mark.parametrize("what", BROKEN)
 @pytest.mark.parametrize("agent", AS_LINES)
@@ -65,17 +78,6 @@ def test_a_long_answer_of_a_tool_opens_no_run(tmp_path: Path) -> None:
         [3],
         [["Read"]],
     )
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text(max_size=30)
-    | st.text('\\"\ud83d\ue000é😀u', max_size=30),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
-    max_leaves=8,
-)
 
 
 def cut_as(value: object, whole: object) -> bool:
@@ -157,10 +159,6 @@ def test_other_commands_that_waited_open_no_run(tmp_path: Path, fields: dict[str
 
 
 # Envelopes
-
-
-HIDDEN = {"role": "model", "parts": [{"functionCall": {"name": "read_file", "args": {}}}]}
-GEMINI = [{"role": "user", "parts": [{"text": "hi"}]}, HIDDEN]
 
 
 @pytest.mark.parametrize("name", ["history", "messages"])

@@ -29,6 +29,22 @@ Json = dict[str, Any]
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 START_NS = 1_790_000_000_000_000_000
 
+_VALUES = st.recursive(
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+
+_NAMES = ("review", "kit:review", "kit:go", "own:go")
+_LOADED = st.tuples(
+    st.sampled_from([*_NAMES, "go", "else"]),
+    st.sampled_from(["user-slash", "claude-proactive"]),
+    st.sampled_from([0, 1, 2, "STATUS_CODE_ERROR"]),
+)
+
 
 def span(
     number: int,
@@ -192,16 +208,6 @@ def test_what_nobody_reads_is_not_kept() -> None:
     ]
 
 
-_VALUES = st.recursive(
-    st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
-
-
 @given(
     st.dictionaries(st.sampled_from(["llm.x", "gen_ai.y", "tool.name", "input.value"]), _VALUES),
     st.booleans(),
@@ -330,14 +336,6 @@ def test_real_traces_say_what_was_read_of_them_by_hand(shared_data: Path) -> Non
         if by_hand["offered"] is not None:
             assert {arm.key.split(":")[2] for arm in run.inventory.arms} == set(by_hand["offered"]), name
         assert guard(run, detect(run)).observed != by_hand.get("skipped", False), name
-
-
-_NAMES = ("review", "kit:review", "kit:go", "own:go")
-_LOADED = st.tuples(
-    st.sampled_from([*_NAMES, "go", "else"]),
-    st.sampled_from(["user-slash", "claude-proactive"]),
-    st.sampled_from([0, 1, 2, "STATUS_CODE_ERROR"]),
-)
 
 
 @given(st.lists(st.sampled_from(_NAMES), unique=True), st.lists(_LOADED, max_size=4), st.booleans())

@@ -38,6 +38,19 @@ Json = dict[str, Any]
 MODELS = ("own-1", "own-2", "advisor-1", "child-1")
 PRICES = dict.fromkeys(MODELS, 3.0)
 
+Key = tuple[int, str, str, str, str]
+
+_BEYOND = frozenset(("fast", "searches"))
+_LINES = frozenset(("foreign",))
+
+ELSEWHERE = {
+    "armscope": "its bills are written part by part, which its own tests draw",
+    "tau2": "a message has two counts of one model, read in test_tau2",
+    **dict.fromkeys(
+        ("factory-droid", "kairos", "openreward", "ors", "qortex-db", "tau-bench"), "has no usage"
+    ),
+}
+
 
 class Spend(NamedTuple):
     """A planted spend of one run. ``kind`` says who spent it, ``size`` its input and output."""
@@ -55,7 +68,6 @@ class Spend(NamedTuple):
 
 Planted = Sequence[Sequence[Spend]]
 Write = Callable[[Path, Planted], list[Path]]
-Key = tuple[int, str, str, str, str]
 
 
 def time_of(run: int, step: int) -> str:
@@ -406,8 +418,6 @@ class Places(NamedTuple):
     n_models: int = 2
 
 
-_BEYOND = frozenset(("fast", "searches"))
-_LINES = frozenset(("foreign",))
 FORMATS: dict[Write, Places] = {
     claude_code: Places(("own", "advisor", "compaction", "sub-agent"), _BEYOND),
     codex_records: Places(("own", "compaction", "sub-agent"), _BEYOND),
@@ -426,13 +436,6 @@ FORMATS: dict[Write, Places] = {
     small_agent: Places(n_models=1),
     verifiers: Places(),
     openclaw: Places(n_models=1),
-}
-ELSEWHERE = {
-    "armscope": "its bills are written part by part, which its own tests draw",
-    "tau2": "a message has two counts of one model, read in test_tau2",
-    **dict.fromkeys(
-        ("factory-droid", "kairos", "openreward", "ors", "qortex-db", "tau-bench"), "has no usage"
-    ),
 }
 
 

@@ -25,6 +25,10 @@ FIELDS = ("alpha", "beta", "pulls", "total_reward", "last_updated")
 TIME = "2026-02-05T10:00:00+00:00"
 Row = tuple[object, ...]
 
+COLUMNS = (
+    "'c' context_hash, 'tool:fs:Read' arm_id, 2.0 alpha, 1.0 beta, 1 pulls, 1 total_reward, '' last_updated"
+)
+
 
 def state(arm: object = "tool:fs:Read", *, context: str = "default", **values: object) -> Row:
     found = {"alpha": 3.5, "beta": 2.0, "pulls": 3, "total_reward": 2.5, "last_updated": TIME, **values}
@@ -168,11 +172,6 @@ def hostile_database(folder: Path, *statements: str) -> Path:
             found.execute(statement)
         found.commit()
     return path
-
-
-COLUMNS = (
-    "'c' context_hash, 'tool:fs:Read' arm_id, 2.0 alpha, 1.0 beta, 1 pulls, 1 total_reward, '' last_updated"
-)
 
 
 @pytest.mark.parametrize(

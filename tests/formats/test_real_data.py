@@ -36,6 +36,16 @@ CASES: list[tuple[str, Unit]] = [
 
 TOOLS = {"airline-tools.json", "tools-by-domain.json"}
 
+FORMAT_OF = {
+    "tau-bench": "tau-bench",
+    "tau2-results": "tau2",
+    "tau2-sft-openai": "openai-chat",
+    "claude-code": "claude-code",
+    "gemini-cli": "gemini-cli",
+    "inspect-ai": "inspect-ai",
+    "langfuse-trace": "langfuse",
+}
+
 
 @dataclass
 class Read:
@@ -201,17 +211,6 @@ def test_without_a_tools_file_the_inventory_is_what_the_file_calls(shared_data: 
     assert len({id(run.inventory) for run in found}) == 1
     assert {arm.name for arm in found[0].inventory.arms} == {call.name for run in found for call in run.calls}
     assert {run.rank for run in found} == {100}
-
-
-FORMAT_OF = {
-    "tau-bench": "tau-bench",
-    "tau2-results": "tau2",
-    "tau2-sft-openai": "openai-chat",
-    "claude-code": "claude-code",
-    "gemini-cli": "gemini-cli",
-    "inspect-ai": "inspect-ai",
-    "langfuse-trace": "langfuse",
-}
 
 
 @pytest.mark.parametrize("name", FORMAT_OF)

@@ -39,6 +39,35 @@ from tests.formats.test_tau2 import TALK, results, simulation
 from tests.formats.test_verifiers import rollout
 from tests.worlds import context_at
 
+_EVENT: Final = {"eventId": "e", "eventType": "rollout.created", "timestamp": 0}
+_ROW: Final = {"instruction": "", "response": "", "execution_id": "e", "layer_uri": "l", "layer_index": 1}
+
+NAMES: Final[dict[str, str]] = {"opencode": "opencode"}
+"""Words of a refusal that name a format's own damaged documents."""
+
+_META: Final = {"timestamp": "2026-01-02T03:04:05Z", "type": "session_meta"}
+_TOTAL: Final = {
+    "type": "token_count",
+    "info": {"total_token_usage": {"input_tokens": 5000, "output_tokens": 500}},
+}
+_SPAWNED: Final = {"subagent": {"thread_spawn": {"parent_thread_id": "s1"}}}
+_USED: Final = {"input_tokens": 5000, "output_tokens": 500}
+
+WITHOUT: Final = {
+    "armscope": "each line is a run of its own",
+    "factory-droid": "its files name no sub-agents",
+    "gemini-cli": "a sub-agent's session is a file, which does not name its parent",
+    "inspect-ai": "the messages of a sample are the agent's",
+    "openai-chat": "a chat has one assistant",
+    "openclaw-export": "a trace has no calls",
+    "pi-session": "its files name no sub-agents",
+    "swe-agent": "another agent's replies have no usage of their own",
+    "tau-bench": "the assistant alone is the agent",
+    "tau2": "the assistant alone is the agent",
+    "verifiers": "each agent of an episode has a trace of its own",
+}
+"""Formats with runs in which no sub-agent's spend can be, with the reason."""
+
 
 def spread(document: object) -> bytes:
     return json.dumps(document, indent=2).encode()
@@ -51,8 +80,6 @@ def table() -> bytes:
         return made.serialize()
 
 
-_EVENT: Final = {"eventId": "e", "eventType": "rollout.created", "timestamp": 0}
-_ROW: Final = {"instruction": "", "response": "", "execution_id": "e", "layer_uri": "l", "layer_index": 1}
 SAMPLES: Final[dict[str, bytes]] = {
     "armscope": lines([{"kind": "run", "uid": "r1", "arms": ["tool:fs:Read"], "calls": ["Read"]}]),
     "atif": spread(atif()),
@@ -73,8 +100,6 @@ SAMPLES: Final[dict[str, bytes]] = {
     "openai-chat": lines([{"messages": [user("a"), reply("b", "x")]}]),
     **{name: lines(AGENTS[name](1, [["Read"], ["Bash"]])) for name in AGENTS if " " not in name},
 }
-NAMES: Final[dict[str, str]] = {"opencode": "opencode"}
-"""Words of a refusal that name a format's own damaged documents."""
 
 
 def words_of(path: Path) -> str | None:
@@ -107,14 +132,6 @@ def test_a_damaged_document_is_never_named_as_another(data: st.DataObject) -> No
 
 
 # --- sub-agents -------------------------------------------------------------------------------------------
-
-_META: Final = {"timestamp": "2026-01-02T03:04:05Z", "type": "session_meta"}
-_TOTAL: Final = {
-    "type": "token_count",
-    "info": {"total_token_usage": {"input_tokens": 5000, "output_tokens": 500}},
-}
-_SPAWNED: Final = {"subagent": {"thread_spawn": {"parent_thread_id": "s1"}}}
-_USED: Final = {"input_tokens": 5000, "output_tokens": 500}
 
 
 def by_claude_code() -> list[bytes]:
@@ -199,20 +216,6 @@ SUB_AGENTS: Final[dict[str, Callable[[], list[bytes]]]] = {
     "otlp": by_otlp,
     "qwen-code": by_qwen_code,
 }
-WITHOUT: Final = {
-    "armscope": "each line is a run of its own",
-    "factory-droid": "its files name no sub-agents",
-    "gemini-cli": "a sub-agent's session is a file, which does not name its parent",
-    "inspect-ai": "the messages of a sample are the agent's",
-    "openai-chat": "a chat has one assistant",
-    "openclaw-export": "a trace has no calls",
-    "pi-session": "its files name no sub-agents",
-    "swe-agent": "another agent's replies have no usage of their own",
-    "tau-bench": "the assistant alone is the agent",
-    "tau2": "the assistant alone is the agent",
-    "verifiers": "each agent of an episode has a trace of its own",
-}
-"""Formats with runs in which no sub-agent's spend can be, with the reason."""
 
 
 def test_each_format_with_runs_says_whether_it_has_sub_agents() -> None:

@@ -26,6 +26,8 @@ from tests.worlds import context_at
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("search", "read")]
 
+ERROR = {"error": "ModelError", "error_chain_str": "ModelError -> TimeoutError"}
+
 
 def rollout(task: int = 0, reward: object = 1.0, **more: object) -> Json:
     """A line as verifiers writes it, with one call."""
@@ -223,9 +225,6 @@ def _compare(entries: list[Any], said: dict[str, Any], metadata: dict[str, Any])
     parts = [{part.name: part.value for part in one.parts if not part.name.endswith("_ms")} for one in told]
     means = {name: sum(each[name] for each in parts) / len(parts) for name in parts[0]}
     assert means == pytest.approx(said["metrics_mean"], abs=1e-9)
-
-
-ERROR = {"error": "ModelError", "error_chain_str": "ModelError -> TimeoutError"}
 
 
 def test_each_rollout_is_counted_once(tmp_path: Path) -> None:

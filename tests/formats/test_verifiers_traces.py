@@ -12,6 +12,35 @@ from core.records.episode import Episode
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs
 from tests.worlds import context_at
 
+USED = [
+    {
+        "node": 3,
+        "model": "m",
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "cached_input_tokens": 20},
+    },
+    {"node": 5, "model": "m", "usage": {"prompt_tokens": 7, "completion_tokens": 1}},
+    {"node": 6, "model": "m", "error": {"type": "Retry", "message": "x"}},
+]
+
+FAILED = {"type": "SandboxError", "message": "gone"}
+STATES: list[tuple[Json, str | None, float | None]] = [
+    ({"rewards": {"correct": None}}, None, None),
+    ({"rewards": {}}, None, None),
+    ({"rewards": {"correct": None, "style": {"score": 0.0}}}, None, 0.0),
+    ({"ok": False, "errors": [FAILED]}, "SandboxError", 1.25),
+    ({"ok": True, "errors": [FAILED]}, None, 1.25),
+    ({"ok": False, "stop_condition": "max_turns"}, "max_turns", 1.25),
+    ({"ok": None, "errors": [FAILED]}, "SandboxError", 1.25),
+    ({"ok": None, "is_completed": False}, "not completed", 1.25),
+]
+
+HOSTILE: list[Json] = [
+    {"nodes": [{"message": 7}]},
+    {"rewards": {"x": {"score": "high"}}},
+    {"rewards": {"x": {"score": 1e308, "weight": 1e308}}},
+    {"tools": [{"name": "no\nname"}]},
+]
+
 
 def node(role: str, content: str, *calls: str, sampled: bool = False, parent: int | None = None) -> Json:
     message: Json = {"role": role, "content": content}
@@ -36,15 +65,6 @@ NODES = [
     node("tool", "found", parent=3),
     node("assistant", "left", "read", sampled=True, parent=4),
     node("assistant", "right", sampled=True, parent=4),
-]
-USED = [
-    {
-        "node": 3,
-        "model": "m",
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "cached_input_tokens": 20},
-    },
-    {"node": 5, "model": "m", "usage": {"prompt_tokens": 7, "completion_tokens": 1}},
-    {"node": 6, "model": "m", "error": {"type": "Retry", "message": "x"}},
 ]
 
 
@@ -119,19 +139,6 @@ def test_environment_and_agent_separate_the_traces_of_an_episode(tmp_path: Path)
     assert [one.environment for one in paid(put(tmp_path, lines([trace()])))] == ["verifiers"]
 
 
-FAILED = {"type": "SandboxError", "message": "gone"}
-STATES: list[tuple[Json, str | None, float | None]] = [
-    ({"rewards": {"correct": None}}, None, None),
-    ({"rewards": {}}, None, None),
-    ({"rewards": {"correct": None, "style": {"score": 0.0}}}, None, 0.0),
-    ({"ok": False, "errors": [FAILED]}, "SandboxError", 1.25),
-    ({"ok": True, "errors": [FAILED]}, None, 1.25),
-    ({"ok": False, "stop_condition": "max_turns"}, "max_turns", 1.25),
-    ({"ok": None, "errors": [FAILED]}, "SandboxError", 1.25),
-    ({"ok": None, "is_completed": False}, "not completed", 1.25),
-]
-
-
 @pytest.mark.parametrize(("fields", "broken", "reward"), STATES)
 def test_a_missing_score_is_no_zero_and_an_error_breaks(
     tmp_path: Path, fields: Json, broken: str | None, reward: float | None
@@ -161,14 +168,6 @@ def test_old_lines_and_traces_may_lie_in_one_file(tmp_path: Path) -> None:
     answer = import_files(context, [path])
     assert (answer.runs, answer.episodes, [one.line for one in answer.rejected]) == (3, 3, [3])
     assert import_files(context, [path]).id is None
-
-
-HOSTILE: list[Json] = [
-    {"nodes": [{"message": 7}]},
-    {"rewards": {"x": {"score": "high"}}},
-    {"rewards": {"x": {"score": 1e308, "weight": 1e308}}},
-    {"tools": [{"name": "no\nname"}]},
-]
 
 
 @pytest.mark.parametrize("fields", HOSTILE)

@@ -46,6 +46,15 @@ _SEEN: Final = """
 ].join('\\n')
 """
 
+_ROWS: Final = {"posteriors": "arm?", "runs": "run?", "run": "arm?"}
+"""Pages whose first table opens something, and what."""
+
+_PICTURES: Final = {"overview": ("arm?", 1), "posteriors": ("arm?", 0), "runs": ("run?", 0)}
+"""Pages with a picture that opens something: what, and which of the pictures."""
+
+Kind = tuple[str, ...]
+"""The page that a link leads to, and the names it says."""
+
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_back_from_every_link(come: Come, served: Served, *, every: bool) -> None:
@@ -79,10 +88,6 @@ def test_back_from_the_navigation(come: Come, served: Served) -> None:
                 there_and_back(visit, link.click, None)
 
 
-_ROWS: Final = {"posteriors": "arm?", "runs": "run?", "run": "arm?"}
-"""Pages whose first table opens something, and what."""
-
-
 @pytest.mark.parametrize(
     "name",
     ["posteriors", *(pytest.param(name, marks=pytest.mark.long) for name in _ROWS if name != "posteriors")],
@@ -98,10 +103,6 @@ def test_back_from_a_row(come: Come, served: Served, name: str) -> None:
         visit.page.wait_for_url(f"**/{_ROWS[name]}*")
 
     there_and_back(visit, open_row, None)
-
-
-_PICTURES: Final = {"overview": ("arm?", 1), "posteriors": ("arm?", 0), "runs": ("run?", 0)}
-"""Pages with a picture that opens something: what, and which of the pictures."""
 
 
 @pytest.mark.long
@@ -196,10 +197,6 @@ def at_rest(visit: Visit) -> str:
 
     visit.until(rests)
     return seen[-1]
-
-
-Kind = tuple[str, ...]
-"""The page that a link leads to, and the names it says."""
 
 
 def kinds_of_links(visit: Visit) -> dict[Kind, str]:

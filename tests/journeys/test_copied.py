@@ -28,6 +28,11 @@ _SEEN: Final = """
 }
 """
 
+_AT_ONCE: Final = ("overview",)
+"""With the choices of the frame; those of the others the tests of the pages look at, too: here they take their turn
+with the long.
+"""
+
 
 @pytest.fixture(scope="module")
 def many_runs(beginning: Beginning) -> Served:
@@ -167,12 +172,6 @@ _CHOICES: Final[dict[str, tuple[dict[str, str], Choose]]] = {
     "data": ({}, on_data),
     "settings": ({}, on_settings),
 }
-
-
-_AT_ONCE: Final = ("overview",)
-"""With the choices of the frame; those of the others the tests of the pages look at, too: here they take their turn
-with the long.
-"""
 
 
 @pytest.mark.parametrize(

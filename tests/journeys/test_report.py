@@ -22,6 +22,8 @@ _SHOWN: Final = """
 """
 _GROUND: Final = "() => getComputedStyle(document.body).backgroundColor"
 
+WHITE: Final = "rgb(255, 255, 255)"
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,7 +44,6 @@ class Reader:
     media: Literal["screen", "print"] = "screen"
 
 
-WHITE: Final = "rgb(255, 255, 255)"
 READERS: Final = {
     "page": Reader(1280, "page", WHITE),
     "phone": Reader(400, "phone", WHITE),

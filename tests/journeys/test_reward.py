@@ -25,6 +25,8 @@ _LIKES = "memory:fact:likes-tests"
 _RULES = "section:system:rules"
 _BOTH = ["second", "first"]
 
+_FIELDS: Final = ".st-key-reward-here :is(input, textarea, [role=radio][aria-checked=true])"
+
 
 def _beliefs(listed: object) -> list[dict[str, object]]:
     """Return beliefs without the marks of their last changes, which an undo moves on."""
@@ -136,9 +138,6 @@ def test_a_double_click_on_undo_undoes_once(come: Come, changing: Served) -> Non
 
 def is_undone(visit: Visit, row: int) -> bool:
     return visit.rows()[row]["take back"] == "Redo"
-
-
-_FIELDS: Final = ".st-key-reward-here :is(input, textarea, [role=radio][aria-checked=true])"
 
 
 def test_ctrl_enter_sends_from_every_field(come: Come, changing: Served) -> None:

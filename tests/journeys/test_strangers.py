@@ -30,6 +30,18 @@ _KNOCK = {
 _STREAM = "/_stcore/stream"
 _UPLOAD = "/_stcore/upload_file/none/none"
 
+_SPY = b"""<!doctype html><title>spy</title><script>
+const told = {};
+const socket = new WebSocket('ws://PLACE/_stcore/stream', ['streamlit']);
+socket.onopen = () => { told.socket = 'open'; };
+socket.onerror = () => { told.socket = 'refused'; };
+fetch('http://PLACE/_stcore/health')
+  .then(answer => answer.text()).then(text => { told.fetch = text; }).catch(() => { told.fetch = 'refused'; });
+fetch('http://PLACE/_stcore/upload_file/a/b', {method: 'POST', mode: 'no-cors', body: 'x'})
+  .finally(() => { told.sent = true; });
+window.told = told;
+</script>"""
+
 
 def test_a_page_of_the_dashboard_is_connected(served: Served) -> None:
     assert ask(served, _STREAM, Origin=served.url, **_KNOCK)[0] == 101
@@ -93,19 +105,6 @@ def test_a_foreign_name_for_this_machine_gets_nothing(served: Served, name: str)
 def test_how_many_sessions_there_are_is_told_to_nobody(served: Served) -> None:
     for method in ("GET", "OPTIONS"):
         assert ask(served, "/_stcore/metrics", method)[0] == 404
-
-
-_SPY = b"""<!doctype html><title>spy</title><script>
-const told = {};
-const socket = new WebSocket('ws://PLACE/_stcore/stream', ['streamlit']);
-socket.onopen = () => { told.socket = 'open'; };
-socket.onerror = () => { told.socket = 'refused'; };
-fetch('http://PLACE/_stcore/health')
-  .then(answer => answer.text()).then(text => { told.fetch = text; }).catch(() => { told.fetch = 'refused'; });
-fetch('http://PLACE/_stcore/upload_file/a/b', {method: 'POST', mode: 'no-cors', body: 'x'})
-  .finally(() => { told.sent = true; });
-window.told = told;
-</script>"""
 
 
 class _Page(BaseHTTPRequestHandler):

@@ -24,6 +24,8 @@ PARTS = (
     st.floats(min_value=-6, max_value=7).map(lambda power: round(10**power, 6)).filter(lambda part: part > 0)
 )
 
+PAIRS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=12)
+
 
 def off_by(value: float, exact: str) -> float:
     """Error against an exact decimal."""
@@ -128,9 +130,6 @@ def test_arrays_give_what_single_pairs_give(pairs: list[tuple[float, float]]) ->
     for place in (0, len(pairs) // 2, -1):
         one_lower, one_upper = beta.interval(a[place], b[place])
         assert (lower[place], upper[place]) == (one_lower, one_upper)
-
-
-PAIRS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=12)
 
 
 @given(PAIRS, PAIRS)

@@ -23,6 +23,22 @@ from core.records.javascript import (
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 
+PLAIN_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+ANY_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
 
 @given(ANY_TEXT)
 def test_units_are_those_of_utf_16(text: str) -> None:
@@ -66,24 +82,6 @@ def test_a_number_is_written_as_javascript_writes_it(value: float, written: str)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_written_number_is_the_number(value: float) -> None:
     assert float(number(value)) == value
-
-
-PLAIN_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-ANY_JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 @given(PLAIN_JSON)

@@ -48,6 +48,15 @@ ALWAYS: Final = "tool:exec:Bash"
 KINDS: Final[tuple[ArmType, ...]] = ("tool", "skill", "file", "memory")
 """Sections are always referenced, so they have no usefulness to draw."""
 
+QUICK: Final = (
+    World(n_runs=300, rate=0.1, spread=0.6),
+    World(n_runs=300, rate=0.1, spread=1.7, runaways="both"),
+    World(n_runs=1_000, rate=0.1, spread=1.3, session_runs=10, n_models=6),
+    World(n_runs=1_000, rate=0.1, spread=0.6, session_runs=10, coin="session"),
+    World(n_runs=1_000, rate=0.1, spread=1.0, runaways="selected", is_changed=True),
+    World(n_runs=600, rate=0.1, spread=0.6, session_runs=30, n_models=6, is_changed=True),
+)
+
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
@@ -172,15 +181,6 @@ def test_posteriors_of_chosen_worlds_hold_the_truth(tmp_path: Path) -> None:
 
 
 # Savings: three figures, their intervals, and what may be claimed
-
-QUICK: Final = (
-    World(n_runs=300, rate=0.1, spread=0.6),
-    World(n_runs=300, rate=0.1, spread=1.7, runaways="both"),
-    World(n_runs=1_000, rate=0.1, spread=1.3, session_runs=10, n_models=6),
-    World(n_runs=1_000, rate=0.1, spread=0.6, session_runs=10, coin="session"),
-    World(n_runs=1_000, rate=0.1, spread=1.0, runaways="selected", is_changed=True),
-    World(n_runs=600, rate=0.1, spread=0.6, session_runs=30, n_models=6, is_changed=True),
-)
 
 
 @pytest.mark.parametrize("world", QUICK, ids=str)

@@ -22,6 +22,8 @@ EXPECTED: dict[int | None, CellState] = {
     INCLUDED | OBSERVED | REFERENCED: "rewarded",
 }
 
+PLACES = st.tuples(st.integers(0, 2), st.integers(0, 2))
+
 
 def mapped(cells: dict[tuple[int, int], int], hand: list[tuple[int, int, float]]) -> Heatmap:
     """A map of three arms in three runs; cells by (arm, run)."""
@@ -36,9 +38,6 @@ def mapped(cells: dict[tuple[int, int], int], hand: list[tuple[int, int, float]]
         hand_arm=np.array([arm for arm, _, _ in hand], dtype=np.int64),
         hand_reward_micro=np.array([round(value * 1e6) for _, _, value in hand], dtype=np.int64),
     )
-
-
-PLACES = st.tuples(st.integers(0, 2), st.integers(0, 2))
 
 
 @given(st.dictionaries(PLACES, st.sampled_from([flag for flag in EXPECTED if flag is not None])))

@@ -14,6 +14,15 @@ from core.records.times import DAY_MS
 
 UNIFORM = Boundary(since_ms=0, epoch=0, alpha_micro=MICRO, beta_micro=MICRO)
 
+FACTS = st.lists(
+    st.tuples(st.sampled_from([0, 4, 9]), st.integers(-1, 12), st.integers(0, 3), st.integers(0, 3)),
+    max_size=25,
+    unique_by=lambda row: row[:2],
+)
+RESETS = st.lists(
+    st.tuples(st.sampled_from([4, 9]), st.integers(0, 13)), max_size=2, unique_by=lambda one: one[0]
+)
+
 
 def ints(*values: int) -> Ints:
     return np.array(values, dtype=np.int64)
@@ -64,16 +73,6 @@ def test_an_arm_without_facts_stays_at_its_start_or_has_no_path() -> None:
     found = path_of([], [UNIFORM], 1, 0)
     assert len(found) == 0
     assert found.index(5) is None
-
-
-FACTS = st.lists(
-    st.tuples(st.sampled_from([0, 4, 9]), st.integers(-1, 12), st.integers(0, 3), st.integers(0, 3)),
-    max_size=25,
-    unique_by=lambda row: row[:2],
-)
-RESETS = st.lists(
-    st.tuples(st.sampled_from([4, 9]), st.integers(0, 13)), max_size=2, unique_by=lambda one: one[0]
-)
 
 
 @given(rows=FACTS, resets=RESETS)

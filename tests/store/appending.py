@@ -36,6 +36,8 @@ _PATIENCE_S: Final = 1_200
 _LIMIT: Final = 10_000
 _NUMBERS: Final = count()
 
+Strike = Callable[[], object]
+
 
 class Act(NamedTuple):
     """What is appended in one transaction: lists and values."""
@@ -183,9 +185,6 @@ def _opened(address: str, learner: str) -> Lists:
 
 
 # Those who start the processes
-
-
-Strike = Callable[[], object]
 
 
 @dataclass

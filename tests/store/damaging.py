@@ -68,6 +68,24 @@ _FILES = (
 _FEW = 3
 _OF_ANOTHER_ROW = 0.5
 
+_STAGED: list[Iterator[object]] = []
+"""Imports that stay as they are: one that is ended takes its rows back."""
+
+_OF_RUNS = (
+    "run",
+    "outcome",
+    "evidence",
+    "decision",
+    "spent",
+    "spent_apart",
+    "defined",
+    "history",
+    "definition",
+    "version",
+)
+_HIGHER = ("revision", *(f"next_{name}_no" for name in TAKEN))
+"""Counters that an import which never settles may also leave too high."""
+
 
 class _Undo(Exception):
     """Takes a change back."""
@@ -134,10 +152,6 @@ def staged(folder: Path) -> tuple[Context, Iterator[object]]:
     context = replace(context_at(folder / "a.db"), clock=count(START_MS, 60_000).__next__)
     record(context, a_run("known"))
     return context, _begun(context, folder)
-
-
-_STAGED: list[Iterator[object]] = []
-"""Imports that stay as they are: one that is ended takes its rows back."""
 
 
 def places(context: Context, table: Table) -> Iterator[Place]:
@@ -230,22 +244,6 @@ def tried(context: Context, place: Place, dice: Random) -> Tried:
 
     is_found = _checked(context, change, learner_id=place.key[0])
     return Tried(values[-1], is_found, excuse(context, place, values[-1]) if is_found is False else None)
-
-
-_OF_RUNS = (
-    "run",
-    "outcome",
-    "evidence",
-    "decision",
-    "spent",
-    "spent_apart",
-    "defined",
-    "history",
-    "definition",
-    "version",
-)
-_HIGHER = ("revision", *(f"next_{name}_no" for name in TAKEN))
-"""Counters that an import which never settles may also leave too high."""
 
 
 def excuse(context: Context, place: Place, value: Value) -> str | None:

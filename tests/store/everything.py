@@ -153,6 +153,23 @@ from tests.worlds.reviewers import QUEUE, desk_at, executed, judge_all
 A, B, C = (f"tool:other:{name}" for name in "abc")
 SCHEMAS = Path(__file__).parent / "schemas"
 
+RUN = "request-9"
+LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
+FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666"
+
+VIEWS = (
+    View(),
+    View(types=("tool",)),
+    View(since_ms=START_MS - HOUR_MS, until_ms=START_MS + 30 * HOUR_MS),
+    View(since_ms=START_MS - 90 * HOUR_MS, until_ms=START_MS + 90 * HOUR_MS, types=("tool", "skill")),
+    View(until_ms=START_MS + 2 * HOUR_MS, models=("small", "large"), channels=("",)),
+)
+FILTERS = (
+    RunFilter(),
+    RunFilter(classes=("selected",), statuses=("completed",), outcomes=("observed",)),
+    *(RunFilter(arm=A, part=part) for part in (None, "in", "out")),
+)
+
 
 def ask_everything(folder: Path) -> None:
     """What is done, told, told in parts, erased, read and looked after."""
@@ -408,11 +425,6 @@ def erase_all(folder: Path) -> None:
         import_files(context, [place / "planted.jsonl"])
         assert queries.verify(context).clean
         context.store.close()
-
-
-RUN = "request-9"
-LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
-FIRST, SECOND = "11111111-2222-4333-8444-555555555555", "22222222-3333-4444-8555-666666666666"
 
 
 def judge(folder: Path) -> None:
@@ -724,20 +736,6 @@ def _use_up_the_room(context: Context) -> None:
     used_up = "UPDATE learner SET revision = staged_revision - 1 WHERE staged_revision > 0"
     context.store.database.write(lambda connection: connection.run(used_up))
     reset(context, arms=[B])
-
-
-VIEWS = (
-    View(),
-    View(types=("tool",)),
-    View(since_ms=START_MS - HOUR_MS, until_ms=START_MS + 30 * HOUR_MS),
-    View(since_ms=START_MS - 90 * HOUR_MS, until_ms=START_MS + 90 * HOUR_MS, types=("tool", "skill")),
-    View(until_ms=START_MS + 2 * HOUR_MS, models=("small", "large"), channels=("",)),
-)
-FILTERS = (
-    RunFilter(),
-    RunFilter(classes=("selected",), statuses=("completed",), outcomes=("observed",)),
-    *(RunFilter(arm=A, part=part) for part in (None, "in", "out")),
-)
 
 
 def read(context: Context) -> None:

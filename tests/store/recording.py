@@ -16,6 +16,25 @@ from typing import NamedTuple
 
 FileNo = int
 
+_Noted = Callable[..., int]
+
+_DURABLE_KINDS = 0x100 | 0x800 | 0x4000 | 0x80000
+"""Open flags of a database, its journal, a journal over several files, and its log; the rest is temporary."""
+
+_File = ctypes.c_void_p
+_Path = ctypes.c_void_p
+"""Passed on as the address it came as: SQLite keeps it for as long as the file is open."""
+_Open = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, _Path, _File, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
+)
+_Delete = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Path, ctypes.c_int)
+_WriteCall = ctypes.CFUNCTYPE(ctypes.c_int, _File, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64)
+_TruncateCall = ctypes.CFUNCTYPE(ctypes.c_int, _File, ctypes.c_int64)
+_SyncCall = ctypes.CFUNCTYPE(ctypes.c_int, _File, ctypes.c_int)
+_OpenFolder = ctypes.CFUNCTYPE(ctypes.c_int, _Path, ctypes.POINTER(ctypes.c_int))
+_SetCall = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_GetCall = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+
 
 class Write(NamedTuple):
     file: FileNo
@@ -52,25 +71,6 @@ class Told(NamedTuple):
 
 
 Step = Write | Truncate | Sync | Name | SyncFolder | Told
-
-_Noted = Callable[..., int]
-
-_DURABLE_KINDS = 0x100 | 0x800 | 0x4000 | 0x80000
-"""Open flags of a database, its journal, a journal over several files, and its log; the rest is temporary."""
-
-_File = ctypes.c_void_p
-_Path = ctypes.c_void_p
-"""Passed on as the address it came as: SQLite keeps it for as long as the file is open."""
-_Open = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, _Path, _File, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
-)
-_Delete = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Path, ctypes.c_int)
-_WriteCall = ctypes.CFUNCTYPE(ctypes.c_int, _File, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64)
-_TruncateCall = ctypes.CFUNCTYPE(ctypes.c_int, _File, ctypes.c_int64)
-_SyncCall = ctypes.CFUNCTYPE(ctypes.c_int, _File, ctypes.c_int)
-_OpenFolder = ctypes.CFUNCTYPE(ctypes.c_int, _Path, ctypes.POINTER(ctypes.c_int))
-_SetCall = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_GetCall = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
 
 class _FileSystem(ctypes.Structure):

@@ -37,6 +37,9 @@ _PASSING_ON = frozenset(f"Transaction.{name}" for name in ADDING) | frozenset(
 
 Kinds = tuple[type | None, ...]
 
+_Text = tuple[str, Sequence[Sequence[object]]]
+"""A statement and the rows of values it is said with."""
+
 
 class Place(NamedTuple):
     """Where in the sources something is said: where the call ends, which is one place however it is laid out."""
@@ -115,10 +118,6 @@ def _place(code: CodeType, at: int) -> Place | None:
     assert line is not None
     assert column is not None
     return Place(file.removeprefix(f"{ROOT}/"), line, column)
-
-
-_Text = tuple[str, Sequence[Sequence[object]]]
-"""A statement and the rows of values it is said with."""
 
 
 def _plain(sql: str, values: Sequence[object] = ()) -> _Text:

@@ -49,6 +49,56 @@ A = "tool:other:a"
 LINK_BYTES = 128
 Rows = list[tuple[Any, ...]]
 
+_LATER = {
+    "repair",
+    "retraction",
+    "browser",
+    "judged_in",
+    "compaction",
+    "compacted",
+    "compacted_import",
+    "mended",
+}
+
+CHANGED = {
+    "a reason": "UPDATE observation SET reason = 'other'",
+    "an actor": "UPDATE note SET actor = 'other'",
+    "an uid of an act": "UPDATE observation SET uid = 'x' WHERE observation_no = 1",
+    "an origin": "UPDATE learner SET origin = 'x' WHERE learner_id = 1",
+    "a whole act": "DELETE FROM reply",
+    "one more": (
+        "INSERT INTO reset_arm (learner_id, reset_no, arm_no) SELECT learner_id, reset_no, 99 FROM reset LIMIT 1"
+    ),
+    "the last link": f"UPDATE learner SET chain_held = substr(chain_held, 1, length(chain_held) - {LINK_BYTES})",
+    "a part of the last link": "UPDATE learner SET chain_held = substr(chain_held, 1, length(chain_held) - 1)",
+    "more than the last link": "UPDATE learner SET chain_held = chain_held || x'00'",
+    "a link that is held": "UPDATE learner SET chain_held = x'02' || substr(chain_held, 2)",
+    "all links that are held": "UPDATE learner SET chain_held = NULL",
+    "the last link in the table": "DELETE FROM link WHERE link_no = (SELECT max(link_no) FROM link)",
+    "a link twice": (
+        "INSERT INTO link SELECT learner_id, link_no + 1, encoding, revision, at_ms, sum, head FROM link"
+        " WHERE link_no = (SELECT max(link_no) FROM link)"
+    ),
+    "a link in the middle": "UPDATE link SET at_ms = at_ms + 1 WHERE link_no = 2",
+    "the key": "UPDATE learner SET chain_key = zeroblob(16) WHERE learner_id = 1",
+    "all links": "DELETE FROM link",
+}
+
+LEFT = {
+    "calls": "UPDATE run SET n_calls = n_calls + 1 WHERE uid = 'request-9'",
+    "a channel": "UPDATE run SET channel = 'other' WHERE uid = 'request-9'",
+    "where an arm was referenced": (
+        "UPDATE evidence SET place = 'other' WHERE run_no = (SELECT run_no FROM run WHERE uid = 'request-9')"
+    ),
+}
+
+_BEFORE = (
+    "DELETE FROM link WHERE learner_id = 1",
+    "UPDATE learner SET chain_key = NULL, chain_sum = NULL, chain_head = NULL, chain_held = NULL, next_link_no = 1,"
+    " chain_at = 'begun'"
+    " WHERE learner_id = 1",
+)
+
 
 def rows(context: Context, sql: str) -> Rows:
     with context.store.database.reading() as connection:
@@ -70,18 +120,6 @@ def execute(context: Context, *statements: str) -> None:
         for statement in statements:
             driver.execute(statement)
         driver.commit()
-
-
-_LATER = {
-    "repair",
-    "retraction",
-    "browser",
-    "judged_in",
-    "compaction",
-    "compacted",
-    "compacted_import",
-    "mended",
-}
 
 
 def test_the_first_encoding_is_what_it_was() -> None:
@@ -139,31 +177,6 @@ def test_undoing_and_redoing_an_import_comes_back_to_the_same_facts(context: Con
         assert is_clean(context)
 
 
-CHANGED = {
-    "a reason": "UPDATE observation SET reason = 'other'",
-    "an actor": "UPDATE note SET actor = 'other'",
-    "an uid of an act": "UPDATE observation SET uid = 'x' WHERE observation_no = 1",
-    "an origin": "UPDATE learner SET origin = 'x' WHERE learner_id = 1",
-    "a whole act": "DELETE FROM reply",
-    "one more": (
-        "INSERT INTO reset_arm (learner_id, reset_no, arm_no) SELECT learner_id, reset_no, 99 FROM reset LIMIT 1"
-    ),
-    "the last link": f"UPDATE learner SET chain_held = substr(chain_held, 1, length(chain_held) - {LINK_BYTES})",
-    "a part of the last link": "UPDATE learner SET chain_held = substr(chain_held, 1, length(chain_held) - 1)",
-    "more than the last link": "UPDATE learner SET chain_held = chain_held || x'00'",
-    "a link that is held": "UPDATE learner SET chain_held = x'02' || substr(chain_held, 2)",
-    "all links that are held": "UPDATE learner SET chain_held = NULL",
-    "the last link in the table": "DELETE FROM link WHERE link_no = (SELECT max(link_no) FROM link)",
-    "a link twice": (
-        "INSERT INTO link SELECT learner_id, link_no + 1, encoding, revision, at_ms, sum, head FROM link"
-        " WHERE link_no = (SELECT max(link_no) FROM link)"
-    ),
-    "a link in the middle": "UPDATE link SET at_ms = at_ms + 1 WHERE link_no = 2",
-    "the key": "UPDATE learner SET chain_key = zeroblob(16) WHERE learner_id = 1",
-    "all links": "DELETE FROM link",
-}
-
-
 @pytest.mark.parametrize("what", CHANGED)
 def test_an_edit_past_all_flows_is_found(tmp_path: Path, what: str) -> None:
     context = told_context(tmp_path)
@@ -209,15 +222,6 @@ def test_erased_rows_are_still_covered(tmp_path: Path) -> None:
     assert not is_clean(context)
 
 
-LEFT = {
-    "calls": "UPDATE run SET n_calls = n_calls + 1 WHERE uid = 'request-9'",
-    "a channel": "UPDATE run SET channel = 'other' WHERE uid = 'request-9'",
-    "where an arm was referenced": (
-        "UPDATE evidence SET place = 'other' WHERE run_no = (SELECT run_no FROM run WHERE uid = 'request-9')"
-    ),
-}
-
-
 @pytest.mark.parametrize("named", [{"run": "request-9"}, {"session": "session-of-PLANTED"}])
 @pytest.mark.parametrize("what", LEFT)
 def test_what_is_left_of_an_erased_run_is_covered(tmp_path: Path, named: dict[str, str], what: str) -> None:
@@ -248,13 +252,6 @@ def test_damage_from_before_is_found_after_erasing(tmp_path: Path) -> None:
 
 
 # Upgrading
-
-_BEFORE = (
-    "DELETE FROM link WHERE learner_id = 1",
-    "UPDATE learner SET chain_key = NULL, chain_sum = NULL, chain_head = NULL, chain_held = NULL, next_link_no = 1,"
-    " chain_at = 'begun'"
-    " WHERE learner_id = 1",
-)
 
 
 def test_a_killed_upgrade_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

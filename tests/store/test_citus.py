@@ -60,6 +60,10 @@ N_WRITERS = 8
 _AWAY_S = 3.0
 """How long a worker is away: longer than any learner of another pauses."""
 
+_SAMPLES: dict[type | None, object] = {int: 1, float: 0.5, str: "x", bytes: b"x", None: None}
+
+_PORTS: dict[Path, str] = {}
+
 
 @pytest.fixture(scope="module")
 def spread() -> Iterator[Spread]:
@@ -199,9 +203,6 @@ def _named(said: Said) -> Iterator[tuple[str, Statement]]:
                 yield by, one
 
 
-_SAMPLES: dict[type | None, object] = {int: 1, float: 0.5, str: "x", bytes: b"x", None: None}
-
-
 def _n_tasks(driver: psycopg.Connection[tuple[object, ...]], one: Statement) -> int:
     """To how many shards at most one part of a statement is sent."""
     sql = numbered(dialect.speaker(dialect.POSTGRESQL)(one.sql))
@@ -326,9 +327,6 @@ def _looked_over(server: Server, writers: list[Companion]) -> tuple[int, int, in
 
 def _folder() -> Path:
     return Path(os.environ[WORKER])
-
-
-_PORTS: dict[Path, str] = {}
 
 
 def _kill() -> None:

@@ -44,6 +44,14 @@ from tests.worlds import HOUR_MS, IN_PARTS, START_MS, a_run, context_at, lines_f
 ARMS = [f"arm-{number}" for number in range(30)]
 CACHES = ("posterior", "arm_hour", "arm_day", "usage_hour", "usage_day")
 
+WORD = "PLANTED"
+JUDGED = ["run", "execution", "first", "second", "item", "of another"]
+"""Runs that feedback, or an item of a queue, is about."""
+
+_COUNTS = st.integers(0, 1 << 40)
+_WORDS = st.text(max_size=3)
+_KINDS = st.tuples(_WORDS, _WORDS, _WORDS, _WORDS, _WORDS, st.integers(-1, 2_000_000))
+
 
 def rows_of(context: Context, *tables: str) -> dict[str, list[tuple[object, ...]]]:
     with context.store.reading(context.learner) as snapshot:
@@ -100,10 +108,6 @@ def test_only_runs_that_nothing_else_is_about_are_deleted(context: Context) -> N
 
 
 # Texts
-
-WORD = "PLANTED"
-JUDGED = ["run", "execution", "first", "second", "item", "of another"]
-"""Runs that feedback, or an item of a queue, is about."""
 
 
 def spoken(uid: str, **fields: object) -> Run:
@@ -309,10 +313,6 @@ def test_every_change_of_what_is_left_is_found(context: Context, tmp_path: Path,
 
 
 # Sums and digests
-
-_COUNTS = st.integers(0, 1 << 40)
-_WORDS = st.text(max_size=3)
-_KINDS = st.tuples(_WORDS, _WORDS, _WORDS, _WORDS, _WORDS, st.integers(-1, 2_000_000))
 
 
 class OneEpoch(Epochs):

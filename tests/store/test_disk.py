@@ -32,6 +32,14 @@ from tests.worlds import START_MS, a_run, context_at, empty_database, lines_file
 
 pytestmark = pytest.mark.of_file
 
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home/team nfs4 rw 0 0
+//nas/share /mnt/my\\040share cifs rw 0 0
+tmpfs /home/team/scratch tmpfs rw 0 0
+broken line
+"""
+
 
 def state(context: Context) -> bytes:
     """All that a reader could see."""
@@ -376,14 +384,6 @@ def test_a_database_does_not_go_with_the_folder_that_was_made_for_it(
 
 
 # Network file systems
-
-MOUNTS = """\
-/dev/sda1 / ext4 rw 0 0
-server:/home /home/team nfs4 rw 0 0
-//nas/share /mnt/my\\040share cifs rw 0 0
-tmpfs /home/team/scratch tmpfs rw 0 0
-broken line
-"""
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,14 @@ from tests.worlds import a_run, context_at
 
 pytestmark = pytest.mark.of_file  # by processes that are told a path
 
+FACTS = {
+    "run": "SELECT * FROM run WHERE revision <= {} ORDER BY run_no",
+    "outcome": "SELECT o.* FROM outcome o JOIN run r USING (learner_id, run_no) WHERE r.revision <= {}"
+    " ORDER BY o.run_no, o.arm_no",
+    "observation": "SELECT * FROM observation WHERE revision <= {} ORDER BY observation_no",
+    "audit": "SELECT * FROM audit WHERE revision <= {} ORDER BY audit_no",
+}
+
 
 def storm(
     path: Path, *, n_writers: int, n_readers: int, n_kills: int, n_batches: int, n_runs: int = 3, seed: int
@@ -143,15 +151,6 @@ def test_two_people_who_send_one_form_at_once_are_answered_alike(tmp_path: Path)
 def _send(context: Context, number: int, barrier: threading.Barrier, answers: list[RewardAnswer]) -> None:
     barrier.wait()
     answers.append(reward(context, "tool:other:b", 0.25, key=f"form-{number}"))
-
-
-FACTS = {
-    "run": "SELECT * FROM run WHERE revision <= {} ORDER BY run_no",
-    "outcome": "SELECT o.* FROM outcome o JOIN run r USING (learner_id, run_no) WHERE r.revision <= {}"
-    " ORDER BY o.run_no, o.arm_no",
-    "observation": "SELECT * FROM observation WHERE revision <= {} ORDER BY observation_no",
-    "audit": "SELECT * FROM audit WHERE revision <= {} ORDER BY audit_no",
-}
 
 
 def test_a_backup_under_load_is_a_whole_beginning_of_what_came(tmp_path: Path) -> None:

@@ -45,6 +45,10 @@ FEW, MANY = (("one", "two"), 4), (("one", "two", "three"), 6)
 """Learners, and how many write to them."""
 Show = Callable[[str, Count], None]
 
+_NUMBERS = numbers()
+
+_WAITING = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Breakable]:
@@ -59,9 +63,6 @@ def postgres() -> Iterator[Breakable]:
 def server(postgres: Breakable) -> Server:
     """A new database of it."""
     return postgres.fresh(f"of_{next(_NUMBERS)}")
-
-
-_NUMBERS = numbers()
 
 
 @pytest.fixture
@@ -355,9 +356,6 @@ def standby_is_away(postgres: Breakable) -> None:
 def standby_is_back(postgres: Breakable) -> None:
     postgres.ask("ALTER SYSTEM RESET synchronous_standby_names")
     postgres.ask("SELECT pg_reload_conf()")
-
-
-_WAITING = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 def n_told(writers: Writers, outcome: Outcome) -> int:

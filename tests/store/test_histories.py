@@ -32,6 +32,8 @@ from tests.terminal import COMMAND
 pytestmark = pytest.mark.own_engines
 LISTS: Final = ("a", "b", "c")
 
+Ways = Callable[[Path], AbstractContextManager[Way]]
+
 
 # The checker
 
@@ -254,9 +256,6 @@ def over_http(folder: Path) -> Iterator[Way]:
         yield Way(f"http://localhost:{served.port}", [served.crash])
     finally:
         served.kill()
-
-
-Ways = Callable[[Path], AbstractContextManager[Way]]
 
 
 def test_writers_and_readers_that_are_killed_on_a_file(tmp_path: Path) -> None:

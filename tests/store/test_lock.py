@@ -18,6 +18,8 @@ import pytest
 
 from core.store.lock import WritersLock
 
+N_WRITERS, N_HOLDS = 8, 12
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -151,9 +153,6 @@ def _is_open(descriptor: int, path: Path) -> bool:
 def test_a_folder_that_is_not_there_is_said_by_the_system(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         lock_at(path / "nowhere" / "a.lock").acquire()
-
-
-N_WRITERS, N_HOLDS = 8, 12
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["threads of one lock", "locks of their own"])

@@ -35,6 +35,62 @@ from tests.worlds import a_run
 
 pytestmark = pytest.mark.of_file
 
+LOST = {
+    "the numbers that episodes are sorted by": "UPDATE episode SET total = total + 1, final = final + 1",
+    "the arm of an evaluation": "UPDATE evaluation SET arm_no = 3 - arm_no WHERE arm_no <> 0",
+    "the reward of a credit": "UPDATE episode_credit SET reward = 0.9",
+    "a draw": "UPDATE decision SET draw = draw / 2 WHERE draw IS NOT NULL",
+    "all notes": "DELETE FROM note",
+    "all scales": "DELETE FROM scale",
+    "the last undo": "DELETE FROM undo WHERE undo_no = (SELECT max(undo_no) FROM undo)",
+    "an entry of the log": "DELETE FROM audit WHERE audit_no = 2",
+    "an import that brought nothing else": "DELETE FROM import WHERE import_no = 1",
+    "a run's version": "UPDATE run SET n_calls = n_calls + 1",
+    "the digest of an inactive version": "UPDATE version SET digest = digest + 1",
+    "a learner that no list shows any more": "UPDATE learner SET revision = 0 WHERE learner_id = 1",
+    "the time of the installation": "UPDATE learner SET created_at_ms = 5 WHERE learner_id = 0",
+    "the first source of a run": (
+        "UPDATE run SET import_no = 0 WHERE import_no <> 0 AND EXISTS (SELECT 1 FROM provenance p"
+        " WHERE p.learner_id = run.learner_id AND p.kind = 'run' AND p.no = run.run_no)"
+    ),
+    "the layer that people named": (
+        "UPDATE provenance SET no = no + 7 WHERE kind = 'layer' AND import_no = 0 AND said IS NULL"
+    ),
+    "the import that named a layer": (
+        "UPDATE provenance SET import_no = 5 WHERE kind = 'layer' AND import_no = 4 AND said IS NULL"
+    ),
+    "when a layer was named": "UPDATE provenance SET revision = revision - 1 WHERE said IS NULL AND kind = 'layer'",
+    "the steps of a recorded episode": (
+        "UPDATE provenance SET rank = rank - 1 WHERE kind = 'episode' AND import_no = 0"
+    ),
+    "who judged, of an inactive observation": (
+        "UPDATE observation SET actor = 'Eve' WHERE evaluation_no <> 0 AND standing = 0"
+    ),
+    "the reward of an inactive observation": (
+        "UPDATE observation SET success_micro = failure_micro, failure_micro = success_micro"
+        " WHERE evaluation_no <> 0 AND standing = 0"
+    ),
+    "who credited, of what is not in force": (
+        "UPDATE observation SET actor = 'Eve' WHERE episode_credit_no <> 0 AND standing = 0"
+    ),
+    "a weight of a credit that is not in force": (
+        "UPDATE observation SET success_micro = success_micro * 2, failure_micro = failure_micro * 2"
+        " WHERE episode_credit_no <> 0 AND standing = 0 AND observation_no = (SELECT min(observation_no)"
+        " FROM observation WHERE episode_credit_no <> 0 AND standing = 0)"
+    ),
+    "the number of an import in progress": (
+        "UPDATE learner SET next_import_no = staged_import_no WHERE staged_import_no > 0"
+    ),
+    "what an import in progress keeps back": (
+        "UPDATE learner SET revision = staged_revision WHERE staged_import_no > 0"
+    ),
+}
+
+STAGED = (
+    *("run", "outcome", "evidence", "decision", "spent", "spent_apart", "defined", "history"),
+    *("staged_arm", "staged_day", "staged_hour", "staged_provenance", "staged_usage"),
+)
+
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Context]]:
@@ -94,58 +150,6 @@ def test_a_run_may_be_named_by_its_number(context: Context, name: str) -> None:
     assert queries.verify(context).differences == ()
 
 
-LOST = {
-    "the numbers that episodes are sorted by": "UPDATE episode SET total = total + 1, final = final + 1",
-    "the arm of an evaluation": "UPDATE evaluation SET arm_no = 3 - arm_no WHERE arm_no <> 0",
-    "the reward of a credit": "UPDATE episode_credit SET reward = 0.9",
-    "a draw": "UPDATE decision SET draw = draw / 2 WHERE draw IS NOT NULL",
-    "all notes": "DELETE FROM note",
-    "all scales": "DELETE FROM scale",
-    "the last undo": "DELETE FROM undo WHERE undo_no = (SELECT max(undo_no) FROM undo)",
-    "an entry of the log": "DELETE FROM audit WHERE audit_no = 2",
-    "an import that brought nothing else": "DELETE FROM import WHERE import_no = 1",
-    "a run's version": "UPDATE run SET n_calls = n_calls + 1",
-    "the digest of an inactive version": "UPDATE version SET digest = digest + 1",
-    "a learner that no list shows any more": "UPDATE learner SET revision = 0 WHERE learner_id = 1",
-    "the time of the installation": "UPDATE learner SET created_at_ms = 5 WHERE learner_id = 0",
-    "the first source of a run": (
-        "UPDATE run SET import_no = 0 WHERE import_no <> 0 AND EXISTS (SELECT 1 FROM provenance p"
-        " WHERE p.learner_id = run.learner_id AND p.kind = 'run' AND p.no = run.run_no)"
-    ),
-    "the layer that people named": (
-        "UPDATE provenance SET no = no + 7 WHERE kind = 'layer' AND import_no = 0 AND said IS NULL"
-    ),
-    "the import that named a layer": (
-        "UPDATE provenance SET import_no = 5 WHERE kind = 'layer' AND import_no = 4 AND said IS NULL"
-    ),
-    "when a layer was named": "UPDATE provenance SET revision = revision - 1 WHERE said IS NULL AND kind = 'layer'",
-    "the steps of a recorded episode": (
-        "UPDATE provenance SET rank = rank - 1 WHERE kind = 'episode' AND import_no = 0"
-    ),
-    "who judged, of an inactive observation": (
-        "UPDATE observation SET actor = 'Eve' WHERE evaluation_no <> 0 AND standing = 0"
-    ),
-    "the reward of an inactive observation": (
-        "UPDATE observation SET success_micro = failure_micro, failure_micro = success_micro"
-        " WHERE evaluation_no <> 0 AND standing = 0"
-    ),
-    "who credited, of what is not in force": (
-        "UPDATE observation SET actor = 'Eve' WHERE episode_credit_no <> 0 AND standing = 0"
-    ),
-    "a weight of a credit that is not in force": (
-        "UPDATE observation SET success_micro = success_micro * 2, failure_micro = failure_micro * 2"
-        " WHERE episode_credit_no <> 0 AND standing = 0 AND observation_no = (SELECT min(observation_no)"
-        " FROM observation WHERE episode_credit_no <> 0 AND standing = 0)"
-    ),
-    "the number of an import in progress": (
-        "UPDATE learner SET next_import_no = staged_import_no WHERE staged_import_no > 0"
-    ),
-    "what an import in progress keeps back": (
-        "UPDATE learner SET revision = staged_revision WHERE staged_import_no > 0"
-    ),
-}
-
-
 @pytest.mark.parametrize("n", [250, pytest.param(10_000, marks=pytest.mark.long)])
 def test_each_drawn_change_is_found_or_is_of_no_settled_act(contexts: list[Context], n: int) -> None:
     dice, missed, n_found = Random(37), [], 0
@@ -157,12 +161,6 @@ def test_each_drawn_change_is_found_or_is_of_no_settled_act(contexts: list[Conte
             missed.append((place, result.value))
     assert missed == []
     assert n_found > n * 2 // 5, "the draws change little"
-
-
-STAGED = (
-    *("run", "outcome", "evidence", "decision", "spent", "spent_apart", "defined", "history"),
-    *("staged_arm", "staged_day", "staged_hour", "staged_provenance", "staged_usage"),
-)
 
 
 def _after(folder: Path, at: int | None, dice: Random) -> tuple[bool, object]:

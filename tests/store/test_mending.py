@@ -42,6 +42,36 @@ A: Final = "tool:other:a"
 
 Episodes = Sequence[tuple[str, list[float]]]
 
+_STATES: Final = st.lists(
+    st.tuples(st.sampled_from(["e1", "e2", "e3", "e4"]), st.integers(1, 4)), min_size=1, max_size=8
+)
+
+CHANGED: Final = {
+    "a reward": "UPDATE observation SET success_micro = 700000, failure_micro = 300000 WHERE reason = 'half'",
+    "a reason": "UPDATE observation SET reason = 'other' WHERE reason = 'half'",
+    "a note": "UPDATE note SET text = 'fast'",
+    "a time": "UPDATE note SET at_ms = at_ms + 1",
+    "the time of an import": "UPDATE import SET at_ms = at_ms + 1 WHERE import_no = 1",
+    "a reward of a step": "UPDATE step SET reward = 0.75 WHERE episode_no = 1 AND step_no = 0",
+    "a step": "DELETE FROM step WHERE episode_no = 1 AND step_no = 1",
+    "a model": "UPDATE episode SET model = 'm' WHERE episode_no = 1",
+    "a source": "UPDATE provenance SET import_no = 7 WHERE kind = 'episode' AND no = 1",
+    "a digest": "UPDATE provenance SET digest = digest + 1 WHERE kind = 'episode' AND no = 1",
+    "a state in place of a longer one": "UPDATE provenance SET rank = 1 WHERE kind = 'episode' AND no = 1",
+    "an entry of the log": "DELETE FROM audit WHERE audit_no = 2",
+    "a run": "UPDATE run SET digest = digest + 1",
+    "the learner": "UPDATE learner SET origin = 'other' WHERE learner_id = 1",
+}
+
+_COLUMNS: Final = (
+    *(("note", name) for name in ("uid", "text", "actor", "at_ms", "revision")),
+    *(("observation", name) for name in ("reason", "actor", "at_ms", "arm_no")),
+    *(("step", name) for name in ("step_no", "reward", "kind", "at_ms", "finished")),
+    *(("provenance", name) for name in ("revision", "rank", "digest", "import_no")),
+    *(("episode", name) for name in ("uid", "at_ms", "task", "format")),
+    *(("audit", name) for name in ("detail", "at_ms")),
+)
+
 
 def write_lines(path: Path, episodes: Episodes, **more: object) -> Path:
     lines = [
@@ -126,10 +156,6 @@ def verified(path: Path, noted: str | None = None) -> Verification:
 
 # What is explained
 
-_STATES: Final = st.lists(
-    st.tuples(st.sampled_from(["e1", "e2", "e3", "e4"]), st.integers(1, 4)), min_size=1, max_size=8
-)
-
 
 @given(st.lists(_STATES, min_size=1, max_size=3))
 def test_stored_states_explain_what_grew(
@@ -175,23 +201,6 @@ def test_a_backup_that_the_rows_explain_is_restored_and_the_answer_names_it(tmp_
 
 # What is not
 
-CHANGED: Final = {
-    "a reward": "UPDATE observation SET success_micro = 700000, failure_micro = 300000 WHERE reason = 'half'",
-    "a reason": "UPDATE observation SET reason = 'other' WHERE reason = 'half'",
-    "a note": "UPDATE note SET text = 'fast'",
-    "a time": "UPDATE note SET at_ms = at_ms + 1",
-    "the time of an import": "UPDATE import SET at_ms = at_ms + 1 WHERE import_no = 1",
-    "a reward of a step": "UPDATE step SET reward = 0.75 WHERE episode_no = 1 AND step_no = 0",
-    "a step": "DELETE FROM step WHERE episode_no = 1 AND step_no = 1",
-    "a model": "UPDATE episode SET model = 'm' WHERE episode_no = 1",
-    "a source": "UPDATE provenance SET import_no = 7 WHERE kind = 'episode' AND no = 1",
-    "a digest": "UPDATE provenance SET digest = digest + 1 WHERE kind = 'episode' AND no = 1",
-    "a state in place of a longer one": "UPDATE provenance SET rank = 1 WHERE kind = 'episode' AND no = 1",
-    "an entry of the log": "DELETE FROM audit WHERE audit_no = 2",
-    "a run": "UPDATE run SET digest = digest + 1",
-    "the learner": "UPDATE learner SET origin = 'other' WHERE learner_id = 1",
-}
-
 
 @pytest.mark.parametrize("what", CHANGED)
 def test_one_changed_fact_more_is_never_explained(tmp_path: Path, what: str) -> None:
@@ -205,16 +214,6 @@ def test_one_changed_fact_more_is_never_explained(tmp_path: Path, what: str) -> 
     with pytest.raises(StoreDamaged, match="differences") as refused:
         restore(tmp_path / "other.db", backup)
     assert "--explain SOURCE" in refused.value.next_step
-
-
-_COLUMNS: Final = (
-    *(("note", name) for name in ("uid", "text", "actor", "at_ms", "revision")),
-    *(("observation", name) for name in ("reason", "actor", "at_ms", "arm_no")),
-    *(("step", name) for name in ("step_no", "reward", "kind", "at_ms", "finished")),
-    *(("provenance", name) for name in ("revision", "rank", "digest", "import_no")),
-    *(("episode", name) for name in ("uid", "at_ms", "task", "format")),
-    *(("audit", name) for name in ("detail", "at_ms")),
-)
 
 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=4), st.sampled_from(_COLUMNS), st.data())

@@ -28,6 +28,8 @@ X, Y, Z = "tool:other:x", "tool:other:y", "tool:other:z"
 
 pytestmark = pytest.mark.of_file
 
+Restore = Callable[[Path, Path], None]
+
 
 def in_place(backup: Path, path: Path) -> None:
     """As ``sqlite3 FILE ".restore BACKUP"`` does: every lock is kept, and who has the file open goes on."""
@@ -55,7 +57,6 @@ def copied_over(backup: Path, path: Path) -> None:
     subprocess.run(["cp", str(backup), str(path)], check=True)
 
 
-Restore = Callable[[Path, Path], None]
 WAYS: list[Restore] = [in_place, moved_over, moved_over_with_the_log_left, copied_over]
 
 

@@ -43,6 +43,66 @@ MIGRATIONS = Path(core.store.__path__[0]) / "migrations"
 SCHEMAS = Path(__file__).parent / "schemas"
 OLD = sorted(path for path in SCHEMAS.glob("*.db.gz") if path.name >= BASELINE)
 
+PROMISED = ["outcome", "observation", "posterior", "arm_hour", "arm_day", "usage_hour", "usage_day"]
+
+_CHAIN = {"chain_sum", "chain_head", "chain_held", "next_link_no"}
+"""Columns of a learner that change where an upgrade brings transcripts under the chain."""
+
+_BACK_TO_0021 = (
+    "ALTER TABLE posterior DROP COLUMN changed",
+    "DROP TABLE defined",
+    "DROP TABLE definition",
+    "DROP TABLE run_text",
+    "DROP TABLE text_index",
+    "DROP TABLE retraction",
+    "DROP TABLE repair",
+    "ALTER TABLE learner DROP COLUMN next_repair_no",
+    "DROP TABLE mended",
+    "DROP TABLE compaction",
+    "DROP TABLE compacted",
+    "DROP TABLE compacted_import",
+    "DROP TABLE history",
+    "ALTER TABLE learner DROP COLUMN next_compaction_no",
+    "DROP TABLE judged_in",
+    "DROP TABLE browser",
+    "ALTER TABLE learner DROP COLUMN next_browser_no",
+    *(f"DROP VIEW {view.name}" for view in VIEWS),
+    *(
+        f"ALTER TABLE {table} DROP COLUMN {name}"
+        for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day")
+        for name in ("n_named", "n_loaded")
+    ),
+    "DROP INDEX ix_run_named",
+    *(
+        statement
+        for table in ("run", "observation", "evaluation", "episode")
+        for statement in (f"DROP INDEX ix_{table}_changed", f"ALTER TABLE {table} DROP COLUMN changed")
+    ),
+    "DROP TABLE link",
+    *(
+        f"ALTER TABLE learner DROP COLUMN {name}"
+        for name in (
+            "chain_key",
+            "chain_sum",
+            "chain_head",
+            "chain_held",
+            "staged_sum",
+            "chain_at",
+            "next_link_no",
+        )
+    ),
+    "DROP TABLE spent",
+    "DROP TABLE spent_apart",
+    "ALTER TABLE run DROP COLUMN bill_pico",
+    "ALTER TABLE run DROP COLUMN bill_marks",
+    "DROP TABLE hold",
+    "DROP INDEX ix_evidence_load",
+    "DROP TABLE machine",
+    "ALTER TABLE learner DROP COLUMN sticky",
+    "UPDATE learner SET settings = json_remove(settings, '$.sticky')",
+)
+"""What later migrations have added."""
+
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:
@@ -105,9 +165,6 @@ def test_checks_and_clustering_reach_the_file(made: str, request: pytest.Fixture
         assert said[table.name].count("CHECK") == len(checks)
 
 
-PROMISED = ["outcome", "observation", "posterior", "arm_hour", "arm_day", "usage_hour", "usage_day"]
-
-
 @pytest.mark.parametrize("table", PROMISED)
 def test_no_column_of_a_count_may_be_null(fresh: Path, table: str) -> None:
     driver = sqlite3.connect(fresh)
@@ -159,10 +216,6 @@ def test_a_schema_nobody_here_knows_is_left_as_it_is(fresh: Path) -> None:
         maintenance.upgrade(fresh)
     assert "newer armscope" in refused.value.next_step
     assert fresh.read_bytes() == before
-
-
-_CHAIN = {"chain_sum", "chain_head", "chain_held", "next_link_no"}
-"""Columns of a learner that change where an upgrade brings transcripts under the chain."""
 
 
 @pytest.mark.parametrize("old", OLD, ids=lambda old: old.name)
@@ -284,62 +337,6 @@ def _dump(path: Path) -> dict[str, list[dict[str, object]]]:
     found = {name: [dict(row) for row in driver.execute(f'SELECT * FROM "{name}"')] for name in names}
     driver.close()
     return found
-
-
-_BACK_TO_0021 = (
-    "ALTER TABLE posterior DROP COLUMN changed",
-    "DROP TABLE defined",
-    "DROP TABLE definition",
-    "DROP TABLE run_text",
-    "DROP TABLE text_index",
-    "DROP TABLE retraction",
-    "DROP TABLE repair",
-    "ALTER TABLE learner DROP COLUMN next_repair_no",
-    "DROP TABLE mended",
-    "DROP TABLE compaction",
-    "DROP TABLE compacted",
-    "DROP TABLE compacted_import",
-    "DROP TABLE history",
-    "ALTER TABLE learner DROP COLUMN next_compaction_no",
-    "DROP TABLE judged_in",
-    "DROP TABLE browser",
-    "ALTER TABLE learner DROP COLUMN next_browser_no",
-    *(f"DROP VIEW {view.name}" for view in VIEWS),
-    *(
-        f"ALTER TABLE {table} DROP COLUMN {name}"
-        for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day")
-        for name in ("n_named", "n_loaded")
-    ),
-    "DROP INDEX ix_run_named",
-    *(
-        statement
-        for table in ("run", "observation", "evaluation", "episode")
-        for statement in (f"DROP INDEX ix_{table}_changed", f"ALTER TABLE {table} DROP COLUMN changed")
-    ),
-    "DROP TABLE link",
-    *(
-        f"ALTER TABLE learner DROP COLUMN {name}"
-        for name in (
-            "chain_key",
-            "chain_sum",
-            "chain_head",
-            "chain_held",
-            "staged_sum",
-            "chain_at",
-            "next_link_no",
-        )
-    ),
-    "DROP TABLE spent",
-    "DROP TABLE spent_apart",
-    "ALTER TABLE run DROP COLUMN bill_pico",
-    "ALTER TABLE run DROP COLUMN bill_marks",
-    "DROP TABLE hold",
-    "DROP INDEX ix_evidence_load",
-    "DROP TABLE machine",
-    "ALTER TABLE learner DROP COLUMN sticky",
-    "UPDATE learner SET settings = json_remove(settings, '$.sticky')",
-)
-"""What later migrations have added."""
 
 
 def test_coins_that_a_file_declares_are_marked(tmp_path: Path) -> None:

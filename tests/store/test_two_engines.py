@@ -38,6 +38,12 @@ TYPES: dict[type | None, int] = {int: 20, float: 701, bytes: 17, bool: 16, str: 
 
 pytestmark = pytest.mark.own_engines
 
+MARKS = {
+    name: mark
+    for name, mark in vars(dialect).items()
+    if isinstance(mark, str) and name.isupper() and name != "ACTIVE"  # plain SQL, the same on every engine
+}
+
 
 @pytest.fixture(scope="module")
 def tables(postgres: str) -> Iterator[Engine]:
@@ -150,13 +156,6 @@ def test_the_tables_are_there_with_numbers_as_large_as_ours(tables: Engine) -> N
         for column in table.columns:
             if isinstance(column.type, BigInteger):
                 assert isinstance(types[column.name], BigInteger), f"{table.name}.{column.name}"
-
-
-MARKS = {
-    name: mark
-    for name, mark in vars(dialect).items()
-    if isinstance(mark, str) and name.isupper() and name != "ACTIVE"  # plain SQL, the same on every engine
-}
 
 
 def test_every_word_has_its_mark_and_every_engine_says_it(said: Said) -> None:

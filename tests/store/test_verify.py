@@ -17,60 +17,7 @@ from tests.engine import content, copy_world, named, running
 from tests.worlds import a_run, context_at, lines_file, run_line
 from tests.worlds.lively import lively_context, repair_some, tell_parts, tell_twice
 
-
-@pytest.fixture(scope="module")
-def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The database of a lively learner, closed."""
-    folder = tmp_path_factory.mktemp("lively")
-    context = lively_context(folder)
-    tell_twice(context, folder)
-    tell_parts(context, folder)
-    repair_some(context, folder)
-    assert queries.verify(context).clean
-    context.store.close()
-    path = named(context.store)
-    assert not Path(f"{path}-wal").exists()
-    return path
-
-
-def tampered(lively: Path, folder: Path, sql: str) -> Context:
-    """The same world, in which someone changed something past all flows."""
-    copy = folder / "tampered.db"
-    copy_world(lively, copy)
-    context = context_at(copy)
-    changed = context.store.database.write(lambda connection: connection.n_changed(sql, [()]))
-    assert changed, "the world holds nothing that this would change"
-    return context
-
-
 CACHES = ("posterior", "arm_hour", "arm_day", "usage_hour", "usage_day")
-
-
-@pytest.mark.parametrize("table", CACHES)
-def test_a_changed_number_of_a_cache_is_found_in_its_table(lively: Path, tmp_path: Path, table: str) -> None:
-    """The change of each column is tried in `tests.store.test_marks`."""
-    key, number = ("bucket", "tokens") if table.startswith("usage") else ("arm_no", "inclusions")
-    row = f"{key} = (SELECT max({key}) FROM {table})"
-    found = queries.verify(
-        tampered(lively, tmp_path, f"UPDATE {table} SET {number} = {number} + 1 WHERE {row}")
-    )
-    assert not found.clean
-    assert {(name, difference.table) for name, difference in found.differences} == {("default", table)}
-
-
-@pytest.mark.parametrize("table", CACHES)
-def test_a_row_that_is_missing_from_a_cache_is_found(lively: Path, tmp_path: Path, table: str) -> None:
-    context = tampered(lively, tmp_path, f"DELETE FROM {table}")
-    found = queries.verify(context)
-    assert not found.clean
-    assert "nothing" in {difference.stored for _, difference in found.differences}
-
-
-def test_a_row_too_many_in_a_cache_is_found(lively: Path, tmp_path: Path) -> None:
-    context = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0, 0, 0, 0)")
-    ((_, difference),) = queries.verify(context).differences
-    assert (difference.table, difference.recomputed) == ("arm_hour", "nothing")
-
 
 FACTS = {
     "a run that stands no more": "UPDATE run SET standing = 0 WHERE uid = 'run-1'",
@@ -150,6 +97,57 @@ FACTS = {
     "who said a cost": "UPDATE provenance SET import_no ="
     " (SELECT min(import_no) FROM import WHERE undone = 1) WHERE import_no = 0 AND kind = 'cost'",
 }
+
+
+@pytest.fixture(scope="module")
+def lively(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of a lively learner, closed."""
+    folder = tmp_path_factory.mktemp("lively")
+    context = lively_context(folder)
+    tell_twice(context, folder)
+    tell_parts(context, folder)
+    repair_some(context, folder)
+    assert queries.verify(context).clean
+    context.store.close()
+    path = named(context.store)
+    assert not Path(f"{path}-wal").exists()
+    return path
+
+
+def tampered(lively: Path, folder: Path, sql: str) -> Context:
+    """The same world, in which someone changed something past all flows."""
+    copy = folder / "tampered.db"
+    copy_world(lively, copy)
+    context = context_at(copy)
+    changed = context.store.database.write(lambda connection: connection.n_changed(sql, [()]))
+    assert changed, "the world holds nothing that this would change"
+    return context
+
+
+@pytest.mark.parametrize("table", CACHES)
+def test_a_changed_number_of_a_cache_is_found_in_its_table(lively: Path, tmp_path: Path, table: str) -> None:
+    """The change of each column is tried in `tests.store.test_marks`."""
+    key, number = ("bucket", "tokens") if table.startswith("usage") else ("arm_no", "inclusions")
+    row = f"{key} = (SELECT max({key}) FROM {table})"
+    found = queries.verify(
+        tampered(lively, tmp_path, f"UPDATE {table} SET {number} = {number} + 1 WHERE {row}")
+    )
+    assert not found.clean
+    assert {(name, difference.table) for name, difference in found.differences} == {("default", table)}
+
+
+@pytest.mark.parametrize("table", CACHES)
+def test_a_row_that_is_missing_from_a_cache_is_found(lively: Path, tmp_path: Path, table: str) -> None:
+    context = tampered(lively, tmp_path, f"DELETE FROM {table}")
+    found = queries.verify(context)
+    assert not found.clean
+    assert "nothing" in {difference.stored for _, difference in found.differences}
+
+
+def test_a_row_too_many_in_a_cache_is_found(lively: Path, tmp_path: Path) -> None:
+    context = tampered(lively, tmp_path, "INSERT INTO arm_hour VALUES (1, 7, 1, 0, 1, 0, 0, 0, 0, 0, 0)")
+    ((_, difference),) = queries.verify(context).differences
+    assert (difference.table, difference.recomputed) == ("arm_hour", "nothing")
 
 
 @pytest.mark.parametrize("what", FACTS)

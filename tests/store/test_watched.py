@@ -38,6 +38,17 @@ _PAIRED: Final = frozenset({"prior_alpha_micro", "prior_beta_micro"})
 
 Row = tuple[Any, ...]
 
+_STATEMENTS: Final = st.lists(
+    st.tuples(
+        st.sampled_from(_FORMS), st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 1)
+    ),
+    max_size=6,
+)
+_TABLES: Final = sorted(ENCODINGS[ENCODING].keys() - {"run", "learner"})
+
+_REWARDS: Final = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=3)
+_LINES: Final = st.lists(st.tuples(st.sampled_from(["e1", "e2", "e3"]), _REWARDS), min_size=1, max_size=6)
+
 
 class Undo(Exception):
     """Rolls a write back."""
@@ -162,15 +173,6 @@ class World:
         return f"WHERE learner_id = ? AND {self.table.key[-1]} IN ({{}})", [self.learner_id], last
 
 
-_STATEMENTS: Final = st.lists(
-    st.tuples(
-        st.sampled_from(_FORMS), st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 1)
-    ),
-    max_size=6,
-)
-_TABLES: Final = sorted(ENCODINGS[ENCODING].keys() - {"run", "learner"})
-
-
 @pytest.mark.parametrize("name", _TABLES)
 def test_the_sum_equals_the_rows_after_any_statements(name: str, tmp_path: Path) -> None:
     store, table = Store(tmp_path / "a.db"), Covered(name)
@@ -209,9 +211,6 @@ def test_the_sum_equals_the_rows_after_any_statements(name: str, tmp_path: Path)
 
 
 # Imports
-
-_REWARDS: Final = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=3)
-_LINES: Final = st.lists(st.tuples(st.sampled_from(["e1", "e2", "e3"]), _REWARDS), min_size=1, max_size=6)
 
 
 def episode(uid: str, rewards: list[float]) -> str:

@@ -29,29 +29,6 @@ from tests.worlds.lively import lively_context
 
 pytestmark = pytest.mark.of_file  # by the steps that SQLite takes
 
-
-def steps(
-    facts: Snapshot | Transaction, act: Callable[[], object], about: Callable[[str], bool] = lambda _: True
-) -> list[str]:
-    """Return the steps by which SQLite reads in every statement that the act asks about something."""
-    # A write's connection is watched by its chain.
-    connection: object = getattr(facts.connection, "plain", facts.connection)
-    assert isinstance(connection, Connection)
-    driver = connection._driver
-    asked: list[str] = []
-    driver.set_trace_callback(asked.append)
-    act()
-    driver.set_trace_callback(None)
-    return [
-        step[3]
-        for sql in asked
-        if not sql.startswith("--") and about(sql)
-        for step in driver.execute(f"EXPLAIN QUERY PLAN {sql}")
-    ]
-
-
-# Lists
-
 _FILTER = RunFilter(classes=("imported",), arm="tool:other:a", part="in")
 LISTS: dict[str, tuple[str, Callable[[Snapshot], object]]] = {
     "changed": (
@@ -76,22 +53,6 @@ LISTS: dict[str, tuple[str, Callable[[Snapshot], object]]] = {
     ),
 }
 
-
-@pytest.mark.parametrize("name", LISTS)
-def test_a_list_seeks(tmp_path: Path, name: str) -> None:
-    expected, read = LISTS[name]
-    with lively_context(tmp_path).reading() as snapshot:
-        plans = steps(
-            snapshot, lambda: read(snapshot), lambda sql: " FROM run " in sql and "revision <= " in sql
-        )
-    of_runs = [step for step in plans if step.split()[:2] in (["SEARCH", "run"], ["SCAN", "run"])]
-    assert of_runs
-    assert all(expected in step.replace(" ", "") for step in of_runs), plans
-    assert not [step for step in plans if "TEMP B-TREE" in step or step.startswith("SCAN")], plans
-
-
-# The ledger
-
 _TOLD = RewardLine(id="elsewhere/reward-1", arm="tool:other:a", observation="feedback", reward=1.0)
 LEDGER: dict[str, Callable[[Snapshot], object]] = {
     "correction": lambda snapshot: reads.active_corrections(snapshot, [2]),
@@ -107,6 +68,53 @@ WRITES: dict[str, Callable[[Transaction], object]] = {
     "newest": lambda txn: refresh_last(txn, [1, 2, 3]),
     "told": lambda txn: take_line(txn, _TOLD, 1),
 }
+
+_LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-0000000000aa"
+_EXECUTION = "11111111-2222-4333-8444-0000000000aa"
+_GROWING = (
+    "evaluation layer execution run outcome reply credit observation provenance layer_quality model_history"
+    " arm_hour arm_day e r o c l h q"
+)
+"""Tables that grow with what is recorded, and their short names."""
+
+
+def steps(
+    facts: Snapshot | Transaction, act: Callable[[], object], about: Callable[[str], bool] = lambda _: True
+) -> list[str]:
+    """Return the steps by which SQLite reads in every statement that the act asks about something."""
+    # A write's connection is watched by its chain.
+    connection: object = getattr(facts.connection, "plain", facts.connection)
+    assert isinstance(connection, Connection)
+    driver = connection._driver
+    asked: list[str] = []
+    driver.set_trace_callback(asked.append)
+    act()
+    driver.set_trace_callback(None)
+    return [
+        step[3]
+        for sql in asked
+        if not sql.startswith("--") and about(sql)
+        for step in driver.execute(f"EXPLAIN QUERY PLAN {sql}")
+    ]
+
+
+# Lists
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_seeks(tmp_path: Path, name: str) -> None:
+    expected, read = LISTS[name]
+    with lively_context(tmp_path).reading() as snapshot:
+        plans = steps(
+            snapshot, lambda: read(snapshot), lambda sql: " FROM run " in sql and "revision <= " in sql
+        )
+    of_runs = [step for step in plans if step.split()[:2] in (["SEARCH", "run"], ["SCAN", "run"])]
+    assert of_runs
+    assert all(expected in step.replace(" ", "") for step in of_runs), plans
+    assert not [step for step in plans if "TEMP B-TREE" in step or step.startswith("SCAN")], plans
+
+
+# The ledger
 
 
 def check_ledger(facts: Snapshot | Transaction, act: Callable[[], object]) -> None:
@@ -137,14 +145,6 @@ def test_taking_back_seeks(tmp_path: Path, name: str) -> None:
 
 
 # Judgements
-
-_LAYER = "aaaaaaaa-bbbb-4ccc-8ddd-0000000000aa"
-_EXECUTION = "11111111-2222-4333-8444-0000000000aa"
-_GROWING = (
-    "evaluation layer execution run outcome reply credit observation provenance layer_quality model_history"
-    " arm_hour arm_day e r o c l h q"
-)
-"""Tables that grow with what is recorded, and their short names."""
 
 
 def check_evaluation(context: Context, order: EvaluationOrder, tables: set[str]) -> None:

@@ -29,6 +29,11 @@ from tests.engine import running
 START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
 
+IN_PARTS = ImportPace(at_once=1, fewest=2, most=2)
+"""Imports of more than one run come in parts of two."""
+
+_PACE: ContextVar[ImportPace] = ContextVar("_PACE", default=USUAL_PACE)
+
 
 @cache
 def empty_database() -> bytes:
@@ -52,12 +57,6 @@ def put_empty_database(path: Path) -> None:
         # As its first writer leaves it: thousands of empty files needn't be looked over.
         identity = look_at(str(path), f"{path}-wal")
         leave_note(str(lock), Note(identity=identity, looked_over_ms=START_MS))
-
-
-IN_PARTS = ImportPace(at_once=1, fewest=2, most=2)
-"""Imports of more than one run come in parts of two."""
-
-_PACE: ContextVar[ImportPace] = ContextVar("_PACE", default=USUAL_PACE)
 
 
 @contextmanager

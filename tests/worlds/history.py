@@ -28,6 +28,11 @@ from tests.worlds import START_MS, a_run, context_at
 ARMS = [f"tool:other:{letter}" for letter in "abcdef"]
 REWARDS = [Fraction(0), Fraction(1), Fraction(1, 2), Fraction(1, 8), Fraction(37, 100)]
 
+Believed = dict[str, tuple[float, float, int, float, int]]
+"""Of each arm: alpha, beta, whole pulls, the exact sum of them, and inclusions."""
+
+Content = tuple[frozenset[str], frozenset[str], frozenset[tuple[str, int]]]
+
 
 class History:
     """Does the same thing to a learner and to the model, step by step."""
@@ -210,10 +215,6 @@ def time_of(uid: str) -> int | None:
     return None if number % 4 == 0 else START_MS + number * 5_000_000
 
 
-Believed = dict[str, tuple[float, float, int, float, int]]
-"""Of each arm: alpha, beta, whole pulls, the exact sum of them, and inclusions."""
-
-
 def beliefs_by_arm(context: Context) -> Believed:
     """What a learner believes."""
     return {
@@ -240,9 +241,6 @@ def described(context: Context) -> dict[str, tuple[int | None, str | None]]:
     """Cost and label of every listed arm."""
     with context.reading() as snapshot:
         return {line.key: (line.token_cost, line.label) for line in arm_lines(snapshot)}
-
-
-Content = tuple[frozenset[str], frozenset[str], frozenset[tuple[str, int]]]
 
 
 def told_as(uid: str, rank: int) -> Content:

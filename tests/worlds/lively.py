@@ -19,6 +19,8 @@ from core.records.run import Call, Inventory, Run, Usage
 from core.records.times import iso
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
 
+THIRDS = (333_334, 333_333, 333_333)
+
 
 def lively_context(folder: Path) -> Context:
     """Everything that verify looks after occurs at least once."""
@@ -109,9 +111,6 @@ def tell_parts(context: Context, folder: Path) -> None:
         part_line("newest", other, 700_000, at_ms=START_MS + 9 * HOUR_MS),
     ]
     import_files(context, [lines_file(folder / "parts of pulls.jsonl", *lines)])
-
-
-THIRDS = (333_334, 333_333, 333_333)
 
 
 def part_line(

@@ -36,6 +36,8 @@ _IS_SKILL: Final = np.array([arm.key.startswith("skill:") for arm in ARMS])
 Factor = Callable[[int, str, str], float | np.ndarray[tuple[int], np.dtype[np.float64]]]
 Mix = Callable[[int], Mapping[str, float]]
 
+_FOUR: Final = np.where(np.arange(len(ARMS)) < 4, 0.4, 1.0)
+
 
 def _same(day: int, channel: str, model: str) -> float:
     return 1.0
@@ -96,7 +98,6 @@ PLANTED: Final[Mapping[str, Plan]] = {
 }
 """Worlds in which something happens."""
 
-_FOUR: Final = np.where(np.arange(len(ARMS)) < 4, 0.4, 1.0)
 QUIET: Final[Mapping[str, Plan]] = {
     "plain": Plan(),
     "weekend rates": Plan(factor=lambda day, channel, model: 0.55 if _weekend(day) else 1.0),

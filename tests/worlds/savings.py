@@ -39,6 +39,17 @@ CHANGED: Final = (0.4, 1.6)
 BASELINE_TOKENS: Final = 20_000.0
 _AT_ONCE: Final = 300_000
 
+SIZES: Final = ((30, 270), (100, 900), (200, 2_000))
+SPREADS: Final = (0.3, 0.6, 1.0, 1.3, 1.7)
+SESSIONS: Final[tuple[tuple[int, Coin], ...]] = (
+    (1, "run"),
+    (10, "run"),
+    (10, "session"),
+    (30, "run"),
+    (30, "session"),
+)
+RUNAWAYS: Final[tuple[Runaways, ...]] = ("none", "both", "selected")
+
 
 @dataclass(frozen=True, kw_only=True)
 class World:
@@ -320,17 +331,6 @@ def _share(flags: list[Bools]) -> float:
 
 
 # The table
-
-SIZES: Final = ((30, 270), (100, 900), (200, 2_000))
-SPREADS: Final = (0.3, 0.6, 1.0, 1.3, 1.7)
-SESSIONS: Final[tuple[tuple[int, Coin], ...]] = (
-    (1, "run"),
-    (10, "run"),
-    (10, "session"),
-    (30, "run"),
-    (30, "session"),
-)
-RUNAWAYS: Final[tuple[Runaways, ...]] = ("none", "both", "selected")
 
 
 def table() -> Iterator[World]:

@@ -50,6 +50,10 @@ CHANGED = "{name}: {before} -> {value}."
 ACCEPTED = "{model} now has the price of {like}."
 PRICED = "{model} has a price already."
 
+SETTING: Final[Table[tuple[str, object]]] = Table(
+    name=text("setting", lambda one: one[0]), value=text("value", lambda one: _json(one[1]))
+)
+
 
 class Variable(NamedTuple):
     """A variable; ``option`` takes precedence over it, and ``default`` holds without both."""
@@ -152,9 +156,6 @@ IN_FORCE: Final[Table[InForce]] = Table(
     value=text("value", lambda one: one.value, "none"),
     source=text("from", lambda one: one.source),
     option=text("option", lambda one: one.option),
-)
-SETTING: Final[Table[tuple[str, object]]] = Table(
-    name=text("setting", lambda one: one[0]), value=text("value", lambda one: _json(one[1]))
 )
 
 

@@ -29,6 +29,8 @@ Agent = Annotated[str, typer.Argument(metavar="claude-code", help="The agent.")]
 
 _KIND: Final = "hook"
 
+HOOKS = group("hook", words="List the hooks in an agent's settings, install or remove them, or run one.")
+
 
 class InstalledHook(msgspec.Struct, frozen=True, kw_only=True):
     """A hook in the settings of an agent: the file, the command, and when it was installed or removed.
@@ -48,7 +50,6 @@ INSTALLED: Final[Table[InstalledHook]] = Table(
     since=minute("since", lambda one: one.at_ms),
     command=text("command", lambda one: one.command),
 )
-HOOKS = group("hook", words="List the hooks in an agent's settings, install or remove them, or run one.")
 
 
 @command(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from core.installed.settings_file import Record
     from core.records.inventory import CarriedAnswer, MachineInventory
 
+_KIND: Final = "prune"
+_MAKE: Final = "Nothing was written. Make the edits: armscope prune --yes"
+
 
 @command(
     takes="carried",
@@ -94,9 +97,6 @@ def _say(result: MachineInventory, *, whole: bool) -> None:
 
 
 # Prune
-
-_KIND: Final = "prune"
-_MAKE: Final = "Nothing was written. Make the edits: armscope prune --yes"
 
 
 class PruneUndo(msgspec.Struct, frozen=True, kw_only=True):

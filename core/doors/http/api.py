@@ -42,6 +42,11 @@ _LIMITS: Final = (
 )
 """Limits in a schema, and what they count."""
 
+BYTES: Final = "application/octet-stream"
+_INPUT: Final = {
+    "input": {"type": "string", "description": "JSON object with further fields of the request."}
+}
+
 
 class Pointers(TypedDict):
     """Paths of the page about the API and of the OpenAPI document."""
@@ -73,11 +78,6 @@ def _docs_refused(problem: ArmscopeError, call: HttpCall) -> HttpAnswer:
 
 
 # Records: answers of verbs as the types that `Learner` returns. Other routes leave fields out or rename them.
-
-BYTES: Final = "application/octet-stream"
-_INPUT: Final = {
-    "input": {"type": "string", "description": "JSON object with further fields of the request."}
-}
 
 
 def _form(answer: object) -> dict[str, object]:

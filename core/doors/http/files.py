@@ -57,6 +57,29 @@ _FIELDS: Final = (
     *_LIMITS,
 )
 
+_IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
+    "file": {"type": "string", "description": "The file's name."},
+    "format": {"type": "string", "enum": list(FORMATS), "description": "Instead of recognising it."},
+    "unit": {"type": "string", "enum": list(UNITS), "description": "What counts as a run."},
+    "phase": {"type": "string", "enum": sorted(get_args(Phase)), "description": "For this import."},
+    "tools_bytes": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": MOST_BYTES,
+        "default": 0,
+        "description": "So many bytes at the beginning are a list of tools.",
+    },
+    "each_event": {"type": "boolean", "default": False, "description": "Count every rollout event."},
+    "replace": {
+        "type": "boolean",
+        "default": False,
+        "description": "Take records whose ids are known with other content.",
+    },
+    "preview": {"type": "boolean", "default": False, "description": "Show the answer, and write nothing."},
+    "max_inflated_bytes": {"type": "integer", "minimum": 1, "description": "Limit of a packed file."},
+    "max_rejected": {"type": "integer", "minimum": 1, "description": "Limit of rejected lines in a row."},
+}
+
 
 def _import(context: Context, call: HttpCall) -> HttpAnswer:
     """Import a transcript or an archive; the first ``?tools_bytes=`` bytes are a list of tools."""
@@ -184,28 +207,6 @@ def _done(operation: Verb[..., Any]) -> Callable[[Context, HttpCall], HttpAnswer
     return work
 
 
-_IMPORT_QUERY: Final[dict[str, dict[str, object]]] = {
-    "file": {"type": "string", "description": "The file's name."},
-    "format": {"type": "string", "enum": list(FORMATS), "description": "Instead of recognising it."},
-    "unit": {"type": "string", "enum": list(UNITS), "description": "What counts as a run."},
-    "phase": {"type": "string", "enum": sorted(get_args(Phase)), "description": "For this import."},
-    "tools_bytes": {
-        "type": "integer",
-        "minimum": 0,
-        "maximum": MOST_BYTES,
-        "default": 0,
-        "description": "So many bytes at the beginning are a list of tools.",
-    },
-    "each_event": {"type": "boolean", "default": False, "description": "Count every rollout event."},
-    "replace": {
-        "type": "boolean",
-        "default": False,
-        "description": "Take records whose ids are known with other content.",
-    },
-    "preview": {"type": "boolean", "default": False, "description": "Show the answer, and write nothing."},
-    "max_inflated_bytes": {"type": "integer", "minimum": 1, "description": "Limit of a packed file."},
-    "max_rejected": {"type": "integer", "minimum": 1, "description": "Limit of rejected lines in a row."},
-}
 ROWS: Final = (
     ApiRoute(
         Route(

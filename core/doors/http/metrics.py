@@ -52,6 +52,21 @@ _MOST_KNOWN: Final = 256
 _databases: Final[WeakKeyDictionary[Store, _Computing]] = WeakKeyDictionary()
 _Metrics = Iterator[Metric]
 
+SERVER: Final = CollectorRegistry()
+REQUESTS: Final = Histogram(
+    "armscope_http_request_duration_seconds",
+    "Duration of requests, by method, template of the route and status",
+    ["method", "route", "status"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0),
+    registry=SERVER,
+)
+IN_PROGRESS: Final = Gauge(
+    "armscope_http_requests_in_progress",
+    "Requests, and web sockets of open pages, that are not over",
+    ["kind"],
+    registry=SERVER,
+)
+
 
 class Totals:
     """Totals that never fall, of values that may: the first value, and each rise since."""
@@ -345,20 +360,6 @@ ROUTES: Final[tuple[Route, ...]] = (Route(("GET",), "/metrics", "read", metrics)
 # The server itself. Counters begin at 0 with the process and never fall.
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
-SERVER: Final = CollectorRegistry()
-REQUESTS: Final = Histogram(
-    "armscope_http_request_duration_seconds",
-    "Duration of requests, by method, template of the route and status",
-    ["method", "route", "status"],
-    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0),
-    registry=SERVER,
-)
-IN_PROGRESS: Final = Gauge(
-    "armscope_http_requests_in_progress",
-    "Requests, and web sockets of open pages, that are not over",
-    ["kind"],
-    registry=SERVER,
-)
 ProcessCollector(registry=SERVER)
 
 

@@ -83,6 +83,18 @@ _PART: Final = 1_000
 _ORDER = TypeVar("_ORDER")
 _ANSWER = TypeVar("_ANSWER")
 
+_COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
+    **{
+        f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
+        for side in ("a", "b")
+        for name, words in side_words().items()
+    },
+    "limit": Verbs.compare_sides.fields["limit"],
+}
+
+_AT_NUMBER: Final = ((int, type(None)), int)
+"""Shape of a cursor: a time, which may be missing, and a number."""
+
 
 # Bodies
 
@@ -684,18 +696,6 @@ def _preview(operation: Verb[..., Any], handler: LearnerHandler, answer: type, w
     return _row("POST", f"{operation.route}:preview", handler, text)
 
 
-_COMPARED: Final[Mapping[str, Mapping[str, object]]] = {
-    **{
-        f"{side}.{name}": {"type": "string", "description": f"Side {side}: {words}"}
-        for side in ("a", "b")
-        for name, words in side_words().items()
-    },
-    "limit": Verbs.compare_sides.fields["limit"],
-}
-
-
-_AT_NUMBER: Final = ((int, type(None)), int)
-"""Shape of a cursor: a time, which may be missing, and a number."""
 ROWS: Final = (
     _plain("/healthz", _health, "probe_health", Health, _READABLE, probe="thread"),
     _plain("/livez", _alive, "probe_life", Health, "Whether the server answers.", probe="loop"),

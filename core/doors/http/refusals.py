@@ -76,6 +76,20 @@ _PATTERN: Final = re.compile(
     "|".join(f"(?P<way{number}>{pattern})" for number, (pattern, _) in enumerate(_TABLE))
 )
 
+_STATUS: Final[dict[type[ArmscopeError], int]] = {
+    InvalidInput: 400,
+    Unidentified: 401,
+    Denied: 403,
+    NotFound: 404,
+    Conflict: 409,
+    UnreadableSource: 422,
+    StoreFull: 507,
+    StoreError: 503,
+}
+"""Status by type of error; a subclass has the status of its nearest base."""
+_BUSY_S: Final = 1
+_LOG: Final = logging.getLogger("armscope")
+
 
 def worded(text: str) -> str:
     """Return a sentence in the words of HTTP.
@@ -172,21 +186,6 @@ class Full(TooMany):
 
     code = "full"
     status = 503
-
-
-_STATUS: Final[dict[type[ArmscopeError], int]] = {
-    InvalidInput: 400,
-    Unidentified: 401,
-    Denied: 403,
-    NotFound: 404,
-    Conflict: 409,
-    UnreadableSource: 422,
-    StoreFull: 507,
-    StoreError: 503,
-}
-"""Status by type of error; a subclass has the status of its nearest base."""
-_BUSY_S: Final = 1
-_LOG: Final = logging.getLogger("armscope")
 
 
 def status_of(problem: ArmscopeError) -> int:

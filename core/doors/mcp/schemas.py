@@ -18,57 +18,7 @@ _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _UUID: Final = "[0-9a-f-]{36}"
 _SLUG: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 
-
-def _maybe(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}], "default": None}
-
-
-def _integer(default: int) -> Schema:
-    return {"default": default, "type": "integer"}
-
-
-_CONTEXT: Final = _maybe({"additionalProperties": True, "type": "object"})
-_ARMS: Final = _maybe({"items": _STRING, "type": "array"})
 _LEARNER: Final[Schema] = {"learner": _STRING}
-_QORTEX: Final[Mapping[str, Schema]] = {
-    "select": _LEARNER
-    | {
-        "candidates": {"items": {"additionalProperties": True, "type": "object"}, "type": "array"},
-        "context": _CONTEXT,
-        "k": _integer(1),
-        "token_budget": _integer(0),
-        "min_pulls": _integer(0),
-        "seed_arms": _ARMS,
-        "seed_boost": _maybe({"type": "number"}),
-    },
-    "observe": _LEARNER
-    | {
-        "arm_id": _STRING,
-        "outcome": {"default": "", "type": "string"},
-        "reward": {"default": 0.0, "type": "number"},
-        "context": _CONTEXT,
-    },
-    "posteriors": _LEARNER | {"context": _CONTEXT, "arm_ids": _ARMS},
-    "metrics": _LEARNER | {"window": _maybe({"type": "integer"})},
-    "session_start": _LEARNER | {"session_name": _STRING},
-    "session_end": {"session_id": _STRING},
-    "reset": _LEARNER | {"arm_ids": _ARMS, "context": _CONTEXT},
-}
-
-
-def qortex_schema(name: str) -> Schema:
-    """Return the schema of one of qortex's tools.
-
-    >>> qortex_schema("session_end")["required"]
-    ['session_id']
-    """
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": _QORTEX[name],
-        "required": list(TOOLS[name].required),
-    }
-
 
 REWARD: Final[Schema] = {
     "$schema": _DRAFT,
@@ -117,6 +67,71 @@ EXPORT: Final[Schema] = {
     },
 }
 
+LISTS: Final[Mapping[str, str]] = {
+    "arms": "arms",
+    "posteriors": "posteriors",
+    "runs": "runs",
+    "sessions": "sessions",
+    "ledger": "ledger",
+    "acts": "acts",
+    "evaluations": "evaluations",
+    "episodes": "episode_list",
+    "environments": "episodes",
+}
+"""Verbs of the lists that the tool rows reads, by the names of their routes."""
+
+_OF_SESSION: Final = Verbs.session.fields
+
+
+def _maybe(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}], "default": None}
+
+
+def _integer(default: int) -> Schema:
+    return {"default": default, "type": "integer"}
+
+
+_CONTEXT: Final = _maybe({"additionalProperties": True, "type": "object"})
+_ARMS: Final = _maybe({"items": _STRING, "type": "array"})
+_QORTEX: Final[Mapping[str, Schema]] = {
+    "select": _LEARNER
+    | {
+        "candidates": {"items": {"additionalProperties": True, "type": "object"}, "type": "array"},
+        "context": _CONTEXT,
+        "k": _integer(1),
+        "token_budget": _integer(0),
+        "min_pulls": _integer(0),
+        "seed_arms": _ARMS,
+        "seed_boost": _maybe({"type": "number"}),
+    },
+    "observe": _LEARNER
+    | {
+        "arm_id": _STRING,
+        "outcome": {"default": "", "type": "string"},
+        "reward": {"default": 0.0, "type": "number"},
+        "context": _CONTEXT,
+    },
+    "posteriors": _LEARNER | {"context": _CONTEXT, "arm_ids": _ARMS},
+    "metrics": _LEARNER | {"window": _maybe({"type": "integer"})},
+    "session_start": _LEARNER | {"session_name": _STRING},
+    "session_end": {"session_id": _STRING},
+    "reset": _LEARNER | {"arm_ids": _ARMS, "context": _CONTEXT},
+}
+
+
+def qortex_schema(name: str) -> Schema:
+    """Return the schema of one of qortex's tools.
+
+    >>> qortex_schema("session_end")["required"]
+    ['session_id']
+    """
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": _QORTEX[name],
+        "required": list(TOOLS[name].required),
+    }
+
 
 def _own(required: tuple[str, ...], **properties: Schema) -> Schema:
     learner = _STRING | {"description": "The learner; left out, the one that this server is for."}
@@ -153,18 +168,6 @@ RUNS: Final = _own(
 )
 SEARCH: Final = _own(("words",), **Verbs.search.fields)
 VERSIONS: Final = _own(("arm",), **Verbs.versions.fields)
-LISTS: Final[Mapping[str, str]] = {
-    "arms": "arms",
-    "posteriors": "posteriors",
-    "runs": "runs",
-    "sessions": "sessions",
-    "ledger": "ledger",
-    "acts": "acts",
-    "evaluations": "evaluations",
-    "episodes": "episode_list",
-    "environments": "episodes",
-}
-"""Verbs of the lists that the tool rows reads, by the names of their routes."""
 
 
 def filters_of(name: str) -> list[str]:
@@ -185,7 +188,6 @@ ROWS: Final = _own(
     },
     limit=_integer(10) | {"minimum": 1, "maximum": 1_000, "description": "How many."},
 )
-_OF_SESSION: Final = Verbs.session.fields
 SESSION: Final = _own(
     ("session",),
     session=_OF_SESSION["name"],

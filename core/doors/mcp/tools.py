@@ -51,6 +51,20 @@ _MOST_CARRIED: Final = 500
 Effect = Literal["reads", "adds", "corrects"]
 """What a call does to the data: nothing, a new row, or a change of what earlier rows mean."""
 
+_EXAMPLES: Final[Mapping[str, Document]] = {
+    "reward": {
+        "uri": "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee",
+        "outcome": "success",
+        "score": 0.9,
+        "rater": "mara",
+        "rubric_version": "v1",
+    },
+    "export": {"all_adapters": True, "format": "reward_jsonl"},
+}
+_MAX_RETRIES: Final = 3
+
+OUTPUT: Final = OBJECT
+
 
 def _plainly(tool: AgentTool, problem: ArmscopeError) -> Document:  # noqa: ARG001 - as every refusal
     return problem.as_answer()
@@ -150,18 +164,6 @@ def _qortex(name: str, effect: Effect, words: str) -> AgentTool:
 
 
 # KAIROS's
-
-_EXAMPLES: Final[Mapping[str, Document]] = {
-    "reward": {
-        "uri": "kairos://layer/aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee",
-        "outcome": "success",
-        "score": 0.9,
-        "rater": "mara",
-        "rubric_version": "v1",
-    },
-    "export": {"all_adapters": True, "format": "reward_jsonl"},
-}
-_MAX_RETRIES: Final = 3
 
 
 def _kairos_refusal(tool: AgentTool, problem: ArmscopeError) -> Document:
@@ -431,4 +433,3 @@ _TABLE: Final = (
 )
 BY_NAME: Final[Mapping[str, AgentTool]] = {tool.name: tool for tool in _TABLE}
 """Every tool, in the order of the list."""
-OUTPUT: Final = OBJECT

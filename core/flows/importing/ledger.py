@@ -46,6 +46,10 @@ from core.store.transaction import BY_IMPORT, Transaction
 _MOST_NAMES: Final = 10_000
 """Maximum number of counted tool names outside the prompt: they are foreign text."""
 
+_EPISODES: Final = 500
+_STEPS: Final = 20_000
+"""Maximum number of steps in one batch of episodes: larger batches only need memory."""
+
 
 @dataclass
 class ImportCounts:
@@ -215,11 +219,6 @@ class ImportCounts:
             if self.no_user_text
             else None,
         )
-
-
-_EPISODES: Final = 500
-_STEPS: Final = 20_000
-"""Maximum number of steps in one batch of episodes: larger batches only need memory."""
 
 
 def settings_after(context: Context, line: LearnerLine) -> LearnerSettings:

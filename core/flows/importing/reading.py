@@ -53,6 +53,18 @@ _AS_READ_BYTES: Final = 16 << 20
 _IN_MEMORY_BYTES: Final = 1 << 20
 _LENGTH_BYTES: Final = 4
 
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+_NAMED: Final = 3
+_SAME: Final = 1e-6
+"""Maximum difference in pseudo-counts of two equal beliefs: exports round."""
+
+ReadingProgress = Callable[[Opened, Source, int], None]
+"""Callback with all sources, the source being read, and its bytes read so far."""
+
+_Judging = tuple[Mode, tuple[str, ...], Phase]
+"""Settings that affect the verdict of a run."""
+
 
 class QueuedLine(msgspec.Struct, frozen=True, array_like=True):
     """A line, its file and its segment."""
@@ -62,7 +74,6 @@ class QueuedLine(msgspec.Struct, frozen=True, array_like=True):
     line: ContentLine
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(QueuedLine)
 
 
@@ -180,11 +191,6 @@ class LaunchedRuns:
         return self._inventories[key][1]
 
 
-_NAMED: Final = 3
-_SAME: Final = 1e-6
-"""Maximum difference in pseudo-counts of two equal beliefs: exports round."""
-
-
 class StatedBeliefs:
     """Beliefs that one file states, and the counts of its runs for the same arms."""
 
@@ -234,13 +240,6 @@ class StatedBeliefs:
             beta=beta,
             pulls=used + unused,
         )
-
-
-ReadingProgress = Callable[[Opened, Source, int], None]
-"""Callback with all sources, the source being read, and its bytes read so far."""
-
-_Judging = tuple[Mode, tuple[str, ...], Phase]
-"""Settings that affect the verdict of a run."""
 
 
 class ReadRun(NamedTuple):

@@ -43,6 +43,10 @@ NAME: Final = "{learner}"
 ANY_FOLDERS: Final = "**"
 _EXAMPLE: Final = "*/{learner}/*.jsonl"
 
+MAX_WORKERS: Final = 64
+_TRIES: Final = 2
+"""Maximum number of processes for one learner. After that, its files are the likely reason for the crash."""
+
 
 @dataclass(frozen=True)
 class LearnerPattern:
@@ -111,11 +115,6 @@ def _expression(text: str) -> str:
 def _part(part: str) -> str:
     quoted = "[^/]*".join(re.escape(text) for text in part.split("*"))
     return quoted.replace(re.escape(NAME), "(?P<learner>[^/]+)")
-
-
-MAX_WORKERS: Final = 64
-_TRIES: Final = 2
-"""Maximum number of processes for one learner. After that, its files are the likely reason for the crash."""
 
 
 class LearnerImport(msgspec.Struct, frozen=True, kw_only=True):

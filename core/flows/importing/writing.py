@@ -28,6 +28,9 @@ from core.store.transaction import Transaction
 
 BATCH: Final = 1_000
 
+OnWait = Callable[[], None]
+"""Callback, called once if another import has to end first."""
+
 
 def by_segment(read: Sequence[ReadRun]) -> Iterator[tuple[int, list[ReadRun]]]:
     """Yield the runs of each segment in batches."""
@@ -104,10 +107,6 @@ class RunWriter:
 def _uid_prefix(run: Run, unit: Unit) -> str:
     """Return the prefix of the uids of all runs of this source in a unit."""
     return f"{run.format}/{unit}/{run.source}"
-
-
-OnWait = Callable[[], None]
-"""Callback, called once if another import has to end first."""
 
 
 class AtOnce:

@@ -62,6 +62,8 @@ GroupKind = Literal["split", "task", "model"]
 MOST_GROUPS: Final = 100
 """Maximum number of groups of one kind. Of more tasks, those with the lowest average are shown."""
 
+_PERCENTILES: Final = (1, 10, 25, 50, 75, 90, 99)
+
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeGroup:
@@ -321,9 +323,6 @@ def _model(name: str, rows: EpisodeColumns, scale: Scale, *, is_known: bool) -> 
         average=totals.average,
         success=rate_of(totals, scale) if is_known else None,
     )
-
-
-_PERCENTILES: Final = (1, 10, 25, 50, 75, 90, 99)
 
 
 class TaskDifficulty(Struct, frozen=True, kw_only=True):

@@ -44,6 +44,11 @@ from core.store.reads.log import Position, after_of, mark_of
 
 PAGE_EVALUATIONS: Final = 25
 
+MOST_GRADERS: Final = 12
+"""Maximum number of graders that are listed, the busiest first; 12 graders are 66 pairs."""
+_SEED: Final = 1
+"""Seed of the bootstrap: the same evaluations have the same intervals for every caller."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GraderSpread:
@@ -205,12 +210,6 @@ def _spread(
 
 def _most_first(spreads: tuple[GroupSpread, ...]) -> list[GroupSpread]:
     return sorted(spreads, key=lambda one: -one.n)
-
-
-MOST_GRADERS: Final = 12
-"""Maximum number of graders that are listed, the busiest first; 12 graders are 66 pairs."""
-_SEED: Final = 1
-"""Seed of the bootstrap: the same evaluations have the same intervals for every caller."""
 
 
 def agreement(

@@ -27,6 +27,14 @@ _NEAR_DAYS: Final = 2
 _CHANGES_READ: Final = 1_000
 _HALF: Final = 0.5
 
+_ACTIONS: Final = frozenset(("import", "reset", "repair", "setting", "undo"))
+_PARTS: Final[dict[str, Callable[[Group], str]]] = {
+    "model": lambda one: one.model,
+    "channel": lambda one: one.channel,
+    "format": lambda one: one.format,
+    "source": lambda one: f"import-{one.import_no}" if one.import_no else "recorded",
+}
+
 
 class Share(NamedTuple):
     """``n_used`` of ``n`` observations, with the equal-tailed 95% interval of their share (Jeffreys prior)."""
@@ -167,15 +175,6 @@ def evidence(context: Context, arms: Sequence[str], since_ms: int) -> ChangeEvid
         ),
         examples=tuple(_example(one, keys) for one in examples),
     )
-
-
-_ACTIONS: Final = frozenset(("import", "reset", "repair", "setting", "undo"))
-_PARTS: Final[dict[str, Callable[[Group], str]]] = {
-    "model": lambda one: one.model,
-    "channel": lambda one: one.channel,
-    "format": lambda one: one.format,
-    "source": lambda one: f"import-{one.import_no}" if one.import_no else "recorded",
-}
 
 
 def _added(shares: Iterable[Share]) -> Share:

@@ -18,6 +18,9 @@ from core.store import reads
 from core.store.compacted import all_compacted
 from core.store.transaction import Snapshot, SnapshotKey
 
+DEMO_ORIGIN = "demo:"
+"""Prefix of the identity of a demo; its seed follows."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
@@ -138,7 +141,3 @@ def frame(context: Context) -> Frame:
             compacted=all_compacted(snapshot),
             unpriced=price_words(unpriced, price_offers(unpriced, snapshot.settings.prices)),
         )
-
-
-DEMO_ORIGIN = "demo:"
-"""Prefix of the identity of a demo; its seed follows."""

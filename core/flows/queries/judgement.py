@@ -49,6 +49,15 @@ _MOST_EXPLAINED: Final = 20
 
 Beside = TypeVar("Beside")
 
+_RECENT_MS: Final = STALE_DAYS * DAY_MS
+"""Maximum age of the last inclusion of an arm that still counts as included."""
+_Row = TypeVar("_Row", JudgedPosterior, JudgedArm)
+_Row_co = TypeVar("_Row_co", JudgedPosterior, JudgedArm, covariant=True)
+
+LAYERS_SHOWN: Final = 50
+
+UnreadReason = Literal["no_arm", "no_run", "no_observation", "not_in_posterior"]
+
 
 def changes_in(
     snapshot: Snapshot,
@@ -209,12 +218,6 @@ def arms(context: Context, *, types: Sequence[ArmType] = (), listed: bool = True
             columns.keys, columns.types, *[one.tolist() for one in numbers], strict=True
         )
     ]
-
-
-_RECENT_MS: Final = STALE_DAYS * DAY_MS
-"""Maximum age of the last inclusion of an arm that still counts as included."""
-_Row = TypeVar("_Row", JudgedPosterior, JudgedArm)
-_Row_co = TypeVar("_Row_co", JudgedPosterior, JudgedArm, covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -435,9 +438,6 @@ def _recent(snapshot: Snapshot, view: View, end_ms: int | None) -> dict[str, int
     return reads.inclusions_between(snapshot, end_ms - _RECENT_MS, until_ms)
 
 
-LAYERS_SHOWN: Final = 50
-
-
 @dataclass(frozen=True, kw_only=True)
 class LayersView:
     """Judged layers, the best first, and bare layers, the most judged first.
@@ -479,9 +479,6 @@ def pulls_needed(context: Context, view: View = View(), *, width: float) -> Ints
     with context.reading() as snapshot:
         summary = belief_in(snapshot, view).summary
     return pulls_to_width(summary.alpha, summary.beta, width)
-
-
-UnreadReason = Literal["no_arm", "no_run", "no_observation", "not_in_posterior"]
 
 
 @dataclass(frozen=True, kw_only=True)

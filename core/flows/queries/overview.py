@@ -35,6 +35,17 @@ from core.store.reads.evaluations import evaluation_columns
 from core.store.review import board_of
 from core.store.transaction import Snapshot
 
+_IMPORTS: Final = 50
+"""Maximum number of active imports that are checked for rejected lines, newest first."""
+
+_SETTINGS: Final = 200
+
+MANY_DENIALS: Final = 20
+"""A user without a permission tries once or twice. A faulty program or an intruder goes on."""
+DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
+
+_Tell = Callable[[str, Iterable[Attention]], Iterable[Alarm]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PastImport:
@@ -66,12 +77,6 @@ def imports(context: Context, *, limit: int = 100) -> tuple[PastImport, ...]:
 def answer_of(summary: bytes) -> ImportAnswer:
     """Parse the stored summary of an import."""
     return msgspec.json.decode(summary, type=ImportAnswer)
-
-
-_IMPORTS: Final = 50
-"""Maximum number of active imports that are checked for rejected lines, newest first."""
-
-_SETTINGS: Final = 200
 
 
 def overview(context: Context, view: View = View()) -> overview_of.Overview:  # noqa: B008 - frozen
@@ -217,11 +222,6 @@ def _days_in(days: Ints, view: View) -> Bools:
     return matches
 
 
-MANY_DENIALS: Final = 20
-"""A user without a permission tries once or twice. A faulty program or an intruder goes on."""
-DENIED_WITHIN_MS: Final = 10 * MINUTE_MS
-
-
 def alarms(context: Context) -> tuple[Alarm, ...]:
     """Return the alarms of a learner's overview.
 
@@ -240,9 +240,6 @@ def refused(context: Context) -> tuple[Alarm, ...]:
     if n_refused < MANY_DENIALS:
         return ()
     return (Alarm(learner="", kind="denials", count=n_refused),)
-
-
-_Tell = Callable[[str, Iterable[Attention]], Iterable[Alarm]]
 
 
 def _poisoned(learner: str, needed: Iterable[Attention]) -> Iterable[Alarm]:

@@ -28,6 +28,9 @@ from core.store.reads.evaluations import evaluation_columns
 from core.store.settings import add_setting
 from core.store.transaction import Transaction
 
+_LATEST_RUNS: Final = 2_000
+"""Runs that the rates of sessions are taken from."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SettingChange:
@@ -65,10 +68,6 @@ class SettingsPreview:
     n_tokens: tuple[float, float]
     ready: tuple[Readiness, Readiness] | None = None
     prompt_costs: PromptCosts | None = None
-
-
-_LATEST_RUNS: Final = 2_000
-"""Runs that the rates of sessions are taken from."""
 
 
 def _prompt_costs(

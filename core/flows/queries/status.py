@@ -37,6 +37,12 @@ from core.store.reads.usage import Counted, budgets_used, counted, last_run_no
 from core.store.transaction import Snapshot
 from core.upkeep import known_damage
 
+BY_CLOCK_MS: Final = 10 * MINUTE_MS
+"""Maximum delay until the measures show an effect of time alone, such as an overdue queue."""
+BUCKETS: Final = (100, 500, 1_000, 2_000, 4_000, 8_000, 16_000)
+"""Upper bounds in tokens, as in qortex."""
+_MOST_CACHED: Final = 256
+
 
 def status(context: Context) -> Status:
     """Show where the data are and what they hold."""
@@ -118,12 +124,6 @@ def _baseline(saved: savings_of.Comparison) -> Baseline:
 
 
 # Measures
-
-BY_CLOCK_MS: Final = 10 * MINUTE_MS
-"""Maximum delay until the measures show an effect of time alone, such as an overdue queue."""
-BUCKETS: Final = (100, 500, 1_000, 2_000, 4_000, 8_000, 16_000)
-"""Upper bounds in tokens, as in qortex."""
-_MOST_CACHED: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)

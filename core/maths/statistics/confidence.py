@@ -29,6 +29,15 @@ _PULLS_FROM: Final = np.array(
 )
 """Fewest pulls of each class; the floors of the bands are among them."""
 
+REFERENCE_MEANS: Final = (0.5, 0.9)
+
+_TYPE_CODES: Final = {one: code for code, one in enumerate(ARM_TYPES)}
+
+MOST_PULLS: Final = 10**9
+"""Limit of pulls; a width that needs more has no answer."""
+
+UNREACHABLE: Final = -1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Convergence:
@@ -95,11 +104,6 @@ def means_over_time(columns: ArmColumns, arm: Ints, success_micro: Ints, failure
 def _after(amounts: Ints) -> Ints:
     """Return the sum of the entries after each entry."""
     return np.asarray(amounts.sum() - np.cumsum(amounts), dtype=np.int64)
-
-
-REFERENCE_MEANS: Final = (0.5, 0.9)
-
-_TYPE_CODES: Final = {one: code for code, one in enumerate(ARM_TYPES)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,12 +249,6 @@ def _first(value: Ints, mask: Bools) -> Ints:
     """Return the indexes of the arms in the mask, smallest value first, ties by id."""
     places = np.flatnonzero(mask)
     return places[np.argsort(value[places], kind="stable")]
-
-
-MOST_PULLS: Final = 10**9
-"""Limit of pulls; a width that needs more has no answer."""
-
-UNREACHABLE: Final = -1
 
 
 def pulls_to_width(alpha: Floats, beta: Floats, width: float, *, prob: float = 0.95) -> Ints:

@@ -62,6 +62,13 @@ _DAMAGE: Final = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT))
 Doing = Literal["read", "write"]
 RESTORE: Final = "Restore a backup: armscope restore FILE."
 
+_HEAD: Final = struct.Struct(">8I")
+_FRAME: Final = struct.Struct(">6I")
+_MAGIC: Final = 0x377F0682
+_PAGE_SIZES: Final = frozenset(1 << power for power in range(9, 17))
+_MASK: Final = 0xFFFFFFFF
+_Weights = npt.NDArray[np.uint64]
+
 
 class FileIdentity(NamedTuple):
     """Identity of the file at a path, by the file system; 0 = none."""
@@ -168,14 +175,6 @@ def head_of(path: str) -> bytes:
         with Path(path).open("rb") as file:
             return file.read(_HEAD_BYTES)
     return b""
-
-
-_HEAD: Final = struct.Struct(">8I")
-_FRAME: Final = struct.Struct(">6I")
-_MAGIC: Final = 0x377F0682
-_PAGE_SIZES: Final = frozenset(1 << power for power in range(9, 17))
-_MASK: Final = 0xFFFFFFFF
-_Weights = npt.NDArray[np.uint64]
 
 
 def lost_acts(log: Path) -> int:

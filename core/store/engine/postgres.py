@@ -125,6 +125,64 @@ _IDENTITY: Final = (
 _spoken: Final = dialect.speaker(dialect.POSTGRESQL)
 logging.getLogger("psycopg").addHandler(logging.NullHandler())  # it raises for a lost connection, too
 
+Query = tuple[bytes, Sequence[Any]]
+"""Statement and its values."""
+
+_SHARED_OUT: Final[WeakKeyDictionary[psycopg.Connection[Any], bool]] = WeakKeyDictionary()
+"""Cache of each connection's server: every page asks."""
+_SETTINGS: Final[WeakKeyDictionary[psycopg.Connection[Any], bytes]] = WeakKeyDictionary()
+"""Statement with the settings of a transaction, for each connection through a pooler; a direct one needs none."""
+
+_KINDS: Final = {
+    BigInteger: "bigint",
+    Integer: "bigint",
+    Text: "text",
+    Float: "float8",
+    LargeBinary: "bytea",
+}
+
+_INT_ONLY: Final = {int}
+_SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_END_OF_COPY: Final = b"\xff\xff"
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+_READS_ON: Final = (
+    b"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    b" AND backend_xmin IS NOT NULL AND xact_start < $1 LIMIT 1"
+)
+"""Finds a transaction that began before a time and goes on."""
+_LEFT_STATISTICS: Final = (
+    b"SELECT s.tablename, s.attname, format_type(a.atttypid, a.atttypmod)"
+    b" || CASE WHEN a.attcollation <> 0 THEN ' COLLATE \"C\"' ELSE '' END FROM pg_stats s JOIN pg_class c"
+    b" ON c.relname = s.tablename AND c.relnamespace = current_schema()::regnamespace"
+    b" JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname"
+    b" WHERE s.schemaname = current_schema() AND c.reltuples = 0 AND a.atttypid::regtype::text"
+    b" IN ('text', 'bytea', 'tsvector') AND NOT EXISTS (SELECT 1 FROM information_schema.view_column_usage v"
+    b" WHERE v.table_name = s.tablename AND v.column_name = s.attname)"
+)
+"""Columns of empty tables with statistics of deleted rows: ANALYZE keeps those, a change of type does not."""
+_LEFT_ON_WORKERS: Final = (
+    b"SELECT result FROM run_command_on_workers($$SELECT coalesce(json_agg(json_build_array("
+    b"regexp_replace(tablename, '_[0-9]+$', ''), attname, kind)), '[]') FROM (%s) s (tablename, attname, kind)$$)"
+    b" WHERE success" % _LEFT_STATISTICS
+)
+"""The same of a cluster's workers, which name a part of a table after it."""
+
+_OF_POOLER: Final = "08P01"
+"""Code of a pooler's own errors."""
+_REFUSES_OPTIONS: Final = "unsupported startup parameter"
+"""Words of a pooler that takes no settings of a connection."""
+_PROCESS: Final = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('synchronous_commit')"
+_DURABLE: Final = (
+    "set_config('synchronous_commit',"
+    " coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)"
+)
+_UNLIMITED: Final = (
+    "SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings"
+    " WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _translated(sql: str, kind: str = "") -> bytes:
@@ -152,10 +210,6 @@ def _translated(sql: str, kind: str = "") -> bytes:
             numbered += (f"${listed}::{kind}[]", piece.removeprefix("\0"))
         parts[index] = "".join(numbered)
     return "'".join(parts).encode()
-
-
-Query = tuple[bytes, Sequence[Any]]
-"""Statement and its values."""
 
 
 class _Asker(greenlet):
@@ -472,12 +526,6 @@ class Connection(port.Connection):
         return int(size)
 
 
-_SHARED_OUT: Final[WeakKeyDictionary[psycopg.Connection[Any], bool]] = WeakKeyDictionary()
-"""Cache of each connection's server: every page asks."""
-_SETTINGS: Final[WeakKeyDictionary[psycopg.Connection[Any], bytes]] = WeakKeyDictionary()
-"""Statement with the settings of a transaction, for each connection through a pooler; a direct one needs none."""
-
-
 def _settings(driver: psycopg.Connection[Any]) -> list[Query]:
     """Return what a transaction on this connection begins with."""
     return [(_SETTINGS[driver], ())] if driver in _SETTINGS else []
@@ -526,15 +574,6 @@ def _amend_sql(table: str, changes: tuple[tuple[str, str], ...], key: tuple[str,
     ).encode()
 
 
-_KINDS: Final = {
-    BigInteger: "bigint",
-    Integer: "bigint",
-    Text: "text",
-    Float: "float8",
-    LargeBinary: "bytea",
-}
-
-
 @lru_cache(maxsize=256)
 def _kinds(table: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Return PostgreSQL's types of a table's columns."""
@@ -558,11 +597,6 @@ def _array(kind: str, values: Sequence[Any]) -> str:
     if kind == "bigint" and set(map(type, values)) == _INT_ONLY:
         return f"{{{str([*values])[1:-1]}}}"
     return f"{{{','.join(map(_ARRAY_WRITERS[kind], values))}}}"
-
-
-_INT_ONLY: Final = {int}
-_SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_END_OF_COPY: Final = b"\xff\xff"
 
 
 @lru_cache(maxsize=256)
@@ -642,9 +676,6 @@ def _quoted(value: str | None) -> str:
     return f'"{value}"'
 
 
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
 def _copied_text(value: str | None) -> str:
     return "\\N" if value is None else value.translate(_ESCAPES)
 
@@ -669,29 +700,6 @@ _COPY_WRITERS: Final[dict[str, Callable[[Any], str]]] = {
     "text": _copied_text,
     "bytea": _copied_bytes,
 }
-
-
-_READS_ON: Final = (
-    b"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    b" AND backend_xmin IS NOT NULL AND xact_start < $1 LIMIT 1"
-)
-"""Finds a transaction that began before a time and goes on."""
-_LEFT_STATISTICS: Final = (
-    b"SELECT s.tablename, s.attname, format_type(a.atttypid, a.atttypmod)"
-    b" || CASE WHEN a.attcollation <> 0 THEN ' COLLATE \"C\"' ELSE '' END FROM pg_stats s JOIN pg_class c"
-    b" ON c.relname = s.tablename AND c.relnamespace = current_schema()::regnamespace"
-    b" JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname"
-    b" WHERE s.schemaname = current_schema() AND c.reltuples = 0 AND a.atttypid::regtype::text"
-    b" IN ('text', 'bytea', 'tsvector') AND NOT EXISTS (SELECT 1 FROM information_schema.view_column_usage v"
-    b" WHERE v.table_name = s.tablename AND v.column_name = s.attname)"
-)
-"""Columns of empty tables with statistics of deleted rows: ANALYZE keeps those, a change of type does not."""
-_LEFT_ON_WORKERS: Final = (
-    b"SELECT result FROM run_command_on_workers($$SELECT coalesce(json_agg(json_build_array("
-    b"regexp_replace(tablename, '_[0-9]+$', ''), attname, kind)), '[]') FROM (%s) s (tablename, attname, kind)$$)"
-    b" WHERE success" % _LEFT_STATISTICS
-)
-"""The same of a cluster's workers, which name a part of a table after it."""
 
 
 class Database(port.Database):
@@ -991,21 +999,6 @@ class _Opener:
             )
         driver.prepare_threshold = None
         _SETTINGS[driver] = self._settings
-
-
-_OF_POOLER: Final = "08P01"
-"""Code of a pooler's own errors."""
-_REFUSES_OPTIONS: Final = "unsupported startup parameter"
-"""Words of a pooler that takes no settings of a connection."""
-_PROCESS: Final = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('synchronous_commit')"
-_DURABLE: Final = (
-    "set_config('synchronous_commit',"
-    " coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)"
-)
-_UNLIMITED: Final = (
-    "SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings"
-    " WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
-)
 
 
 def _held_for_import(driver: psycopg.Connection[Any], waiting: Callable[[], None] | None) -> Connection:

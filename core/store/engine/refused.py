@@ -53,6 +53,59 @@ _OF_ANOTHER: Final = (
 )
 """Words of a cluster's server for the loss of another one, with codes of all kinds."""
 
+_RESTORE: Final = "Put the server's backup back (pg_basebackup, pg_dump), or an export of ours."
+
+_NODE: Final = re.compile(r"remote node (?:\S+@)?(\S+:\d+)")
+"""Pattern of a cluster's name for another server."""
+_Refusal = tuple[type[StoreError], str, str]
+_TOO_MANY: Final = (errors.TooManyConnections,)
+_TOO_LONG: Final = "25P04"
+"""The code for a transaction that took longer than it may, which not every driver knows by a name."""
+_STOPPED: Final[_Refusal] = (
+    StoreBusy,
+    "The server of {place} stopped this before it was done: {words}.",
+    "Try again; if it lasts, see whom it waits for, or let it take longer (statement_timeout, transaction_timeout).",
+)
+_REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
+    (errors.DiskFull, errors.OutOfMemory): (
+        StoreFull,
+        "The server of {place} has no room for more ({words}); nothing of this was written.",
+        "Free some space and send it again: what is already stored is recognised.",
+    ),
+    (errors.LockNotAvailable,): (
+        StoreBusy,
+        "Another process has been writing to {place} for too long.",
+        "Try again; if it lasts, look for an armscope process that hangs.",
+    ),
+    (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout): _STOPPED,
+    _TOO_MANY: (
+        StoreBusy,
+        "{place} has had no connection free for 10 seconds.",
+        "Try again; if it lasts, let the server have more (max_connections).",
+    ),
+    (errors.ReadOnlySqlTransaction,): (
+        StoreReadOnly,
+        "{place} can only be read: it is a standby, or set to be read only.",
+        "Name the primary, for example postgresql://a,b/armscope?target_session_attrs=read-write.",
+    ),
+    (errors.SerializationFailure,): (
+        StoreBusy,
+        "{place} took back what was being asked of it: {words}.",
+        "Try again; of a standby that does it often, set hot_standby_feedback = on.",
+    ),
+    (errors.InsufficientPrivilege,): (
+        StoreReadOnly,
+        "This user may not {doing} in {place}: {words}.",
+        "Let the database's owner grant it, or name another user.",
+    ),
+    (errors.DataCorrupted, errors.IndexCorrupted): (StoreDamaged, "{place} is damaged: {words}.", _RESTORE),
+}
+_UNKNOWN: Final[_Refusal] = (
+    StoreUnusable,
+    "{place} can't be used: {words}.",
+    "Name another with --database.",
+)
+
 
 def is_of_another(problem: psycopg.Error) -> bool:
     """Return whether a server reports the loss of another server of its cluster.
@@ -109,9 +162,6 @@ def translated(
         ) from problem
 
 
-_RESTORE: Final = "Put the server's backup back (pg_basebackup, pg_dump), or an export of ours."
-
-
 def _error_for(problem: psycopg.Error, location: Server, doing: str) -> StoreError | InvalidInput:
     if isinstance(problem, errors.NumericValueOutOfRange):
         return as_invalid(problem)
@@ -127,58 +177,6 @@ def _error_for(problem: psycopg.Error, location: Server, doing: str) -> StoreErr
         _STOPPED if problem.diag.sqlstate == _TOO_LONG else _UNKNOWN,
     )
     return kind(message.format(place=location, doing=doing, words=_words(problem)), next_step=step)
-
-
-_NODE: Final = re.compile(r"remote node (?:\S+@)?(\S+:\d+)")
-"""Pattern of a cluster's name for another server."""
-_Refusal = tuple[type[StoreError], str, str]
-_TOO_MANY: Final = (errors.TooManyConnections,)
-_TOO_LONG: Final = "25P04"
-"""The code for a transaction that took longer than it may, which not every driver knows by a name."""
-_STOPPED: Final[_Refusal] = (
-    StoreBusy,
-    "The server of {place} stopped this before it was done: {words}.",
-    "Try again; if it lasts, see whom it waits for, or let it take longer (statement_timeout, transaction_timeout).",
-)
-_REFUSALS: Final[dict[tuple[type[psycopg.Error], ...], _Refusal]] = {
-    (errors.DiskFull, errors.OutOfMemory): (
-        StoreFull,
-        "The server of {place} has no room for more ({words}); nothing of this was written.",
-        "Free some space and send it again: what is already stored is recognised.",
-    ),
-    (errors.LockNotAvailable,): (
-        StoreBusy,
-        "Another process has been writing to {place} for too long.",
-        "Try again; if it lasts, look for an armscope process that hangs.",
-    ),
-    (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout): _STOPPED,
-    _TOO_MANY: (
-        StoreBusy,
-        "{place} has had no connection free for 10 seconds.",
-        "Try again; if it lasts, let the server have more (max_connections).",
-    ),
-    (errors.ReadOnlySqlTransaction,): (
-        StoreReadOnly,
-        "{place} can only be read: it is a standby, or set to be read only.",
-        "Name the primary, for example postgresql://a,b/armscope?target_session_attrs=read-write.",
-    ),
-    (errors.SerializationFailure,): (
-        StoreBusy,
-        "{place} took back what was being asked of it: {words}.",
-        "Try again; of a standby that does it often, set hot_standby_feedback = on.",
-    ),
-    (errors.InsufficientPrivilege,): (
-        StoreReadOnly,
-        "This user may not {doing} in {place}: {words}.",
-        "Let the database's owner grant it, or name another user.",
-    ),
-    (errors.DataCorrupted, errors.IndexCorrupted): (StoreDamaged, "{place} is damaged: {words}.", _RESTORE),
-}
-_UNKNOWN: Final[_Refusal] = (
-    StoreUnusable,
-    "{place} can't be used: {words}.",
-    "Name another with --database.",
-)
 
 
 def _unreached(problem: psycopg.Error, location: Server) -> StoreError:

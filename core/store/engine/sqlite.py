@@ -56,6 +56,31 @@ from core.store.engine.port import LEAST_S, WAITS, Row, T
 from core.store.files import make_file, make_folder, refuse_network, sync_names
 from core.store.lock import WritersLock
 
+LOCK_TIMEOUT_S: Final = 60.0
+_IMPORT_TIMEOUT_S: Final = 7 * 24 * 3600.0
+SQLITE: Final = sqlite3.sqlite_version
+_BUSY_TIMEOUT_S: Final = 30
+"""SQLite's time limit for an exclusive lock of another process, which is always short."""
+_CHECKPOINT_BYTES: Final = 4 << 20
+_CHECKED_ROWS: Final = 500
+"""From this number of rows on the log may have grown by much since its last check."""
+_LOG_BYTES: Final = 1 << 20
+"""Size limit of a folded log; without it its size would have no meaning."""
+_POOLED_READERS: Final = 8
+_PAGES_PER_REPORT: Final = 1_024
+_MAX_VARIABLES: Final = 500
+_CACHED_LISTS: Final = 1_024
+_ROWS_PER_STATEMENT: Final = 64
+_WIDE: Final = 10
+"""Columns from which on rows are written one by one."""
+_ROWS_TURNED: Final = 256
+_CACHED_STATEMENTS: Final = 512
+"""Prepared statements a connection keeps: rests of up to 63 rows have statements of their own, and who verifies asks
+400 of them.
+"""
+
+_spoken: Final = dialect.speaker(dialect.SQLITE)
+
 
 def is_empty(path: Path) -> bool:
     """Return whether a path has no file yet; raises `StoreUnusable` for something that can't be a database."""
@@ -126,32 +151,6 @@ def _turn_on_log(path: Path) -> None:
         driver.execute("PRAGMA journal_mode=WAL").fetchall()
     finally:
         driver.close()
-
-
-LOCK_TIMEOUT_S: Final = 60.0
-_IMPORT_TIMEOUT_S: Final = 7 * 24 * 3600.0
-SQLITE: Final = sqlite3.sqlite_version
-_BUSY_TIMEOUT_S: Final = 30
-"""SQLite's time limit for an exclusive lock of another process, which is always short."""
-_CHECKPOINT_BYTES: Final = 4 << 20
-_CHECKED_ROWS: Final = 500
-"""From this number of rows on the log may have grown by much since its last check."""
-_LOG_BYTES: Final = 1 << 20
-"""Size limit of a folded log; without it its size would have no meaning."""
-_POOLED_READERS: Final = 8
-_PAGES_PER_REPORT: Final = 1_024
-_MAX_VARIABLES: Final = 500
-_CACHED_LISTS: Final = 1_024
-_ROWS_PER_STATEMENT: Final = 64
-_WIDE: Final = 10
-"""Columns from which on rows are written one by one."""
-_ROWS_TURNED: Final = 256
-_CACHED_STATEMENTS: Final = 512
-"""Prepared statements a connection keeps: rests of up to 63 rows have statements of their own, and who verifies asks
-400 of them.
-"""
-
-_spoken: Final = dialect.speaker(dialect.SQLITE)
 
 
 class Connection(port.Connection):

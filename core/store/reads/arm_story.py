@@ -14,6 +14,37 @@ from core.records.times import DAY_MS, HOUR_MS
 from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.transaction import Snapshot, base_of
 
+_VERSIONS: Final = (
+    "SELECT d.version, o.flags, count(*), min(r.at_ms), max(r.at_ms) FROM definition d"
+    " JOIN defined s ON s.learner_id = d.learner_id AND s.set_key = d.set_key"
+    " JOIN run r ON r.learner_id = s.learner_id AND r.run_no = s.run_no"
+    " JOIN outcome o ON o.learner_id = s.learner_id AND o.run_no = s.run_no AND o.arm_no = d.arm_no"
+    f" WHERE d.learner_id = ? AND d.arm_no = ? AND r.{ACTIVE} AND r.revision <= ? GROUP BY d.version, o.flags"
+)
+
+_OF_ARMS: Final = (  # runs first, then the arms in each: the order of the tables says so
+    " FROM run r CROSS JOIN outcome o JOIN posterior p ON p.learner_id = o.learner_id AND p.arm_no = o.arm_no"
+    " WHERE r.learner_id = ? AND r.at_ms >= 0 AND r.revision <= ? AND r.revision > p.epoch"
+    f" AND r.{ACTIVE} AND o.learner_id = r.learner_id AND o.run_no = r.run_no AND o.arm_no IN ({{}})"
+)
+_OBSERVED: Final = f"o.flags & {OBSERVATION} <> 0"
+_USED: Final = f"{_OBSERVED} AND o.flags & {REFERENCED} <> 0"
+_CHOSEN: Final = "o.class = 'selected'"
+_KEY: Final = "o.arm_no, o.day, o.is_after, o.model, o.channel, o.format, o.import_no"
+_GROUPS: Final = (
+    f"SELECT {_KEY}, count(*) FILTER (WHERE {_OBSERVED}), count(*) FILTER (WHERE {_USED}),"
+    f" count(*) FILTER (WHERE o.flags & {RETRACTED} <> 0), count(*) FILTER (WHERE {_CHOSEN}),"
+    f" count(*) FILTER (WHERE {_CHOSEN} AND o.flags & {INCLUDED} <> 0)"
+    f" FROM (SELECT o.arm_no, o.flags, r.class, r.format, r.import_no, r.at_ms / {DAY_MS} AS day,"
+    " CASE WHEN r.at_ms >= ? THEN 1 ELSE 0 END AS is_after, coalesce(r.model, '') AS model,"
+    f" coalesce(r.channel, '') AS channel{_OF_ARMS}) o GROUP BY {_KEY}"
+)
+_EXAMPLE: Final = f"SELECT r.run_no, r.at_ms, r.model, r.channel, r.session, o.arm_no, o.flags{_OF_ARMS}"
+_AFTER: Final = f"{_EXAMPLE} AND r.at_ms >= ? AND {_OBSERVED} ORDER BY r.at_ms, r.run_no, o.arm_no LIMIT ?"
+_BEFORE: Final = (
+    f"{_EXAMPLE} AND r.at_ms < ? AND {_USED} ORDER BY r.at_ms DESC, r.run_no DESC, o.arm_no LIMIT ?"
+)
+
 
 class ArmReset(NamedTuple):
     """A reset of one arm, with what its belief starts from; undone ones draw no boundary."""
@@ -91,15 +122,6 @@ class VersionCount(NamedTuple):
     runs: int
     first_ms: int | None
     last_ms: int | None
-
-
-_VERSIONS: Final = (
-    "SELECT d.version, o.flags, count(*), min(r.at_ms), max(r.at_ms) FROM definition d"
-    " JOIN defined s ON s.learner_id = d.learner_id AND s.set_key = d.set_key"
-    " JOIN run r ON r.learner_id = s.learner_id AND r.run_no = s.run_no"
-    " JOIN outcome o ON o.learner_id = s.learner_id AND o.run_no = s.run_no AND o.arm_no = d.arm_no"
-    f" WHERE d.learner_id = ? AND d.arm_no = ? AND r.{ACTIVE} AND r.revision <= ? GROUP BY d.version, o.flags"
-)
 
 
 def version_counts(snapshot: Snapshot, arm_no: int) -> list[VersionCount]:
@@ -187,30 +209,6 @@ def _arm(snapshot: Snapshot, arm_no: int) -> tuple[str, int | None, int | None]:
         [arm_no],
     )[0]
     return key, alpha, beta
-
-
-_OF_ARMS: Final = (  # runs first, then the arms in each: the order of the tables says so
-    " FROM run r CROSS JOIN outcome o JOIN posterior p ON p.learner_id = o.learner_id AND p.arm_no = o.arm_no"
-    " WHERE r.learner_id = ? AND r.at_ms >= 0 AND r.revision <= ? AND r.revision > p.epoch"
-    f" AND r.{ACTIVE} AND o.learner_id = r.learner_id AND o.run_no = r.run_no AND o.arm_no IN ({{}})"
-)
-_OBSERVED: Final = f"o.flags & {OBSERVATION} <> 0"
-_USED: Final = f"{_OBSERVED} AND o.flags & {REFERENCED} <> 0"
-_CHOSEN: Final = "o.class = 'selected'"
-_KEY: Final = "o.arm_no, o.day, o.is_after, o.model, o.channel, o.format, o.import_no"
-_GROUPS: Final = (
-    f"SELECT {_KEY}, count(*) FILTER (WHERE {_OBSERVED}), count(*) FILTER (WHERE {_USED}),"
-    f" count(*) FILTER (WHERE o.flags & {RETRACTED} <> 0), count(*) FILTER (WHERE {_CHOSEN}),"
-    f" count(*) FILTER (WHERE {_CHOSEN} AND o.flags & {INCLUDED} <> 0)"
-    f" FROM (SELECT o.arm_no, o.flags, r.class, r.format, r.import_no, r.at_ms / {DAY_MS} AS day,"
-    " CASE WHEN r.at_ms >= ? THEN 1 ELSE 0 END AS is_after, coalesce(r.model, '') AS model,"
-    f" coalesce(r.channel, '') AS channel{_OF_ARMS}) o GROUP BY {_KEY}"
-)
-_EXAMPLE: Final = f"SELECT r.run_no, r.at_ms, r.model, r.channel, r.session, o.arm_no, o.flags{_OF_ARMS}"
-_AFTER: Final = f"{_EXAMPLE} AND r.at_ms >= ? AND {_OBSERVED} ORDER BY r.at_ms, r.run_no, o.arm_no LIMIT ?"
-_BEFORE: Final = (
-    f"{_EXAMPLE} AND r.at_ms < ? AND {_USED} ORDER BY r.at_ms DESC, r.run_no DESC, o.arm_no LIMIT ?"
-)
 
 
 class Group(NamedTuple):

@@ -31,6 +31,29 @@ _ARMS: Final = (
 )
 _UNLISTED: Final = f"NOT {LISTED}"
 
+_ROW: Final = (
+    "SELECT {}, p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro,"
+    f" p.pulls + p.part_micro / {MICRO} FROM arm a {{}} JOIN posterior p"
+    f" ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND {LISTED} AND "
+)
+_ROWS: Final = f"{_ROW.format('a.arm_no', '')}a.arm_no IN ({{}})"
+ROWS_BY_KEY: Final = f"{_ROW.format('a.key, a.arm_no', ARMS_BY_KEY)}a.key IN ({{}})"
+
+_DAYS: Final = (  # arms first: the days of each are one seek
+    "SELECT d.arm_no, d.epoch, d.day, d.success_micro, d.failure_micro"
+    " FROM posterior p CROSS JOIN arm_day d WHERE d.learner_id = p.learner_id AND d.arm_no = p.arm_no"
+    " AND d.epoch = p.epoch AND d.{days} AND p.learner_id = ?"
+    f" AND p.pulls + p.part_micro / {MICRO} >= ?"
+)
+_UNTIL: Final = (
+    "SELECT arm_no, epoch, hour / ?, sum(success_micro), sum(failure_micro)"
+    " FROM arm_hour WHERE learner_id = ? AND {hours} GROUP BY 1, 2, 3"
+)
+_HISTORY: Final = (
+    "SELECT arm_no, epoch, day, success_micro, failure_micro FROM arm_day"
+    " WHERE learner_id = ? AND day >= ? AND arm_no IN ({})"
+)
+
 
 def arm_columns(facts: Facts, *, types: Sequence[ArmType] = (), listed: bool = True) -> ArmColumns:
     """Return every arm that is declared or has active facts, in its present epoch; not ``listed``: the others."""
@@ -231,15 +254,6 @@ class ArmRow(NamedTuple):
     pulls: int
 
 
-_ROW: Final = (
-    "SELECT {}, p.base_alpha_micro + p.success_micro, p.base_beta_micro + p.failure_micro,"
-    f" p.pulls + p.part_micro / {MICRO} FROM arm a {{}} JOIN posterior p"
-    f" ON p.learner_id = a.learner_id AND p.arm_no = a.arm_no WHERE a.learner_id = ? AND {LISTED} AND "
-)
-_ROWS: Final = f"{_ROW.format('a.arm_no', '')}a.arm_no IN ({{}})"
-ROWS_BY_KEY: Final = f"{_ROW.format('a.key, a.arm_no', ARMS_BY_KEY)}a.key IN ({{}})"
-
-
 def arm_row(facts: Facts, arm_no: int) -> ArmRow | None:
     """Return an arm's posterior; None where it is hidden."""
     return arm_rows(facts, [arm_no]).get(arm_no)
@@ -274,22 +288,6 @@ def listed_arms(facts: Facts, keys: Collection[str]) -> dict[str, int]:
         sorted(keys),
     )
     return dict(rows)
-
-
-_DAYS: Final = (  # arms first: the days of each are one seek
-    "SELECT d.arm_no, d.epoch, d.day, d.success_micro, d.failure_micro"
-    " FROM posterior p CROSS JOIN arm_day d WHERE d.learner_id = p.learner_id AND d.arm_no = p.arm_no"
-    " AND d.epoch = p.epoch AND d.{days} AND p.learner_id = ?"
-    f" AND p.pulls + p.part_micro / {MICRO} >= ?"
-)
-_UNTIL: Final = (
-    "SELECT arm_no, epoch, hour / ?, sum(success_micro), sum(failure_micro)"
-    " FROM arm_hour WHERE learner_id = ? AND {hours} GROUP BY 1, 2, 3"
-)
-_HISTORY: Final = (
-    "SELECT arm_no, epoch, day, success_micro, failure_micro FROM arm_day"
-    " WHERE learner_id = ? AND day >= ? AND arm_no IN ({})"
-)
 
 
 def recent_days(

@@ -44,40 +44,6 @@ from core.store.transaction import Facts
 _SEARCHED: Final = 5_000
 _NEAR: Final = 3
 
-
-def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> list[str]:
-    """Uids that may have been meant, of the first 5,000 in their order."""
-    known = facts.rows(
-        f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}"
-    )
-    return get_close_matches(uid.lower(), [known_uid for (known_uid,) in known], n=_NEAR, cutoff=0.7)
-
-
-def layer_number(facts: Facts, named: str) -> int | None:
-    """Return the number of an active layer, by its uid or URI; None if unknown."""
-    uid = named
-    if named.strip().lower().startswith("kairos:"):
-        try:
-            uri = parse_uri(named)
-        except InvalidEvaluation:
-            return None
-        uid = uri.key if isinstance(uri, LayerUri) else named
-    return facts.scalar(
-        int, f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}", [uid.lower()]
-    )
-
-
-def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
-    """Return, per run, the arms that have all of these flags."""
-    arms: dict[int, list[int]] = {}
-    for run_no, arm_no in facts.rows_in(
-        f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {flags} = {flags} AND run_no IN ({{}})",
-        sorted(run_nos),
-    ):
-        arms.setdefault(run_no, []).append(arm_no)
-    return arms
-
-
 Condition = tuple[str, list[Any]]
 """SQL that begins with AND, and its values."""
 
@@ -113,6 +79,47 @@ _COLUMNS: Final = (
     " CASE WHEN e.claimed_by <> '' THEN 1 ELSE 0 END"
     f" FROM evaluation e{_ACTIVE_ROWS}"
 )
+
+_BLOCKED: Final[dict[Blocker, str]] = {
+    "missing_rubric_version": " AND trim(e.rubric, ?) = ''",
+    "missing_evaluator_identity": " AND trim(e.rater, ?) = '' AND trim(e.model, ?) = ''",
+    "outcome_not_success": " AND e.outcome <> 'success'",
+    "score_below_sft_threshold": f" AND {_SCORE} < ?",
+    "score_below_preference_threshold": f" AND {_SCORE} < ?",
+}
+
+
+def near_uids(facts: Facts, kind: Literal["layer", "execution"], uid: str) -> list[str]:
+    """Uids that may have been meant, of the first 5,000 in their order."""
+    known = facts.rows(
+        f"SELECT uid FROM {kind} WHERE learner_id = ? AND {ACTIVE} ORDER BY uid LIMIT {_SEARCHED}"
+    )
+    return get_close_matches(uid.lower(), [known_uid for (known_uid,) in known], n=_NEAR, cutoff=0.7)
+
+
+def layer_number(facts: Facts, named: str) -> int | None:
+    """Return the number of an active layer, by its uid or URI; None if unknown."""
+    uid = named
+    if named.strip().lower().startswith("kairos:"):
+        try:
+            uri = parse_uri(named)
+        except InvalidEvaluation:
+            return None
+        uid = uri.key if isinstance(uri, LayerUri) else named
+    return facts.scalar(
+        int, f"SELECT layer_no FROM layer WHERE learner_id = ? AND uid = ? AND {ACTIVE}", [uid.lower()]
+    )
+
+
+def arms_of_runs(facts: Facts, run_nos: Collection[int], flags: int) -> dict[int, list[int]]:
+    """Return, per run, the arms that have all of these flags."""
+    arms: dict[int, list[int]] = {}
+    for run_no, arm_no in facts.rows_in(
+        f"SELECT run_no, arm_no FROM outcome WHERE learner_id = ? AND flags & {flags} = {flags} AND run_no IN ({{}})",
+        sorted(run_nos),
+    ):
+        arms.setdefault(run_no, []).append(arm_no)
+    return arms
 
 
 def evaluation_page(
@@ -233,15 +240,6 @@ def _verdicts(facts: Facts, evaluation_filter: EvaluationFilter) -> Iterator[Con
         threshold = below.get(evaluation_filter.blocker)
         values = _white(evaluation_filter.blocker) if threshold is None else [threshold]
         yield _BLOCKED[evaluation_filter.blocker], values
-
-
-_BLOCKED: Final[dict[Blocker, str]] = {
-    "missing_rubric_version": " AND trim(e.rubric, ?) = ''",
-    "missing_evaluator_identity": " AND trim(e.rater, ?) = '' AND trim(e.model, ?) = ''",
-    "outcome_not_success": " AND e.outcome <> 'success'",
-    "score_below_sft_threshold": f" AND {_SCORE} < ?",
-    "score_below_preference_threshold": f" AND {_SCORE} < ?",
-}
 
 
 def _white(blocker: Blocker) -> list[str]:

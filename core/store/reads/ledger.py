@@ -49,6 +49,65 @@ _TAKEN_BACK: Final = (
     + ")"
 )
 
+_EVER: Final = 1 << 60
+"""A time that never comes."""
+_COUNTING: Final = (
+    " FROM observation b JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no"
+    " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
+    " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
+    f" WHERE b.learner_id = ?1 AND b.undone = 0 AND b.{ACTIVE} AND b.revision <= ? AND {{condition}}"
+    f" AND (b.run_no = 0 OR (r.{ACTIVE} AND r.revision <= ? AND o.flags & {INCLUDED} <> 0))"
+    f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVATION} <> 0 AND NOT EXISTS (SELECT 1 FROM observation c"
+    f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no"
+    f" AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no)))"
+)
+"""Ledger rows that count. Of several corrections the latest counts, as in the caches."""
+_REWARDED: Final = OBSERVED | REFERENCED
+_SUMS: Final = (
+    "SELECT a.key, s.kind, s.since, s.n, s.success, s.failure, s.observed, s.referenced, a.arm_no FROM"
+    " (SELECT b.arm_no, b.kind, {since} AS since, count(*) AS n, sum(b.success_micro) AS success,"
+    f" sum(b.failure_micro) AS failure, sum(CASE WHEN o.flags & {OBSERVED} <> 0 THEN 1 ELSE 0 END) AS observed,"
+    f" sum(CASE WHEN o.flags & {_REWARDED} = {_REWARDED} THEN 1 ELSE 0 END) AS referenced"
+    f"{_COUNTING} GROUP BY b.arm_no, b.kind, {{since}}) s JOIN arm a ON a.learner_id = ?1 AND a.arm_no = s.arm_no"
+)
+"""Sums of the rows that count, by arm and kind."""
+_REVISION: Final = "CASE WHEN b.run_no = 0 THEN b.revision ELSE r.revision END"
+_PRESENT_SUMS: Final = _SUMS.replace("{since}", "p.epoch").replace("{condition}", f"{_REVISION} > p.epoch")
+_SUMS_UNTIL: Final = _SUMS.replace("{since}", _REVISION).replace("{condition}", "b.at_ms < ?")
+
+_REPLACED: Final = (
+    f"CASE WHEN b.kind = 'correction' AND (o.flags & {OBSERVED}) <> 0 AND (o.flags & {REFERENCED}) {{is}} 0"
+    f" THEN {MICRO} ELSE 0 END"
+)
+_GIVEN: Final = (
+    f"SELECT b.arm_no, {{since}} AS since, b.at_ms / {HOUR_MS},"
+    f" sum(b.success_micro - {_REPLACED.replace('{is}', '<>')}),"
+    f" sum(b.failure_micro - {_REPLACED.replace('{is}', '=')}){_COUNTING} AND b.kind <> 'reported'"
+    f" GROUP BY b.arm_no, {{since}}, b.at_ms / {HOUR_MS}"
+)
+_GIVEN_SINCE: Final = _GIVEN.replace("{since}", "p.epoch").replace(
+    "{condition}", f"{_REVISION} > p.epoch AND b.at_ms >= ? AND b.at_ms < ?"
+)
+_GIVEN_UNTIL: Final = _GIVEN.replace("{since}", _REVISION).replace(
+    "{condition}", "b.at_ms >= ? AND b.at_ms < ?"
+)
+
+_BY_KIND: Final = (
+    "SELECT b.arm_no, b.kind, sum(b.success_micro), sum(b.failure_micro),"
+    f" sum({_REPLACED.replace('{is}', '<>')}), sum({_REPLACED.replace('{is}', '=')}){_COUNTING}"
+    " GROUP BY b.arm_no, b.kind"
+).replace("{condition}", f"{_REVISION} > p.epoch AND {{condition}}")
+
+_BY_HAND: Final = (
+    "SELECT b.actor, a.key, b.success_micro, b.failure_micro, b.at_ms, b.observation_no"
+    + _COUNTING.replace(
+        " WHERE ", " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no WHERE ", 1
+    ).replace(
+        "{condition}", f"{_REVISION} > p.epoch AND b.kind IN ('feedback', 'correction') AND b.at_ms >= ?"
+    )
+    + " ORDER BY b.at_ms, b.observation_no"
+)
+
 
 def observations(
     facts: Facts,
@@ -142,33 +201,6 @@ def newest_about(facts: Facts, run_no: int, arm_no: int) -> tuple[int, str, floa
     return number, kind, success / (success + failure), actor
 
 
-_EVER: Final = 1 << 60
-"""A time that never comes."""
-_COUNTING: Final = (
-    " FROM observation b JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no"
-    " LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0"
-    " LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no"
-    f" WHERE b.learner_id = ?1 AND b.undone = 0 AND b.{ACTIVE} AND b.revision <= ? AND {{condition}}"
-    f" AND (b.run_no = 0 OR (r.{ACTIVE} AND r.revision <= ? AND o.flags & {INCLUDED} <> 0))"
-    f" AND (b.kind <> 'correction' OR (o.flags & {OBSERVATION} <> 0 AND NOT EXISTS (SELECT 1 FROM observation c"
-    f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0 AND c.arm_no = b.arm_no"
-    f" AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no)))"
-)
-"""Ledger rows that count. Of several corrections the latest counts, as in the caches."""
-_REWARDED: Final = OBSERVED | REFERENCED
-_SUMS: Final = (
-    "SELECT a.key, s.kind, s.since, s.n, s.success, s.failure, s.observed, s.referenced, a.arm_no FROM"
-    " (SELECT b.arm_no, b.kind, {since} AS since, count(*) AS n, sum(b.success_micro) AS success,"
-    f" sum(b.failure_micro) AS failure, sum(CASE WHEN o.flags & {OBSERVED} <> 0 THEN 1 ELSE 0 END) AS observed,"
-    f" sum(CASE WHEN o.flags & {_REWARDED} = {_REWARDED} THEN 1 ELSE 0 END) AS referenced"
-    f"{_COUNTING} GROUP BY b.arm_no, b.kind, {{since}}) s JOIN arm a ON a.learner_id = ?1 AND a.arm_no = s.arm_no"
-)
-"""Sums of the rows that count, by arm and kind."""
-_REVISION: Final = "CASE WHEN b.run_no = 0 THEN b.revision ELSE r.revision END"
-_PRESENT_SUMS: Final = _SUMS.replace("{since}", "p.epoch").replace("{condition}", f"{_REVISION} > p.epoch")
-_SUMS_UNTIL: Final = _SUMS.replace("{since}", _REVISION).replace("{condition}", "b.at_ms < ?")
-
-
 def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None = None) -> LedgerSums:
     """Return the ledger rows of arms in the epochs of their columns, by kind; as of a time by full hours."""
     if until_ms is None:
@@ -193,24 +225,6 @@ def ledger_sums(snapshot: Snapshot, columns: ArmColumns, *, until_ms: int | None
             sums.replaced[index] += observed
             sums.replaced_successes[index] += referenced
     return sums
-
-
-_REPLACED: Final = (
-    f"CASE WHEN b.kind = 'correction' AND (o.flags & {OBSERVED}) <> 0 AND (o.flags & {REFERENCED}) {{is}} 0"
-    f" THEN {MICRO} ELSE 0 END"
-)
-_GIVEN: Final = (
-    f"SELECT b.arm_no, {{since}} AS since, b.at_ms / {HOUR_MS},"
-    f" sum(b.success_micro - {_REPLACED.replace('{is}', '<>')}),"
-    f" sum(b.failure_micro - {_REPLACED.replace('{is}', '=')}){_COUNTING} AND b.kind <> 'reported'"
-    f" GROUP BY b.arm_no, {{since}}, b.at_ms / {HOUR_MS}"
-)
-_GIVEN_SINCE: Final = _GIVEN.replace("{since}", "p.epoch").replace(
-    "{condition}", f"{_REVISION} > p.epoch AND b.at_ms >= ? AND b.at_ms < ?"
-)
-_GIVEN_UNTIL: Final = _GIVEN.replace("{since}", _REVISION).replace(
-    "{condition}", "b.at_ms >= ? AND b.at_ms < ?"
-)
 
 
 class Given(NamedTuple):
@@ -241,13 +255,6 @@ def given(snapshot: Snapshot, *, since_ms: int, until_ms: int | None = None) -> 
     return Given(snapshot.connection.rows(sql, values), until_ms)
 
 
-_BY_KIND: Final = (
-    "SELECT b.arm_no, b.kind, sum(b.success_micro), sum(b.failure_micro),"
-    f" sum({_REPLACED.replace('{is}', '<>')}), sum({_REPLACED.replace('{is}', '=')}){_COUNTING}"
-    " GROUP BY b.arm_no, b.kind"
-).replace("{condition}", f"{_REVISION} > p.epoch AND {{condition}}")
-
-
 class KindSum(NamedTuple):
     """Ledger rows of one kind that count for an arm, in millionths, and the observations that they replace."""
 
@@ -265,17 +272,6 @@ def sums_by_kind(snapshot: Snapshot, condition: str, values: Sequence[object]) -
         _BY_KIND.replace("{condition}", condition), [snapshot.revision, *values, snapshot.revision]
     )
     return [KindSum(arm_no, kind, *map(int, sums)) for arm_no, kind, *sums in rows]
-
-
-_BY_HAND: Final = (
-    "SELECT b.actor, a.key, b.success_micro, b.failure_micro, b.at_ms, b.observation_no"
-    + _COUNTING.replace(
-        " WHERE ", " JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no WHERE ", 1
-    ).replace(
-        "{condition}", f"{_REVISION} > p.epoch AND b.kind IN ('feedback', 'correction') AND b.at_ms >= ?"
-    )
-    + " ORDER BY b.at_ms, b.observation_no"
-)
 
 
 def manual_rewards(snapshot: Snapshot, columns: ArmColumns, since_ms: int) -> ManualRewards:

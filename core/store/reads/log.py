@@ -29,6 +29,9 @@ _SHOWN_DIGITS: Final = 16
 END: Final = 1 << 62
 """Beyond the number of every row."""
 
+_IMPORTS: Final = 500
+"""Maximum number of imports that `import_days` reads."""
+
 
 class LearnerStateKey(NamedTuple):
     """Key of one state of a learner, distinct from every other state and learner of the database."""
@@ -230,10 +233,6 @@ def import_rows(snapshot: Snapshot, limit: int) -> tuple[ImportRow, ...]:
         ImportRow(number, at_ms, actor, summary.encode(), bool(undone))
         for number, at_ms, actor, summary, undone in rows
     )
-
-
-_IMPORTS: Final = 500
-"""Maximum number of imports that `import_days` reads."""
 
 
 def import_days(snapshot: Snapshot, since_ms: int) -> list[tuple[int, str, str]]:

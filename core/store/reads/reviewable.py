@@ -34,6 +34,28 @@ _CHUNK: Final = 500
 _MOST_TEXTS: Final = 20
 _EVER: Final = 1 << 62
 
+_RATERS: Final = (  # who is named by nothing is one person
+    f"count(*), count(DISTINCT CASE WHEN e.model = '' THEN {RATER} END),"
+    " sum(CASE WHEN outcome = 'success' THEN 1 ELSE 0 END),"
+    " sum(CASE WHEN outcome = 'success' THEN coalesce(score, 1.0) ELSE 0.0 END)"
+)
+
+_COUNTED: Final = 1_000
+_LEFT: Final = (
+    " FROM training_pair a JOIN training_pair b ON b.learner_id = a.learner_id AND b.digest = a.digest"
+    " AND b.digest <> '' AND b.layer_no = a.layer_no AND b.execution_no > a.execution_no"
+    f" JOIN execution x ON x.learner_id = a.learner_id AND x.execution_no = a.execution_no AND x.{ACTIVE}"
+    f" JOIN execution y ON y.learner_id = b.learner_id AND y.execution_no = b.execution_no AND y.{ACTIVE}"
+    " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
+    " LEFT JOIN run s ON s.learner_id = y.learner_id AND s.run_no = y.run_no"
+    " WHERE a.learner_id = ?1 AND a.digest <> '' AND (? = 0 OR a.layer_no = ?)"
+    " AND coalesce(r.standing, 1) = 1 AND coalesce(s.standing, 1) = 1"
+    " AND a.response IS NOT NULL AND b.response IS NOT NULL AND a.response <> b.response"
+    " AND NOT EXISTS (SELECT 1 FROM choice c WHERE c.learner_id = ?1 AND c.layer_no = a.layer_no"
+    f" AND c.rater = ? AND c.{ACTIVE} AND c.undone = 0 AND ((c.first_no = a.execution_no AND c.second_no ="
+    " b.execution_no) OR (c.first_no = b.execution_no AND c.second_no = a.execution_no)))"
+)
+
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A subject of review, by its numbers (0 = none).
@@ -66,13 +88,6 @@ class _Judged(NamedTuple):
     n_people: int
     n_successes: int
     worth: float
-
-
-_RATERS: Final = (  # who is named by nothing is one person
-    f"count(*), count(DISTINCT CASE WHEN e.model = '' THEN {RATER} END),"
-    " sum(CASE WHEN outcome = 'success' THEN 1 ELSE 0 END),"
-    " sum(CASE WHEN outcome = 'success' THEN coalesce(score, 1.0) ELSE 0.0 END)"
-)
 
 
 def reviewable(snapshot: Snapshot, asks: QueueAsks) -> Iterator[Candidate]:
@@ -278,23 +293,6 @@ def rubric_rows(facts: Facts) -> tuple[RubricRow, ...]:
         )
         for number, version, content, actor, at_ms in rows
     )
-
-
-_COUNTED: Final = 1_000
-_LEFT: Final = (
-    " FROM training_pair a JOIN training_pair b ON b.learner_id = a.learner_id AND b.digest = a.digest"
-    " AND b.digest <> '' AND b.layer_no = a.layer_no AND b.execution_no > a.execution_no"
-    f" JOIN execution x ON x.learner_id = a.learner_id AND x.execution_no = a.execution_no AND x.{ACTIVE}"
-    f" JOIN execution y ON y.learner_id = b.learner_id AND y.execution_no = b.execution_no AND y.{ACTIVE}"
-    " LEFT JOIN run r ON r.learner_id = x.learner_id AND r.run_no = x.run_no"
-    " LEFT JOIN run s ON s.learner_id = y.learner_id AND s.run_no = y.run_no"
-    " WHERE a.learner_id = ?1 AND a.digest <> '' AND (? = 0 OR a.layer_no = ?)"
-    " AND coalesce(r.standing, 1) = 1 AND coalesce(s.standing, 1) = 1"
-    " AND a.response IS NOT NULL AND b.response IS NOT NULL AND a.response <> b.response"
-    " AND NOT EXISTS (SELECT 1 FROM choice c WHERE c.learner_id = ?1 AND c.layer_no = a.layer_no"
-    f" AND c.rater = ? AND c.{ACTIVE} AND c.undone = 0 AND ((c.first_no = a.execution_no AND c.second_no ="
-    " b.execution_no) OR (c.first_no = b.execution_no AND c.second_no = a.execution_no)))"
-)
 
 
 class Answer(NamedTuple):

@@ -44,6 +44,8 @@ TimeUnit = Literal["day", "hour"]
 Kinds = tuple[str, list[Any]]
 """SQL conditions that exclude kinds of runs, with their values."""
 
+_LATEST: Final = f"coalesce(max(at_ms), {UNKNOWN})"
+
 
 def run_page(
     snapshot: Snapshot,
@@ -323,9 +325,6 @@ def _places(
         f" ORDER BY {unit} {'DESC' if direction == 'older' else 'ASC'}",
         [*kinds[1], *within],
     )
-
-
-_LATEST: Final = f"coalesce(max(at_ms), {UNKNOWN})"
 
 
 def session_rows(

@@ -21,6 +21,24 @@ from core.store.transaction import Facts, Snapshot
 _MATCH_COLUMNS: Final = "run_no, uid, revision, standing, at_ms"
 _ANSWERED: Final = "outcome <> 'empty'"
 
+_ROWS: Final = (
+    "SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, r.class, r.status, r.outcome, r.tokens,"
+    " (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1 AND o.run_no = r.run_no"
+    f" AND o.flags & {INCLUDED} <> 0), (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1"
+    f" AND o.run_no = r.run_no AND o.flags & {INCLUDED} <> 0 AND o.flags & {REFERENCED} <> 0),"
+    " r.duration_ms, r.n_calls, r.session, r.changed FROM ({runs}) r ORDER BY r.run_no DESC"
+)
+"""A few runs, each with how many arms were in its prompt and how many of those were referenced."""
+
+_RUNS: Final = (
+    "SELECT l.name, r.uid FROM run r JOIN learner l ON l.learner_id = r.learner_id"
+    f" WHERE r.{ACTIVE} AND r.revision <= l.revision ORDER BY l.name, r.uid"
+)
+_ACTS: Final = (
+    "SELECT l.name, a.at_ms, a.revision, a.action, a.actor FROM audit a JOIN learner l ON l.learner_id = a.learner_id"
+    " ORDER BY l.name, a.at_ms, a.revision, a.action, a.actor"
+)
+
 
 class RunMatch(NamedTuple):
     """The columns of a run that a reward needs."""
@@ -140,16 +158,6 @@ def included_arms(facts: Facts, run_no: int) -> dict[str, int]:
     return dict(rows)
 
 
-_ROWS: Final = (
-    "SELECT r.run_no, r.uid, r.at_ms, r.model, r.channel, r.class, r.status, r.outcome, r.tokens,"
-    " (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1 AND o.run_no = r.run_no"
-    f" AND o.flags & {INCLUDED} <> 0), (SELECT count(*) FROM outcome o WHERE o.learner_id = ?1"
-    f" AND o.run_no = r.run_no AND o.flags & {INCLUDED} <> 0 AND o.flags & {REFERENCED} <> 0),"
-    " r.duration_ms, r.n_calls, r.session, r.changed FROM ({runs}) r ORDER BY r.run_no DESC"
-)
-"""A few runs, each with how many arms were in its prompt and how many of those were referenced."""
-
-
 def rows_of(snapshot: Snapshot, run_nos: Sequence[int]) -> tuple[RunRow, ...]:
     """These runs, by number, the highest first."""
     named = "SELECT * FROM run WHERE learner_id = ?1 AND run_no IN ({})"
@@ -177,15 +185,6 @@ def numbered_runs(snapshot: Snapshot, chunk: int) -> Iterator[list[int]]:
 
 
 # All learners of a database
-
-_RUNS: Final = (
-    "SELECT l.name, r.uid FROM run r JOIN learner l ON l.learner_id = r.learner_id"
-    f" WHERE r.{ACTIVE} AND r.revision <= l.revision ORDER BY l.name, r.uid"
-)
-_ACTS: Final = (
-    "SELECT l.name, a.at_ms, a.revision, a.action, a.actor FROM audit a JOIN learner l ON l.learner_id = a.learner_id"
-    " ORDER BY l.name, a.at_ms, a.revision, a.action, a.actor"
-)
 
 
 def n_runs_beyond(ours: Connection, theirs: Connection) -> int:

@@ -27,6 +27,20 @@ _SESSIONS_READ: Final = 200
 """Names of sessions of one search."""
 _ACTIVE_RUN: Final = f"{ACTIVE} AND outcome <> 'empty' AND revision <= ?"
 
+_RUN: Final = "uid, session, model, channel, at_ms"
+
+_EPISODE_NAMES: Final = f" || {_BETWEEN} || ".join(
+    ("e.uid", "coalesce(e.task, '')", "coalesce(e.model, '')", "v.name")
+)
+
+_SUBJECTS: Final[dict[TextKind, str]] = {
+    "run": f"SELECT run_no, uid, at_ms FROM run WHERE learner_id = ? AND {_ACTIVE_RUN} AND run_no IN ({{}})",
+    "episode": (
+        f"SELECT episode_no, uid, at_ms FROM episode WHERE learner_id = ? AND {ACTIVE} AND revision <= ?"
+        " AND episode_no IN ({})"
+    ),
+}
+
 
 class NameMatch(NamedTuple):
     """A hit: its id, its other names, the newest time known of it, and its title ("" = the id)."""
@@ -75,9 +89,6 @@ def session_names(snapshot: Snapshot, words: Sequence[str]) -> list[SessionName]
         [*words, *words, _SESSIONS_READ],
     )
     return [SessionName(*row) for row in rows]
-
-
-_RUN: Final = "uid, session, model, channel, at_ms"
 
 
 def matching_runs(
@@ -138,11 +149,6 @@ def matching_sessions(
 
 def _runs(n: int) -> str:
     return "1 run" if n == 1 else f"{n:,} runs"
-
-
-_EPISODE_NAMES: Final = f" || {_BETWEEN} || ".join(
-    ("e.uid", "coalesce(e.task, '')", "coalesce(e.model, '')", "v.name")
-)
 
 
 def matching_episodes(snapshot: Snapshot, words: Sequence[str], limit: int) -> list[NameMatch]:
@@ -212,15 +218,6 @@ class TextMatch(NamedTuple):
     id: str
     at_ms: int | None
     text: str
-
-
-_SUBJECTS: Final[dict[TextKind, str]] = {
-    "run": f"SELECT run_no, uid, at_ms FROM run WHERE learner_id = ? AND {_ACTIVE_RUN} AND run_no IN ({{}})",
-    "episode": (
-        f"SELECT episode_no, uid, at_ms FROM episode WHERE learner_id = ? AND {ACTIVE} AND revision <= ?"
-        " AND episode_no IN ({})"
-    ),
-}
 
 
 def matching_texts(

@@ -57,6 +57,40 @@ _REPORTED: Final = (
     f" AND kind = 'reported' AND undone = 0 AND {ACTIVE} GROUP BY arm_no, actor, at_ms / ?"
 )
 
+_FIRST_DAYS: Final = (
+    "SELECT arm_no, min(day) FROM arm_day WHERE learner_id = ? AND day >= 0 AND inclusions > 0"
+    " GROUP BY arm_no"
+)
+_BESIDE: Final = (
+    f"SELECT j.arm_no, count(*), count(*) FILTER (WHERE {_USED} AND (j.flags & {REFERENCED}) <> 0),"
+    f" count(*) FILTER (WHERE {_USED}), count(*) FILTER (WHERE (j.flags & {REFERENCED}) <> 0)"
+    f"{_WALK.replace(' WHERE', ' CROSS JOIN outcome j WHERE', 1)}{_OF_EPOCH} AND o.arm_no = ?"
+    f" AND j.learner_id = r.learner_id AND j.run_no = r.run_no AND (j.flags & {INCLUDED}) <> 0"
+    " AND j.arm_no IN ({}) GROUP BY j.arm_no"
+)
+_ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK}{_OF_EPOCH} AND o.arm_no = ?"
+
+SAMPLED: Final = 10_000
+"""Number of runs that suffices for the correlation within sessions; above it whole sessions are sampled."""
+
+_ALL_KEYS: Final = 1 << 63
+_SEEKS: Final = 10 * SAMPLED
+"""A span with at most so many runs is read by time; in a longer one fewer rows are met by session."""
+
+_RUNS: Final = (
+    f"SELECT session_key, coalesce(at_ms / {HOUR_MS}, {UNKNOWN}), class, coalesce(model, ''), coalesce(channel, ''),"
+    f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice, import_no, run_no,"
+    f" coalesce(bill_pico, {UNKNOWN}), bill_marks FROM run {{}}"
+    f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
+    " AND outcome <> 'empty' {}"
+)
+
+_LATEST: Final = (
+    f"SELECT session_key, at_ms, n_calls FROM run {BY_TIME} WHERE learner_id = ? AND revision <= ? AND at_ms >= 0"
+    f" AND session_key IS NOT NULL AND session <> '' AND {ACTIVE} AND outcome <> 'empty'"
+    " ORDER BY at_ms DESC LIMIT ?"
+)
+
 
 class Walk(NamedTuple):
     """The runs to read, by their ends, and the column of each arm number."""
@@ -111,20 +145,6 @@ def _rows(
     return snapshot.connection.rows_in(sql, head, values, tail)
 
 
-_FIRST_DAYS: Final = (
-    "SELECT arm_no, min(day) FROM arm_day WHERE learner_id = ? AND day >= 0 AND inclusions > 0"
-    " GROUP BY arm_no"
-)
-_BESIDE: Final = (
-    f"SELECT j.arm_no, count(*), count(*) FILTER (WHERE {_USED} AND (j.flags & {REFERENCED}) <> 0),"
-    f" count(*) FILTER (WHERE {_USED}), count(*) FILTER (WHERE (j.flags & {REFERENCED}) <> 0)"
-    f"{_WALK.replace(' WHERE', ' CROSS JOIN outcome j WHERE', 1)}{_OF_EPOCH} AND o.arm_no = ?"
-    f" AND j.learner_id = r.learner_id AND j.run_no = r.run_no AND (j.flags & {INCLUDED}) <> 0"
-    " AND j.arm_no IN ({}) GROUP BY j.arm_no"
-)
-_ALL: Final = f"SELECT count(*), count(*) FILTER (WHERE {_USED}){_WALK}{_OF_EPOCH} AND o.arm_no = ?"
-
-
 def first_days(snapshot: Snapshot) -> dict[int, int]:
     """On which day each arm, by number, was first in a prompt."""
     return dict(snapshot.rows(_FIRST_DAYS))
@@ -173,22 +193,6 @@ def _since(snapshot: Snapshot, until_ms: int) -> int:
         " LIMIT 1 OFFSET ?",
         [until_ms, snapshot.revision, RUNS_READ],
     )
-
-
-SAMPLED: Final = 10_000
-"""Number of runs that suffices for the correlation within sessions; above it whole sessions are sampled."""
-
-_ALL_KEYS: Final = 1 << 63
-_SEEKS: Final = 10 * SAMPLED
-"""A span with at most so many runs is read by time; in a longer one fewer rows are met by session."""
-
-_RUNS: Final = (
-    f"SELECT session_key, coalesce(at_ms / {HOUR_MS}, {UNKNOWN}), class, coalesce(model, ''), coalesce(channel, ''),"
-    f" status, coalesce(tokens, {UNKNOWN}), coalesce(duration_ms, {UNKNOWN}), choice, import_no, run_no,"
-    f" coalesce(bill_pico, {UNKNOWN}), bill_marks FROM run {{}}"
-    f" WHERE learner_id = ? AND revision <= ? AND session_key >= 0 AND session_key <= ? AND {ACTIVE}"
-    " AND outcome <> 'empty' {}"
-)
 
 
 def session_runs(
@@ -250,13 +254,6 @@ def _with_compacted(
     rows = [*zip(*columns, strict=True), *(run.columns for run in compacted)]
     rows.sort(key=itemgetter(0))
     return [list(column) for column in zip(*rows, strict=True)] if rows else columns
-
-
-_LATEST: Final = (
-    f"SELECT session_key, at_ms, n_calls FROM run {BY_TIME} WHERE learner_id = ? AND revision <= ? AND at_ms >= 0"
-    f" AND session_key IS NOT NULL AND session <> '' AND {ACTIVE} AND outcome <> 'empty'"
-    " ORDER BY at_ms DESC LIMIT ?"
-)
 
 
 def latest_in_sessions(snapshot: Snapshot, limit: int) -> tuple[Ints, Ints, Ints]:

@@ -51,6 +51,11 @@ _LAYERS: Final = (
 )
 _ADAPTERS: Final = "SELECT adapter_no, uri FROM adapter WHERE learner_id = ? AND adapter_no IN ({})"
 
+_OF_ADAPTERS: Final = (
+    "SELECT {0} FROM {1} WHERE learner_id = ? AND adapter_no IN"
+    " (SELECT adapter_no FROM adapter WHERE learner_id = ? AND (uri IN ({2}) OR name IN ({2})))"
+)
+
 
 def _unless(layer: str, execution: str, run: str) -> str:
     """Return the condition that no evaluation by the same rater counts; it names the columns of the index."""
@@ -262,12 +267,6 @@ def texts_of_pair(snapshot: Snapshot, execution_no: int, layer_no: int) -> tuple
         [execution_no, layer_no],
     ) or (None, None)
     return instruction, response
-
-
-_OF_ADAPTERS: Final = (
-    "SELECT {0} FROM {1} WHERE learner_id = ? AND adapter_no IN"
-    " (SELECT adapter_no FROM adapter WHERE learner_id = ? AND (uri IN ({2}) OR name IN ({2})))"
-)
 
 
 def _conditions(

@@ -28,6 +28,67 @@ _LAST_IMPORT: Final = (
     f"SELECT at_ms FROM import WHERE learner_id = ? AND revision <= ? AND undone = 0 {_NEWEST}"
 )
 
+_KIND: Final = "class, model, channel, status, outcome, prob_micro, bucket"
+_USAGE: Final = (
+    f"SELECT {{place}}, {_KIND}, {', '.join(USAGE_SUMS)} FROM usage_{{place}}"
+    " WHERE learner_id = ? AND outcome <> 'empty' AND {place} >= ? AND {place} < ?"
+    f" ORDER BY {{place}}, {_KIND}"
+)
+_EVER: Final = 1 << 40
+"""An hour that never comes."""
+
+MODELS_READ: Final = 20_000
+"""No rollup keeps the models of sub-agents: so many runs are read for them, the newest."""
+_MODELS: Final = (
+    "SELECT DISTINCT model FROM usage_day WHERE learner_id = ?1 AND tokens > 0 AND model <> ''"
+    + "".join(
+        f" UNION SELECT DISTINCT model FROM {table} WHERE learner_id = ?1 AND model <> ''"
+        f" AND run_no > (SELECT coalesce(max(run_no), 0) - {MODELS_READ} FROM run WHERE learner_id = ?1)"
+        for table in ("spent", "spent_apart")
+    )
+)
+
+_MIX: Final = (
+    "SELECT {unit}, model, channel, sum(n) FROM {table} WHERE learner_id = ? AND outcome <> 'empty'"
+    " AND {at} >= ? AND {at} < ? GROUP BY 1, 2, 3 HAVING sum(n) > 0"
+)
+
+CALLS_READ: Final = 20_000
+"""No rollup keeps calls: so many runs are read for their mean, the newest."""
+
+Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
+"""Reader of an active reward: the arm's posterior, or an earlier epoch. Otherwise the reason for none: a later
+correction replaced it, its arm isn't listed, its run is inactive or left the arm out, or its corrected observation is
+missing.
+"""
+
+REWARDS_READ: Final = (
+    "SELECT coalesce(a.key, 'arm ' || b.arm_no), CASE\n"
+    f" WHEN p.arm_no IS NULL OR NOT {LISTED} THEN 'no_arm'\n"
+    f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) = 0 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
+    " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c"
+    f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0"
+    " AND c.arm_no = b.arm_no AND c.kind = 'correction'"
+    f" AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no) THEN 'replaced'\n"
+    f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVATION} = 0 THEN 'no_observation'\n"
+    " WHEN coalesce(r.revision, b.revision) > p.epoch THEN 'present' ELSE 'earlier' END AS reader,\n"
+    f" count(*), sum(CASE WHEN b.pulls > 0 OR b.kind = 'carried' THEN b.pulls * {MICRO}"
+    " ELSE b.success_micro + b.failure_micro END)\n"
+    "FROM observation b\n"
+    "LEFT JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no\n"
+    "LEFT JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no\n"
+    "LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0\n"
+    "LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no\n"
+    f"WHERE b.learner_id = ?1 AND b.{ACTIVE} AND b.undone = 0\n"
+    "GROUP BY b.arm_no, a.key, reader ORDER BY 1, 2"
+)
+"""An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""
+
+_PULLS: Final = (
+    f"SELECT {LISTED}, sum(p.pulls) + sum(p.part_micro) / {MICRO} FROM posterior p"
+    " JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no WHERE p.learner_id = ? GROUP BY 1"
+)
+
 
 class Totals(NamedTuple):
     """Counts of a learner's active runs; ``skipped`` by reason."""
@@ -39,16 +100,6 @@ class Totals(NamedTuple):
     tokens: int
     first_at_ms: int | None
     last_at_ms: int | None
-
-
-_KIND: Final = "class, model, channel, status, outcome, prob_micro, bucket"
-_USAGE: Final = (
-    f"SELECT {{place}}, {_KIND}, {', '.join(USAGE_SUMS)} FROM usage_{{place}}"
-    " WHERE learner_id = ? AND outcome <> 'empty' AND {place} >= ? AND {place} < ?"
-    f" ORDER BY {{place}}, {_KIND}"
-)
-_EVER: Final = 1 << 40
-"""An hour that never comes."""
 
 
 def usage_columns(
@@ -197,18 +248,6 @@ def strata(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(models), tuple(sorted({channel for _, channel in rows if channel}))
 
 
-MODELS_READ: Final = 20_000
-"""No rollup keeps the models of sub-agents: so many runs are read for them, the newest."""
-_MODELS: Final = (
-    "SELECT DISTINCT model FROM usage_day WHERE learner_id = ?1 AND tokens > 0 AND model <> ''"
-    + "".join(
-        f" UNION SELECT DISTINCT model FROM {table} WHERE learner_id = ?1 AND model <> ''"
-        f" AND run_no > (SELECT coalesce(max(run_no), 0) - {MODELS_READ} FROM run WHERE learner_id = ?1)"
-        for table in ("spent", "spent_apart")
-    )
-)
-
-
 def unpriced_models(snapshot: Snapshot) -> tuple[str, ...]:
     """Return models that spent tokens and have no price, sorted; nothing while no model has one."""
     prices = snapshot.settings.prices
@@ -216,12 +255,6 @@ def unpriced_models(snapshot: Snapshot) -> tuple[str, ...]:
         return ()
     rows = snapshot.rows(_MODELS)
     return tuple(sorted(model for (model,) in rows if model not in prices))
-
-
-_MIX: Final = (
-    "SELECT {unit}, model, channel, sum(n) FROM {table} WHERE learner_id = ? AND outcome <> 'empty'"
-    " AND {at} >= ? AND {at} < ? GROUP BY 1, 2, 3 HAVING sum(n) > 0"
-)
 
 
 def mix_days(snapshot: Snapshot, since_day: int, until_ms: int | None = None) -> MixDays:
@@ -258,10 +291,6 @@ def inclusions_between(snapshot: Snapshot, since_ms: int, until_ms: int) -> dict
             [since_ms // HOUR_MS, until_ms // HOUR_MS, snapshot.learner_id],
         )
     )
-
-
-CALLS_READ: Final = 20_000
-"""No rollup keeps calls: so many runs are read for their mean, the newest."""
 
 
 def calls_per_run(snapshot: Snapshot, view: View) -> float | None:
@@ -340,13 +369,6 @@ def budgets_used(snapshot: Snapshot, after_no: int) -> tuple[int, list[int]]:
     return (rows[-1][0] if rows else after_no), [int(costs.get(no, 0)) for no in within]
 
 
-Reader = Literal["present", "earlier", "replaced", "no_arm", "no_run", "no_observation"]
-"""Reader of an active reward: the arm's posterior, or an earlier epoch. Otherwise the reason for none: a later
-correction replaced it, its arm isn't listed, its run is inactive or left the arm out, or its corrected observation is
-missing.
-"""
-
-
 class RewardsRead(NamedTuple):
     """Active rewards of one arm with one reader, and their pulls in millionths."""
 
@@ -363,34 +385,6 @@ class PullsHeld(NamedTuple):
     hidden: int
     short: tuple[tuple[str, int], ...]
     """Arms whose present rewards alone bring more pulls than their posterior holds, and how many more, rounded up."""
-
-
-REWARDS_READ: Final = (
-    "SELECT coalesce(a.key, 'arm ' || b.arm_no), CASE\n"
-    f" WHEN p.arm_no IS NULL OR NOT {LISTED} THEN 'no_arm'\n"
-    f" WHEN b.run_no > 0 AND (coalesce(r.standing, 0) = 0 OR coalesce(o.flags, 0) & {INCLUDED} = 0) THEN 'no_run'\n"
-    " WHEN b.kind = 'correction' AND EXISTS (SELECT 1 FROM observation c"
-    f" {BY_RUN} WHERE c.learner_id = ?1 AND c.run_no = b.run_no AND c.run_no <> 0"
-    " AND c.arm_no = b.arm_no AND c.kind = 'correction'"
-    f" AND c.undone = 0 AND c.{ACTIVE} AND c.observation_no > b.observation_no) THEN 'replaced'\n"
-    f" WHEN b.kind = 'correction' AND coalesce(o.flags, 0) & {OBSERVATION} = 0 THEN 'no_observation'\n"
-    " WHEN coalesce(r.revision, b.revision) > p.epoch THEN 'present' ELSE 'earlier' END AS reader,\n"
-    f" count(*), sum(CASE WHEN b.pulls > 0 OR b.kind = 'carried' THEN b.pulls * {MICRO}"
-    " ELSE b.success_micro + b.failure_micro END)\n"
-    "FROM observation b\n"
-    "LEFT JOIN arm a ON a.learner_id = b.learner_id AND a.arm_no = b.arm_no\n"
-    "LEFT JOIN posterior p ON p.learner_id = b.learner_id AND p.arm_no = b.arm_no\n"
-    "LEFT JOIN run r ON r.learner_id = b.learner_id AND r.run_no = b.run_no AND b.run_no > 0\n"
-    "LEFT JOIN outcome o ON o.learner_id = b.learner_id AND o.run_no = b.run_no AND o.arm_no = b.arm_no\n"
-    f"WHERE b.learner_id = ?1 AND b.{ACTIVE} AND b.undone = 0\n"
-    "GROUP BY b.arm_no, a.key, reader ORDER BY 1, 2"
-)
-"""An epoch is the revision of the reset that began it, so a fact of a later revision is in the present one."""
-
-_PULLS: Final = (
-    f"SELECT {LISTED}, sum(p.pulls) + sum(p.part_micro) / {MICRO} FROM posterior p"
-    " JOIN arm a ON a.learner_id = p.learner_id AND a.arm_no = p.arm_no WHERE p.learner_id = ? GROUP BY 1"
-)
 
 
 def rewards_read(snapshot: Snapshot) -> tuple[RewardsRead, ...]:

@@ -22,6 +22,8 @@ from dashboard.sentences import arm as sentences
 KEY = "tool:fs:Read"
 HOSTILE = "<script>alert(1)</script> %{x} :smile: [a](javascript:b)"
 
+NO_VERSIONS = ArmVersions(arm=KEY, versions=(), without=0)
+
 
 def seen(*marks: HistoryMark, n_days: int = 20, reset_day: int | None = None) -> ArmPath:
     """A pull a day, good on every other, started again on one of them."""
@@ -50,9 +52,6 @@ def seen(*marks: HistoryMark, n_days: int = 20, reset_day: int | None = None) ->
     since = None if reset_day is None else reset_day * DAY_MS
     epoch_no = 1 if since is None else 2
     return ArmPath(path=found, marks=marks, since_ms=since, epoch_no=epoch_no, versions=NO_VERSIONS)
-
-
-NO_VERSIONS = ArmVersions(arm=KEY, versions=(), without=0)
 
 
 def reset_on(day: int, *, undone: bool = False, reason: str | None = None) -> HistoryMark:

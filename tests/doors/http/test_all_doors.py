@@ -26,6 +26,18 @@ from tests.flows.test_authorisation import ROLES
 OPENCLAW: Final = "/__openclaw__/api/learning"
 QORTEX: Final = "/v1/learning"
 
+AT: Final = "/api/v1/learners/default"
+
+CALLED: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {
+        "name": "qortex_learning_observe",
+        "arguments": {"learner": "default", "arm_id": ARM, "reward": 1},
+    },
+}
+
 
 class Example(NamedTuple):
     """A request that is answered 200 to whoever may do this."""
@@ -61,7 +73,6 @@ EXAMPLES: Final = (
 )
 
 
-AT: Final = "/api/v1/learners/default"
 FILES: Final = (
     Example("ingest", "/v1/traces", {"resourceSpans": []}),
     Example(
@@ -177,14 +188,3 @@ def test_a_malformed_file_fails_nothing_and_what_is_refused_moves_nothing(
             found.status,
         )
     assert queries.verify(context).clean
-
-
-CALLED: Final = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "tools/call",
-    "params": {
-        "name": "qortex_learning_observe",
-        "arguments": {"learner": "default", "arm_id": ARM, "reward": 1},
-    },
-}

@@ -35,6 +35,25 @@ TEXTS: Final = (
 PERSON: Final = ("canary@example.com", "canarysubject")
 AT: Final = "/api/v1/learners/agents"
 
+_ACTS: Final = (
+    (
+        "runs",
+        {
+            **{
+                "kind": "run",
+                "uid": "r1",
+                "session": "s1",
+                "arms": [ARM, "skill:canary:main"],
+                "calls": ["canaryarm"],
+            },
+            **{"prompt": "canaryasked", "reply": "canaryanswered with the canary skill: canarymatched"},
+        },
+    ),
+    ("rewards", {"arm": ARM, "value": 0.5, "reason": "canaryreason"}),
+    ("notes", {"arm": ARM, "text": "canarynote"}),
+    ("evaluations", {"subject": "r1", "outcome": "success", "feedback": "canaryfeedback"}),
+)
+
 
 class Asker:
     """Whoever asks a server, and all that was ever answered."""
@@ -99,26 +118,6 @@ def asked(folder: Path, made: list[NewToken]) -> tuple[list[bytes], list[bytes]]
         for path in _looked_at():
             reader.ask("GET", path, token=board)
     return everybody.heard, reader.heard
-
-
-_ACTS: Final = (
-    (
-        "runs",
-        {
-            **{
-                "kind": "run",
-                "uid": "r1",
-                "session": "s1",
-                "arms": [ARM, "skill:canary:main"],
-                "calls": ["canaryarm"],
-            },
-            **{"prompt": "canaryasked", "reply": "canaryanswered with the canary skill: canarymatched"},
-        },
-    ),
-    ("rewards", {"arm": ARM, "value": 0.5, "reason": "canaryreason"}),
-    ("notes", {"arm": ARM, "text": "canarynote"}),
-    ("evaluations", {"subject": "r1", "outcome": "success", "feedback": "canaryfeedback"}),
-)
 
 
 def _looked_at() -> list[str]:

@@ -167,6 +167,8 @@ OF_CLIENTS = (
     ),
 )
 
+_OTHER_KEYS = st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=60)
+
 
 @pytest.mark.parametrize("name", OF_PROXIES)
 def test_each_header_of_a_proxy_is_refused(name: str, asking: Asking) -> None:
@@ -405,9 +407,6 @@ def test_a_denial_is_told_to_whoever_counts_them(context: Context) -> None:
     asking.get(f"{AT}/status")
     asking.close()
     assert counted == [("vi", "reset"), (None, "identify")]
-
-
-_OTHER_KEYS = st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=60)
 
 
 @given(st.sampled_from(["Bearer {}", "Basic {}", "{}"]), _OTHER_KEYS, st.none() | _OTHER_KEYS)

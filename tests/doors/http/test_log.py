@@ -37,6 +37,8 @@ PLANTED = ("canaryarm", "canaryuid", "canarytext", "canaryquery", "canarylearner
 SCOPED = {TOKEN: Actor(name="token:board\x1b[31m\nnext", role=None, grants=(Grant(role="operate"),), token=3)}
 CONTROL = re.compile(r"[^\x20-\x7e]")
 
+HEADER = st.tuples(st.sampled_from((b"x-request-id", b"traceparent", b"other")), st.binary(max_size=70))
+
 
 @dataclass
 class Log:
@@ -200,9 +202,6 @@ def test_any_value_stays_in_its_line(values: dict[str, str], message: str) -> No
     for line in (logs._as_json(fields), logs._as_text(fields)):
         assert CONTROL.search(line) is None
     assert {name: json.loads(logs._as_json(fields))[name] for name in values} == values
-
-
-HEADER = st.tuples(st.sampled_from((b"x-request-id", b"traceparent", b"other")), st.binary(max_size=70))
 
 
 @given(st.lists(HEADER, max_size=4))

@@ -34,6 +34,19 @@ from tests.formats.test_trace_transcripts import TALK
 JSON = "application/json"
 BOT = Actor(name="token:bot", role=None, grants=(Grant(role="ingest", learner="default"),), token=3)
 
+REFUSED: dict[str, tuple[bytes, str, dict[str, str], int]] = {
+    "no request": (b"\xff\xff", PROTOBUF, {}, 400),
+    "no JSON": (b"{", JSON, {}, 400),
+    "not packed": (as_json(*AGENT), JSON, {"content_encoding": "gzip"}, 400),
+    "cut off": (gzip.compress(as_json(*AGENT))[:-9], JSON, {"content_encoding": "gzip"}, 400),
+    "packed otherwise": (as_json(*AGENT), JSON, {"content_encoding": "br"}, 415),
+    "a form": (as_json(*AGENT), "text/plain", {}, 415),
+    "large": (gzip.compress(b" " * (MOST_BYTES + 1)), JSON, {"content_encoding": "gzip"}, 413),
+    "nobody's": (as_json(*AGENT), JSON, {"authorization": "Bearer arms_nonsense"}, 401),
+    "a reader's": (as_json(*AGENT), JSON, {"authorization": "Bearer reader"}, 403),
+    "a foreign page's": (as_json(*AGENT), JSON, {"origin": "http://evil.example"}, 403),
+}
+
 
 def send(asking: Asking, body: bytes, kind: str = PROTOBUF, **headers: str) -> Answered:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -74,20 +87,6 @@ def test_some_spans_that_can_t_be_are_a_partial_success(context: Context, asking
     assert (found.status, told.rejected_spans) == (200, 1)
     assert told.error_message.startswith("A span's trace_id must be 32")
     assert queries.run(context, f"otlp/prompt/{TRACE}").facts.session == "s-1"
-
-
-REFUSED: dict[str, tuple[bytes, str, dict[str, str], int]] = {
-    "no request": (b"\xff\xff", PROTOBUF, {}, 400),
-    "no JSON": (b"{", JSON, {}, 400),
-    "not packed": (as_json(*AGENT), JSON, {"content_encoding": "gzip"}, 400),
-    "cut off": (gzip.compress(as_json(*AGENT))[:-9], JSON, {"content_encoding": "gzip"}, 400),
-    "packed otherwise": (as_json(*AGENT), JSON, {"content_encoding": "br"}, 415),
-    "a form": (as_json(*AGENT), "text/plain", {}, 415),
-    "large": (gzip.compress(b" " * (MOST_BYTES + 1)), JSON, {"content_encoding": "gzip"}, 413),
-    "nobody's": (as_json(*AGENT), JSON, {"authorization": "Bearer arms_nonsense"}, 401),
-    "a reader's": (as_json(*AGENT), JSON, {"authorization": "Bearer reader"}, 403),
-    "a foreign page's": (as_json(*AGENT), JSON, {"origin": "http://evil.example"}, 403),
-}
 
 
 @pytest.mark.parametrize("what", REFUSED)

@@ -37,6 +37,8 @@ from tests.worlds.training import judged
 BELOW = "/tools/armscope"
 PATIENCE_S = 120.0
 
+COMMAND = (sys.executable, "-c", "from core.doors.cli import main; main()")
+
 
 @contextmanager
 def served(context: Context, *, learner: str = "default") -> Iterator[str]:
@@ -134,9 +136,6 @@ def test_the_session_with_curl_is_as_the_guide_shows_it(world: tuple[Context, st
 
 
 # Killed
-
-
-COMMAND = (sys.executable, "-c", "from core.doors.cli import main; main()")
 
 
 @contextmanager

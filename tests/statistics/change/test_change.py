@@ -20,6 +20,8 @@ from tests.worlds.columns import arms
 DAY = 20_000
 N_DAYS = 20
 
+HOUR = DAY * 24
+
 
 def world(rates: Floats, per_day: Floats, rng: np.random.Generator) -> tuple[Shift, ...]:
     """Observations of arms (rows) by day (columns), each 0 or 1 with the arm's rate of that day."""
@@ -186,9 +188,6 @@ def test_observations_without_a_time_are_neither_before_nor_after() -> None:
 def test_nothing_is_found_in_nothing() -> None:
     none = np.array([], dtype=np.int64)
     assert shifts(arms([]), splits(arms([]), days_of(none, none, none)), sessions_of(none, none, none)) == ()
-
-
-HOUR = DAY * 24
 
 
 def hours(*arms_of: tuple[list[int], list[int]]) -> ArmHours:

@@ -21,6 +21,13 @@ from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_l
 
 N_RUNS = 3_000
 
+SPANS: tuple[dict[str, int | None], ...] = (
+    {},
+    {"since_ms": START_MS + 20 * HOUR_MS + 5, "until_ms": START_MS + 90 * HOUR_MS},
+    {"since_ms": START_MS + 20 * HOUR_MS},
+    {"until_ms": START_MS + 90 * HOUR_MS + 7},
+)
+
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
@@ -48,14 +55,6 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
 def decided(snapshot: Snapshot, **span: int | None) -> int:
     usage = reads.usage_columns(snapshot, **span)
     return int(usage.n[np.isin(np.array(usage.run_class), ("baseline", "selected"))].sum())
-
-
-SPANS: tuple[dict[str, int | None], ...] = (
-    {},
-    {"since_ms": START_MS + 20 * HOUR_MS + 5, "until_ms": START_MS + 90 * HOUR_MS},
-    {"since_ms": START_MS + 20 * HOUR_MS},
-    {"until_ms": START_MS + 90 * HOUR_MS + 7},
-)
 
 
 @pytest.mark.parametrize("span", SPANS)

@@ -19,6 +19,8 @@ N_HOURS = 100
 FIRST = START_MS // HOUR_MS
 Kinds = Counter[tuple[int, str, str]]
 
+hours = st.none() | st.integers(FIRST - 30, FIRST + N_HOURS + 30)
+
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
@@ -44,9 +46,6 @@ def by_day(usage: UsageColumns) -> tuple[Kinds, Kinds]:
         runs[place] += n
         tokens[place] += amount
     return runs, tokens
-
-
-hours = st.none() | st.integers(FIRST - 30, FIRST + N_HOURS + 30)
 
 
 @given(since=hours, until=hours)

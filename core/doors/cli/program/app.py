@@ -83,24 +83,6 @@ ReadDatabase = Annotated[
     ),
 ]
 
-
-def by_variable(
-    option: str,
-    words: str,
-    *,
-    metavar: str | None = None,
-    at_least: int | None = None,
-    at_most: int | None = None,
-) -> ParameterInfo:
-    """Return an option whose value may come from the variable of its name, such as ARMSCOPE_PORT."""
-    variable = f"ARMSCOPE_{option.removeprefix('--').replace('-', '_').upper()}"
-    info: ParameterInfo = typer.Option(
-        option, metavar=metavar, envvar=variable, help=words, min=at_least, max=at_most
-    )
-    return info
-
-
-Port = Annotated[int, by_variable("--port", "0 = any free one.", metavar="N", at_least=0, at_most=65_535)]
 BasePath = Annotated[
     str | None,
     typer.Option(
@@ -109,8 +91,7 @@ BasePath = Annotated[
         help="The path below which a proxy serves it [ARMSCOPE_BASE_PATH].",
     ),
 ]
-LogForm = Annotated[LogFormat, by_variable("--log-format", "Form of the log's lines.")]
-LogFrom = Annotated[LogLevel, by_variable("--log-level", "Least level of the log's lines.")]
+
 Learner = Annotated[
     str | None,
     typer.Option(
@@ -143,6 +124,27 @@ Function = TypeVar("Function", bound=Callable[..., None])
 Answer = TypeVar("Answer")
 Show = TypeVar("Show", bound=Callable[..., None] | Table[Any])
 Words = TypeVar("Words", bound=Callable[..., str | Sequence[str]])
+
+
+def by_variable(
+    option: str,
+    words: str,
+    *,
+    metavar: str | None = None,
+    at_least: int | None = None,
+    at_most: int | None = None,
+) -> ParameterInfo:
+    """Return an option whose value may come from the variable of its name, such as ARMSCOPE_PORT."""
+    variable = f"ARMSCOPE_{option.removeprefix('--').replace('-', '_').upper()}"
+    info: ParameterInfo = typer.Option(
+        option, metavar=metavar, envvar=variable, help=words, min=at_least, max=at_most
+    )
+    return info
+
+
+Port = Annotated[int, by_variable("--port", "0 = any free one.", metavar="N", at_least=0, at_most=65_535)]
+LogForm = Annotated[LogFormat, by_variable("--log-format", "Form of the log's lines.")]
+LogFrom = Annotated[LogLevel, by_variable("--log-level", "Least level of the log's lines.")]
 
 
 class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,13 @@ _SMALLEST: Final = 1e-300
 _NEAR_CENTRE: Final = 1e-3
 """Distance from the expected sum within which the formula divides 0 by 0; one half is right there."""
 
+_HALF: Final = 0.5
+"""Sums are asked for half a success nearer to what is expected: counting has steps, the formula has none."""
+
+_DECIMALS: Final = 6
+_MOST_STRATA: Final = 20
+_TINY: Final = 1e-9
+
 
 def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats) -> Floats:
     """Return the chance that ``n_sampled`` values, drawn without replacement, add up to ``at_least`` or more.
@@ -166,14 +173,6 @@ class _Draw:
         both = self._by_stratum(weight * self.away)
         twice = weight @ self.away**2
         return spread, both, np.maximum(twice - (both**2 / spread).sum(axis=1), _SMALLEST)
-
-
-_HALF: Final = 0.5
-"""Sums are asked for half a success nearer to what is expected: counting has steps, the formula has none."""
-
-_DECIMALS: Final = 6
-_MOST_STRATA: Final = 20
-_TINY: Final = 1e-9
 
 
 def doubted(table: Splits, row: int, sessions: ArmSessions) -> Floats:

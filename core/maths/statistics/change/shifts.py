@@ -31,6 +31,12 @@ ShiftKind = Literal["drifting", "rival", "rising"]
 NOTHING: Final = 0.05
 """An arm whose mean since then is at most this has fallen to nothing."""
 
+NEAR_DAYS: Final = 7
+"""An arm may have brought a change about if it joined within so many days of it; of a small one the day is vague."""
+
+_SURE: Final = 0.01
+_LIKELY: Final = 0.05
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shift:
@@ -161,13 +167,6 @@ def _shift(columns: ArmColumns, table: Splits, prob: Floats, row: int, *, n_left
         n_after=round(float(table.n_after[row, at])),
         prob=float(prob[at]),
     )
-
-
-NEAR_DAYS: Final = 7
-"""An arm may have brought a change about if it joined within so many days of it; of a small one the day is vague."""
-
-_SURE: Final = 0.01
-_LIKELY: Final = 0.05
 
 
 def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:

@@ -14,6 +14,22 @@ import scipy
 from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, RecentDays
 from core.records.arm import MICRO
 
+WINDOW_DAYS: Final = 28
+"""Number of days, up to the end of the data, at whose beginning a change is tested."""
+
+FALSE_ALARM: Final = 0.01
+"""At most this often does one look at a learner name any arm that did not change."""
+
+MIN_BEFORE: Final = 10
+MIN_AFTER: Final = 5
+MIN_CHANGE: Final = 0.1
+"""Least change of the mean. With many observations a change of a hundredth is sure, but needs no attention."""
+
+_MOST_SUSPECTS: Final = 200
+
+_MAY_COUNT: Final = 4.0
+"""Twice the log-likelihood ratio under which no exact test is worth its time: none would be below .01."""
+
 
 def chance_of_at_most(n_good: Any, size: Any, n_all_good: Any, n_drawn: Any) -> Floats:  # noqa: ANN401 - numbers or arrays
     """Return ``scipy.stats.hypergeom.cdf`` of the same arguments, bit for bit.
@@ -33,23 +49,6 @@ def chance_of_at_most(n_good: Any, size: Any, n_all_good: Any, n_drawn: Any) -> 
         arguments = (one[inside] for one in (count, n_all_good, n_drawn, size))
         chance[inside] = np.clip(scipy.special._ufuncs._hypergeom_cdf(*arguments), 0, 1)
     return chance
-
-
-WINDOW_DAYS: Final = 28
-"""Number of days, up to the end of the data, at whose beginning a change is tested."""
-
-FALSE_ALARM: Final = 0.01
-"""At most this often does one look at a learner name any arm that did not change."""
-
-MIN_BEFORE: Final = 10
-MIN_AFTER: Final = 5
-MIN_CHANGE: Final = 0.1
-"""Least change of the mean. With many observations a change of a hundredth is sure, but needs no attention."""
-
-_MOST_SUSPECTS: Final = 200
-
-_MAY_COUNT: Final = 4.0
-"""Twice the log-likelihood ratio under which no exact test is worth its time: none would be below .01."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,25 @@ from core.records.learner import LearnerSettings
 _NEGLIGIBLE: Final = 9.2
 """Natural logarithm of one in ten thousand, without its sign."""
 
+STANDARD_ERROR: Final = 0.01
+"""One point: simulations go on until no arm's is larger, as far as a person can be kept waiting."""
+
+_MOST_NUMBERS: Final = 1 << 21
+"""Draws of one set at most, and of all beyond which no further simulations are begun."""
+
+_FIRST: Final = 128
+_MOST: Final = 4_096
+_LEAST: Final = 16
+"""Simulations of a set at first, at most, and at least where very many arms leave no time for so many."""
+
+_AMPLE: Final = 1.1
+_MOST_TIMES: Final = 4.0
+"""Simulations are multiplied by what the errors so far say is missing, a little more, and at most by so much."""
+
+_HALF: Final = 0.5
+_STEPS: Final = 24
+_CLOSE: Final = 1e-4
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -102,26 +121,6 @@ def _above(thresholds: Floats, alpha: Floats, beta: Floats) -> Floats:
     near = np.flatnonzero(2 * (a + b + 1) * beyond**2 < _NEGLIGIBLE)
     above[row[near], column[near]] = 1 - cumulative(a[near], b[near], least[near])
     return above
-
-
-STANDARD_ERROR: Final = 0.01
-"""One point: simulations go on until no arm's is larger, as far as a person can be kept waiting."""
-
-_MOST_NUMBERS: Final = 1 << 21
-"""Draws of one set at most, and of all beyond which no further simulations are begun."""
-
-_FIRST: Final = 128
-_MOST: Final = 4_096
-_LEAST: Final = 16
-"""Simulations of a set at first, at most, and at least where very many arms leave no time for so many."""
-
-_AMPLE: Final = 1.1
-_MOST_TIMES: Final = 4.0
-"""Simulations are multiplied by what the errors so far say is missing, a little more, and at most by so much."""
-
-_HALF: Final = 0.5
-_STEPS: Final = 24
-_CLOSE: Final = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,21 @@ from core.maths.statistics.savings import Savings, SavingsOverTime, saved_percen
 from core.records.arm import MICRO
 from core.records.times import DAY_HOURS
 
+FigureName = Literal[
+    "runs",
+    "arms_in_use",
+    "pulls",
+    "tokens_per_selected_run",
+    "saved_percent",
+    "tokens_per_run",
+    "calls_per_run",
+]
+"""Names of the figures. If armscope chose no run, the last two replace the two before them, which are undefined then.
+"""
+
+Week = tuple[int, int]
+Weeks = tuple[Week | None, Week | None]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DaySeries:
@@ -84,22 +99,6 @@ def _spread(day: Ints, known_day: Ints, count: Ints) -> Ints:
     inside = np.isin(known_day, day)
     spread[known_day[inside] - (day[0] if len(day) else 0)] = count[inside]
     return spread
-
-
-FigureName = Literal[
-    "runs",
-    "arms_in_use",
-    "pulls",
-    "tokens_per_selected_run",
-    "saved_percent",
-    "tokens_per_run",
-    "calls_per_run",
-]
-"""Names of the figures. If armscope chose no run, the last two replace the two before them, which are undefined then.
-"""
-
-Week = tuple[int, int]
-Weeks = tuple[Week | None, Week | None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,9 @@ _MOST_EXACT: Final = 400
 _UNITS, _FEWER_UNITS = 5040, 840
 """Both are divisible by 1 to 8, so that equal sums stay equal."""
 
+_Side = tuple[Floats, Ints]
+"""Values of a model, and their tasks."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Paired:
@@ -167,10 +170,6 @@ def unpaired(
         sides = [(amount[chosen], group[chosen]) for chosen in (known & (model == at) for at in (one, other))]
         pairs.append(_pair(one, other, mean, *compared(sides[0], sides[1], prob)))
     return tuple(_adjusted(pairs))
-
-
-_Side = tuple[Floats, Ints]
-"""Values of a model, and their tasks."""
 
 
 def _shares(one: _Side, other: _Side, prob: float) -> tuple[Estimate, float | None]:

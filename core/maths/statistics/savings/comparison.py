@@ -42,6 +42,12 @@ from core.records.status import SavingsVerdict
 
 POWER: Final = 0.8
 
+WIDEST_LOG_SD: Final = 0.8
+"""Standard deviation of the logarithms within strata and groups, under which it is given."""
+
+LARGEST: Final = 20.0
+"""Medians of its model and channel that a run may have at most."""
+
 
 def rate_difference(hits: StratumSums, sessions: SessionSums | None, prob: float) -> Estimate:
     """Return the share of selected runs less that of baseline runs, in percentage points, at one mix of strata.
@@ -106,13 +112,6 @@ def runs_to_tell(rates: tuple[float, float], n: tuple[int, int], prob: float = 0
     all_runs = sum(n)
     spread = sum(rate * (1 - rate) * all_runs / one for rate, one in zip(rates, n, strict=True))
     return math.ceil(width**2 * spread / (rates[1] - rates[0]) ** 2)
-
-
-WIDEST_LOG_SD: Final = 0.8
-"""Standard deviation of the logarithms within strata and groups, under which it is given."""
-
-LARGEST: Final = 20.0
-"""Medians of its model and channel that a run may have at most."""
 
 
 def is_narrow(logs: StratumSums, largest: Floats) -> Bools:

@@ -47,6 +47,12 @@ _PRIOR: Final = 10.0
 _MOST: Final = 0.9
 """Most of the distance to a sure prediction that a gambler stakes, so that none is ruined."""
 
+TokenAmount = Callable[[Floats, Ints], Floats]
+"""(tokens, cell) → amount; a cell is twice the stratum, plus the group."""
+
+Stratum = tuple[str, str, int]
+"""Model, channel, baseline probability in millionths (`core.columns.UsageColumns`)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Balance:
@@ -149,13 +155,6 @@ def _previous_class(hit: Bools, session: Ints) -> Ints:
     state = np.zeros(len(hit), dtype=np.int64)
     state[order[1:]] = np.where(follows[1:], 1 + hit[order[:-1]], 0)
     return state
-
-
-TokenAmount = Callable[[Floats, Ints], Floats]
-"""(tokens, cell) → amount; a cell is twice the stratum, plus the group."""
-
-Stratum = tuple[str, str, int]
-"""Model, channel, baseline probability in millionths (`core.columns.UsageColumns`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

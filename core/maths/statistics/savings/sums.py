@@ -29,6 +29,13 @@ rates and a log-sd of 1.7; with four .92)."""
 MIN_DF = 4
 """Degrees of freedom that an interval needs; with fewer its limits can be anywhere."""
 
+BASELINE: Final = 0
+SELECTED: Final = 1
+GROUPS: Final[tuple[Literal["baseline", "selected"], ...]] = ("baseline", "selected")
+
+_ROUNDING: Final = 1e-13
+"""A variance this small against the mean square is what rounding leaves of equal amounts."""
+
 
 def no_estimate(missing: Missing, prob: float) -> Estimate:
     """Return an estimate without figure and interval.
@@ -46,14 +53,6 @@ def unless_wide(estimate: Estimate, *, is_narrow: bool) -> Estimate:
     if is_narrow or estimate.lower is None:
         return estimate
     return replace(estimate, lower=None, upper=None, missing="wide_spread")
-
-
-BASELINE: Final = 0
-SELECTED: Final = 1
-GROUPS: Final[tuple[Literal["baseline", "selected"], ...]] = ("baseline", "selected")
-
-_ROUNDING: Final = 1e-13
-"""A variance this small against the mean square is what rounding leaves of equal amounts."""
 
 
 @dataclass(frozen=True, kw_only=True)

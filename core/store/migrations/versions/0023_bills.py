@@ -18,6 +18,14 @@ depends_on = None
 
 _COUNTS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 
+_RUNS = sa.text(
+    "SELECT run_no, tokens, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens FROM run"
+    " WHERE learner_id = :learner AND model = :model AND tokens IS NOT NULL"
+)
+_WRITE = sa.text(
+    "UPDATE run SET bill_pico = :pico, bill_marks = :marks WHERE learner_id = :learner AND run_no = :run"
+)
+
 
 def upgrade() -> None:
     """Add the table and the columns; a run so far has the cost of its usage at the learner's one price a model."""
@@ -45,15 +53,6 @@ def upgrade() -> None:
             known = [{**key, **bill} for bill in bills if bill is not None]
             if known:
                 bind.execute(_WRITE, known)
-
-
-_RUNS = sa.text(
-    "SELECT run_no, tokens, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens FROM run"
-    " WHERE learner_id = :learner AND model = :model AND tokens IS NOT NULL"
-)
-_WRITE = sa.text(
-    "UPDATE run SET bill_pico = :pico, bill_marks = :marks WHERE learner_id = :learner AND run_no = :run"
-)
 
 
 def _bill(price: int, run: Sequence[int]) -> dict[str, int] | None:
