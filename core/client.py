@@ -31,9 +31,9 @@ from urllib3.util import Retry, Timeout, parse_url
 
 from core.doors.asynchronous import AsyncLearnerProtocol, threads
 from core.doors.attempts import Attempts, Limits, Offers
+from core.doors.flow_parameters import parameters_of
 from core.doors.http.refusals import TooMany
 from core.doors.protocol import ImportOptions, LearnerProtocol, TrainingRequest, recorded
-from core.doors.signatures import parameters_of
 from core.doors.threads import Threads
 from core.doors.verbs import RECORDS, Verb, Verbs, outside
 from core.errors import (

@@ -35,8 +35,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.doors.attempts import Attempts, Offers, OnError, Request, RunOutcome
+from core.doors.flow_parameters import signature_of, words_of
 from core.doors.running import RunUnderWay
-from core.doors.signatures import signature_of, words_of
 from core.doors.verbs import SCORED, Blocking, Methods, Verb, Verbs, verb
 from core.errors import ArmscopeError, Conflict, InvalidArm, InvalidBatch, InvalidInput, NotFound
 from core.frames import RowList, RowTuple

@@ -15,7 +15,7 @@ import msgspec
 from core.doors.service import Service
 from core.errors import InvalidInput, NotApplicable, UnknownLearner
 from core.flows.context import Context
-from core.flows.names import arm_ids
+from core.flows.listed_names import arm_ids
 from core.flows.offers import arm_states, finish_session, offer, report, start_session
 from core.flows.reset import reset
 from core.records.actor import Action, Actor

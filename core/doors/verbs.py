@@ -40,7 +40,7 @@ from typing import (
 import msgspec
 from msgspec import UNSET
 
-from core.doors.signatures import answer_of, parameters_of, summary_of
+from core.doors.flow_parameters import answer_of, parameters_of, summary_of
 from core.doors.terminal import json_form
 from core.errors import ArmscopeError, InvalidInput
 from core.imported import homes_in

@@ -19,7 +19,7 @@ from msgspec import Meta
 from core.flows.context import Context
 from core.flows.export import OpenClawView, write_into
 from core.flows.new_file import new_file
-from core.flows.steps import ProgressCallback
+from core.flows.progress import ProgressCallback
 from core.formats.openclaw_shape import observations_as_csv, posteriors_as_csv
 from core.records.alike import alike
 from core.records.answers import ExportAnswer

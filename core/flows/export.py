@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from core.flows.context import Context
 from core.flows.new_file import new_file, observations_file
-from core.flows.steps import ProgressCallback, Steps
+from core.flows.progress import ProgressCallback, Steps
 from core.formats.armscope import write
 from core.formats.openclaw_shape import (
     Metrics,

@@ -22,8 +22,8 @@ from core.errors import ArmscopeError, InvalidInput, StoreFull
 from core.flows import queries
 from core.flows.context import Context, open_context, utc_now_ms
 from core.flows.learners import learners
+from core.flows.progress import ProgressCallback
 from core.flows.queries.verify import damage_in
-from core.flows.steps import ProgressCallback
 from core.formats import open_sources
 from core.records.actor import Actor, authorise
 from core.records.answers import BackupAnswer, MendedChain

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from core.errors import InvalidInput
 from core.flows.context import Context
-from core.flows.frozen import FrozenItem, check_token, frozen, proposed
+from core.flows.previewed_items import FrozenItem, check_token, frozen, proposed
 from core.records.actor import Actor
 from core.records.alike import alike
 from core.records.limits import MAX_LABEL_CHARS, text, whole

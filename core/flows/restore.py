@@ -21,8 +21,8 @@ from core.errors import ArmscopeError, InvalidInput, SchemaMismatch, StoreUnusab
 from core.files import check_file
 from core.flows.context import Context, utc_now_ms
 from core.flows.maintenance import mend_chains
+from core.flows.progress import ProgressCallback
 from core.flows.queries.verify import problem_of, verify
-from core.flows.steps import ProgressCallback
 from core.records.actor import Actor, authorise
 from core.records.answers import MendedChain, RestoreAnswer
 from core.records.times import instant

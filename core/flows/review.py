@@ -14,7 +14,7 @@ from msgspec import Meta
 from core.errors import Conflict, InvalidEvaluation, NotFound
 from core.flows.context import Context
 from core.flows.evaluate import evaluated, replaced_browsers
-from core.flows.frozen import check_token, frozen, proposed
+from core.flows.previewed_items import check_token, frozen, proposed
 from core.flows.queues import progress_of
 from core.flows.rubrics import levels_of
 from core.flows.undo import undo_in

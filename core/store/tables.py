@@ -1353,12 +1353,3 @@ def leaving_out(column: str, hidden: Collection[int]) -> tuple[str, list[int]]:
     if not hidden:
         return "", []
     return f" AND {column} NOT IN ({','.join('?' * len(hidden))})", sorted(hidden)
-
-ACTS: Final[Mapping[str, str]] = {
-    str(table.info[ACT]): str(table.name) for table in metadata.tables.values() if ACT in table.info
-}
-"""Tables of acts, by how their ids begin."""
-KEYED_ACTS: Final[Mapping[str, str]] = {
-    act: table for act, table in ACTS.items() if metadata.tables[table].info[KEYED]
-}
-"""Those of acts that may be asked for under an idempotency key."""

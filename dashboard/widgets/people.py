@@ -189,7 +189,7 @@ def _role(held: PersonRole | None, *, or_none: bool = False) -> PersonRole | Non
         "Role", words, held or _NOTHING, key=key(f"role {held} {or_none}"), bound=False, labelled=True
     )
     role = next((one for one in _ROLES if one == chosen), None)
-    st.markdown(small(_ROLE_WORDS[role] if role else "nothing there"))
+    st.markdown(small(_ROLE_WORDS[role] if role else "no access"))
     return role
 
 

@@ -25,8 +25,8 @@ from msgspec import UNSET
 
 from core.doors.cli import app, main
 from core.doors.cli.program.spelling import fields_of, words
+from core.doors.flow_parameters import parameters_of
 from core.doors.python import Learner
-from core.doors.signatures import parameters_of
 from core.doors.verbs import ACTIONS, REPORTS, VERBS, Input, Verb, verb
 from core.errors import Denied, InvalidArm, InvalidInput, InvalidReward
 from core.flows.context import Context, open_context

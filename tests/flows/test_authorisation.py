@@ -25,8 +25,8 @@ from core.flows import (
     inventory,
     launch,
     learn,
+    listed_names,
     maintenance,
-    names,
     offers,
     queries,
     queues,
@@ -42,8 +42,8 @@ from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
 from core.flows.kairos import export_call, record_reward, reward_call
 from core.flows.learners import create_learner, fleet_version, learners
+from core.flows.listed_names import learner_names
 from core.flows.members import members, restore_member
-from core.flows.names import learner_names
 from core.flows.reset import reset
 from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
@@ -212,13 +212,13 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "launch.prepare": ("select", lambda context, folder: launch.prepare(context, folder, folder)),
     "launch.begin_imports": ("ingest", lambda context, _: launch.begin_imports(context)),
     "launch.import_ended": ("ingest", launch.import_ended),
-    "names.arm_ids": ("read", lambda context, _: names.arm_ids(context)),
+    "listed_names.arm_ids": ("read", lambda context, _: listed_names.arm_ids(context)),
     "learners.fleet_version": ("read", lambda context, _: fleet_version(context)),
-    "names.settle_learners": (
+    "listed_names.settle_learners": (
         "ingest",
-        lambda context, _: names.settle_learners(context, rollouts.settle_rollouts),
+        lambda context, _: listed_names.settle_learners(context, rollouts.settle_rollouts),
     ),
-    "names.learner_names": ("read", lambda context, _: names.learner_names(context)),
+    "listed_names.learner_names": ("read", lambda context, _: listed_names.learner_names(context)),
     "maintenance.database_facts": ("read", lambda context, _: maintenance.database_facts(context)),
     "members.restore_member": ("members", restored),
     "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [a_run("x")])),

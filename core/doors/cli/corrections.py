@@ -9,7 +9,7 @@ import typer
 
 from core.doors.cli.program.app import Asking, Fields, answer, command, context_of, writes, written
 from core.doors.cli.program.spelling import arm_ids, types_of, words
-from core.doors.signatures import parameters_of
+from core.doors.flow_parameters import parameters_of
 from core.doors.terminal import say
 from core.doors.verbs import Verbs
 from core.errors import InvalidReward
@@ -75,7 +75,7 @@ def reward(
     ] = None,
     values: Fields,
 ) -> None:
-    """Rewards of --file that name a run correct observed arms. With --all, --correct does."""
+    """With --file, a reward that names a run corrects the arms observed in it. With --all, add --correct for that."""
     if rule is not None and every is None:
         raise typer.BadParameter("--rule goes with --all only")
     if file is not None:

@@ -101,7 +101,7 @@ def set_role(
     name: Name,
     role: Annotated[
         Literal["viewer", "reviewer", "operator", "none"],
-        typer.Argument(metavar="ROLE", help="viewer, reviewer, operator, or none: nothing there."),
+        typer.Argument(metavar="ROLE", help="viewer, reviewer or operator; none removes the role."),
     ],
     learner_name: InLearner = None,
 ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from core.flows.context import Context
-from core.flows.names import readable
+from core.flows.listed_names import readable
 from core.flows.queries.blind import hidden_from
 from core.records.actor import Role
 from core.records.arm import ArmType

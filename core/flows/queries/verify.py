@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from core.errors import StoreDamaged, StoreUnusable
 from core.flows.context import Context
-from core.flows.steps import ProgressCallback, Steps
+from core.flows.progress import ProgressCallback, Steps
 from core.records.actor import may
 from core.records.learner import INSTALLATION
 from core.records.verification import Difference, Verification

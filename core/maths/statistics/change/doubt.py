@@ -35,12 +35,12 @@ _TINY: Final = 1e-9
 def chance_of_sum(value: Floats, count: Ints, n_sampled: Ints, at_least: Floats) -> Floats:
     """Return the chance that ``n_sampled`` values, drawn without replacement, add up to ``at_least`` or more.
 
-    Each stratum holds each of ``value`` (at least two different ones) so often as its row of ``count`` says, shape
-    (n_strata, n_values). From each so many are drawn as the column of ``n_sampled`` says, shape (n_questions,
-    n_strata). ``at_least`` has one entry for each question. The double saddlepoint approximation of Skovgaard for the
-    conditional distribution that sampling without replacement is, with one nuisance parameter per stratum. Its
-    relative error is a few percent in tails where counting orders would take millions. 1 at or below the expected
-    sum. Asked for half a step less, where sums have steps, it is on the safe side, by a half at most in one stratum.
+    Stratum i holds ``count[i, j]`` copies of ``value[j]``; at least two values differ. Question q draws
+    ``n_sampled[q, i]`` of them, and its sum is compared with ``at_least[q]``. The method is Skovgaard's double
+    saddlepoint approximation of the conditional distribution, with one nuisance parameter per stratum. Its relative
+    error is a few percent in tails where counting orders would take millions. At or below the expected sum the
+    chance is 1. If sums have steps, lower ``at_least`` by half a step. The chance is then too large, never too small:
+    in one stratum by at most a half of the exact chance.
 
     References
     ----------

@@ -28,8 +28,8 @@ class BaselineShare:
 
     ``observed`` is a share with its exact interval (0..1); ``expected`` the mean stored probability.
     ``prob_as_far`` is the chance of a number of baseline runs as far off as this one or farther, were the stored
-    probabilities true (None without runs). ``off``: it is below ``1 - observed.prob``, which is the same as
-    that the interval excludes what was expected.
+    probabilities true (None without runs). ``off`` is true if ``prob_as_far``, a two-sided p-value, is
+    below ``1 - observed.prob``. Then the interval excludes ``expected``.
     """
 
     n_runs: int

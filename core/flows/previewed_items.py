@@ -1,4 +1,4 @@
-"""Frozen items of a queue or batch: counted and digested before a user confirms them."""
+"""Previewed items of a queue or batch: counted and digested before a user confirms them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps: the progress of long work."""
+"""Progress of long work, counted in steps."""
 
 from __future__ import annotations
 

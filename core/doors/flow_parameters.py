@@ -1,4 +1,4 @@
-"""Signatures of flows, read from their source: help and schemas need neither NumPy nor the store.
+"""Parameters of flows, read from their source: help and schemas need neither NumPy nor the store.
 
 Only the ``def`` and the docstring of a flow are parsed, and only the types of its described parameters are imported.
 """

@@ -1,4 +1,4 @@
-"""Names of arms and learners; they need no statistics."""
+"""Listed names of arms and learners; they need no statistics."""
 
 from __future__ import annotations
 
