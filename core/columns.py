@@ -24,6 +24,19 @@ from core.records.times import DAY_HOURS
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+UNKNOWN = -1
+"""Value of an unknown cost, time, hour or bucket in an integer column."""
+CandidateRuns = Literal["chosen", "latest", "none"]
+"""Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
+DECLARED_COIN: Final = 1 << 20
+"""Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
+HELD_COIN: Final = 1 << 21
+"""Added likewise to the probability of a coin that belongs to a hold: runs of a session share it."""
+WHOLE_DIGITS: Final = 32
+"""Length of the digest of metadata, before those of its members."""
+_UNSURE: Final = 1e-6
+"""Distance from the middle of two millionths within which another machine's logarithm might round the other way."""
+_EXACT: Final = Context(prec=40)
 
 
 def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
@@ -31,10 +44,6 @@ def array_of(kind: object, values: Sequence[float | None]) -> Floats | Ints:
     if kind == Ints:
         return np.array(values, dtype=np.int64)
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-
-
-UNKNOWN = -1
-"""Value of an unknown cost, time, hour or bucket in an integer column."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +164,6 @@ class ManualRewards:
     number: Ints
 
 
-CandidateRuns = Literal["chosen", "latest", "none"]
-"""Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class CandidateSets:
     """Sets of arms that competed in some runs: each distinct set once, with the number of runs that offered it.
@@ -223,14 +228,6 @@ class CandidateSets:
         for places, share in zip(self.places, self.shares, strict=True):
             shares[places] += share
         return shares
-
-
-DECLARED_COIN: Final = 1 << 20
-"""Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
-
-
-HELD_COIN: Final = 1 << 21
-"""Added likewise to the probability of a coin that belongs to a hold: runs of a session share it."""
 
 
 def is_recorded_coin(prob_micro: Ints) -> Bools:
@@ -644,10 +641,6 @@ def coded(values: Iterable[Hashable]) -> tuple[Ints, tuple[Any, ...]]:
     return np.fromiter(map(places.__getitem__, items), np.int64, len(items)), known
 
 
-WHOLE_DIGITS: Final = 32
-"""Length of the digest of metadata, before those of its members."""
-
-
 def coded_metadata(
     digests: Sequence[str | None], ended: Iterable[int], n: int
 ) -> tuple[Ints, dict[str, Ints]]:
@@ -697,11 +690,6 @@ def token_bucket(tokens: int | None) -> int:
     power = tokens.bit_length() - 1
     fraction = (tokens << 3 >> power) & 7
     return power * 8 + fraction
-
-
-_UNSURE: Final = 1e-6
-"""Distance from the middle of two millionths within which another machine's logarithm might round the other way."""
-_EXACT: Final = Context(prec=40)
 
 
 def log_micro(tokens: int) -> int:

@@ -29,6 +29,14 @@ _WHERE: Final[dict[Where, str]] = {
     "given": "as its source says",
     "always": "always counts",
 }
+_PARTS: Final = {
+    "input": "input",
+    "cache_read": "cached input",
+    "cache_write_5m": "cache write of 5 minutes",
+    "cache_write_1h": "cache write of 1 hour",
+    "output": "output",
+}
+_STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 
 
 def verdict(story: RunStory) -> str:
@@ -117,16 +125,6 @@ def _used(row: Spent, model: str | None) -> str:
     how += [f"requests above {row.context:,} tokens"] if row.context else []
     apart = f" ({', '.join(how)})" if how else ""
     return f"{who} used {' and '.join(used)} with {by}{apart}."
-
-
-_PARTS: Final = {
-    "input": "input",
-    "cache_read": "cached input",
-    "cache_write_5m": "cache write of 5 minutes",
-    "cache_write_1h": "cache write of 1 hour",
-    "output": "output",
-}
-_STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 
 
 def _calls(n_calls: int, n_real: int) -> str:

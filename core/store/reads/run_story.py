@@ -31,6 +31,8 @@ from core.store.version import (
     unpriced_of,
 )
 
+_HEAD: Final = "SELECT uid, import_no, revision, standing FROM run WHERE learner_id = ? AND run_no = ?"
+
 
 class Part(NamedTuple):
     """One arm's part in a run; ``token_cost`` None = unknown."""
@@ -97,9 +99,6 @@ def _keys(snapshot: Snapshot, version: Version) -> dict[int, str]:
     return dict(
         snapshot.rows_in("SELECT arm_no, key FROM arm WHERE learner_id = ? AND arm_no IN ({})", numbers)
     )
-
-
-_HEAD: Final = "SELECT uid, import_no, revision, standing FROM run WHERE learner_id = ? AND run_no = ?"
 
 
 def _facts(run_no: int, version: Version, head: Row, prices: Mapping[str, ModelPrices]) -> RunFacts:
