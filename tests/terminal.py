@@ -24,14 +24,15 @@ _SERVERS: Final = list["subprocess.Popen[str]"]()
 
 
 @cache
-def warm() -> tuple[str, ...]:
+def warm(begin: str = "") -> tuple[str, ...]:
     """Return the words that run armscope, or Python with ``-c``, in a process forked from one that has imported it.
 
-    For commands whose start is not what a test is about: a start of its own takes thirty times as long.
+    For commands whose start is not what a test is about: a start of its own takes thirty times as long. ``begin`` is
+    run once before all of them.
     """
     place = str(ROOT / "tests" / "warm.py")
     server = subprocess.Popen(
-        [sys.executable, "-P", place, "serve"],
+        [sys.executable, "-P", place, "serve", begin],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,  # closed when the tests end, however they end
         stdout=subprocess.PIPE,

@@ -36,10 +36,10 @@ from core.flows.tokens import create_token
 from core.secrecy import secrets_in
 from tests.bench.servers import free_port
 from tests.conftest import ROOT
+from tests.terminal import warm
 from tests.worlds import a_run, context_at
 
 FILES: Final = {name: guide.deploy_file(name)[1] for name in (one.title for one in guide.deploy_files())}
-ARMSCOPE: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
 PATIENCE_S: Final = 60
 AUTH: Final = """[auth]
 redirect_uri = "https://armscope.example.com/oauth2callback"
@@ -129,7 +129,7 @@ def started(folder: Path, line: Sequence[str], environment: Mapping[str, str]) -
     here = {"HOME": str(folder), "ARMSCOPE_DATABASE": str(folder / "armscope.db"), "ARMSCOPE_PORT": str(port)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*ARMSCOPE, *line], stdout=log, stderr=log, cwd=ROOT, env={**outer, **environment, **here}
+            [*warm(), *line], stdout=log, stderr=log, cwd=ROOT, env={**outer, **environment, **here}
         )
     server = Started(process, f"http://127.0.0.1:{port}", secret)
     try:
@@ -139,7 +139,7 @@ def started(folder: Path, line: Sequence[str], environment: Mapping[str, str]) -
             time.sleep(0.05)
         yield server
     finally:
-        process.kill()
+        process.terminate()
         process.wait()
 
 

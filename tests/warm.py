@@ -1,6 +1,7 @@
 """Warm start: programs in processes forked from one that has imported everything.
 
-``python -P tests/warm.py serve`` is that process: it writes the path of its socket, and ends with its standard input.
+``python -P tests/warm.py serve CODE`` is that process. It runs the code, writes the path of its socket, and ends with
+its standard input.
 ``python -S tests/warm.py run SOCKET ARGUMENT…`` is the command armscope, and ``run SOCKET -c CODE ARGUMENT…`` other
 code. It passes its arguments, folder, environment and open files on, and ends as the forked process ends.
 """
@@ -35,7 +36,7 @@ _LOADED = (
 """Modules that commands load when they need them: that takes longer than what most of them do."""
 
 
-def serve() -> bool:
+def serve(begin: str) -> bool:
     """Fork a process for each command, and return true in there, with its code first among the arguments."""
     import gc  # noqa: PLC0415 - who runs a command waits for none of these
     import importlib  # noqa: PLC0415
@@ -45,6 +46,7 @@ def serve() -> bool:
 
     for name in _LOADED:
         importlib.import_module(name)
+    exec(begin)
     gc.collect()
     gc.freeze()
     callers: dict[int, socket.socket] = {}
@@ -117,7 +119,7 @@ def _received(caller: socket.socket, length: int) -> bytes:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        if not serve():
+        if not serve(sys.argv[2]):
             os.killpg(0, signal.SIGKILL)
         program = compile(sys.argv[0], "<string>", "exec")
         sys.argv[0] = "armscope"

@@ -9,7 +9,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +63,7 @@ from tests.doors.front import AWAY, Front, Mode
 from tests.doors.http.test_served import served
 from tests.doors.test_cli import Shell, document, error, shell
 from tests.doors.test_webhook import receiving
+from tests.terminal import warm
 from tests.waiting import until
 from tests.worlds import context_at
 
@@ -497,7 +497,7 @@ def test_a_later_process_sends_what_waits(front: Front, tmp_path: Path) -> None:
         "        run.called('search')\nos.kill(os.getpid(), 9)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "ARMSCOPE_SPOOL": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", killed, front.url], env=environment, check=False)
+    done = subprocess.run([*warm(), "-c", killed, front.url], env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
     front.be("passing")
     with Client(front.url, spool=tmp_path) as client:
@@ -768,7 +768,7 @@ def test_a_child_goes_on_and_what_is_not_waited_for_is_recorded_at_the_end(tmp_p
         "for n in range(3):\n    learner.record(f'r{n}', arms=['tool:web:search'], calls=['search'], wait=False)\n"
     )
     subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
+        [*warm(), "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
     )
     with open_learner(tmp_path / "a.db") as learner:
         assert (learner.status().runs, learner.verify().clean) == (6, True)
@@ -798,7 +798,7 @@ def test_a_child_shares_no_connection_with_its_parent(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         subprocess.run(
-            [sys.executable, "-c", program, f"http://127.0.0.1:{server.server_port}"],
+            [*warm(), "-c", program, f"http://127.0.0.1:{server.server_port}"],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "ARMSCOPE_SPOOL": str(tmp_path)},
             check=True,

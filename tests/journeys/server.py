@@ -7,7 +7,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -24,9 +23,20 @@ from core import open_learner, restore
 from core.doors.cli import main
 from tests.conftest import ROOT
 from tests.engine import address_of, running
+from tests.terminal import warm
 
-_COMMAND: Final = (sys.executable, "-c", "from dashboard.launch import main; main()")
-_GRANT: Final = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}))"
+_PAGES: Final = """
+import importlib
+from dashboard import server
+for name in (*server._HEAVY, *server._own_modules()):
+    importlib.import_module(name)
+"""
+_GRANTED: Final = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}))
+from dashboard.launch import main
+main()
+"""
 _PATIENCE_S: Final = 300
 _NAME: Final = "journey.db"
 
@@ -136,13 +146,13 @@ def serving(
     database = folder / _NAME
     if content is not None:
         _made(folder, content)
-    command = _COMMAND if n_handles is None else (*_COMMAND[:2], f"{_GRANT.format(n_handles)}; {_COMMAND[2]}")
+    begun = [*warm(_PAGES), *([] if n_handles is None else ["-c", _GRANTED.format(n_handles)])]
     named = address_of(database)
     whose = "" if user is None else f" of {user}"
     said, log = folder / f"serve{whose}.json", folder / f"serve{whose}.log"
     with said.open("wb") as out, log.open("wb") as err:
         process = subprocess.Popen(
-            [*command, "--database", named, "serve", "--port", "0", "--no-browser", "--json", *more],
+            [*begun, "--database", named, "serve", "--port", "0", "--no-browser", "--json", *more],
             cwd=ROOT,
             env=_environment()
             | ({} if user is None else {"LOGNAME": user})

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,9 @@ import urllib3
 
 from core.flows.context import Context
 from core.flows.tokens import create_token
+from dashboard.commands import main
 from tests.bench.servers import free_port, wait_for
-from tests.conftest import ROOT
+from tests.store.forking import FORKING
 
 AT: Final = "/api/v1/learners/default"
 STREAMING: Final = {
@@ -30,7 +32,6 @@ STREAMING: Final = {
     "/v1/traces": "application/json",
 }
 _PATIENCE_S: Final = 10.0
-_PROGRAM: Final = "from dashboard.launch import main; main()"
 
 
 @dataclass(frozen=True)
@@ -78,18 +79,29 @@ def running(
     secret = create_token(context, token, scopes=("ingest", "review", "read"), learners=("default",)).secret
     port = free_port()
     line = ["--database", str(context.store.location), *command, "--port", str(port), *options]
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, *line],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with started(line, port) as process:
+        assert process.pid is not None
+        yield Running(port, process.pid, secret)
+
+
+@contextmanager
+def started(line: list[str], port: int) -> Iterator[ForkServerProcess]:
+    """A command that serves on a port, in a process of its own, once it answers; killed at the end."""
+    process = FORKING.Process(target=_begin, args=[line])
+    process.start()
     try:
         wait_for(f"http://127.0.0.1:{port}/livez")
-        yield Running(port, process.pid, secret)
+        yield process
     finally:
         process.kill()
-        process.wait()
+        process.join()
+
+
+def _begin(line: list[str]) -> None:
+    for stream in (1, 2):  # pytest's are files without a name
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    sys.argv[1:] = line
+    main()
 
 
 @dataclass

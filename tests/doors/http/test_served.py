@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -27,17 +26,17 @@ from core.doors.service import Service
 from core.errors import InvalidInput
 from core.flows.audit import denials
 from core.flows.context import Context
-from tests.bench.servers import free_port, wait_for
+from tests.bench.servers import free_port
 from tests.doors.examples import ARM, example_world
+from tests.doors.http.slow import started
 from tests.engine import kept_in
+from tests.terminal import script, warm
 from tests.test_readme import blocks
 from tests.worlds import context_at
 from tests.worlds.training import judged
 
 BELOW = "/tools/armscope"
 PATIENCE_S = 120.0
-
-COMMAND = (sys.executable, "-c", "from core.doors.cli import main; main()")
 
 
 @contextmanager
@@ -118,12 +117,13 @@ def chat(name: str, tool: str) -> bytes:
 def test_the_session_with_curl_is_as_the_guide_shows_it(world: tuple[Context, str], tmp_path: Path) -> None:
     context, url = world
     session = next(block for block in blocks("sh") if "post()" in block)
-    script = session.replace("http://127.0.0.1:8502", url)
-    script = re.sub(r"^((?:post \w+|curl) .*?)(  #.*)?$", r"\1 -w '\\n%{http_code}\\n'", script, flags=re.M)
-    commands = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    environment = {**commands, "ARMSCOPE_DATABASE": str(kept_in(context.store))}
+    typed = session.replace("http://127.0.0.1:8502", url)
+    typed = re.sub(r"^((?:post \w+|curl) .*?)(  #.*)?$", r"\1 -w '\\n%{http_code}\\n'", typed, flags=re.M)
+    script(tmp_path / "armscope", *warm())
+    path = f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(tmp_path), "ARMSCOPE_DATABASE": str(kept_in(context.store))}
     done = subprocess.run(
-        ["bash", "-ec", script], capture_output=True, check=True, timeout=PATIENCE_S, env=environment
+        ["bash", "-ec", typed], capture_output=True, check=True, timeout=PATIENCE_S, env=environment
     )
     told = done.stdout.splitlines()
     run, rewarded, undone, believed, seen, denied = [json.loads(line) for line in told[::2]]
@@ -138,24 +138,10 @@ def test_the_session_with_curl_is_as_the_guide_shows_it(world: tuple[Context, st
 # Killed
 
 
-@contextmanager
-def server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """``armscope api`` below a path, as a process, once it answers."""
-    with (folder / "api.log").open("ab") as log:
-        line = [*COMMAND, "--database", str(folder / "a.db"), "--learner", "agents", "api"]
-        line += ["--port", str(port), "--base-path", BELOW]
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("ARMSCOPE_")}
-        process = subprocess.Popen(line, stdout=log, stderr=log, env=variables)
-    try:
-        wait_for(f"http://127.0.0.1:{port}/livez")
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 def test_what_was_answered_is_there_once_though_the_server_is_killed(tmp_path: Path) -> None:
     port = free_port()
+    line = ["--database", str(tmp_path / "a.db"), "--learner", "agents", "api", "--port", str(port)]
+    line += ["--base-path", BELOW]
     answered: dict[str, int] = {}
     is_killed = threading.Event()
 
@@ -170,12 +156,12 @@ def test_what_was_answered_is_there_once_though_the_server_is_killed(tmp_path: P
                     is_killed.set()
 
     with ThreadPoolExecutor(8) as agents:
-        with server(tmp_path, port) as first:
+        with started(line, port) as first:
             works = [agents.submit(agent, number) for number in range(8)]
             assert is_killed.wait(PATIENCE_S)
-            first.send_signal(signal.SIGKILL)
-            first.wait()
-        with server(tmp_path, port):
+            first.kill()
+            first.join()
+        with started(line, port):
             for work in works:
                 work.result(PATIENCE_S)
             with Client(f"http://127.0.0.1:{port}", learner="agents") as client:
