@@ -50,11 +50,11 @@ def script(path: Path, *words: str) -> None:
     path.chmod(0o755)
 
 
-def on_pty(arguments: Sequence[str], cwd: Path) -> str:
+def on_pty(arguments: Sequence[str], cwd: Path, command: Sequence[str]) -> str:
     """What a command writes to a terminal of 100 columns on standard error; its exit code must be 0."""
     parent, child = pty.openpty()
     with subprocess.Popen(
-        [*warm(), *arguments],
+        [*command, *arguments],
         cwd=cwd,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
         stdout=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ def progress(scale: Scale, folder: Path) -> list[Row]:
     shown: list[int] = []
 
     def on_terminal(number: int) -> None:
-        said = on_pty(["--database", f"ours-{number}.db", "import", str(sessions)], folder)
+        said = on_pty(["--database", f"ours-{number}.db", "import", str(sessions)], folder, COMMAND)
         shown.append(len(said))
 
     timed = pairs(

@@ -16,7 +16,7 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.formats import Opened, Source
 from tests.formats.builders import lines
-from tests.terminal import on_pty
+from tests.terminal import on_pty, warm
 from tests.worlds import context_at
 
 CLEARED = "\r\x1b[K"
@@ -107,7 +107,7 @@ def test_many_files_are_one_line_and_leave_nothing_behind(tmp_path: Path) -> Non
             lines([{**run, "uid": f"{number}-{one}"} for one in range(70)])
         )
     began = time.monotonic()
-    said = on_pty(["--database", "a.db", "import", "sessions"], tmp_path)
+    said = on_pty(["--database", "a.db", "import", "sessions"], tmp_path, warm())
     took_s = time.monotonic() - began
     assert said.count(CLEARED) <= took_s / EVERY_S + 2
     assert len(said) <= 110 * (took_s / EVERY_S + 2)
@@ -115,4 +115,4 @@ def test_many_files_are_one_line_and_leave_nothing_behind(tmp_path: Path) -> Non
     assert said == "" or said.endswith(CLEARED)
     if said:
         assert " of 150 files, " in said
-    assert on_pty(["--database", "b.db", "import", "sessions", "--quiet"], tmp_path) == ""
+    assert on_pty(["--database", "b.db", "import", "sessions", "--quiet"], tmp_path, warm()) == ""

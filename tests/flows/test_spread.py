@@ -139,17 +139,8 @@ def test_what_cannot_be_done_is_said_before_anything_is(context: Context, tmp_pa
 
 
 def _begun(database: Path, folder: Path) -> subprocess.Popen[bytes]:
-    words = [
-        "--database",
-        address_of(database),
-        "--json",
-        "import",
-        str(folder),
-        "--learner-from",
-        PATTERN,
-        "--workers",
-        "2",
-    ]
+    words = ["--database", address_of(database), "--json", "import", str(folder)]
+    words += ["--learner-from", PATTERN, "--workers", "2"]
     return subprocess.Popen(
         [sys.executable, "-c", "from dashboard.launch import main; main()", *words],
         stdout=subprocess.PIPE,

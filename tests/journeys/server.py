@@ -7,9 +7,6 @@ import io
 import json
 import os
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -21,9 +18,11 @@ import pytest
 
 from core import open_learner, restore
 from core.doors.cli import main
+from tests.bench.servers import wait_for
 from tests.conftest import ROOT
 from tests.engine import address_of, running
 from tests.terminal import warm
+from tests.waiting import until
 
 _PAGES: Final = """
 import importlib
@@ -37,7 +36,6 @@ resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0}))
 from dashboard.launch import main
 main()
 """
-_PATIENCE_S: Final = 300
 _NAME: Final = "journey.db"
 
 Believed = tuple[float, float, int]
@@ -162,7 +160,6 @@ def serving(
         )
     try:
         url = _url(process, said, log)
-        _wait_for(url, process, log)
         yield Served(url=url, database=database, folder=folder)
     finally:
         process.terminate()
@@ -188,33 +185,10 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _url(process: subprocess.Popen[bytes], said: Path, log: Path) -> str:
-    """The address in the answer of ``serve --json``."""
-    for _ in _while_running(process, log):
-        try:
-            answer, _end = json.JSONDecoder().raw_decode(said.read_text("utf-8").lstrip())
-        except ValueError:
-            continue
-        return str(answer["url"])
-    raise AssertionError("unreachable")
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in _while_running(process, log):
-        try:
-            with urllib.request.urlopen(url, timeout=5) as page:
-                assert page.status == 200
-        except urllib.error.HTTPError as refusal:  # it answers: where people sign in, the way to do so
-            refusal.close()
-        except OSError:  # no one there yet, or too busy to answer in time
-            continue
-        return
-
-
-def _while_running(process: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
-    """Again and again until the time is up or the server has stopped; then fails with what it said."""
-    end = time.monotonic() + _PATIENCE_S
-    while process.poll() is None and time.monotonic() < end:
-        yield
-        time.sleep(0.05)
-    raise AssertionError(f"the server did not answer: {log.read_text('utf-8', 'replace')[-2000:]}")
+def _url(process: subprocess.Popen[bytes], answer: Path, log: Path) -> str:
+    """The address in the answer of ``serve --json``, once the server answers there."""
+    until(lambda: process.poll() is not None or answer.read_text("utf-8").endswith("}\n"))
+    assert process.poll() is None, f"the server did not answer: {log.read_text('utf-8', 'replace')[-2000:]}"
+    url = str(json.loads(answer.read_text("utf-8"))["url"])
+    wait_for(f"{url}/livez")
+    return url

@@ -5,7 +5,7 @@ everything while the standby can't be asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -23,6 +23,7 @@ from core.records.status import ServerState
 from core.settings import Located, Server
 from core.store.store import Standby, Store
 from tests.store.standby import Pair, pair
+from tests.waiting import until
 from tests.worlds import START_MS, a_run
 
 pytestmark = pytest.mark.own_engines
@@ -66,11 +67,6 @@ def standing(context: Context) -> ServerState:
 
 def role(context: Context) -> str:
     return standing(context).role
-
-
-def until(true: Callable[[], bool]) -> None:
-    while not true():
-        time.sleep(0.01)
 
 
 def test_pages_are_read_from_the_standby(both: Pair, place: Server) -> None:

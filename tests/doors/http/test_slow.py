@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -18,6 +18,7 @@ from core.flows.context import Context
 from core.formats.strict import MAX_BODY_BYTES
 from tests.doors.examples import ARM, example_world
 from tests.doors.http.slow import AT, STREAMING, Running, crowds, head_of, running
+from tests.waiting import until
 
 _JSON = "application/json"
 _MOST_MIB = 64
@@ -65,12 +66,6 @@ def upload(server: Running, n_bytes: int, bytes_a_second: int) -> tuple[int, int
     return number, answer.data.count(b'"ok":true')
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not is_so() and time.monotonic() < until:
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("n_bytes", [4 << 20, pytest.param(200 << 20, marks=pytest.mark.long)])
 def test_creeping_bodies_on_every_streaming_route_keep_nobody_waiting(n_bytes: int, context: Context) -> None:
     """48 on each route by the machine's operator, and 16 honest uploads of a token that finish meanwhile."""
@@ -108,11 +103,11 @@ def test_unknown_callers_are_answered_before_their_bodies_and_take_no_memory(con
         look(server)
         before = server.forget_peak()
         silent.connect(100, wrong)
-        wait_until(lambda: len(silent.answered()) == 100)
+        until(lambda: len(silent.answered()) == 100)
         assert silent.answered() == [401] * 100, "nothing of a body was sent"
         pouring.connect(200, wrong)
         pouring.pour(almost, at_most_s=5)
-        wait_until(lambda: len(pouring.answered()) == 200)
+        until(lambda: len(pouring.answered()) == 200)
         assert set(pouring.answered()) <= {401, 429, 0}
         look(server)
         silent.close()
@@ -132,12 +127,12 @@ def test_known_callers_hold_no_more_than_is_said(context: Context) -> None:
         known.send(b"x")
         time.sleep(0.2)
         known.connect(1, head_of(f"{AT}/rewards", _JSON, bearer, n_bytes=MAX_BODY_BYTES))
-        wait_until(lambda: bool(known.answered()))
+        until(lambda: bool(known.answered()))
         assert known.answered() == [429]
         for one in known.open[:-1]:
             one.settimeout(30)
             one.sendall(almost[:-1])
-        wait_until(lambda: len(_spooled(server)) == BODIES_OF_TOKEN)
+        until(lambda: len(_spooled(server)) == BODIES_OF_TOKEN)
         files = _spooled(server)
         assert len(files) == BODIES_OF_TOKEN
         assert all(stat.S_IMODE(mode) == 0o600 for mode in files)
@@ -146,7 +141,7 @@ def test_known_callers_hold_no_more_than_is_said(context: Context) -> None:
         assert server.ask(f"{AT}/rewards", {"arm": ARM, "value": 0.5})[0] == 200
         assert server.memory_mib("VmHWM") - before < _MOST_MIB
         known.close()
-        wait_until(lambda: not _spooled(server))
+        until(lambda: not _spooled(server))
         assert _spooled(server) == [], "their files are gone"
 
 
@@ -202,7 +197,7 @@ def test_beside_the_pages_it_is_the_same(context: Context) -> None:
         assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert creeping.answered() == [], "they are still there"
         assert len(idle.answered()) >= 1_200 + 64 - 1_024, "the oldest made room"
-        wait_until(lambda: len(unknown.answered()) == 100)
+        until(lambda: len(unknown.answered()) == 100)
         assert set(unknown.answered()) <= {401, 0}
         assert server.memory_mib("VmHWM") - before < _MOST_MIB
 
