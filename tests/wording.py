@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from core import errors
-from tests.language import ROOT
+from tests.language import ROOT, sources
 
 FOLDER: Final = Path(__file__).with_name("wording")
 LEAST_WORDS: Final = 4
@@ -39,7 +39,7 @@ def tables() -> dict[str, Table]:
 
 def _errors() -> Table:
     table: dict[str, set[str]] = {}
-    for path in _files("core", "dashboard"):
+    for path in sources("core", "dashboard"):
         for node in ast.walk(_tree(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CODES:
                 step = next((word.value for word in node.keywords if word.arg == "next_step"), None)
@@ -52,7 +52,7 @@ def _errors() -> Table:
 def _by_file(base: str, *folders: str) -> Table:
     """Return the sentences of each file, and the help of its commands."""
     table: Table = {}
-    for path in _files(*folders):
+    for path in sources(*folders):
         if lines := sorted({*_sentences(_tree(path)), *_helps(_tree(path))}):
             table[path.relative_to(ROOT / base).with_suffix("").as_posix()] = lines
     return table
@@ -89,11 +89,6 @@ def template(node: ast.AST) -> str | None:
             "{}" if isinstance(one, ast.FormattedValue) else str(template(one)) for one in node.values
         )
     return None
-
-
-def _files(*folders: str) -> Iterator[Path]:
-    for folder in folders:
-        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def _tree(path: Path) -> ast.Module:

@@ -16,16 +16,24 @@ if TYPE_CHECKING:
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.selection import Decision
 
+
+JUDGED: Final = (
+    "The first that applies: poisoned, gave way to a rival, drifting, rising, stale, never referenced, always in, "
+    "too early, or its interval against its break-even"
+)
+EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemble each other"
+CHANCE: Final = "How likely the arm is picked, simulated on the latest runs with the packer that selects"
+
 VERSIONS: Final[Table[ArmVersion]] = Table(
     version=text("version", lambda one: one.version),
     first=minute("first run", lambda one: one.first_ms),
-    last=minute("last run", lambda one: one.last_ms),
-    runs=count("in full", lambda one: one.runs),
-    referenced=count("used", lambda one: one.referenced),
+    mean=mean("mean", lambda one: one.mean),
+    interval=text("95% interval", lambda one: f"{one.interval.lower:.3f} to {one.interval.upper:.3f}"),
+    runs=count("runs in full", lambda one: one.runs),
+    referenced=count("used in", lambda one: one.referenced),
     named=count("by name", lambda one: one.named),
     pulls=count("pulls", lambda one: one.pulls),
-    mean=mean("mean", lambda one: one.mean),
-    interval=text("95% interval, exact", lambda one: f"{one.interval.lower:.3f} to {one.interval.upper:.3f}"),
+    last=minute("last run", lambda one: one.last_ms),
 )
 DECISIONS: Final[Table[Decision]] = Table(
     included=text("", lambda one: "in" if one.included else "out"),
@@ -69,17 +77,20 @@ def arms(judged: Mapping[str, Judgement]) -> Table[JudgedArm]:
 def posteriors(judged: Mapping[str, Judgement]) -> Table[JudgedPosterior]:
     """Return the table of posteriors with their judgements."""
     return Table(
-        arm=text("arm", lambda one: one.arm),
-        mean=mean("mean", lambda one: one.mean),
+        arm=Field("arm", lambda one: one.arm, "arm", width=186),
+        mean=mean("mean", lambda one: one.mean, width=64),
         interval=Field(
-            "95% interval, exact",
+            "95% interval",
             lambda one: f"{one.interval.lower:.3f} to {one.interval.upper:.3f}",
             "number",
+            width=96,
         ),
-        pulls=count("pulls", lambda one: one.pulls),
-        effective=count("effective", lambda one: _effective(one.effective_pulls), "-"),
-        inclusions=count("in runs", lambda one: one.inclusions),
-        confidence=text("confidence", lambda one: one.confidence.replace("_", " ")),
-        chance=Field("chance", chance_of, "share"),
-        judgement=text("judgement", lambda one: _judged(judged.get(one.arm))),
+        judgement=text("judgement", lambda one: _judged(judged.get(one.arm)), width=232, explained=JUDGED),
+        confidence=text("confidence", lambda one: one.confidence.replace("_", " "), width=104),
+        pulls=count("pulls", lambda one: one.pulls, width=64),
+        effective=count(
+            "effective", lambda one: _effective(one.effective_pulls), "-", width=72, explained=EFFECTIVE
+        ),
+        inclusions=count("in runs", lambda one: one.inclusions, width=68),
+        chance=Field("chance", chance_of, "share", width=84, explained=CHANCE),
     )

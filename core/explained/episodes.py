@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from core.explained.table import Field, Table, count, number, text
-from core.records.times import iso
+from core.explained.table import Field, Table, count, minute, number, text
 
 if TYPE_CHECKING:
     from core.records.environment import EnvironmentSummary, ModelPair, ModelSummary, SuccessRate
@@ -14,19 +13,8 @@ if TYPE_CHECKING:
     from core.records.estimate import Estimate
 
 _UNPAID: Final = "none paid"
-_SUCCESS: Final = {True: "yes", False: "no", None: "not known"}
-
-EPISODES: Final[Table[EpisodeRow]] = Table(
-    uid=text("episode", lambda one: one.uid),
-    environment=text("environment", lambda one: one.environment),
-    task=text("task", lambda one: one.task),
-    model=text("model", lambda one: one.model),
-    at=text("began, UTC", lambda one: (iso(one.place.at_ms) or "")[:16].replace("T", " ")),
-    status=text("status", lambda one: one.status),
-    n_steps=count("steps", lambda one: one.n_steps),
-    total=number("total", lambda one: one.total, missing=_UNPAID),
-    success=text("success", lambda one: _SUCCESS[one.success]),
-)
+_SUCCESS: Final = {True: "✓ success", False: "× no success", None: "– unknown"}
+_CELL_CHARS: Final = 200
 
 
 def _between(estimate: Estimate) -> str:
@@ -46,20 +34,39 @@ def _rate_between(rate: SuccessRate | None) -> str:
 
 
 ENVIRONMENTS: Final[Table[EnvironmentSummary]] = Table(
-    environment=text("environment", lambda one: one.environment),
-    n=count("episodes", lambda one: one.n),
+    environment=text("environment", lambda one: one.environment, width=158),
+    n=count("episodes", lambda one: one.n, width=74),
     without_reward=count("unpaid", lambda one: one.without_reward),
     broken=count("broken", lambda one: one.broken),
-    average=number("average", lambda one: one.average.value, ".4g", _UNPAID),
-    average_interval=text("95% of average", lambda one: _between(one.average)),
-    success=number("success", lambda one: _rate(one.success), ".0%"),
-    success_interval=text("95% interval", lambda one: _rate_between(one.success)),
+    success=number("success", lambda one: _rate(one.success), ".0%", width=72),
+    success_interval=text("95% interval", lambda one: _rate_between(one.success), width=96),
+    average=number("average", lambda one: one.average.value, ".4g", _UNPAID, width=76),
+    average_interval=text("95% of average", lambda one: _between(one.average), width=124),
+    pattern=text("reward", lambda one: ", ".join(one.pattern), width=182),
     threshold=text("above", lambda one: f"{one.scale.threshold:g} ({one.scale.base})"),
     scale=text(
         "scale",
         lambda one: f"{one.scale.lo:g} to {one.scale.hi:g}{'' if one.declared else ' (usual)'}",
+        width=100,
     ),
-    pattern=text("pattern", lambda one: ", ".join(one.pattern)),
+)
+
+
+def _outcome(one: EpisodeRow) -> str:
+    words = _SUCCESS[one.success]
+    return words if one.status == "finished" else f"{words}, {one.status}"
+
+
+EPISODES: Final[Table[EpisodeRow]] = Table(
+    at=minute("began", lambda one: one.place.at_ms, "", width=122),
+    uid=text("episode", lambda one: one.uid, width=214),
+    environment=text("environment", lambda one: one.environment, width=150),
+    task=text("task", lambda one: one.task, width=90),
+    model=text("model", lambda one: one.model, width=120),
+    n_steps=count("steps", lambda one: one.n_steps, width=62),
+    total=number("total", lambda one: one.total, missing=_UNPAID, width=76),
+    outcome=text("came to", _outcome, width=156),
+    split=text("split", lambda one: one.split, width=80),
 )
 
 
@@ -76,12 +83,23 @@ def _notes(step: StepView) -> Iterator[str]:
         yield step.note
 
 
+def _line(words: str | None) -> str:
+    """Return the beginning of a text, on one line."""
+    return " ".join((words or "")[:_CELL_CHARS].split())
+
+
 STEPS: Final[Table[StepView]] = Table(
-    number=Field("step", lambda one: str(one.number), "count"),
-    name=text("what", lambda one: one.name or one.kind),
-    reward=number("reward", lambda one: one.reward, missing="none"),
-    running=number("so far", lambda one: one.running),
-    notes=text("", lambda one: ", ".join(_notes(one))),
+    number=Field("step", lambda one: str(one.number), "count", width=70),
+    name=text("what", lambda one: one.name or one.kind, width=210),
+    kind=text("answered", lambda one: one.kind, width=128),
+    reward=number("reward", lambda one: one.reward, missing="none", width=84),
+    running=number("so far", lambda one: one.running, width=84),
+    notes=text("state", lambda one: ", ".join(_notes(one)), width=226),
+    request=text("asked", lambda one: _line(one.asked), width=200),
+    answered=text("answered with", lambda one: _line(one.answered), width=200),
+    at=Field("at", lambda one: one.at or "", "time", width=112),
+    n_chars_in=count("characters in", lambda one: one.n_chars_in, width=104),
+    n_chars_out=count("characters out", lambda one: one.n_chars_out, width=108),
 )
 MODELS: Final[Table[ModelSummary]] = Table(
     model=text("model", lambda one: one.model),

@@ -53,7 +53,6 @@ PACKED: Final[Table[PackedFile]] = Table(
     size_bytes=Field("bytes", lambda one: f"{one.size_bytes:,}"),
     sha256=text("SHA-256", lambda one: one.sha256),
 )
-
 DIFFERENCES: Final[Table[tuple[str, Difference]]] = Table(
     learner=text("learner", lambda one: one[0]),
     table=text("table", lambda one: one[1].table),
@@ -62,14 +61,16 @@ DIFFERENCES: Final[Table[tuple[str, Difference]]] = Table(
     recomputed=text("recomputed", lambda one: str(one[1].recomputed)),
 )
 LEARNERS: Final[Table[LearnerSummary]] = Table(
-    name=text("learner", lambda one: one.name),
-    state=text("state", lambda one: one.state),
-    alarms=text("alarms", lambda one: ", ".join(one.alarms)),
+    state=text("state", lambda one: one.state, width=140),
+    name=text("learner", lambda one: one.name, width=220),
+    alarms=text("alarms", lambda one: ", ".join(one.alarms), width=240),
     saved=number("saved %", lambda one: one.saved_percent, ".1f"),
-    tokens_saved=count("tokens saved", lambda one: one.tokens_saved),
-    runs=count("runs", lambda one: one.runs),
+    tokens_saved=count("tokens saved", lambda one: one.tokens_saved, width=110),
+    runs=count("runs", lambda one: one.runs, width=84),
     arms=count("arms", lambda one: one.arms),
-    last=text("last run", lambda one: "" if one.runs is None else one.last_run or "none dated"),
+    last=Field(
+        "last run", lambda one: "" if one.runs is None else one.last_run or "none dated", "time", width=130
+    ),
 )
 
 

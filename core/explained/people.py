@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from core.explained.table import Table, count, text, time
@@ -14,13 +14,11 @@ if TYPE_CHECKING:
     from core.records.member import MemberRow, SenderRow
     from core.records.token import TokenRow
 
-UNKNOWN_ACTOR: Final = "(unknown)"
-
 DENIALS: Final[Table[Denial]] = Table(
-    at=time("minute", lambda one: one.at_ms),
-    actor=text("who", lambda one: one.actor, UNKNOWN_ACTOR),
-    action=text("refused", lambda one: one.action),
-    n=count("times", lambda one: one.n),
+    at=time("minute", lambda one: one.at_ms, width=140),
+    actor=text("who", lambda one: one.actor, "unknown", width=260),
+    action=text("refused", lambda one: one.action.replace("_", " "), width=240),
+    n=count("times", lambda one: one.n, width=90),
 )
 SENDERS: Final[Table[SenderRow]] = Table(
     channel=text("channel", lambda one: one.channel),
@@ -40,12 +38,16 @@ WEBHOOKS: Final[Table[WebhookRow]] = Table(
 )
 ALERTS: Final[Table[AlertRow]] = Table(
     id=text("alert", lambda one: one.id),
-    kind=text("kind", lambda one: one.kind),
-    learner=text("learner", lambda one: one.learner),
+    raised=time("since", lambda one: one.raised_ms, width=140),
+    kind=text("what", lambda one: one.kind, width=300),
     object=text("object", lambda one: one.object),
-    count=count("count", lambda one: one.count),
-    raised=time("raised", lambda one: one.raised_ms),
-    cleared=time("cleared", lambda one: one.cleared_ms),
+    count=count("how much", lambda one: one.count, width=160),
+    learner=text("learner", lambda one: one.learner, "the installation", width=160),
+    state=text(
+        "state",
+        lambda one: "active" if one.cleared_ms is None else f"cleared {iso(one.cleared_ms)}",
+        width=230,
+    ),
 )
 
 
@@ -62,43 +64,61 @@ def _state(one: MemberRow) -> str:
 
 MEMBERS: Final[Table[MemberRow]] = Table(
     id=text("member", lambda one: one.id),
-    name=text("name", lambda one: one.name),
-    roles=text("role", roles),
-    state=text("state", _state),
-    email=text("e-mail", lambda one: one.email),
+    name=text("name", lambda one: one.name, width=160),
+    known=text("e-mail or subject", lambda one: one.email or one.subject, width=220),
+    roles=text("roles", roles, width=260),
+    state=text("state", _state, width=170),
+    at=time("since", lambda one: one.at_ms, width=130),
+    by=text("by", lambda one: one.by, width=100),
     issuer=text("issuer", lambda one: one.issuer),
-    subject=text("subject", lambda one: one.subject),
 )
+
+
+def _scopes(one: TokenRow) -> str:
+    return ", ".join([*one.scopes, *(["a bridge"] if one.is_bridge else [])])
+
+
+def where(learners: Sequence[str] | None) -> str:
+    """Return the learners of a token."""
+    return "every learner" if learners is None else ", ".join(learners)
 
 
 def token_use(one: TokenRow) -> str:
     """Return the scopes of a token and its learners."""
-    where = "every learner" if one.learners is None else ", ".join(one.learners)
-    return f"{', '.join(one.scopes)} in {where}{', a bridge' if one.is_bridge else ''}"
+    return f"{_scopes(one)} in {where(one.learners)}"
 
 
 TOKENS: Final[Table[TokenRow]] = Table(
-    id=text("token", lambda one: one.id),
-    name=text("name", lambda one: one.name),
-    use=text("for", token_use),
-    by=text("by", lambda one: one.by),
-    used=time("last used", lambda one: one.used_hour_ms, "never"),
-    expires=time("ends", lambda one: one.expires_ms),
-    revoked=time("revoked", lambda one: one.revoked_ms),
+    id=text("token", lambda one: one.id, width=80),
+    name=text("name", lambda one: one.name, width=160),
+    scopes=text("scopes", _scopes, width=170),
+    learners=text("learners", lambda one: where(one.learners), width=170),
+    expires=time("ends", lambda one: one.expires_ms, width=130),
+    used=time("last used", lambda one: one.used_hour_ms, "never", width=110),
+    by=text("by", lambda one: one.by, width=100),
+    state=text(
+        "state", lambda one: "" if one.revoked_ms is None else f"revoked {iso(one.revoked_ms)}", width=130
+    ),
 )
 
 
-def details(detail: Mapping[str, object]) -> Iterator[str]:
+def _details(detail: Mapping[str, object]) -> Iterator[str]:
     """Yield the details of an act that have a value; a role also without one."""
     for name, value in detail.items():
         if name == "role" or value not in {None, ""}:
             yield f"{name} {'none' if value is None else value}"
 
 
+def _act_state(one: AuditEntry) -> str:
+    """Return whether an act is active; an act without undo has no state."""
+    return "" if one.act is None else "undone" if one.undone else "active"
+
+
 AUDIT: Final[Table[AuditEntry]] = Table(
-    at=time("time", lambda one: one.at_ms),
-    actor=text("who", lambda one: one.actor),
-    action=text("did", lambda one: one.action),
-    act=text("id", lambda one: one.act),
-    detail=text("what", lambda one: ", ".join(details(one.detail))),
+    at=time("when", lambda one: one.at_ms, width=112),
+    actor=text("who", lambda one: one.actor, "unknown", width=120),
+    action=text("what", lambda one: one.action, width=440),
+    act=text("act", lambda one: one.act, width=108),
+    detail=text("noted", lambda one: ", ".join(_details(one.detail)), width=260),
+    state=text("state", _act_state, width=72),
 )

@@ -20,37 +20,70 @@ if TYPE_CHECKING:
 _PICO: Final = 10**12
 _UNKNOWN: Final = "unknown"
 
-RUNS: Final[Table[RunRow]] = Table(
-    run_no=Field("run", lambda one: str(one.run_no), "count"),
-    at=time("ended", lambda one: one.at_ms, _UNKNOWN),
-    run_class=text("class", lambda one: one.run_class),
-    outcome=text("outcome", lambda one: one.outcome),
-    n_arms=Field("arms", lambda one: str(one.n_arms), "count"),
-    n_referenced=Field("referenced", lambda one: str(one.n_referenced), "count"),
-    tokens=count("tokens", lambda one: one.tokens, _UNKNOWN),
-    uid=text("uid", lambda one: one.uid),
-)
-RUNS_OF_SESSION: Final = RUNS.only(
-    "run_no", "at", "run_class", "outcome", "n_referenced", "tokens", "uid"
-).but(n_referenced=lambda one: f"{one.n_referenced} of {one.n_arms}")
-SESSIONS: Final[Table[SessionRow]] = Table(
-    session=text("session", lambda one: one.session),
-    last=time("last run", lambda one: one.last_ms, _UNKNOWN),
-    n_runs=count("runs", lambda one: one.n_runs),
-    n_observed=count("observed", lambda one: one.n_observed),
-    n_unfinished=count("unfinished", lambda one: one.n_unfinished),
-    tokens=count("tokens", lambda one: one.tokens if one.n_tokens else None, _UNKNOWN),
-)
 ARMS_OF_SESSION: Final[Table[tuple[str, int, int]]] = Table(
-    arm=text("arm", lambda one: one[0]),
-    n_in=count("prompts", lambda one: one[1]),
-    n_referenced=count("referenced", lambda one: one[2]),
+    arm=Field("arm", lambda one: one[0], "arm", width=320),
+    n_in=count("prompts", lambda one: one[1], width=86),
+    n_referenced=count("used in", lambda one: one[2], width=86),
 )
-
 SIDES: Final[Table[tuple[str, str, str]]] = Table(
     name=text("", lambda one: one[0]),
     a=Field("a", lambda one: one[1], "number"),
     b=Field("b", lambda one: one[2], "number"),
+)
+HITS: Final[Table[SearchHit]] = Table(
+    kind=text("kind", lambda one: one.kind, width=84),
+    id=text("id", lambda one: one.id),
+    name=text("name", lambda one: one.title, width=286),
+    about=text("about", lambda one: one.about, width=150),
+    at=time("newest", lambda one: one.at_ms, width=112),
+    text=text("text", lambda one: one.excerpt, width=480),
+)
+
+
+def _seconds(one: RunRow) -> float | None:
+    return None if one.duration_ms is None else one.duration_ms / 1000
+
+
+RUNS: Final[Table[RunRow]] = Table(
+    at=time("ended", lambda one: one.at_ms, _UNKNOWN, width=114),
+    run_no=Field("run", lambda one: str(one.run_no), "count", lambda one: one.run_no, width=64),
+    run_class=text("class", lambda one: one.run_class, width=76),
+    outcome=text("verdict", lambda one: one.outcome, width=106),
+    status=text("status", lambda one: one.status, width=84),
+    model=text("model", lambda one: one.model, width=122),
+    channel=text("channel", lambda one: one.channel, width=80),
+    n_arms=count("arms in", lambda one: one.n_arms, width=68),
+    n_referenced=count("used", lambda one: one.n_referenced, width=60),
+    tokens=count("tokens", lambda one: one.tokens, _UNKNOWN, width=72),
+    seconds=number("seconds", _seconds, ".1f", width=70),
+    uid=text("id", lambda one: one.uid, width=180),
+)
+LISTED: Final[Table[RunRow]] = RUNS.only(
+    "run_no", "at", "run_class", "outcome", "n_arms", "n_referenced", "tokens", "uid"
+)
+RUNS_OF_SESSION: Final[Table[RunRow]] = RUNS.only(
+    "run_no", "at", "run_class", "outcome", "n_referenced", "tokens", "uid"
+).but(n_referenced=lambda one: f"{one.n_referenced} of {one.n_arms}")
+
+
+def _one_of(name: str | None, number: int) -> str | None:
+    return name if number < 2 else f"{number} of them"
+
+
+def _session_cost(one: SessionRow) -> str:
+    return f"${one.cost_pico / _PICO:.4f}" if one.n_costs else ""
+
+
+SESSIONS: Final[Table[SessionRow]] = Table(
+    last=time("last run", lambda one: one.last_ms, _UNKNOWN, width=136),
+    session=text("session", lambda one: one.session, width=320),
+    n_runs=count("runs", lambda one: one.n_runs, width=70),
+    n_observed=count("observed", lambda one: one.n_observed, width=84),
+    n_unfinished=count("unfinished", lambda one: one.n_unfinished, width=90),
+    tokens=count("tokens", lambda one: one.tokens if one.n_tokens else None, _UNKNOWN, width=96),
+    cost=text("cost", _session_cost, width=90),
+    model=text("model", lambda one: _one_of(one.model, one.n_models), width=140),
+    channel=text("channel", lambda one: _one_of(one.channel, one.n_channels), width=96),
 )
 
 
@@ -130,9 +163,4 @@ def _about(one: SearchHit) -> str:
     return " · ".join(filter(None, ("" if one.title == one.id else one.title, one.about)))
 
 
-HITS: Final[Table[SearchHit]] = Table(
-    kind=text("kind", lambda one: one.kind),
-    id=text("id", lambda one: one.id),
-    at=time("newest", lambda one: one.at_ms),
-    about=text("about", _about),
-)
+LISTED_HITS: Final[Table[SearchHit]] = HITS.only("kind", "id", "at", "about").but(about=_about)

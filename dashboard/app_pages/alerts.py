@@ -8,21 +8,21 @@ from typing import Final
 import streamlit as st
 
 from core.doors.webhook import has_secret
+from core.explained import people
 from core.records.alert import AlertRow, WebhookRow
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import alerts as sentences
 from dashboard.widgets.panel import panel
 from dashboard.widgets.results import result
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import record_table
 from dashboard.widgets.words import muted, section, sentence, small
 
 _URL: Final = "webhook url"
 _PRIVATE: Final = "webhook private"
 _GONE: Final = "armscope webhook removed"
 _URL_CHARS: Final = 60
-_WIDTHS: Final = {"since, UTC": 140, "what": 300, "how much": 160, "learner": 160, "state": 230}
-_PHONE: Final = {"what": 200, "state": 140}
+_PHONE: Final = {"kind": 200, "state": 140}
 
 
 def webhooks(rows: Sequence[WebhookRow]) -> None:
@@ -97,14 +97,13 @@ def _add() -> None:
 
 def _table(rows: Sequence[AlertRow]) -> None:
     year = reading().frame.last_at_ms
-    cells: dict[str, Sequence[object]] = {
-        "since, UTC": [wording.minute(one.raised_ms, year_of_ms=year) for one in rows],
-        "what": [wording.plain(sentences.condition(one)[0]) for one in rows],
-        "how much": [sentences.condition(one)[1] for one in rows],
-        "learner": [wording.plain(one.learner or "the installation") for one in rows],
-        "state": [sentences.state(one, year_of_ms=year) for one in rows],
-    }
-    act_table(cells, _WIDTHS, key="alerts", alt="The latest alerts, newest first", phone=_PHONE)
+    shown = people.ALERTS.only("raised", "kind", "count", "learner", "state").but(
+        kind=sentences.condition,
+        count=sentences.size,
+        state=lambda one: sentences.state(one, year_of_ms=year),
+    )
+    alt = "The latest alerts, newest first"
+    record_table(shown, rows, key="alerts", alt=alt, phone=_PHONE, year_of_ms=year)
 
 
 def page() -> None:

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import ArmColumns, Ints
+from core.explained.arms import posteriors
 from core.maths.posterior import beta
 from core.maths.statistics.overview import RankedArm
 from core.maths.statistics.summary import Summary
@@ -166,13 +167,14 @@ def hover(row: ArmRow) -> str:
 
 def table(arms: Sequence[ArmRow]) -> dict[str, list[str | int | float]]:
     """Return the rows as a plain table."""
+    fields = posteriors({}).fields
     return {
         "type": [row.type for row in arms],
-        "arm": [wording.plain(row.key) for row in arms],
-        "mean": [wording.mean(row.mean, 3) for row in arms],
-        "95% interval": [wording.interval(row.lower, row.upper, 3) for row in arms],
-        "pulls": [row.pulls for row in arms],
-        "confidence": [wording.band(row.band) for row in arms],
+        fields["arm"].head: [wording.plain(row.key) for row in arms],
+        fields["mean"].head: [wording.mean(row.mean, 3) for row in arms],
+        fields["interval"].head: [wording.interval(row.lower, row.upper, 3) for row in arms],
+        fields["pulls"].head: [row.pulls for row in arms],
+        fields["confidence"].head: [wording.band(row.band) for row in arms],
     }
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from core.explained import EXCLUDED, chance_words, is_excluded
+from core.explained.arms import posteriors
 from core.records.times import instant
 from dashboard import wording
 from dashboard.figures.arms import ArmRow, alarmed, notable, ordered, ranked_rows, rows, table
@@ -307,15 +308,17 @@ def _beliefs(facts: Facts) -> Section:
 def _with_judgements(listed: Sequence[ArmRow], facts: Facts) -> Table:
     """Return the arms as a table, with judgement and chance."""
     judged = [facts.judgements[row.key] for row in listed]
-    year_of_ms = facts.frame.last_at_ms
+    year_of_ms, fields = facts.frame.last_at_ms, posteriors({}).fields
     return {
         **table(listed),
-        "effective pulls": [
+        fields["effective"].head: [
             wording.MISSING if one.effective_pulls is None else wording.count(round(one.effective_pulls))
             for one in judged
         ],
-        "judgement": [judgement_sentences.judgement(one, year_of_ms=year_of_ms) for one in judged],
-        "chance of inclusion": [EXCLUDED if is_excluded(one) else chance_words(one.chance) for one in judged],
+        fields["judgement"].head: [
+            judgement_sentences.judgement(one, year_of_ms=year_of_ms) for one in judged
+        ],
+        fields["chance"].head: [EXCLUDED if is_excluded(one) else chance_words(one.chance) for one in judged],
         "its standard error": [inclusion_sentences.error_words(one.chance_error) for one in judged],
     }
 

@@ -80,10 +80,14 @@ def tried(result: str | None) -> Markdown:
     return f"{'taken' if result.startswith('2') else 'refused'} ({wording.literal(result)})"
 
 
-def condition(one: AlertRow) -> tuple[str, str]:
-    """Return the condition and its size at that time."""
-    about = f": {one.object}" if one.object else ""
-    return f"{WHAT[one.kind]}{about}", wording.things(one.count, _COUNTED[one.kind])
+def condition(one: AlertRow) -> str:
+    """Return the condition, and what it is of."""
+    return f"{WHAT[one.kind]}: {one.object}" if one.object else WHAT[one.kind]
+
+
+def size(one: AlertRow) -> str:
+    """Return the size of the condition at that time."""
+    return wording.things(one.count, _COUNTED[one.kind])
 
 
 def state(one: AlertRow, *, year_of_ms: int | None) -> str:

@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import Final
 
 from core import explained
+from core.explained.arms import VERSIONS
+from core.explained.table import Table
 from core.flows.queries import ArmInRun, ArmObservation, ArmPath, HistoryMark
 from core.records.arm import MICRO
-from core.records.arm_summary import ArmVersions
+from core.records.arm_summary import ArmVersion, ArmVersions
 from core.records.judgement import Judgement, SourceSum
 from core.records.observation import Kind, Source
 from core.records.posterior import Band
@@ -108,22 +110,15 @@ def _literal(text: str) -> Markdown:
     return wording.literal(wording.cut_middle(wording.plain(text), _VALUE_CHARS))
 
 
-def version_table(answer: ArmVersions, *, year_of_ms: int | None) -> dict[str, list[str]]:
-    """Return the versions of a definition, each with its runs and the belief that they alone come to."""
-    rows = answer.versions
-    named: dict[str, list[str]] = {}
-    if any(one.named for one in rows):
-        named["by name"] = [wording.count(one.named) for one in rows]
-    return {
-        "version": [wording.cut_middle(wording.plain(one.version), _VALUE_CHARS) for one in rows],
-        "first run, UTC": [wording.minute(one.first_ms, year_of_ms=year_of_ms) for one in rows],
-        "mean": [wording.mean(one.mean) for one in rows],
-        "95% interval": [wording.interval(one.interval.lower, one.interval.upper) for one in rows],
-        "runs in full": [wording.count(one.runs) for one in rows],
-        "used in": [wording.count(one.referenced) for one in rows],
-        **named,
-        "last run, UTC": [wording.minute(one.last_ms, year_of_ms=year_of_ms) for one in rows],
-    }
+def versions(answer: ArmVersions) -> Table[ArmVersion]:
+    """Return the table of versions of a definition, each with its runs and the belief that they alone come to."""
+    shown = VERSIONS.but(
+        version=lambda one: wording.cut_middle(wording.plain(one.version), _VALUE_CHARS),
+        mean=lambda one: wording.mean(one.mean),
+        interval=lambda one: wording.interval(one.interval.lower, one.interval.upper),
+    )
+    named = ("named",) if any(one.named for one in answer.versions) else ()
+    return shown.only("version", "first", "mean", "interval", "runs", "referenced", *named, "last")
 
 
 def source_table(one: Judgement) -> dict[str, list[str]]:

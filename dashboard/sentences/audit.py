@@ -11,7 +11,6 @@ from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.changes import act as changed
 from dashboard.wording import Markdown
 
-UNKNOWN: Final = "unknown"
 _NAME_CHARS: Final = 40
 _ACTS: Final[dict[str, Callable[[dict[str, str]], str]]] = {
     "member_add": lambda detail: f"added {detail['name']} as {detail['role']} {detail['where']}",
@@ -61,17 +60,6 @@ def act(entry: AuditEntry) -> str:
     return words(detail_words)
 
 
-def details(entry: AuditEntry) -> str:
-    """Return the details of an act as plain text."""
-    pairs = (f"{name} {value}" for name, value in entry.detail.items() if value not in {None, ""})
-    return wording.plain(", ".join(pairs)) or wording.MISSING
-
-
-def actor(name: str) -> str:
-    """Return the actor as plain text."""
-    return wording.plain(name) or UNKNOWN
-
-
 def audit(entry: AuditEntry | None, learner: str | None, now_ms: int, *, filtered: bool) -> Sentence:
     """Return the latest act at a learner (``learner``) or (None) the installation."""
     about = "on the installation" if learner is None else f"at {_short(learner)}"
@@ -95,13 +83,8 @@ def refused(denial: Denial | None, now_ms: int, *, filtered: bool) -> Sentence:
     times = "" if denial.n == 1 else f" {wording.count(denial.n)} times in a minute"
     return composed(
         Phrase(who),
-        f" was refused {_short(refusal(denial.action))}{times}, {wording.ago(denial.at_ms, now_ms)}.",
+        f" was refused {_short(denial.action.replace('_', ' '))}{times}, {wording.ago(denial.at_ms, now_ms)}.",
     )
-
-
-def refusal(action: str) -> str:
-    """Return the refused action as plain text."""
-    return wording.plain(action.replace("_", " "))
 
 
 def _short(name: str) -> Markdown:

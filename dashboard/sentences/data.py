@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from core.explained.table import Table, count, text, time
 from core.flows.importing import BeliefDifference, ImportAnswer, RejectedLine, Unread
 from core.flows.queries import PastImport, UndoEffect, UndoPreview
 from dashboard import wording
@@ -18,6 +20,25 @@ _SKIPPED = {
     "error": "failed before a real tool was called",
     "passive": "passive phase: recorded only",
 }
+
+UNREAD: Final[Table[Unread]] = Table(
+    files=count("files", lambda one: one.files),
+    ending=text("ending", lambda one: one.ending, "none"),
+    reason=text("reason", lambda one: one.reason),
+    first=text("the first", lambda one: one.first),
+)
+REJECTED: Final[Table[RejectedLine]] = Table(
+    file=text("file", lambda one: one.file),
+    line=count("line", lambda one: one.line),
+    reason=text("reason", lambda one: one.reason),
+)
+DIFFERENCES: Final[Table[BeliefDifference]] = Table(
+    arm=text("arm", lambda one: one.arm),
+    stated=text("the file says", lambda one: wording.beta(one.stated_alpha, one.stated_beta)),
+    stated_pulls=count("pulls there", lambda one: one.stated_pulls),
+    computed=text("its runs come to", lambda one: wording.beta(one.alpha, one.beta)),
+    pulls=count("pulls", lambda one: one.pulls),
+)
 
 
 def data(n_runs: int, n_arms: int, done: Sequence[PastImport]) -> Sentence:
@@ -112,34 +133,18 @@ def calls_not_offered(answer: ImportAnswer) -> str | None:
     return f"Called, but no arm of the prompt offers it: {tools}{more}"
 
 
-def ignored_table(files: Sequence[Unread]) -> dict[str, list[object]]:
-    """Return files that were not read, by reason and ending; text cells."""
-    return {
-        "files": [wording.count(one.files) for one in files],
-        "ending": [wording.plain(one.ending) or "none" for one in files],
-        "reason": [wording.plain(one.reason) for one in files],
-        "the first": [wording.plain(one.first) for one in files],
-    }
-
-
-def rejected_table(lines: Sequence[RejectedLine]) -> dict[str, list[object]]:
-    """Return lines or files that were left out; text cells."""
-    return {
-        "file": [wording.plain(line.file) for line in lines],
-        "line": [wording.MISSING if line.line is None else wording.count(line.line) for line in lines],
-        "reason": [wording.plain(line.reason) for line in lines],
-    }
-
-
-def differences_table(differences: Sequence[BeliefDifference]) -> dict[str, list[object]]:
-    """Return the beliefs that a file states beside those computed from its runs, as text cells."""
-    return {
-        "arm": [wording.plain(one.arm) for one in differences],
-        "the file says": [wording.beta(one.stated_alpha, one.stated_beta) for one in differences],
-        "pulls there": [wording.count(one.stated_pulls) for one in differences],
-        "its runs come to": [wording.beta(one.alpha, one.beta) for one in differences],
-        "pulls": [wording.count(one.pulls) for one in differences],
-    }
+IMPORTS: Final[Table[PastImport]] = Table(
+    id=text("import", lambda one: one.id, width=96),
+    at=time("when", lambda one: one.at_ms, width=130),
+    actor=text("by", lambda one: one.actor, width=110),
+    format=text("format", lambda one: one.answer.format, width=126),
+    files=count("files", lambda one: one.answer.files, width=64),
+    added=text("added", left_behind, width=180),
+    known=count("known", lambda one: one.answer.duplicates + one.answer.n_other_known, width=76),
+    skipped=count("skipped", lambda one: one.answer.skipped, width=84),
+    rejected=count("rejected", lambda one: one.answer.rejected_count, width=84),
+    state=text("state", lambda one: "undone" if one.undone else "active", width=90),
+)
 
 
 def undo_effect(shown: UndoPreview) -> Markdown:
@@ -160,20 +165,18 @@ def undo_effect(shown: UndoPreview) -> Markdown:
     return f"{what} would mean **{words}**; {wording.things(shown.n_moved, 'arm')} would move. Nothing is deleted."
 
 
-def moved_table(arms: Sequence[UndoEffect]) -> dict[str, list[object]]:
-    """Return arms that would move most; text cells."""
-    return {
-        "arm": [wording.plain(arm.key) for arm in arms],
-        "pulls now": [_number(arm.pulls[0]) for arm in arms],
-        "pulls after": [_number(arm.pulls[1]) for arm in arms],
-        "mean now": [_mean(arm.mean[0]) for arm in arms],
-        "mean after": [_mean(arm.mean[1]) for arm in arms],
-    }
-
-
 def _number(value: int | None) -> str:
     return "not listed" if value is None else wording.count(value)
 
 
 def _mean(value: float | None) -> str:
     return wording.MISSING if value is None else wording.mean(value, 3)
+
+
+MOVED: Final[Table[UndoEffect]] = Table(
+    arm=text("arm", lambda one: one.key),
+    pulls_now=text("pulls now", lambda one: _number(one.pulls[0])),
+    pulls_after=text("pulls after", lambda one: _number(one.pulls[1])),
+    mean_now=text("mean now", lambda one: _mean(one.mean[0])),
+    mean_after=text("mean after", lambda one: _mean(one.mean[1])),
+)

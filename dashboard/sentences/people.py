@@ -63,11 +63,6 @@ def last_operator(rows: Sequence[MemberRow]) -> MemberRow | None:
     return operators[0] if len(operators) == 1 else None
 
 
-def known_by(one: MemberRow) -> str:
-    """Return their address, else their subject, as plain text."""
-    return wording.plain(one.email or one.subject or wording.MISSING)
-
-
 def roles(grants: Collection[Grant]) -> str:
     """Return roles as plain text.
 

@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from core.demo import World
+from core.explained.episodes import ENVIRONMENTS
+from core.explained.table import Table, text
 from core.flows.queries import EnvironmentStory, EnvironmentSummary, ModelComparison, ModelPair, SuccessRate
 from core.records.answers import ScaleAnswer
 from core.records.episode import Finding, FindingKind, Pattern, Scale
@@ -336,33 +338,32 @@ def scale_words(scale: Scale, *, declared: bool) -> Words:
     return ends if declared else f"{ends} (usual)"
 
 
-def environments_table(
-    summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World] = MappingProxyType({})
-) -> dict[str, list[str]]:
-    """Return a row for each environment, as plain text; a demo's with ``planted`` truth on request."""
-    cells: dict[str, list[str]] = {
-        "state": [_state(one) for one in summaries],
-        "environment": [wording.plain(one.environment) for one in summaries],
-        "episodes": [wording.count(one.n) for one in summaries],
-        "success": [_rate(one) for one in summaries],
-        "95% interval": [share_limits(one.success) or wording.MISSING for one in summaries],
-        "average": ["none paid" if one.average.value is None else average(one.average) for one in summaries],
-        "95% of average": [amount_limits(one.average) or wording.MISSING for one in summaries],
-        "reward": [pattern_words(one.pattern) or "unknown" for one in summaries],
-        "found": [
-            ", ".join(FINDING_WORDS[kind].lower() for kind in by_gravity(one.findings)) or "none"
-            for one in summaries
-        ],
-        "scale": [_ends(one.scale) for one in summaries],
-        "models": [wording.plain(", ".join(one.models)) or wording.MISSING for one in summaries],
-    }
-    if not planted:
-        return cells
-    planted_cells: list[str] = [
-        planted_words(planted[one.environment]) if one.environment in planted else wording.MISSING
-        for one in summaries
-    ]
-    return dict([*[*cells.items()][:2], ("planted", planted_cells), *[*cells.items()][2:]])
+def environments_table(planted: Mapping[str, World] = MappingProxyType({})) -> Table[EnvironmentSummary]:
+    """Return the table of environments on a page; a demo's with ``planted`` truth on request."""
+    shown = ENVIRONMENTS.plus(
+        state=text("state", _state, width=96),
+        planted=text("planted", lambda one: _planted(planted.get(one.environment)), width=230),
+        findings=text("found", _findings, width=176),
+        models=text("models", lambda one: ", ".join(one.models), width=130),
+    ).but(
+        success=_rate,
+        success_interval=lambda one: share_limits(one.success),
+        average=lambda one: "none paid" if one.average.value is None else average(one.average),
+        average_interval=lambda one: amount_limits(one.average),
+        pattern=lambda one: pattern_words(one.pattern) or "unknown",
+        scale=lambda one: _ends(one.scale),
+    )
+    first = ("state", "environment", "planted", "n", "success", "success_interval")
+    names = (*first, "average", "average_interval", "pattern", "findings", "scale", "models")
+    return shown.only(*(name for name in names if planted or name != "planted"))
+
+
+def _findings(one: EnvironmentSummary) -> str:
+    return ", ".join(FINDING_WORDS[kind].lower() for kind in by_gravity(one.findings)) or "none"
+
+
+def _planted(world: World | None) -> str:
+    return "" if world is None else planted_words(world)
 
 
 def gravity(one: EnvironmentSummary) -> int:

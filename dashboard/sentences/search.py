@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from core.records.search import SearchAnswer, SearchHit, SearchKind
@@ -50,13 +50,6 @@ def searched(answer: SearchAnswer) -> Markdown:
     return Markdown(f"Searched: {kinds}. Each word must occur, in any case. A click opens a hit.{more}")
 
 
-def hits_table(matches: Sequence[SearchHit], *, year_of_ms: int | None) -> dict[str, list[str]]:
-    """Return the cells of hits by column; columns without a value are left out."""
-    cells: dict[str, list[str]] = {
-        "kind": [one.kind for one in matches],
-        "name": [wording.cut_middle(wording.plain(one.title), _MIDDLE) for one in matches],
-        "about": [wording.plain(one.about) for one in matches],
-        "newest, UTC": [wording.minute(one.at_ms, year_of_ms=year_of_ms) for one in matches],
-        "text": [wording.plain(one.excerpt or "") for one in matches],
-    }
-    return {head: column for head, column in cells.items() if any(column)}
+def name(one: SearchHit) -> str:
+    """Return the name of a hit as plain text, the middle left out where it is long."""
+    return wording.cut_middle(wording.plain(one.title), _MIDDLE)

@@ -53,16 +53,6 @@ def is_in_force(one: TokenRow, now_ms: int) -> bool:
     return one.revoked_ms is None and now_ms < one.expires_ms
 
 
-def scopes(one: TokenRow) -> Words:
-    """Return a token's permissions, and whether it may name senders."""
-    return ", ".join([*one.scopes, *(["a bridge"] if one.is_bridge else [])])
-
-
-def where(learners: Sequence[str] | None) -> str:
-    """Return the learners of a token, as plain text."""
-    return "every learner" if learners is None else ", ".join(map(wording.plain, learners))
-
-
 def state(one: TokenRow, now_ms: int) -> str:
     """Return the end of a token, or the time since which it is invalid, as plain text."""
     if one.revoked_ms is not None:

@@ -11,8 +11,9 @@ from typing import Final, get_args
 
 import streamlit as st
 
+from core.explained import people
 from core.records.actor import TOKENS, Action
-from core.records.audit import AuditEntry, AuditFilter, AuditPage, Denial, DenialPage
+from core.records.audit import AuditFilter, AuditPage, DenialPage
 from core.records.limits import MAX_LABEL_CHARS
 from core.records.times import DAY_MS
 from dashboard import administration, wording
@@ -22,7 +23,7 @@ from dashboard.sentences import audit as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.paging import paging
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import record_table
 from dashboard.widgets.words import muted, small
 from dashboard.wording import Markdown, Words
 
@@ -43,10 +44,8 @@ _ACTIONS: Final[dict[Which, tuple[str, ...]]] = {
     "refused": get_args(Action),
 }
 
-_WIDTHS: Final = {"when, UTC": 112, "who": 120, "what": 440, "act": 108, "noted": 260, "state": 72}
-_REFUSED_WIDTHS: Final = {"minute, UTC": 140, "who": 260, "refused": 240, "times": 90}
-_PHONE: Final = {"when, UTC": 104, "who": 90, "what": 170}
-_REFUSED_PHONE: Final = {"minute, UTC": 104, "who": 120, "refused": 100}
+_PHONE: Final = {"at": 104, "actor": 90, "action": 170}
+_REFUSED_PHONE: Final = {"at": 104, "actor": 120, "action": 100}
 _MIME: Final = {"csv": "text/csv", "json": "application/json"}
 
 
@@ -172,17 +171,23 @@ def _before() -> int | None:
 def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:
     """Draw the rows, and the way to older ones."""
     is_newest = CURSOR not in st.query_params
+    now_ms = reading().context.clock()
     onward: str | None
     if isinstance(page, DenialPage):
         onward = None if page.next is None else administration.cursor_of(page.next)
         n_rows = len(page.denials)
         if n_rows:
-            _refused(page.denials)
+            alt = f"{wording.things(n_rows, 'refusal')} by minute, the newest first"
+            record_table(
+                people.DENIALS, page.denials, key="refused", alt=alt, phone=_REFUSED_PHONE, year_of_ms=now_ms
+            )
     else:
         onward = None if page.next is None else str(page.next)
         n_rows = len(page.entries)
         if n_rows:
-            _acts(page)
+            alt = f"{wording.things(n_rows, 'act')}, the newest first"
+            acts = people.AUDIT.but(action=sentences.act)
+            record_table(acts, page.entries, key="audit", alt=alt, phone=_PHONE, year_of_ms=now_ms)
     if not n_rows:
         muted(
             "No older ones."
@@ -192,45 +197,6 @@ def table(page: AuditPage | DenialPage, *, narrowed: bool) -> None:
             else "Acts and refusals are listed here; no row is ever removed."
         )
     paging(CURSOR, onward, at_newest=is_newest)
-
-
-def _acts(page: AuditPage) -> None:
-    now_ms, entries = reading().context.clock(), page.entries
-    act_table(
-        {
-            "when, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in entries],
-            "who": [sentences.actor(one.actor) for one in entries],
-            "what": [sentences.act(one) for one in entries],
-            "act": [one.act or wording.MISSING for one in entries],
-            "noted": [sentences.details(one) for one in entries],
-            "state": [_state(one) for one in entries],
-        },
-        _WIDTHS,
-        key="audit",
-        alt=f"{wording.things(len(entries), 'act')}, the newest first",
-        phone=_PHONE,
-    )
-
-
-def _state(one: AuditEntry) -> str:
-    """Return whether an act is active; an act without undo has no state."""
-    return wording.MISSING if one.act is None else "undone" if one.undone else "active"
-
-
-def _refused(denials: tuple[Denial, ...]) -> None:
-    now_ms = reading().context.clock()
-    act_table(
-        {
-            "minute, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in denials],
-            "who": [sentences.actor(one.actor) for one in denials],
-            "refused": [sentences.refusal(one.action) for one in denials],
-            "times": [wording.count(one.n) for one in denials],
-        },
-        _REFUSED_WIDTHS,
-        key="refused",
-        alt=f"{wording.things(len(denials), 'refusal')} by minute, the newest first",
-        phone=_REFUSED_PHONE,
-    )
 
 
 def files(of: Which, chosen: AuditFilter, *, is_empty: bool) -> None:

@@ -5,20 +5,20 @@ The address holds the step that a click on the picture chose. Cells are text cel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import pyarrow as pa
 import streamlit as st
 
 from core.errors import NotApplicable, NotFound, UnknownRun
+from core.explained.episodes import STEPS
+from core.explained.table import Table
 from core.flows.queries import CreditPreview, CreditView, EpisodeView, StepView
 from core.records.arm import MICRO
 from core.records.episode_credit import CreditRule, CreditShare
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.episode import COMPACT_COLUMNS, MAX_COLUMNS, episode, per_column
-from dashboard.reading import cached_figure, pictured_once, reading
+from dashboard.reading import pictured_once, reading
 from dashboard.sentences import episode as sentences
 from dashboard.sentences import rewards
 from dashboard.sentences.transcript import how_to_keep
@@ -27,12 +27,12 @@ from dashboard.widgets.charts import chart
 from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.fields import choice
 from dashboard.widgets.navigation import link
-from dashboard.widgets.opening import opening_table
+from dashboard.widgets.opening import opening_records
 from dashboard.widgets.paging import neighbour
 from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.transcript import conversation
 from dashboard.widgets.words import both_ends, chipped, muted, section, small, small_table
-from dashboard.wording import Markdown, Words
+from dashboard.wording import Words
 
 _TRANSCRIPTS: Final = 3
 """Runs of an episode whose transcripts are drawn; the others are a click away."""
@@ -41,22 +41,7 @@ _TRANSCRIPTS: Final = 3
 ON_A_PAGE: Final = 100
 _TEXT_PX: Final = 260
 _LONG_CHARS: Final = 1_000
-_CELL_CHARS: Final = 200
-_PHONE: Final = {"step": 58, "what": 136, "reward": 78, "so far": 78}
-_WIDTHS: Final = {
-    "step": 70,
-    "what": 210,
-    "answered": 128,
-    "reward": 84,
-    "so far": 84,
-    "state": 226,
-    "asked": 200,
-    "answered with": 200,
-    "at, UTC": 112,
-    "characters in": 104,
-    "characters out": 108,
-}
-_RIGHT: Final = frozenset({"step", "reward", "so far", "characters in", "characters out"})
+_PHONE: Final = {"number": 58, "name": 136, "reward": 78, "running": 78}
 
 # Credit
 _SHOWN: Final = 12
@@ -230,24 +215,32 @@ def step_table(episode: EpisodeView) -> None:
     if len(episode.steps) > ON_A_PAGE:
         _paging(episode, first)
     actor = reading().context.actor
-    frame = cached_figure(("steps", episode.uid, first, at, actor), lambda: _to_arrow(rows, at))
-    config: dict[str, Any] = {
-        head: st.column_config.TextColumn(
-            Markdown(head), width=width, alignment="right" if head in _RIGHT else None
-        )
-        for head, width in _WIDTHS.items()
-    }
-    row = opening_table(
-        frame,
-        config,
+    row = opening_records(
+        _steps(at).filled(rows),
+        rows,
         _PHONE,
         name=f"steps {episode.uid} {first}",
-        rest="step",
+        rest="number",
         alt=f"Steps {rows[0].number} to {rows[-1].number} of this episode: what was called, and what it was paid",
+        cache_key=(at, actor),
     )
-    if row is not None and rows[row].number != at:
-        address.say({address.STEP: str(rows[row].number)})
+    if row is not None and row.number != at:
+        address.say({address.STEP: str(row.number)})
         st.rerun()
+
+
+def _steps(at: int | None) -> Table[StepView]:
+    """Return the table of steps; that of number ``at`` is marked."""
+    year = reading().frame.last_at_ms
+    return STEPS.but(
+        number=lambda one: f"{'→ ' if one.number == at else ''}{one.number:,}",
+        name=sentences.step_name,
+        kind=sentences.step_kind,
+        reward=lambda one: _amount(one.reward),
+        running=lambda one: wording.MISSING if one.running is None else wording.paid(one.running),
+        notes=sentences.step_state,
+        at=lambda one: "" if one.at is None else wording.written_minute(one.at, year_of_ms=year),
+    )
 
 
 def step_texts(episode: EpisodeView) -> None:
@@ -273,40 +266,6 @@ def _paging(episode: EpisodeView, first: int) -> None:
         neighbour("Later steps", ":material/chevron_right:", {address.STEP: later})
         last = min(after, len(episode.steps))
         muted(f"{wording.count(first + 1)} to {wording.count(last)} of {wording.count(len(episode.steps))}")
-
-
-def _to_arrow(rows: Sequence[StepView], at: int | None) -> pa.Table:
-    year = reading().frame.last_at_ms
-    cells: dict[str, Sequence[str]] = {
-        "step": [f"{'→ ' if one.number == at else ''}{one.number:,}" for one in rows],
-        "what": [sentences.step_name(one) for one in rows],
-        "answered": [sentences.step_kind(one) for one in rows],
-        "reward": ["none" if one.reward is None else wording.paid(one.reward) for one in rows],
-        "so far": [wording.MISSING if one.running is None else wording.paid(one.running) for one in rows],
-        "state": [sentences.step_state(one) for one in rows],
-        "asked": [_cut(one.asked) for one in rows],
-        "answered with": [_cut(one.answered) for one in rows],
-        "at, UTC": [wording.written_minute(one.at, year_of_ms=year) for one in rows],
-        "characters in": [_count(one.n_chars_in) for one in rows],
-        "characters out": [_count(one.n_chars_out) for one in rows],
-    }
-    unknown = {"at, UTC", "characters in", "characters out", "state", "asked", "answered with"}
-    return pa.table(
-        {
-            head: pa.array(column, type=pa.string())
-            for head, column in cells.items()
-            if head not in unknown or set(column) - {wording.MISSING, ""}
-        }
-    )
-
-
-def _cut(text: str | None) -> str:
-    """Return the beginning of a text, on one line."""
-    return " ".join(wording.plain((text or "")[:_CELL_CHARS]).split()) or wording.MISSING
-
-
-def _count(number: int | None) -> str:
-    return wording.MISSING if number is None else wording.count(number)
 
 
 def credit(episode: EpisodeView) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import streamlit as st
 
 from core.demo import World
+from core.explained.episodes import EPISODES
+from core.explained.table import Table
 from core.flows.queries import EnvironmentSummary
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter, EpisodePage, EpisodeRow
 from core.records.limits import MAX_LABEL_CHARS
@@ -27,7 +29,8 @@ from dashboard.widgets import address
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import in_use, lazy_popover
 from dashboard.widgets.navigation import link
-from dashboard.widgets.opening import open_environment, open_episode, opening_table
+from dashboard.widgets.opening import open_environment, open_episode, opening_records, opening_table
+from dashboard.widgets.tables import by_head, config_of, cut, frame_of, heads
 from dashboard.widgets.words import muted
 from dashboard.wording import Markdown, Words
 
@@ -43,35 +46,8 @@ _LAST: Final = "episode filter as it was"
 _CURSOR: Final = re.compile(r"(\d{1,15})?\.(\d{1,17})", re.ASCII)
 
 # Tables
-_ENVIRONMENT_WIDTHS: Final = {
-    "state": 96,
-    "environment": 158,
-    "episodes": 74,
-    "success": 72,
-    "95% interval": 96,
-    "average": 76,
-    "95% of average": 124,
-    "reward": 182,
-    "found": 176,
-    "scale": 100,
-    "models": 130,
-    "planted": 230,
-}
-_RIGHT: Final = frozenset({"episodes", "success", "average", "steps", "total"})
-_PHONE_ENVIRONMENT: Final = {"state": 92, "environment": 150, "success": 70, "found": 74}
-_WIDTHS: Final = {
-    "began, UTC": 122,
-    "episode": 214,
-    "environment": 150,
-    "task": 90,
-    "model": 120,
-    "steps": 62,
-    "total": 76,
-    "came to": 156,
-    "split": 80,
-}
-_ALL_WIDTHS: Final = {**_WIDTHS, **_ENVIRONMENT_WIDTHS}
-_PHONE: Final = {"began, UTC": 100, "total": 68, "came to": 92, "running total": 100}
+_PHONE_ENVIRONMENT: Final = {"state": 92, "environment": 150, "success": 70, "findings": 74}
+_PHONE: Final = {"at": 100, "total": 68, "outcome": 92, "running total": 100}
 _LINE_PX: Final = 132
 
 
@@ -197,28 +173,25 @@ def _label() -> Markdown:
 def environments(summaries: Sequence[EnvironmentSummary], planted: Mapping[str, World]) -> None:
     """Draw a row for each, the gravest findings first; a click opens one."""
     summaries = sorted(summaries, key=rewards.gravity)
-    frame = cached_figure(
-        ("environments", tuple(summaries), bool(planted)),
-        lambda: _text_table(rewards.environments_table(summaries, planted)),
-    )
-    index = opening_table(
-        frame,
-        _config(),
+    one = opening_records(
+        rewards.environments_table(planted),
+        summaries,
         _PHONE_ENVIRONMENT,
         name="environments",
         rest="state",
         alt=f"{wording.things(len(summaries), 'environment')}: rewards and success of each",
-        hidden="",
+        cache_key=(tuple(summaries), bool(planted)),
     )
-    if index is not None:
-        open_environment(summaries[index].environment)
+    if one is not None:
+        open_environment(one.environment)
 
 
 def episodes(rows: Sequence[EpisodeRow]) -> None:
     """Draw episodes newest first, each with its running total; a click opens one."""
     numbers = tuple(row.place.episode_no for row in rows)
-    frame = cached_figure(("episodes", numbers), lambda: _to_arrow(rows))
-    config = _config()
+    table = cut(EPISODES, "uid", "environment", "task", "model", "split").but(total=_total)
+    frame = cached_figure(("episodes", numbers), lambda: _to_arrow(table.filled(rows), rows))
+    config = config_of(table)
     config["running total"] = st.column_config.LineChartColumn(
         "running total",
         width=_LINE_PX,
@@ -230,9 +203,9 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
     index = opening_table(
         frame,
         config,
-        _PHONE,
+        by_head(table, _PHONE),
         name="episodes",
-        rest="began, UTC",
+        rest=heads(table)["at"],
         alt=f"{wording.things(len(rows), 'episode')}, newest first: reward and success of each",
         hidden="",
     )
@@ -240,35 +213,17 @@ def episodes(rows: Sequence[EpisodeRow]) -> None:
         open_episode(rows[index].uid)
 
 
-def _config() -> dict[str, Any]:
-    """Return the columns of both tables."""
-    return {
-        head: st.column_config.TextColumn(
-            Markdown(head), width=width, alignment="right" if head in _RIGHT else None
-        )
-        for head, width in _ALL_WIDTHS.items()
-    }
-
-
-def _to_arrow(rows: Sequence[EpisodeRow]) -> pa.Table:
-    year = reading().frame.last_at_ms
-    cells: dict[str, list[str]] = {
-        "began, UTC": [wording.minute(row.place.at_ms, year_of_ms=year) for row in rows],
-        "episode": [wording.cut_middle(wording.plain(row.uid)) for row in rows],
-        "environment": [wording.cut_middle(wording.plain(row.environment)) for row in rows],
-        "task": [_known(row.task) for row in rows],
-        "model": [_known(row.model) for row in rows],
-        "steps": [wording.count(row.n_steps) for row in rows],
-        "total": ["none paid" if row.total is None else wording.paid(row.total) for row in rows],
-        "came to": [_came_to(row) for row in rows],
-        "split": [_known(row.split) for row in rows],
-    }
-    table = _text_table({head: column for head, column in cells.items() if set(column) != {wording.MISSING}})
-    at = table.column_names.index("came to") + 1
+def _to_arrow(table: Table[EpisodeRow], rows: Sequence[EpisodeRow]) -> pa.Table:
+    frame = frame_of(table, rows, year_of_ms=reading().frame.last_at_ms)
     lines = _lines(rows)
     if not any(lines):
-        return table
-    return table.add_column(at, "running total", pa.array(lines, type=pa.list_(pa.float64())))
+        return frame
+    at = list(table.fields).index("outcome") + 1
+    return frame.add_column(at, "running total", pa.array(lines, type=pa.list_(pa.float64())))
+
+
+def _total(row: EpisodeRow) -> str:
+    return "none paid" if row.total is None else wording.paid(row.total)
 
 
 def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
@@ -286,19 +241,6 @@ def _lines(rows: Sequence[EpisodeRow]) -> list[list[float]]:
         else []
         for row in rows
     ]
-
-
-def _came_to(row: EpisodeRow) -> str:
-    words = {True: "✓ success", False: "× no success", None: "– unknown"}[row.success]
-    return words if row.status == "finished" else f"{words}, {row.status}"
-
-
-def _known(text: str | None) -> str:
-    return wording.MISSING if text is None else wording.cut_middle(wording.plain(text))
-
-
-def _text_table(cells: dict[str, list[str]]) -> pa.Table:
-    return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})
 
 
 def no_episodes() -> None:

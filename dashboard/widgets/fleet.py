@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import pyarrow as pa
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
+from core.explained.machine import LEARNERS
 from core.flows.learners import STATES
 from core.records.learner import LearnerSummary
 from dashboard import pages, wording
@@ -19,7 +18,7 @@ from dashboard.sentences import fleet as sentences
 from dashboard.widgets import address, navigation
 from dashboard.widgets.fields import choice, matches
 from dashboard.widgets.opening import clicked_row
-from dashboard.widgets.tables import ROW_PX, columns
+from dashboard.widgets.tables import ROW_PX, by_head, columns, config_of, frame_of
 from dashboard.widgets.words import muted
 
 FIND: Final = "fleet_find"
@@ -36,7 +35,7 @@ PAGE: Final = 50
 _KEY: Final = "fleet table"
 _OPENED: Final = "fleet opened"
 _NOW: Final = "fleet opened now"
-_PHONE: Final = {"state": 128, "learner": 120, "alarms": 120}
+_PHONE: Final = {"state": 128, "name": 120, "alarms": 120}
 
 
 def _by_need(one: LearnerSummary) -> tuple[object, ...]:
@@ -101,16 +100,13 @@ def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
         return
     first = page_start(len(rows), PAGE)
     shown = rows[first : first + PAGE]
-    text, number = st.column_config.TextColumn, st.column_config.NumberColumn
-    config: dict[str, Any] = {
-        "state": text("state", width=140),
-        "learner": text("learner", width=220),
-        "alarms": text("alarms", width=240),
-        "tokens saved": number("tokens saved", format="localized", width=110),
-        "runs": number("runs", format="localized", width=84),
-        "last run, UTC": text("last run, UTC", width=130),
-    }
-    frame = _frame(shown)
+    now_ms = reading().context.clock()
+    described = LEARNERS.only("state", "name", "alarms", "tokens_saved", "runs", "last").but(
+        state=lambda one: sentences.STATES[one.state],
+        alarms=sentences.alarms,
+        last=lambda one: wording.written_minute(one.last_run, year_of_ms=now_ms),
+    )
+    frame = frame_of(described, shown)
     key = f"{_KEY} {st.session_state.get(_OPENED, 0)}"
     st.dataframe(
         frame,
@@ -118,31 +114,13 @@ def table(rows: Sequence[LearnerSummary], *, n_learners: int) -> None:
         hide_index=True,
         row_height=ROW_PX,
         height="content",
-        **columns(frame.column_names, config, _PHONE, hidden=""),
+        **columns(frame.column_names, config_of(described), by_head(described, _PHONE), hidden=""),
         key=key,
         on_select=partial(_choose, key, [one.name for one in shown]),
         selection_mode="single-cell",
         alt=f"Table of {wording.things(len(shown), 'learner')}: state, alarms, tokens saved, runs, last run",
     )
     _paging(first, len(rows), n_learners)
-
-
-def _frame(rows: Sequence[LearnerSummary]) -> pa.Table:
-    now_ms = reading().context.clock()
-    return pa.table(
-        {
-            "state": [sentences.STATES[one.state] for one in rows],
-            "learner": [wording.plain(one.name) for one in rows],
-            "alarms": [sentences.alarms(one) for one in rows],
-            "tokens saved": pa.array([one.tokens_saved for one in rows], type=pa.int64()),
-            "runs": pa.array([one.runs for one in rows], type=pa.int64()),
-            "last run, UTC": [wording.minute(_at_ms(one.last_run), year_of_ms=now_ms) for one in rows],
-        }
-    )
-
-
-def _at_ms(text: str | None) -> int | None:
-    return None if text is None else round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _paging(first: int, n_rows: int, n_learners: int) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import streamlit as st
 
+from core.explained.table import Row, Table
 from core.records.run_page import RunRow
 from dashboard import pages, wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart
+from dashboard.reading import cached_figure, reading
 from dashboard.widgets import address, navigation
-from dashboard.widgets.tables import ROW_PX, TALL_PX, columns, height
+from dashboard.widgets.tables import ROW_PX, TALL_PX, by_head, columns, config_of, frame_of, heads, height
 
 _OPENED: Final = "armscope opened"
 
@@ -150,3 +152,36 @@ def opening_table(
     if row is None or row >= frame.num_rows or column not in (None, event["selection"]["cells"][0][1]):
         return None
     return row
+
+
+def opening_records(
+    table: Table[Row],
+    rows: Sequence[Row],
+    phone: Mapping[str, int],
+    *,
+    name: str,
+    rest: str,
+    alt: str,
+    cache_key: Hashable,
+    column: str | None = None,
+    at_most_px: int = TALL_PX,
+) -> Row | None:
+    """Draw records and return the one that a click opens, None without one.
+
+    ``phone``, ``rest`` and ``column`` name fields. ``cache_key`` differs for other records of the table.
+    """
+    year = reading().frame.last_at_ms
+    frame = cached_figure((name, cache_key), lambda: frame_of(table, rows, year_of_ms=year))
+    named = heads(table)
+    index = opening_table(
+        frame,
+        config_of(table),
+        by_head(table, phone),
+        name=name,
+        rest=named.get(rest, rest),
+        alt=alt,
+        hidden="id" if "type" in frame.column_names else "",
+        column=None if column is None else named[column],
+        at_most_px=at_most_px,
+    )
+    return None if index is None else rows[index]

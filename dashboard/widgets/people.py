@@ -12,6 +12,7 @@ from typing import Final
 import streamlit as st
 
 from core.errors import ArmscopeError
+from core.explained import people
 from core.records.actor import PersonRole
 from core.records.member import MAX_IDENTITY_CHARS, MAX_MEMBER_CHARS, MemberAnswer, MemberRow
 from dashboard import actions, administration, wording
@@ -23,7 +24,7 @@ from dashboard.who import sign_in_here
 from dashboard.widgets.fields import choice
 from dashboard.widgets.keys import UNDO
 from dashboard.widgets.results import refusal
-from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.tables import ACT_PX, record_table
 from dashboard.widgets.words import both_ends, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
@@ -46,14 +47,6 @@ _ROUND: Final = "people form"
 _LAST: Final = "people last"
 
 REMOVED: Final = "people_removed"
-_WIDTHS: Final = {
-    "name": 160,
-    "e-mail or subject": 220,
-    "roles": 260,
-    "state": 170,
-    "since, UTC": 130,
-    "by": 100,
-}
 _PHONE: Final = {"act": ACT_PX, "name": 110, "roles": 170}
 
 
@@ -329,20 +322,16 @@ def table(rows: Sequence[MemberRow]) -> None:
         muted("No member yet. Let the first one in below, as operator of every learner.")
         return
     now_ms = reading().context.clock()
-    act_table(
-        {
-            "name": [wording.plain(one.name) for one in shown],
-            "e-mail or subject": [sentences.known_by(one) for one in shown],
-            "roles": [sentences.roles(one.roles) for one in shown],
-            "state": [sentences.state(one, rows, now_ms) for one in shown],
-            "since, UTC": [wording.minute(one.at_ms, year_of_ms=now_ms) for one in shown],
-            "by": [wording.plain(one.by) for one in shown],
-            "act": ["Change" if sentences.is_there(one, now_ms) else "Add" for one in shown],
-        },
-        _WIDTHS,
+    record_table(
+        people.MEMBERS.only("name", "known", "roles", "state", "at", "by").but(
+            roles=lambda one: sentences.roles(one.roles), state=lambda one: sentences.state(one, rows, now_ms)
+        ),
+        shown,
         key="people",
         alt=f"{wording.things(len(shown), 'person', 'people')} and what they may do",
         phone=_PHONE,
+        year_of_ms=now_ms,
+        labels=["Change" if sentences.is_there(one, now_ms) else "Add" for one in shown],
         on_click=lambda row: begin_with(shown[row]) if row < len(shown) else None,
         act="change",
     )

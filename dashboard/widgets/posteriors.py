@@ -16,6 +16,7 @@ import streamlit as st
 
 from core.columns import Bools, Ints
 from core.explained import is_excluded
+from core.explained.arms import posteriors as described
 from core.flows.queries import Belief
 from core.records.judgement import Judgement
 from core.records.posterior import BANDS
@@ -41,14 +42,15 @@ from dashboard.widgets.address import POSTERIORS_ARMS
 from dashboard.widgets.fields import choice, in_use, lazy_popover, matches, several_arms
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
-    CHANCE,
     ROW_PX,
     arm_name,
+    by_head,
+    config_of,
     csv_button,
     frame_to_arrow,
+    heads,
     height,
     type_cells,
-    type_column,
 )
 from dashboard.widgets.tables import columns as columns_shown
 from dashboard.wording import Markdown, Words
@@ -70,14 +72,8 @@ JUDGEMENT_KIND_WORDS: Final[Mapping[str, Words]] = {
     "always": Words("Always in"),
     "called": Words("Calls only"),
 }
-_PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "95% interval": 104}
-
-JUDGED: Final = (
-    "The first that applies: poisoned, gave way to a rival, drifting, rising, stale, never referenced, always in, "
-    "too early, or its interval against the usefulness that its tokens are worth"
-)
-
-EFFECTIVE: Final = "Pulls after a discount for runs of one session, which resemble each other"
+_PHONE: Final = {"type": 48, "arm": 152, "mean": 64, "interval": 104}
+_DESCRIBED: Final = described({})
 
 
 def order() -> Order:
@@ -237,7 +233,7 @@ def table(
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(first)),
-        **columns_shown(frame.column_names, _arm_columns(), _PHONE),
+        **columns_shown(frame.column_names, _arm_columns(), by_head(_DESCRIBED, _PHONE)),
         placeholder=wording.MISSING,
         alt=f"Table of {wording.things(len(first), 'arm')} with mean, interval, confidence and pulls",
     )
@@ -260,10 +256,9 @@ def _arm_frame(
     shown = [columns.keys[int(index)] for index in places]
     judgements = [judged[key] for key in shown]
     cells: dict[str, object] = {
-        "type": type_cells(shown),
         "arm": [arm_name(key) for key in shown],
         "mean": np.clip(summary.mean[places], 0.001, 0.999),
-        "95% interval": [
+        "interval": [
             wording.interval(float(summary.lower[index]), float(summary.upper[index])) for index in places
         ],
         "judgement": [sentences.judgement(one, year_of_ms=year_of_ms) for one in judgements],
@@ -272,16 +267,17 @@ def _arm_frame(
         "effective": [
             None if one.effective_pulls is None else round(one.effective_pulls) for one in judgements
         ],
-        "in runs": columns.inclusions[places],
+        "inclusions": columns.inclusions[places],
         "tokens": [int(cost) if cost >= 0 else None for cost in columns.token_cost[places]],
     }
     if truth:
         cells["planted"] = [truth.get(key) for key in shown]
     chances = [None if is_excluded(one) else one.chance for one in judgements]
     if any(chance is not None for chance in chances):
-        cells["chance of inclusion"] = [_percent(chance, 0) for chance in chances]
-    cells["id"] = [wording.plain(key) for key in shown]
-    return pd.DataFrame(cells)
+        cells["chance"] = [_percent(chance, 0) for chance in chances]
+    named = heads(_DESCRIBED)
+    by_name = {named.get(name, name): column for name, column in cells.items()}
+    return pd.DataFrame({"type": type_cells(shown), **by_name, "id": [wording.plain(key) for key in shown]})
 
 
 def _percent(share: float | None, decimals: int) -> float | None:
@@ -289,20 +285,16 @@ def _percent(share: float | None, decimals: int) -> float | None:
 
 
 def _arm_columns() -> dict[str, Any]:
-    number = st.column_config.NumberColumn
+    chance = _DESCRIBED.fields["chance"]
     return {
-        "type": type_column(),
-        "arm": st.column_config.TextColumn("arm", width=186),
-        "mean": number("mean", format="%.3f", width=64, help="Never rounded to 0 or 1"),
-        "95% interval": st.column_config.TextColumn("95% interval", width=96, alignment="right"),
-        "judgement": st.column_config.TextColumn("judgement", width=232, help=JUDGED),
-        "confidence": st.column_config.TextColumn("confidence", width=104),
-        "pulls": number("pulls", format="localized", width=64),
-        "effective": number("effective", format="localized", width=72, help=EFFECTIVE),
-        "in runs": number("in runs", format="localized", width=68),
-        "tokens": number("tokens", format="localized", width=68),
-        "planted": number("planted", format="%.3f", width=80),
-        "chance of inclusion": st.column_config.ProgressColumn(
-            "picked in", format="%d%%", min_value=0, max_value=100, width=84, help=CHANCE
+        **config_of(_DESCRIBED),
+        "tokens": st.column_config.NumberColumn(format="localized", width=68),
+        "planted": st.column_config.NumberColumn(format="%.3f", width=80),
+        chance.head: st.column_config.ProgressColumn(
+            format="%d%%",
+            min_value=0,
+            max_value=100,
+            width=chance.width,
+            help=wording.literal(chance.explained),
         ),
     }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
+from core.columns import Floats
 from core.explained import EXCLUDED, NOT_OFFERED, chance_words
+from core.explained.arms import CHANCE
+from core.explained.table import Field, Table, count, mean, text, time
 from core.flows.queries import ResetPreview
 from core.records.arm import ArmType
 from core.records.learner import LearnerSettings
@@ -23,18 +24,8 @@ from dashboard.sentences import Sentence
 from dashboard.sentences import acts as sentences
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.fields import choice, several_arms
-from dashboard.widgets.results import history, refusal
-from dashboard.widgets.tables import (
-    ACT_PX,
-    ALL_AT_ONCE,
-    CHANCE,
-    ROW_PX,
-    arm_name,
-    frame_to_arrow,
-    height,
-    type_cells,
-    type_column,
-)
+from dashboard.widgets.results import record_history, refusal
+from dashboard.widgets.tables import ACT_PX, ALL_AT_ONCE, ROW_PX, by_head, config_of, frame_of, height
 from dashboard.widgets.tables import columns as columns_shown
 from dashboard.widgets.words import small
 from dashboard.wording import Words
@@ -49,11 +40,10 @@ REASON: Final = "reset reason"
 TYPED: Final = "reset typed"
 
 ARM_PX: Final = 280
-_PHONE: Final = {"type": 48, "arm": 152, "mean now": 88, "after": 68}
+_PHONE: Final = {"type": 48, "arm": 152, "now": 88, "after": 68}
 
 _TABLE: Final = "earlier resets"
-_WIDTHS: Final = {"when, UTC": 112, "scope": 220, "by": 96, "why": 540, "state": 76}
-_PHONE_PAST: Final = {"act": ACT_PX, "scope": 190, "when, UTC": 104}
+_PHONE_PAST: Final = {"act": ACT_PX, "scope": 190, "at": 104}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +177,9 @@ def changes(shown: ResetPreview) -> None:
     """Draw every arm that a reset would touch, now and after."""
     settings = reading().frame.settings
     n_arms = len(shown.columns)
+    table = _preview(shown, settings)
     frame = cached_figure(
-        ("reset table", shown.target, shown.columns.keys),
-        lambda: frame_to_arrow(_reset_frame(shown, settings)),
+        ("reset table", shown.target, shown.columns.keys), lambda: frame_of(table, range(n_arms))
     )
     st.dataframe(
         frame,
@@ -198,49 +188,31 @@ def changes(shown: ResetPreview) -> None:
         row_height=ROW_PX,
         height=height(n_arms),
         lazy=True if n_arms > ALL_AT_ONCE else None,
-        **columns_shown(frame.column_names, _reset_columns(), _PHONE),
+        **columns_shown(frame.column_names, config_of(table), by_head(table, _PHONE)),
         key="reset preview",
         alt=f"What a reset would change for {wording.things(n_arms, 'arm')}",
     )
 
 
-def _reset_frame(shown: ResetPreview, settings: LearnerSettings) -> pd.DataFrame:
+def _preview(shown: ResetPreview, settings: LearnerSettings) -> Table[int]:
+    """Return the table of arms by place; no belief is certain, so none is shown as 0.00 or 1.00."""
     columns, now = shown.columns, shown.summary
-    places = range(len(columns))
-    return pd.DataFrame(
-        {
-            "type": type_cells(columns.keys),
-            "arm": [arm_name(key) for key in columns.keys],
-            "mean now": np.clip(
-                now.mean, 0.01, 0.99
-            ),  # no belief is certain, so none is shown as 0.00 or 1.00
-            "95% interval": [wording.interval(float(now.lower[at]), float(now.upper[at])) for at in places],
-            "pulls → 0": columns.pulls,
-            "confidence now": [wording.band(BANDS[int(now.band[at])]) for at in places],
-            "after": np.asarray(shown.mean),
-            "interval after": [
-                wording.interval(float(low), float(high))
-                for low, high in zip(shown.lower, shown.upper, strict=True)
-            ],
-            "chance of inclusion": [_chance_words(shown, at, settings) for at in places],
-            "id": [wording.plain(key) for key in columns.keys],
-        }
+    return Table(
+        arm=Field("arm", lambda at: columns.keys[at], "arm", width=ARM_PX),
+        now=mean("mean now", lambda at: min(max(float(now.mean[at]), 0.01), 0.99), ".2f", width=80),
+        interval=_limits("95% interval", now.lower, now.upper, 104),
+        pulls=count("pulls → 0", lambda at: int(columns.pulls[at]), width=76),
+        band=text("confidence now", lambda at: wording.band(BANDS[int(now.band[at])]), width=132),
+        after=mean("after", lambda at: float(shown.mean[at]), ".2f", width=58),
+        after_interval=_limits("interval after", shown.lower, shown.upper, 108),
+        chance=text(
+            "chance of inclusion", lambda at: _chance_words(shown, at, settings), width=190, explained=CHANCE
+        ),
     )
 
 
-def _reset_columns() -> dict[str, Any]:
-    number = st.column_config.NumberColumn
-    return {
-        "type": type_column(),
-        "arm": st.column_config.TextColumn("arm", width=ARM_PX),
-        "mean now": number("mean now", format="%.2f", width=80),
-        "95% interval": st.column_config.TextColumn("95% interval", width=104, alignment="right"),
-        "pulls → 0": number("pulls → 0", format="localized", width=76),
-        "confidence now": st.column_config.TextColumn("confidence now", width=132),
-        "after": number("after", format="%.2f", width=58),
-        "interval after": st.column_config.TextColumn("interval after", width=108, alignment="right"),
-        "chance of inclusion": st.column_config.TextColumn("chance of inclusion", width=190, help=CHANCE),
-    }
+def _limits(head: str, lower: Floats, upper: Floats, width: int) -> Field[int]:
+    return Field(head, lambda at: wording.interval(float(lower[at]), float(upper[at])), "number", width=width)
 
 
 def _chance_words(shown: ResetPreview, at: int, settings: LearnerSettings) -> str:
@@ -264,14 +236,7 @@ def past() -> None:
     if not done:
         st.markdown(":gray[None yet.]")
         return
-    cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.minute(one.at_ms, year_of_ms=reading().frame.last_at_ms) for one in done],
-        "scope": [f"{_scope(one)} → {_target(one)}" for one in done],
-        "by": [wording.plain(one.actor) for one in done],
-        "why": [wording.plain(one.reason or wording.MISSING) for one in done],
-        "state": ["undone" if one.undone else "active" for one in done],
-    }
-    history(done, cells, _WIDTHS, key=_TABLE, alt="Earlier resets", phone=_PHONE_PAST)
+    record_history(RESETS, done, key=_TABLE, alt="Earlier resets", phone=_PHONE_PAST)
 
 
 def _target(one: Reset) -> str:
@@ -282,3 +247,12 @@ def _scope(one: Reset) -> str:
     """Return the scope, with its number where the words lack it."""
     words = wording.plain(one.scope)
     return words if words[:1].isdigit() else f"{words} ({wording.count(one.n_arms)})"
+
+
+RESETS: Final[Table[Reset]] = Table(
+    at=time("when", lambda one: one.at_ms, width=112),
+    scope=text("scope", lambda one: f"{_scope(one)} → {_target(one)}", width=220),
+    by=text("by", lambda one: one.actor, width=96),
+    why=text("why", lambda one: one.reason, width=540),
+    state=text("state", lambda one: "undone" if one.undone else "active", width=76),
+)

@@ -6,19 +6,20 @@ A reviewer may undo their own acts, and may redo an act that they themselves und
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, Protocol, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from core.explained.table import Table
 from dashboard import actions, pages, queries, wording
 from dashboard.actions import Result
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.navigation import link
-from dashboard.widgets.tables import act_table
+from dashboard.widgets.tables import act_table, record_table
 from dashboard.widgets.words import muted
 from dashboard.wording import Markdown, Words
 
@@ -91,6 +92,9 @@ class Act(Protocol):
     def undone(self) -> bool: ...
 
 
+Done = TypeVar("Done", bound=Act)
+
+
 def offered_undo(act: Act) -> UndoLabel | None:
     """Return the button's label for an act; None where this person may neither undo nor redo it."""
     here = reading()
@@ -137,15 +141,35 @@ def history(
 
     The column is missing where this person may do nothing about any of them. ``phone`` as `act_table` takes it.
     """
+    labels = _offers(acts)
+    column = {"act": labels} if any(labels) else {}
+    act_table({**cells, **column}, widths, key=key, alt=alt, phone=phone, on_click=_undoing(acts, key))
+    result(key)
+
+
+def record_history(
+    table: Table[Done], acts: Sequence[Done], *, key: str, alt: str, phone: Mapping[str, int]
+) -> None:
+    """Draw `history` of described acts; ``phone`` as `record_table` takes it."""
+    year, back = reading().frame.last_at_ms, _undoing(acts, key)
+    record_table(
+        table, acts, key=key, alt=alt, phone=phone, year_of_ms=year, labels=_offers(acts), on_click=back
+    )
+    result(key)
+
+
+def _offers(acts: Sequence[Act]) -> list[str]:
+    return [offered_undo(act) or "" for act in acts]
+
+
+def _undoing(acts: Sequence[Act], key: str) -> Callable[[int], None]:
+    """Return the effect of a click on a row's undo."""
 
     def clicked(row: int) -> None:
         if row < len(acts) and offered_undo(acts[row]) is not None:
             actions.take_back(acts[row].id, again=acts[row].undone, at=key)
 
-    labels = [offered_undo(act) or "" for act in acts]
-    column = {"act": labels} if any(labels) else {}
-    act_table({**cells, **column}, widths, key=key, alt=alt, phone=phone, on_click=clicked)
-    result(key)
+    return clicked
 
 
 def repaired(names: Iterable[str | None]) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
 import streamlit as st
 
+from core.explained.runs import SESSIONS
 from core.records.run_page import RunsOfSession, SessionRow
 from dashboard import pages, queries, wording
-from dashboard.reading import cached_figure, reading
-from dashboard.sentences import runs as sentences
 from dashboard.widgets import address
 from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.navigation import link
-from dashboard.widgets.opening import open_session, opening_table
+from dashboard.widgets.opening import open_session, opening_records
 
-_PHONE: Final = {"last run, UTC": 110, "session": 150, "runs": 56}
+_PHONE: Final = {"last": 110, "session": 150, "n_runs": 56}
 
 
 def requested() -> RunsOfSession | None:
@@ -49,50 +47,14 @@ def links(one: RunsOfSession) -> None:
 
 def table(rows: Sequence[SessionRow]) -> None:
     """Draw sessions, the latest first; a click opens one."""
-    year_of_ms = reading().frame.last_at_ms
-    frame = cached_figure(("sessions", tuple(rows)), lambda: _to_arrow(rows, year_of_ms))
-    text, number = st.column_config.TextColumn, st.column_config.NumberColumn
-    config: dict[str, Any] = {
-        "last run, UTC": text("last run, UTC", width=136),
-        "session": text("session", width=320),
-        "runs": number("runs", format="localized", width=70),
-        "observed": number("observed", format="localized", width=84),
-        "unfinished": number("unfinished", format="localized", width=90),
-        "tokens": number("tokens", format="localized", width=96),
-        "cost": text("cost", width=90),
-        "model": text("model", width=140),
-        "channel": text("channel", width=96),
-    }
-    index = opening_table(
-        frame,
-        config,
+    one = opening_records(
+        SESSIONS,
+        rows,
         _PHONE,
         name="sessions",
-        rest="last run, UTC",
+        rest="last",
         alt=f"Table of {wording.things(len(rows), 'session')}, the latest first",
-        hidden="",
+        cache_key=tuple(rows),
     )
-    if index is not None:
-        open_session(rows[index].session)
-
-
-def _to_arrow(rows: Sequence[SessionRow], year_of_ms: int | None) -> pa.Table:
-    return pa.table(
-        {
-            "last run, UTC": [wording.minute(row.last_ms, year_of_ms=year_of_ms) for row in rows],
-            "session": [wording.plain(row.session) for row in rows],
-            "runs": [row.n_runs for row in rows],
-            "observed": [row.n_observed for row in rows],
-            "unfinished": [row.n_unfinished for row in rows],
-            "tokens": pa.array([row.tokens if row.n_tokens else None for row in rows], type=pa.int64()),
-            "cost": [sentences.session_cost(row) for row in rows],
-            "model": [_one_of(row.model, row.n_models) for row in rows],
-            "channel": [_one_of(row.channel, row.n_channels) for row in rows],
-        }
-    )
-
-
-def _one_of(name: str | None, number: int) -> str:
-    if name is None:
-        return wording.MISSING
-    return wording.plain(name) if number == 1 else f"{number} of them"
+    if one is not None:
+        open_session(one.session)

@@ -8,12 +8,14 @@ names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
+from core.explained.table import Field, Row, Table
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.cells import csv_line
 from dashboard import wording
@@ -29,10 +31,80 @@ ALL_AT_ONCE: Final = 2_000
 _MANY_ROWS: Final = 15
 TALL_PX: Final = 420
 _NAME_CHARS: Final = 40
-CHANCE: Final = "How likely the arm is picked, simulated on the latest runs with the packer that selects"
 ACT_PX: Final = 78
 """Width of the column of acts' ways back."""
 _RIGHT: Final = frozenset({"mean moved", "run"})
+
+
+def heads(table: Table[Row]) -> dict[str, str]:
+    """Return the heads of a table on a page, by field: a time names its zone."""
+    return {
+        name: f"{one.head}, UTC" if one.unit == "time" else one.head for name, one in table.fields.items()
+    }
+
+
+def frame_of(table: Table[Row], rows: Sequence[Row], *, year_of_ms: int | None = None) -> pa.Table:
+    """Return records as a page shows them: numbers as numbers, times with their minute, texts as they are.
+
+    An arm has its type before it, and its whole name in the hidden column "id".
+    """
+    shown: dict[str, pa.Array] = {}
+    ids: dict[str, pa.Array] = {}
+    for name, head in heads(table).items():
+        one = table.fields[name]
+        if one.unit == "arm":
+            arms = [one.cell(row) for row in rows]
+            shown["type"] = pa.array(type_cells(arms), type=pa.list_(pa.string()))
+            shown[head] = pa.array(map(arm_name, arms))
+            ids["id"] = pa.array(map(wording.plain, arms))
+        else:
+            shown[head] = pa.array([_cell(one, row, year_of_ms) for row in rows], type=_kind(one))
+    return pa.table({**shown, **ids})
+
+
+def _cell(one: Field[Row], row: Row, year_of_ms: int | None) -> object:
+    if one.value is None or one.unit == "text":
+        return wording.plain(one.cell(row)) or wording.MISSING
+    value = one.value(row)
+    if one.unit != "time":
+        return value
+    return one.cell(row) if value is None else wording.minute(int(value), year_of_ms=year_of_ms)
+
+
+def _kind(one: Field[Row]) -> pa.DataType:
+    if one.value is None:
+        return pa.string()
+    return {"count": pa.int64(), "number": pa.float64()}.get(one.unit, pa.string())
+
+
+def config_of(table: Table[Row]) -> dict[str, Any]:
+    """Return the columns of records, by head."""
+    config = {head: _column(table.fields[name]) for name, head in heads(table).items()}
+    return {"type": type_column(), **config}
+
+
+def _column(one: Field[Any]) -> Any:  # noqa: ANN401 - Streamlit's column types are opaque dicts
+    width, explained = one.width or None, wording.literal(one.explained) or None
+    if one.is_number and one.value is not None:
+        form = f"%{one.form}" if one.form else "localized"
+        return st.column_config.NumberColumn(format=form, width=width, help=explained)
+    side: Literal["right"] | None = "right" if one.is_number else None
+    return st.column_config.TextColumn(width=width, alignment=side, help=explained)
+
+
+def cut(table: Table[Row], *names: str) -> Table[Row]:
+    """Return the table with these texts without their middle where they are long."""
+    return table.but(**{name: partial(_cut, table.fields[name]) for name in names})
+
+
+def _cut(one: Field[Row], row: Row) -> str:
+    return wording.cut_middle(wording.plain(one.cell(row)))
+
+
+def by_head(table: Table[Row], widths: Mapping[str, int]) -> dict[str, int]:
+    """Return widths by head that are given by field."""
+    named = heads(table)
+    return {named.get(name, name): width for name, width in widths.items()}
 
 
 def type_column() -> Any:  # noqa: ANN401 - Streamlit's column types are opaque dicts
@@ -156,14 +228,59 @@ def act_table(
 
     ``phone`` as `columns` takes it.
     """
-    frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
     config: dict[str, Any] = {
         head: st.column_config.TextColumn(width=width, alignment="right" if head in _RIGHT else None)
         for head, width in widths.items()
     }
     config["type"] = type_column()
+    frame = pd.DataFrame({head: list(column) for head, column in cells.items()})
+    _draw_acts(frame, list(cells), config, key=key, alt=alt, phone=phone, on_click=on_click, act=act)
+
+
+def record_table(
+    table: Table[Row],
+    rows: Sequence[Row],
+    *,
+    key: str,
+    alt: str,
+    phone: Mapping[str, int],
+    year_of_ms: int | None = None,
+    labels: Sequence[str] = (),
+    on_click: Callable[[int], None] | None = None,
+    act: Markdown = TAKE_BACK,
+) -> None:
+    """Draw records; ``labels`` are those of the buttons in the last column, which is called ``act``.
+
+    ``phone`` holds the first columns of a narrow window by field, with their widths.
+    """
+    frame = frame_of(table, rows, year_of_ms=year_of_ms)
+    if any(labels):
+        frame = frame.append_column("act", pa.array(labels))
+    _draw_acts(
+        frame,
+        frame.column_names,
+        config_of(table),
+        key=key,
+        alt=alt,
+        phone=by_head(table, phone),
+        on_click=on_click,
+        act=act,
+    )
+
+
+def _draw_acts(
+    frame: pa.Table | pd.DataFrame,
+    names: Sequence[str],
+    config: dict[str, Any],
+    *,
+    key: str,
+    alt: str,
+    phone: Mapping[str, int],
+    on_click: Callable[[int], None] | None,
+    act: Markdown,
+) -> None:
     clicked = f"{key} clicked"
-    if on_click is not None and "act" in cells:
+    if on_click is not None and "act" in names:
         config["act"] = st.column_config.ButtonColumn(
             act, type="tertiary", width=ACT_PX, key=clicked, on_click=_clicked, args=(clicked, on_click)
         )
@@ -173,7 +290,7 @@ def act_table(
         hide_index=True,
         row_height=ROW_PX,
         height=height(len(frame)),
-        **columns(list(cells), config, phone),
+        **columns(names, config, phone),
         key=key,
         alt=alt,
     )

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 import streamlit as st
 
+from core.explained import people
 from core.records.actor import Scope
 from core.records.times import DAY_MS
 from core.records.token import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, NewToken, TokenRow
@@ -22,7 +23,7 @@ from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
 from dashboard.widgets.fields import choice
 from dashboard.widgets.results import refusal
-from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.tables import ACT_PX, record_table
 from dashboard.widgets.words import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
@@ -41,16 +42,6 @@ _LEARNER_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
 _NAME_CHARS: Final = 40
 
 ENDED: Final = "tokens_ended"
-_WIDTHS: Final = {
-    "token": 80,
-    "name": 160,
-    "scopes": 170,
-    "learners": 170,
-    "ends, UTC": 130,
-    "last used": 100,
-    "by": 100,
-    "state": 130,
-}
 _PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
 
 
@@ -93,7 +84,7 @@ def what_ending_does(one: TokenRow | None) -> None:
     with st.container(border=True):
         paragraphs(
             f"Any program with **{name}** is refused from its next request on, in every process: "
-            f"{sentences.scopes(one)} in {wording.literal(sentences.where(one.learners))}. "
+            f"{wording.literal(wording.plain(people.token_use(one)))}. "
             f"Last used: {sentences.used(one, now_ms)}.",
             "Its acts stay, under its name.",
         )
@@ -223,7 +214,7 @@ def what_making_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
         lets = "; ".join(f"**{scope}**: {sentences.SCOPE_WORDS[scope]}" for scope in form.scopes)
         paragraphs(
             f"Its holder acts as **token:{_short(form.name)}** in "
-            f"{wording.literal(sentences.where(form.learners))}, until **{until}**.",
+            f"{wording.literal(people.where(form.learners))}, until **{until}**.",
             f"It {lets}.".replace("It **", "**", 1),
             "Its secret is shown once, right here. It is stored nowhere, and can be revoked at once.",
         )
@@ -268,8 +259,8 @@ def _shown_once(created: NewToken) -> None:
     with st.container(border=True, key=COPIED):
         st.code(created.secret, language=None, wrap_lines=True)
         paragraphs(
-            f"This is **{_short(one.name)}** ({wording.literal(one.id)}): {', '.join(one.scopes)} in "
-            f"{wording.literal(sentences.where(one.learners))}, until {wording.day(one.expires_ms)}.",
+            f"This is **{_short(one.name)}** ({wording.literal(one.id)}): "
+            f"{wording.literal(people.token_use(one))}, until {wording.day(one.expires_ms)}.",
             "**It can’t be shown again**: it is gone with your next click here. The program sends it as "
             "`Authorization: Bearer …`. If it is lost, revoke it and make another.",
         )
@@ -292,22 +283,16 @@ def token_table(rows: Sequence[TokenRow]) -> None:
     if not shown:
         muted("No active token. Programs on this machine need none; from elsewhere each needs its own.")
         return
-    act_table(
-        {
-            "token": [one.id for one in shown],
-            "name": [wording.plain(one.name) for one in shown],
-            "scopes": [sentences.scopes(one) for one in shown],
-            "learners": [sentences.where(one.learners) for one in shown],
-            "ends, UTC": [wording.minute(one.expires_ms, year_of_ms=now_ms) for one in shown],
-            "last used": [sentences.used(one, now_ms) for one in shown],
-            "by": [wording.plain(one.by) for one in shown],
-            "state": [sentences.state(one, now_ms) for one in shown],
-            "act": ["Revoke" if sentences.is_in_force(one, now_ms) else "" for one in shown],
-        },
-        _WIDTHS,
+    record_table(
+        people.TOKENS.but(
+            used=lambda one: sentences.used(one, now_ms), state=lambda one: sentences.state(one, now_ms)
+        ),
+        shown,
         key="tokens",
         alt=f"{wording.things(len(shown), 'token')}, the newest first",
         phone=_PHONE,
+        year_of_ms=now_ms,
+        labels=["Revoke" if sentences.is_in_force(one, now_ms) else "" for one in shown],
         on_click=lambda row: begin_with(shown[row]) if row < len(shown) else None,
         act="end",
     )

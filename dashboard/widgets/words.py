@@ -111,9 +111,9 @@ def section(
                 as_table(table, alt=f"{title}, as a table")
 
 
-def as_table(table: Mapping[str, Sequence[object]], *, alt: str) -> None:
+def as_table(table: Mapping[str, Sequence[object]] | pa.Table, *, alt: str) -> None:
     """Draw a figure's table: text cells only, so nothing in it is read as Markdown."""
-    rows = to_arrow(table)
+    rows = table if isinstance(table, pa.Table) else to_arrow(table)
     st.dataframe(rows, hide_index=True, height="content" if rows.num_rows <= 12 else 420, alt=alt)
 
 

@@ -55,7 +55,7 @@ def test_dropped_files_are_imported_and_reported(open_page: Open, database: Path
     assert page.selectbox(key="import").value == "import-1"
     assert "1 line was rejected" in page.title[0].value
     rejected = next(table.value for table in page.dataframe if "reason" in table.value)
-    assert list(rejected["line"]) == ["3"]
+    assert list(rejected["line"]) == [3]
     assert not page.file_uploader(key="dropped 1").value, "the files are let go"
     assert open_page("data", **{"import": "import-1"}).selectbox(key="import").value == "import-1"
 

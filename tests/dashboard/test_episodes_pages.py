@@ -384,10 +384,9 @@ def test_figures_are_the_same_each_time_and_have_words(database: Path, look: Tok
 def test_what_was_planted_stands_beside_what_is_found(database: Path) -> None:
     context = tell(database, *episodes(ENVIRONMENTS["shell/scavenger"], 30, 5), *sums(3))
     seen = queries.episodes(context)
-    table = environments_table(seen, ENVIRONMENTS)
-    planted = dict(zip(table["environment"], table["planted"], strict=True))
-    assert planted == {"shell/scavenger": "looks hacked", "sums": "–"}
-    assert "planted" not in environments_table(seen)
+    table = environments_table(ENVIRONMENTS).only("environment", "planted")
+    assert {*table.cells(seen)} == {("shell/scavenger", "looks hacked"), ("sums", "")}
+    assert "planted" not in environments_table().fields
 
 
 # Overview

@@ -194,7 +194,7 @@ def test_the_mean_of_an_arm_is_named_once_for_all_its_lines(pasted: AppTest, con
         .mean
     )
     assert first == f"{' → '.join(wording.means(*moved))}, all 2 lines"
-    assert second == ""
+    assert second == "as above"
     assert "line" not in other
 
 

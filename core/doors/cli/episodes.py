@@ -230,7 +230,7 @@ def _say_episode(one: EpisodeView) -> None:
     known = [f"{'when' if name == 'at' else name} {value}" for name, value in named if value is not None]
     if known:
         say(f"  {', '.join(known)}")
-    say_table(tables.STEPS, one.steps)
+    say_table(tables.STEPS.only("number", "name", "reward", "running", "notes"), one.steps)
     for part in one.parts:
         say(f"  {part.kind} {part.name}: {part.value:g}")
     for run in one.runs:

@@ -45,7 +45,7 @@ reads(
         "runs --since 0 --limit 1000 --format nl",
     ],
     options={"arm": "ARM", "session": "NAME"},
-)(tables.RUNS)
+)(tables.LISTED)
 
 
 @reads("run", examples=["run request-1", "run 3012 --json"], options={"name": "uid"})
@@ -198,7 +198,7 @@ def _say_hits(result: SearchAnswer) -> None:
     if not result.hits:
         say(NOTHING.format(searched=", ".join(f"{kind}s" for kind in result.searched)))
         return
-    say_table(tables.HITS, result.hits)
+    say_table(tables.LISTED_HITS, result.hits)
     for one in result.hits:
         if one.excerpt:
             say(f"{one.id}: {one.excerpt}")

@@ -23,6 +23,7 @@ from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
 from dashboard.widgets.charts import chart, time_chart
 from dashboard.widgets.fields import in_use, lazy_popover
+from dashboard.widgets.tables import frame_of
 from dashboard.widgets.words import gray, muted, paragraphs, section, small, small_table
 
 THEN: Final = "then"
@@ -84,7 +85,7 @@ def versions(answer: ArmVersions) -> None:
         f"{wording.literal(explained.versions(answer))} A mean is that of its own runs and the prior.",
     )
     small_table(
-        sentences.version_table(answer, year_of_ms=reading().frame.last_at_ms),
+        frame_of(sentences.versions(answer), answer.versions, year_of_ms=reading().frame.last_at_ms),
         alt="Versions of the definition, with the runs and the belief of each",
     )
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import streamlit as st
 
 from core import explained
+from core.explained.table import Field, Table, count, text, time
 from core.flows.queries import ArmInRun, ArmLedger, ArmObservation, ArmRuns, LedgerCursor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.run_page import Cursor
@@ -21,17 +22,17 @@ from dashboard import actions, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import arm as sentences
 from dashboard.widgets.evaluation_table import listed
-from dashboard.widgets.opening import open_run, opening_table
+from dashboard.widgets.opening import open_run, opening_records, opening_table
 from dashboard.widgets.paging import paging
 from dashboard.widgets.results import offered_undo, repaired, result
-from dashboard.widgets.tables import ACT_PX, TAKE_BACK, draw
+from dashboard.widgets.tables import ACT_PX, TAKE_BACK, by_head, config_of, draw, frame_of, heads
 from dashboard.widgets.words import as_table, muted, section
 
 LEDGER: Final = "ledger"
-_PHONE: Final = {"when, UTC": 104, "run": 76, "reward": 70, "act": ACT_PX}
+_PHONE: Final = {"at": 104, "run": 76, "reward": 70, "act": ACT_PX}
 _CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{0,17})\.(\d{0,15})\.(\d{0,17})", re.ASCII)
 RUNS: Final = "runs_from"
-_RUNS_PHONE: Final = {"ended, UTC": 104, "run": 76, "prompt": 60, "why": 136}
+_RUNS_PHONE: Final = {"at": 104, "run": 76, "state": 60, "why": 136}
 _RUNS_CURSOR: Final = re.compile(r"(\d{0,15})\.(\d{1,17})", re.ASCII)
 
 
@@ -55,19 +56,12 @@ def ledger(arm: str) -> None:
 def _table(arm: str, page: ArmLedger) -> None:
     here = reading()
     rows = page.rows
-    text = st.column_config.TextColumn
+    table = _observations(arm)
     frame = cached_figure(
         ("arm ledger", arm, rows[0], len(rows), here.presenting, here.context.actor),
-        lambda: _to_arrow(arm, rows),
+        lambda: _to_arrow(table, rows),
     )
-    config: dict[str, Any] = {
-        "when, UTC": text("when, UTC", width=124),
-        "run": text("run", width=88),
-        "source": text("source", width=150),
-        "reward": text("reward", width=76),
-        "evidence": text("evidence", width=430),
-        "mean moved": text("mean moved", width=104, alignment="right"),
-    }
+    config = config_of(table)
     if "act" in frame.column_names:
         clicked = "arm ledger act"
         config["act"] = st.column_config.ButtonColumn(
@@ -76,9 +70,9 @@ def _table(arm: str, page: ArmLedger) -> None:
     row = opening_table(
         frame,
         config,
-        _PHONE,
+        by_head(table, _PHONE),
         name="arm ledger",
-        rest="when, UTC",
+        rest=heads(table)["at"],
         alt=f"Ledger of {wording.things(len(rows), 'observation')}, newest first",
         column="run",
     )
@@ -86,23 +80,25 @@ def _table(arm: str, page: ArmLedger) -> None:
         open_run(uid)
 
 
-def _to_arrow(arm: str, rows: Sequence[ArmObservation]) -> pa.Table:
-    here = reading()
-    year = here.frame.last_at_ms
-    cells: dict[str, Sequence[str | None]] = {
-        "when, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in rows],
-        "run": [
-            wording.MISSING if one.run_no is None else f"run {wording.count(one.run_no)}" for one in rows
-        ],
-        "source": [sentences.source(one) for one in rows],
-        "reward": [wording.reward(one.reward) for one in rows],
-        "evidence": [sentences.learned_by(one, arm) for one in rows],
-        "mean moved": [sentences.mean_moved(one) for one in rows],
-    }
+def _observations(arm: str) -> Table[ArmObservation]:
+    return Table(
+        at=time("when", lambda one: one.at_ms, width=124),
+        run=text("run", lambda one: _run(one.run_no), width=88),
+        source=text("source", sentences.source, width=150),
+        reward=text("reward", lambda one: wording.reward(one.reward), width=76),
+        evidence=text("evidence", lambda one: sentences.learned_by(one, arm), width=430),
+        moved=Field("mean moved", sentences.mean_moved, "number", width=104),
+    )
+
+
+def _run(number: int | None) -> str:
+    return "" if number is None else f"run {wording.count(number)}"
+
+
+def _to_arrow(table: Table[ArmObservation], rows: Sequence[ArmObservation]) -> pa.Table:
+    frame = frame_of(table, rows, year_of_ms=reading().frame.last_at_ms)
     acts = [_act(one) or "" for one in rows]
-    if any(acts):
-        cells["act"] = acts
-    return pa.table({name: pa.array(column, type=pa.string()) for name, column in cells.items()})
+    return frame.append_column("act", pa.array(acts)) if any(acts) else frame
 
 
 def _act(one: ArmObservation) -> str | None:
@@ -126,14 +122,14 @@ def _excerpts(rows: Sequence[ArmObservation], arm: str) -> None:
     if not behind.open:
         return
     with behind:
-        year = reading().frame.last_at_ms
-        table: dict[str, list[str]] = {
-            "when, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in with_excerpt],
-            "run": [wording.count(one.run_no or 0) for one in with_excerpt],
-            "where": [explained.recognised(arm, one.where, n_calls=one.n_calls) for one in with_excerpt],
-            "excerpt, at most 160 characters": [wording.plain(one.excerpt or "") for one in with_excerpt],
-        }
-        as_table(table, alt="Where this arm was recognised")
+        table: Table[ArmObservation] = Table(
+            at=time("when", lambda one: one.at_ms),
+            run=count("run", lambda one: one.run_no),
+            where=text("where", lambda one: explained.recognised(arm, one.where, n_calls=one.n_calls)),
+            excerpt=text("excerpt, at most 160 characters", lambda one: one.excerpt),
+        )
+        frame = frame_of(table, with_excerpt, year_of_ms=reading().frame.last_at_ms)
+        as_table(frame, alt="Where this arm was recognised")
 
 
 def _written(cursor: LedgerCursor) -> str:
@@ -179,56 +175,36 @@ def in_or_out(arm: str) -> None:
 
 def _runs_table(arm: str, page: ArmRuns) -> None:
     rows = page.rows
-    frame = cached_figure(("arm runs", arm, rows[0].run.run_no, len(rows)), lambda: _runs_to_arrow(rows))
-    text = st.column_config.TextColumn
-    config = {
-        "run": text("run", width=88),
-        "ended, UTC": text("ended, UTC", width=124),
-        "class": text("class", width=84),
-        "prompt": text("prompt", width=68),
-        "why": text("why", width=300),
-        "rank": text("rank", width=60, alignment="right"),
-        "draw": text("draw", width=68, alignment="right"),
-        "tokens": text("tokens", width=72, alignment="right"),
-        "budget left": text("budget left", width=92, alignment="right"),
-        "observed": text("observed", width=150 if any(row.taken_back_by for row in rows) else 84),
-    }
-    row = opening_table(
-        frame,
-        config,
+    row = opening_records(
+        _in_runs(rows),
+        rows,
         _RUNS_PHONE,
         name="arm runs",
-        rest="ended, UTC",
+        rest="at",
         alt=f"{wording.things(len(rows), 'run')} that this arm was in or left out of, newest first",
+        cache_key=(arm, rows[0].run.run_no, len(rows)),
         column="run",
     )
-    if row is not None and (uid := rows[row].run.uid):
-        open_run(uid)
+    if row is not None and row.run.uid:
+        open_run(row.run.uid)
 
 
-def _runs_to_arrow(rows: Sequence[ArmInRun]) -> pa.Table:
-    year = reading().frame.last_at_ms
-    cells: dict[str, Any] = {
-        "ended, UTC": [wording.minute(row.run.at_ms, year_of_ms=year) for row in rows],
-        "run": [f"run {wording.count(row.run.run_no)}" for row in rows],
-        "class": [row.run.run_class for row in rows],
-        "prompt": [wording.state(row.state) for row in rows],
-    }
-    if any(row.reason is not None for row in rows):
-        cells |= {
-            "why": [explained.why(row) for row in rows],
-            "rank": [_count(row.rank) for row in rows],
-            "draw": [draw(row.draw, row.reason) for row in rows],
-        }
-    cells["tokens"] = [_count(row.token_cost) for row in rows]
-    if any(row.budget_left is not None for row in rows):
-        cells["budget left"] = [_count(row.budget_left) for row in rows]
-    cells["observed"] = [_observed(row) for row in rows]
-    return pa.table(cells)
-
-
-def _count(number: int | None) -> str:
-    return wording.MISSING if number is None else wording.count(number)
+def _in_runs(rows: Sequence[ArmInRun]) -> Table[ArmInRun]:
+    table: Table[ArmInRun] = Table(
+        at=time("ended", lambda row: row.run.at_ms, width=124),
+        run=text("run", lambda row: _run(row.run.run_no), width=88),
+        run_class=text("class", lambda row: row.run.run_class, width=84),
+        state=text("prompt", lambda row: wording.state(row.state), width=68),
+        why=text("why", explained.why, width=300),
+        rank=count("rank", lambda row: row.rank, width=60),
+        draw=Field("draw", lambda row: draw(row.draw, row.reason), "number", width=68),
+        tokens=count("tokens", lambda row: row.token_cost, width=72),
+        left=count("budget left", lambda row: row.budget_left, width=92),
+        observed=text("observed", _observed, width=150 if any(row.taken_back_by for row in rows) else 84),
+    )
+    selection = ("why", "rank", "draw") if any(row.reason is not None for row in rows) else ()
+    left = ("left",) if any(row.budget_left is not None for row in rows) else ()
+    return table.only("at", "run", "run_class", "state", *selection, "tokens", *left, "observed")
 
 
 def _observed(row: ArmInRun) -> str:

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeVar
 import streamlit as st
 
 from core.errors import Denied
+from core.explained.machine import PACKED
 from core.flows.bundle import Manifest
 from core.records.limits import MAX_LABEL_CHARS
 from core.records.parameters import ExportFormat
@@ -21,6 +22,7 @@ from dashboard.reading import reading, still
 from dashboard.sentences.judging import BLOCKER_WORDS
 from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.results import refusal, result
+from dashboard.widgets.tables import frame_of
 from dashboard.widgets.words import as_table, small
 from dashboard.wording import Markdown, Words
 
@@ -163,12 +165,7 @@ def _export_download(ready: downloads.ReadyExport) -> None:
 
 
 def _files(manifest: Manifest) -> None:
-    rows: dict[str, list[str]] = {
-        "file": [one.name for one in manifest.files],
-        "bytes": [wording.count(one.size_bytes) for one in manifest.files],
-        "SHA-256": [one.sha256 for one in manifest.files],
-    }
-    as_table(rows, alt="Files of the export with their hashes")
+    as_table(frame_of(PACKED, manifest.files), alt="Files of the export with their hashes")
     st.markdown(small("The zip also has the learner, the time, the counts, the settings, and these hashes."))
 
 

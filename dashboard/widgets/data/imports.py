@@ -23,7 +23,7 @@ from dashboard.widgets.fields import in_use
 from dashboard.widgets.navigation import link
 from dashboard.widgets.panel import panel
 from dashboard.widgets.results import offered_undo, result
-from dashboard.widgets.tables import ACT_PX, act_table
+from dashboard.widgets.tables import ACT_PX, frame_of, record_table
 from dashboard.widgets.words import as_table, muted, section, small, small_table
 from dashboard.wording import Words
 
@@ -41,19 +41,7 @@ _TAKING: Final = {
 _PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
 
 # History
-_WIDTHS: Final = {
-    "import": 96,
-    "when, UTC": 130,
-    "by": 110,
-    "format": 126,
-    "files": 64,
-    "added": 180,
-    "known": 76,
-    "skipped": 84,
-    "rejected": 84,
-    "state": 90,
-}
-_PHONE: Final = {"act": ACT_PX, "import": 86, "added": 130}
+_PHONE: Final = {"act": ACT_PX, "id": 86, "added": 130}
 
 # Report
 _UNDONE: Final = "undone import"
@@ -204,31 +192,18 @@ def import_table() -> None:
     if not done:
         st.markdown(":gray[None yet.]")
         return
-    answers = [one.answer for one in done]
-    cells: dict[str, Sequence[object]] = {
-        "import": [one.id for one in done],
-        "when, UTC": [wording.minute(one.at_ms) for one in done],
-        "by": [wording.plain(one.actor) for one in done],
-        "format": [wording.plain(one.format) for one in answers],
-        "files": [one.files for one in answers],
-        "added": [sentences.left_behind(one) for one in done],
-        "known": [one.duplicates + one.n_other_known for one in answers],
-        "skipped": [one.skipped for one in answers],
-        "rejected": [one.rejected_count for one in answers],
-        "state": ["undone" if one.undone else "active" for one in done],
-        "act": ["Look"] * len(done),
-    }
 
     def clicked(row: int) -> None:
         if row < len(done):
             st.session_state[IMPORT] = done[row].id
 
-    act_table(
-        cells,
-        _WIDTHS,
+    record_table(
+        sentences.IMPORTS,
+        done,
         key="imports",
         alt="Imports, newest first",
         phone=_PHONE,
+        labels=["Look"] * len(done),
         on_click=clicked,
         act="report",
     )
@@ -271,20 +246,22 @@ def _left_out(answer: ImportAnswer) -> None:
         shown = len(answer.rejected)
         of = "" if shown == answer.rejected_count else f", the first {wording.count(shown)}"
         st.markdown(f"**Lines rejected**: {wording.count(answer.rejected_count)}{of}")
-        as_table(sentences.rejected_table(answer.rejected), alt="Rejected lines with number and reason")
+        as_table(frame_of(sentences.REJECTED, answer.rejected), alt="Rejected lines with number and reason")
     if answer.ignored:
         st.markdown(f"**Files not read**: {wording.count(len(answer.ignored))}")
         if answer.unread:
-            as_table(sentences.ignored_table(answer.unread), alt="Files that were not read, by reason")
+            as_table(frame_of(sentences.UNREAD, answer.unread), alt="Files that were not read, by reason")
             for next_step in dict.fromkeys(one.next_step for one in answer.unread):
                 muted(wording.literal(next_step))
         else:  # an import of an older armscope
-            as_table(sentences.rejected_table(answer.ignored), alt="Files that were not read, and why")
+            as_table(frame_of(sentences.REJECTED, answer.ignored), alt="Files that were not read, and why")
     if answer.differences:
         st.markdown(
             f"**Stated beliefs that differ from the file’s own runs**: {wording.count(answer.differences_count)}"
         )
-        as_table(sentences.differences_table(answer.differences), alt="Stated beliefs beside recomputed ones")
+        as_table(
+            frame_of(sentences.DIFFERENCES, answer.differences), alt="Stated beliefs beside recomputed ones"
+        )
     if not (answer.rejected or answer.ignored or answer.differences):
         st.markdown("✓ No line was rejected, and every file was read.")
 
@@ -309,4 +286,4 @@ def _undoing(one: PastImport) -> None:
         shown = queries.preview_undo(one.id, again=one.undone)
         st.markdown(sentences.undo_effect(shown))
         if shown.moved:
-            as_table(sentences.moved_table(shown.moved), alt="Arms that would move most")
+            as_table(frame_of(sentences.MOVED, shown.moved), alt="Arms that would move most")

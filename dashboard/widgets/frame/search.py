@@ -6,27 +6,25 @@ Enter leads to the page of hits, whose words are in the address.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-import pyarrow as pa
 import streamlit as st
 
+from core.explained.runs import HITS
 from core.records.search import SearchHit
 from dashboard import pages, wording
-from dashboard.reading import cached_figure, reading
 from dashboard.sentences import search as sentences
 from dashboard.widgets import address, navigation
 from dashboard.widgets.address import SEARCH_WORDS
 from dashboard.widgets.frame.window import compact
-from dashboard.widgets.opening import opened, opening_table
+from dashboard.widgets.opening import opened, opening_records
 
 FIELD: Final = "search_field"
 """The key that focuses it, "/", is in the script of the browser, by this name."""
 _PENDING: Final = "armscope searched"
 _WIDTH_PX: Final = 170
 
-_WIDTHS: Final = {"kind": 84, "name": 286, "about": 150, "newest, UTC": 112, "text": 480}
 _PHONE: Final = {"kind": 84, "name": 264}
 _PAGES: Final = {page.name: page for page in pages.PAGES}
 
@@ -69,30 +67,19 @@ def _send() -> None:
 
 def hits(matches: Sequence[SearchHit]) -> None:
     """Draw a row for each hit, in the order of kinds."""
-    frame = cached_figure(
-        ("search", tuple((one.kind, one.id, one.excerpt) for one in matches)),
-        lambda: _table(matches),
-    )
-    config: dict[str, Any] = {
-        head: st.column_config.TextColumn(width=width) for head, width in _WIDTHS.items()
-    }
-    index = opening_table(
-        frame,
-        config,
+    table = HITS.only("kind", "name", "about", "at", "text").but(name=sentences.name)
+    hit = opening_records(
+        table.filled(matches),
+        matches,
         _PHONE,
         name="search",
         rest="kind",
         alt=f"{wording.things(len(matches), 'hit')} by kind, with name and time",
-        hidden="",
+        cache_key=tuple((one.kind, one.id, one.excerpt) for one in matches),
         at_most_px=900,
     )
-    if index is not None:
-        _open(matches[index])
-
-
-def _table(matches: Sequence[SearchHit]) -> pa.Table:
-    cells = sentences.hits_table(matches, year_of_ms=reading().frame.last_at_ms)
-    return pa.table({head: pa.array(column, type=pa.string()) for head, column in cells.items()})
+    if hit is not None:
+        _open(hit)
 
 
 def _open(hit: SearchHit) -> None:

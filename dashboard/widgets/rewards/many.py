@@ -6,12 +6,12 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import pyarrow as pa
 import streamlit as st
 
 from core.errors import ArmscopeError
+from core.explained.table import Field, Table, text
 from core.flows.queries import BatchPreview, LineEffect
 from core.formats.reward_table import MAX_TABLE_BYTES, RewardTable, read_table, table_text
 from core.records.batch import MAX_BATCH, BatchLine
@@ -26,11 +26,12 @@ from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
     ROW_PX,
+    by_head,
     columns,
+    config_of,
+    frame_of,
     height,
     lazy_table,
-    type_cells,
-    type_column,
 )
 from dashboard.widgets.words import as_table, both_ends, gray, muted, section, small, small_table
 
@@ -49,7 +50,7 @@ _EXAMPLE: Final = """arm, value or outcome, run, reason
 tool:web:search, 0.5, request-1, half an answer
 skill:code-review:main, rejected"""
 
-_PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean of the arm": 130}
+_PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean": 130}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,17 +253,20 @@ def _table(preview: BatchPreview) -> None:
     lines = sorted(preview.lines, key=lambda line: first[line.arm])
     counts = Counter(line.arm for line in lines if line.in_present_epoch)
     shown: set[str] = set()
-    frame = pa.table(
-        {
-            "line": [wording.count(line.line) for line in lines],
-            "type": pa.array(type_cells([line.arm for line in lines]), type=pa.list_(pa.string())),
-            "arm": [wording.plain(wording.full_name(line.arm)) for line in lines],
-            "reward": [wording.reward(line.reward) for line in lines],
-            "run": [wording.MISSING if line.run is None else wording.plain(line.run) for line in lines],
-            "counts as": [line.kind for line in lines],
-            "mean of the arm": [_mean(line, preview, counts[line.arm], shown) for line in lines],
-        }
+    table: Table[LineEffect] = Table(
+        line=text("line", lambda one: wording.count(one.line), width=48),
+        arm=Field("arm", lambda one: one.arm, "arm", width=132),
+        reward=text("reward", lambda one: wording.reward(one.reward), width=66),
+        run=text("run", lambda one: one.run, width=78),
+        kind=text("counts as", lambda one: one.kind, width=84),
+        mean=text(
+            "mean of the arm",
+            lambda one: _mean(one, preview, counts[one.arm], shown),
+            width=180,
+            explained="Now, and after all its lines.",
+        ),
     )
+    frame = frame_of(table, lines)
     draw = lazy_table if len(lines) > ALL_AT_ONCE else st.dataframe
     draw(
         frame,
@@ -270,7 +274,7 @@ def _table(preview: BatchPreview) -> None:
         placeholder=wording.MISSING,
         row_height=ROW_PX,
         height=height(len(lines), at_most_px=_TALL_PX),
-        **columns(frame.column_names, _config(), _PHONE),
+        **columns(frame.column_names, config_of(table), by_head(table, _PHONE)),
         key="table of rewards",
         alt="Each line of the table, and what it would do",
     )
@@ -281,20 +285,7 @@ def _mean(line: LineEffect, preview: BatchPreview, n_lines: int, shown: set[str]
     if not line.in_present_epoch:
         return "stays: reset since"
     if line.arm in shown:
-        return ""
+        return "as above"
     shown.add(line.arm)
     before, after = wording.means(*preview.arms[line.arm].mean)
     return f"{before} → {after}{f', all {n_lines} lines' if n_lines > 1 else ''}"
-
-
-def _config() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    return {
-        "line": text("line", width=48, alignment="right"),
-        "type": type_column(),
-        "arm": text("arm", width=132),
-        "reward": text("reward", width=66),
-        "run": text("run", width=78),
-        "counts as": text("counts as", width=84),
-        "mean of the arm": text("mean of the arm", width=180, help="Now, and after all its lines."),
-    }
