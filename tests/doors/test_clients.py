@@ -32,9 +32,6 @@ from core.errors import (
     InvalidInput,
     NotApplicable,
     NotFound,
-    UnknownAct,
-    UnknownArm,
-    UnknownRun,
     UnreadableSource,
 )
 from core.maths.statistics.savings import Savings
@@ -130,10 +127,6 @@ CALLS = {
 }
 
 ERRORS: tuple[tuple[type[ArmscopeError], Operation], ...] = (
-    (UnknownArm, lambda one: one.reward("tool:web:saerch", 1)),
-    (UnknownRun, lambda one: one.why("nothing")),
-    (NotFound, lambda one: one.episode("sums/none")),
-    (NotFound, lambda one: one.lint("other")),
     (InvalidInput, lambda one: one.compare("sums", "large")),
     (InvalidInput, lambda one: one.reset(arms=[])),
     (InvalidInput, lambda one: one.reward_batch([{"arm": ARM, "loud": True}])),
@@ -141,9 +134,7 @@ ERRORS: tuple[tuple[type[ArmscopeError], Operation], ...] = (
     (InvalidBatch, lambda one: one.record_runs([new_run("c4"), new_run(RUN)])),
     (Conflict, lambda one: one.record(RUN, arms=["tool:no:other"])),
     (InvalidInput, lambda one: one.record("c5")),
-    (UnknownAct, lambda one: one.undo("reward-99")),
     (UnreadableSource, lambda one: one.import_files("none.jsonl")),
-    (InvalidInput, lambda one: one.import_files(FILE, format="pickle")),
     (InvalidInput, lambda one: one.export(FILE)),
     (NotFound, lambda one: one.erase(rater="nobody-here")),
     (InvalidInput, lambda one: one.compact()),

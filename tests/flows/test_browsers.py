@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InvalidInput, NotFound
+from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.context import Context
@@ -161,13 +161,6 @@ def test_a_list_names_who_waits_first_and_what_each_counts_as(desk: Desk) -> Non
         (KIM, "ann", act.id, 1),
     ]
     assert confirm_browser(desk.context, KIM).id == act.id, "a repeat is the same act"
-
-
-@pytest.mark.parametrize("name", ["", "kim", "nobody 123456", "kim 3f2a92"])
-def test_only_a_browser_that_judges_can_be_confirmed(desk: Desk, name: str) -> None:
-    evaluate(here(desk.context, KIM), "r0", "success")
-    with pytest.raises(NotFound, match="there are 'kim 3f2a91'"):
-        confirm_browser(desk.context, name)
 
 
 def test_a_name_that_no_act_could_carry_is_refused(desk: Desk) -> None:

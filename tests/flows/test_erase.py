@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sqlalchemy import LargeBinary, Text
 
 import core
-from core.errors import InvalidInput, NotFound, UnknownExecution, UnknownRun
+from core.errors import NotFound
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.erase import erase, preview_erase
@@ -444,24 +444,3 @@ def test_what_lies_elsewhere_is_named(context: Context, tmp_path: Path) -> None:
     aside = tmp_path / "a.db-wal.replaced-1"
     aside.write_bytes(b"")
     assert str(aside) in erase(context, run="request-9").not_reached
-
-
-@pytest.mark.parametrize(
-    ("asked", "problem"),
-    [
-        ({}, InvalidInput),
-        ({"run": "request-9", "rater": PERSON}, InvalidInput),
-        ({"run": "nobody's"}, UnknownRun),
-        ({"execution": "nobody's"}, UnknownExecution),
-        ({"session": "nobody's"}, NotFound),
-        ({"rater": "nobody"}, NotFound),
-    ],
-)
-def test_what_is_not_there_erases_nothing(
-    context: Context, asked: dict[str, str], problem: type[Exception]
-) -> None:
-    before, revision = numbers(context), queries.revision(context)
-    with pytest.raises(problem, match=r"got|There is|No person named"):
-        erase(context, **asked)
-    assert (numbers(context), queries.revision(context)) == (before, revision)
-    assert WORD.encode() in bytes_of(context)

@@ -95,11 +95,6 @@ def test_openclaws_seeds_are_selected_from_its_candidates(context: Context) -> N
     assert chosen.tokens == offered[0].token_cost
 
 
-def test_an_unknown_mode_is_refused(context: Context) -> None:
-    with pytest.raises(InvalidSetting):
-        change(context, "mode", "guess")
-
-
 def test_a_run_is_judged_by_the_mode_in_force(context: Context) -> None:
     inventory = Inventory(kind="declared", arms=(Arm(key=skill_key("go")),))
 

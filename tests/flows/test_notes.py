@@ -7,14 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.errors import Conflict, InvalidInput
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.note import note
-from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.note import Note
 from tests.formats.builders import lines
@@ -46,36 +44,6 @@ def test_a_note_is_kept_and_moves_no_number(context: Context) -> None:
     assert queries.posteriors(context) == before
     newest = queries.changes(context, 1)[0]
     assert (newest.action, newest.act, newest.detail["arm"]) == ("note", "note-3", B)
-
-
-def test_undone_notes_stay_and_can_be_redone(context: Context) -> None:
-    made = note(context, A, "wrong")
-    taken = undo(context, made.id)
-    assert (taken.kind, note_rows(context)) == ("note", [("wrong", "mara", True)])
-    assert undo(context, made.id) == taken, "a repeat answers as the first time"
-    redo(context, made.id)
-    assert note_rows(context) == [("wrong", "mara", False)]
-    assert [one.undone for one in queries.changes(context, 99) if one.action == "note"] == [False]
-
-
-def test_the_same_key_writes_once(context: Context) -> None:
-    first = note(context, A, "once", key="k")
-    assert note(context, A, " once ", key="k") == first
-    assert len(note_rows(context)) == 1
-    with pytest.raises(Conflict):
-        note(context, A, "twice", key="k")
-    with pytest.raises(Conflict, match=r"belongs to note-1\."):
-        reward(context, A, 1.0, key="k")
-    reward(context, A, 1.0, key="r")
-    with pytest.raises(Conflict):
-        note(context, A, "once", key="r")
-
-
-@pytest.mark.parametrize("text", ["", " \n", "x" * 2001])
-def test_a_note_says_something_and_not_too_much(context: Context, text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"1 to 2,000 characters"):
-        note(context, A, text)
-    assert note_rows(context) == []
 
 
 def notes_without_ids(context: Context) -> list[Note]:

@@ -309,25 +309,6 @@ def test_what_cannot_be_asked_for_is_said(said: dict[str, object], problem: str)
     assert problem in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"name": " "},
-        {"name": "x" * 121},
-        {"n_reviewers": 0},
-        {"n_reviewers": 21},
-        {"rubric": "x" * 201},
-        {"due_days": -1},
-    ],
-)
-def test_a_queue_that_cannot_be_is_not_made(desk: Desk, said: dict[str, object]) -> None:
-    evaluate(desk.context, f"kairos://layer/{LAYER}", "success", create=True)
-    before = queries.revision(desk.context)
-    with pytest.raises(InvalidInput):
-        add_queue(desk.context, **{"name": "W", **said})  # type: ignore[arg-type]
-    assert queries.revision(desk.context) == before
-
-
 def test_a_draft_holds_what_could_be_sent() -> None:
     with pytest.raises(InvalidInput):
         Draft(level=0)

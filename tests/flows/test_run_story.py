@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from core import explained
-from core.errors import UnknownRun
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing import import_files
@@ -218,13 +217,6 @@ def test_runs_before_and_after_in_time(context: Context) -> None:
     }
     assert beside == {"r1": ("timeless", "r2"), "r2": ("r1", "r3"), "r3": ("r2", None)}
     assert queries.run(context, "#2").facts.uid == "r1", "by number"
-
-
-@pytest.mark.parametrize("name", ["nope", "", "99", "<script>", "9" * 40, "x" * 900])
-def test_an_unknown_run_is_refused(context: Context, name: str) -> None:
-    with pytest.raises(UnknownRun) as refused:
-        queries.run(context, name)
-    assert refused.value.next_step == "Use a uid or number that armscope runs lists."
 
 
 def test_a_written_draw_is_enough(context: Context) -> None:
