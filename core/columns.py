@@ -26,24 +26,17 @@ from core.records.times import DAY_HOURS
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
+_OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source"))
 UNKNOWN = -1
 """Value of an unknown cost, time, hour or bucket in an integer column."""
-
 CandidateRuns = Literal["chosen", "latest", "none"]
 """Whose candidates they are: of runs that armscope chose, of the latest runs of any class, or of no run at all."""
-
 DECLARED_COIN: Final = 1 << 20
 """Added to a baseline probability in millionths that a file declares. Our own selection did not draw that run."""
-
 HELD_COIN: Final = 1 << 21
 """Added likewise to the probability of a coin that belongs to a hold: runs of a session share it."""
-
 WHOLE_DIGITS: Final = 32
 """Length of the digest of metadata, before those of its members."""
-
-_OF_ALL_ROWS: Final = frozenset(("is_all", "achieved_source"))
-
 _UNSURE: Final = 1e-6
 """Distance from the middle of two millionths within which another machine's logarithm might round the other way."""
 _EXACT: Final = Context(prec=40)

@@ -32,7 +32,7 @@ from core import Client, LearnerProtocol, open_learner
 from tests.bench.servers import free_port
 from tests.conftest import ROOT
 from tests.doors.front import Front, Mode
-from tests.doors.http.test_served import server as serving
+from tests.doors.http.slow import server as serving
 
 FIRST_S: Final = 1.6
 LATER_S: Final = 0.05

@@ -36,7 +36,7 @@ from tests.conformance.qortex_calls import (
     print_tally,
     scrubbed,
 )
-from tests.doors.http.test_served import server
+from tests.doors.http.slow import server
 
 pytestmark = pytest.mark.long
 

@@ -25,6 +25,7 @@ from tests.bench.servers import free_port, wait_for
 from tests.store.forking import FORKING
 
 AT: Final = "/api/v1/learners/default"
+BELOW: Final = "/tools/armscope"
 STREAMING: Final = {
     f"{AT}/runs:batch": "application/x-ndjson",
     f"{AT}/rewards:batch": "application/x-ndjson",
@@ -85,9 +86,9 @@ def running(
 
 
 @contextmanager
-def started(line: list[str], port: int) -> Iterator[ForkServerProcess]:
+def started(line: list[str], port: int, log: str = os.devnull) -> Iterator[ForkServerProcess]:
     """A command that serves on a port, in a process of its own, once it answers; killed at the end."""
-    process = FORKING.Process(target=_begin, args=[line])
+    process = FORKING.Process(target=_begin, args=[line, log])
     process.start()
     try:
         wait_for(f"http://127.0.0.1:{port}/livez")
@@ -97,9 +98,18 @@ def started(line: list[str], port: int) -> Iterator[ForkServerProcess]:
         process.join()
 
 
-def _begin(line: list[str]) -> None:
+@contextmanager
+def server(folder: Path, port: int) -> Iterator[ForkServerProcess]:
+    """``armscope api`` below a path, with its log and its database in a folder."""
+    line = ["--database", str(folder / "a.db"), "--learner", "agents", "api"]
+    line += ["--port", str(port), "--base-path", BELOW]
+    with started(line, port, str(folder / "api.log")) as process:
+        yield process
+
+
+def _begin(line: list[str], log: str) -> None:
     for stream in (1, 2):  # pytest's are files without a name
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+        os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), stream)
     sys.argv[1:] = line
     main()
 

@@ -16,7 +16,8 @@ import urllib3
 from core import open_learner
 from tests.bench.servers import free_port, wait_for
 from tests.doors.examples import ARM
-from tests.doors.http.test_served import PATIENCE_S, server
+from tests.doors.http.slow import server
+from tests.doors.http.test_served import PATIENCE_S
 from tests.store.child import Living
 
 AT: Final = "/api/v1/learners/agents"

@@ -20,7 +20,7 @@ from core.records.token import NewToken
 from core.records.view import View
 from dashboard.report import gather, rendered, report
 from tests.bench.servers import free_port
-from tests.doors.http.test_served import server
+from tests.doors.http.slow import server
 from tests.worlds import context_at
 
 ARM: Final = "tool:web:canaryarm"

@@ -28,14 +28,13 @@ from core.flows.audit import denials
 from core.flows.context import Context
 from tests.bench.servers import free_port
 from tests.doors.examples import ARM, example_world
-from tests.doors.http.slow import started
+from tests.doors.http.slow import BELOW, server
 from tests.engine import kept_in
 from tests.terminal import script, warm
 from tests.test_readme import blocks
 from tests.worlds import context_at
 from tests.worlds.training import judged
 
-BELOW = "/tools/armscope"
 PATIENCE_S = 120.0
 
 
@@ -140,8 +139,6 @@ def test_the_session_with_curl_is_as_the_guide_shows_it(world: tuple[Context, st
 
 def test_what_was_answered_is_there_once_though_the_server_is_killed(tmp_path: Path) -> None:
     port = free_port()
-    line = ["--database", str(tmp_path / "a.db"), "--learner", "agents", "api", "--port", str(port)]
-    line += ["--base-path", BELOW]
     answered: dict[str, int] = {}
     is_killed = threading.Event()
 
@@ -156,12 +153,12 @@ def test_what_was_answered_is_there_once_though_the_server_is_killed(tmp_path: P
                     is_killed.set()
 
     with ThreadPoolExecutor(8) as agents:
-        with started(line, port) as first:
+        with server(tmp_path, port) as first:
             works = [agents.submit(agent, number) for number in range(8)]
             assert is_killed.wait(PATIENCE_S)
             first.kill()
             first.join()
-        with started(line, port):
+        with server(tmp_path, port):
             for work in works:
                 work.result(PATIENCE_S)
             with Client(f"http://127.0.0.1:{port}", learner="agents") as client:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from core.maths.statistics.savings import MoneySaved, Savings, savings
-from core.maths.statistics.savings.money import as_usage, money_saved
+from core.maths.statistics.savings.money import money_saved
+from core.maths.statistics.savings.runs import as_usage
 from core.records.bill import AT_LEAST, ESTIMATED
 from tests.bench.money import CELLS, Null, null, verdicts
 from tests.worlds.usage import Counted, billed, group, sessions_of, tossed, usage_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from core.columns import HELD_COIN, UNKNOWN, SessionRuns
 from core.maths.statistics.savings import Savings, savings
 from core.maths.statistics.savings.bounded import always_limits
-from core.maths.statistics.savings.checks import Selections
+from core.maths.statistics.savings.checks import NO_SELECTIONS, Selections
 from core.maths.statistics.savings.outcomes import outcomes
 from core.maths.statistics.savings.policies import policies
 from core.maths.statistics.savings.runs import as_usage
@@ -48,9 +49,8 @@ def judged_runs(runs: SessionRuns, shares: tuple[float, float], seed: int = 5) -
     return replace(runs, achieved=solved.astype(np.float64), achieved_source="program")
 
 
-def answer_of(runs: SessionRuns, left: Selections | None = None) -> Savings:
-    more = {} if left is None else {"left": left}
-    return savings(as_usage(runs), runs, baseline_rate=0.2, n_arms=5, **more)
+def answer_of(runs: SessionRuns, left: Selections = NO_SELECTIONS) -> Savings:
+    return savings(as_usage(runs), runs, baseline_rate=0.2, n_arms=5, left=left)
 
 
 def test_limits_at_every_look_hold_rare_shares() -> None:
@@ -133,7 +133,7 @@ def test_a_cheaper_run_that_needs_a_second_one_proves_nothing() -> None:
     again = np.flatnonzero((np.array(runs.run_class) == "selected") & (np.arange(1_200) % 5 < 3))
     order = np.sort(np.concatenate([np.arange(1_200), again]))
     places = np.zeros((len(order), 1_200), dtype=np.bool_)
-    whole = {
+    whole: dict[str, Any] = {
         name: tuple(np.array(value)[order].tolist()) if isinstance(value, tuple) else value[order]
         for name, value in vars(runs).items()
         if name not in {"is_all", "achieved_source"}
