@@ -170,14 +170,17 @@ def folded_settings(txn: Facts, *, until_revision: int | None = None) -> Learner
         " (SELECT revision FROM import WHERE learner_id = ? AND undone = 1) ORDER BY setting_no",
         [1 << 62 if until_revision is None else until_revision, txn.learner_id],
     )
-    return _settings_of(txn, {name: msgspec.json.decode(value) for name, value in rows})
+    return _settings_of(_begun(txn), {name: msgspec.json.decode(value) for name, value in rows})
 
 
-def _settings_of(txn: Facts, values: Mapping[str, object]) -> LearnerSettings:
+def _begun(txn: Facts) -> dict[str, object]:
+    """Return the settings of the start that are not the default."""
+    return {"sticky": sticky for (sticky,) in txn.rows("SELECT sticky FROM learner WHERE learner_id = ?")}
+
+
+def _settings_of(begun: Mapping[str, object], values: Mapping[str, object]) -> LearnerSettings:
     """Return the settings with these values and those of the start."""
-    begun = txn.row("SELECT sticky FROM learner WHERE learner_id = ?")
-    start: dict[str, object] = {} if begun is None else {"sticky": begun[0]}
-    settings = msgspec.convert(start | dict(values), LearnerSettings)
+    settings = msgspec.convert({**begun, **values}, LearnerSettings)
     if "seed_arms" in values:
         return settings
     return msgspec.structs.replace(settings, seed_arms=SEEDS[settings.mode])
@@ -195,15 +198,18 @@ def settings_in_force(txn: Facts) -> SettingsInForce:
 
     An act counts until the revision of its undo, and again from that of the undo of this.
     """
-    rows = txn.rows_in(
-        "SELECT setting_no, name, value, revision FROM setting WHERE learner_id = ? AND name IN ({})",
-        _SELECTS,
+    rows, undos, begun = txn.together(
+        lambda: txn.rows_in(
+            "SELECT setting_no, name, value, revision FROM setting WHERE learner_id = ? AND name IN ({})",
+            _SELECTS,
+        ),
+        lambda: txn.rows(
+            "SELECT undo_no, kind, no, revision FROM undo WHERE learner_id = ? AND kind IN ('setting', 'undo')"
+        ),
+        lambda: _begun(txn),
     )
     if not rows:
         return SettingsInForce([0], [0])
-    undos = txn.rows(
-        "SELECT undo_no, kind, no, revision FROM undo WHERE learner_id = ? AND kind IN ('setting', 'undo')"
-    )
     events = sorted(
         [(revision, 0, number, name, value) for number, name, value, revision in rows]
         + [(revision, 1, number, kind, no) for number, kind, no, revision in undos]
@@ -211,7 +217,7 @@ def settings_in_force(txn: Facts) -> SettingsInForce:
     acts: dict[int, tuple[str, str]] = {}
     gone: set[tuple[str, int]] = set()
     undone: dict[int, tuple[str, int]] = {}
-    numbers = {_selecting(txn, {}): 0}
+    numbers = {_selecting(begun, {}): 0}
     result = SettingsInForce([0], [0])
     for revision, is_undo, number, name, value in events:
         if is_undo:
@@ -221,13 +227,13 @@ def settings_in_force(txn: Facts) -> SettingsInForce:
             acts[number] = (name, value)
         values = dict(act for no, act in sorted(acts.items()) if ("setting", no) not in gone)
         result.revision.append(revision)
-        result.number.append(numbers.setdefault(_selecting(txn, values), len(numbers)))
+        result.number.append(numbers.setdefault(_selecting(begun, values), len(numbers)))
     return result
 
 
-def _selecting(txn: Facts, stored: Mapping[str, str]) -> bytes:
+def _selecting(begun: Mapping[str, object], stored: Mapping[str, str]) -> bytes:
     """Return the settings that select, so that equal ones are equal; the order of arms does not matter."""
-    settings = _settings_of(txn, {name: msgspec.json.decode(value) for name, value in stored.items()})
+    settings = _settings_of(begun, {name: msgspec.json.decode(value) for name, value in stored.items()})
     values = (getattr(settings, name) for name in _SELECTS)
     return msgspec.json.encode([sorted(value) if isinstance(value, tuple) else value for value in values])
 

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -192,7 +193,8 @@ def test_savings_intervals_hold_the_truth(world: World) -> None:
     if world.n_baseline_sessions >= 30:
         assert min(found.given["typical"], found.given["capped"]) >= 0.9
     assert found.null_proven <= 0.02
-    assert found.null_costs_more <= 0.02
+    costs_more = truth(replace(world, ratio=1.0))["capped"] < -1
+    assert costs_more or found.null_costs_more <= 0.02
 
 
 def test_a_plain_mean_has_no_interval_where_runs_lie_far_apart() -> None:

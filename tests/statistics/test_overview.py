@@ -151,16 +151,16 @@ def test_arms_still_included_but_long_unobserved_are_stale() -> None:
 
 def test_everything_that_needs_a_look_is_listed_worst_first() -> None:
     runs = group("baseline", list(range(500, 540))) + group("selected", list(range(900, 1_300)))
-    runs = [Counted(run_class=run.run_class, tokens=run.tokens, prob=0.5) for run in runs]
-    runs += [Counted(tokens=None)] * 3
-    page = overview_of(runs, many([(0, 1), (0, 0), (9, 9)]))
-    assert kinds(page) == [
-        ("costs_more", "critical", 440),
-        ("baseline_share_off", "warning", 440),
-        ("under_explored", "notice", 2),
-        ("unknown_usage", "info", 3),
-    ]
-    assert page.attention[2].arms == ("tool:other:t01", "tool:other:t00")
+    fair, unfair = (
+        [Counted(run_class=run.run_class, tokens=run.tokens, prob=prob) for run in runs]
+        + [Counted(tokens=None)] * 3
+        for prob in (0.1, 0.5)
+    )
+    page = overview_of(fair, many([(0, 1), (0, 0), (9, 9)]))
+    rest = [("under_explored", "notice", 2), ("unknown_usage", "info", 3)]
+    assert kinds(page) == [("costs_more", "critical", 440), *rest]
+    assert ("baseline_share_off", "warning", 440) in kinds(overview_of(unfair))
+    assert page.attention[1].arms == ("tool:other:t01", "tool:other:t00")
     assert {item.kind for item in page.attention} <= set(get_args(AttentionKind))
 
 

@@ -112,14 +112,15 @@ def revision(context: Context) -> Revision:
 def frame(context: Context) -> Frame:
     """Return the state that every page shows."""
     with context.reading() as snapshot:
-        totals, counts, (models, channels), visible, server = snapshot.together(
+        totals, counts, (models, channels), visible, (server, unpriced) = snapshot.together(
             lambda: reads.totals(snapshot),
             lambda: reads.arm_counts(snapshot),
             lambda: reads.strata(snapshot),
             lambda: _visibility(context, snapshot),
-            lambda: reads.server_state(snapshot),
+            lambda: snapshot.together(
+                lambda: reads.server_state(snapshot), lambda: reads.unpriced_models(snapshot)
+            ),
         )
-        unpriced = reads.unpriced_models(snapshot)
         return Frame(
             learner=context.learner,
             learners=visible.learners,

@@ -30,16 +30,19 @@ def savings(
 
 
 class Used(NamedTuple):
-    """Usage of a view by hour, class, model, channel and status, and the sessions of its span."""
+    """Usage of a view by hour, class, model, channel and status, the sessions of its span, and unpriced models."""
 
     usage: UsageColumns
     sessions: SessionRuns
+    unpriced: tuple[str, ...]
 
 
 def used_in(snapshot: Snapshot, view: View) -> Used:
     """Return the usage and sessions of a view that savings need."""
-    usage = usage_in(snapshot, view)
-    return Used(usage, sessions_in(snapshot, usage, view))
+    usage, unpriced = snapshot.together(
+        lambda: usage_in(snapshot, view), lambda: reads.unpriced_models(snapshot)
+    )
+    return Used(usage, sessions_in(snapshot, usage, view), unpriced)
 
 
 def usage_in(snapshot: Snapshot, view: View) -> UsageColumns:
@@ -70,7 +73,7 @@ def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Saving
         baseline_rate=chosen.baseline_rate,
         n_arms=n_arms,
         priced=chosen.prices.keys(),
-        unpriced=reads.unpriced_models(snapshot),
+        unpriced=used.unpriced,
         worse_by=chosen.worse_by,
     )
     return (

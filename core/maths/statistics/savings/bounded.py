@@ -27,23 +27,8 @@ def always_limits(
 ) -> tuple[Floats, Floats]:
     """Return the limits of ``sum(weight * mean)``; the last axis has the means, the axes before it are alike.
 
-    Parameters
-    ----------
-    n : array of float
-        Values of each mean, 0 or more; a weight of 0 takes a mean out.
-    total : array of float
-        Their sums.
-    weight : array of float
-        Weights of either sign.
-    error : float
-        Probability that the limits ever miss, in (0, 1).
-    prior : pair of array of float, optional
-        Beta mixture of the bets; default: 1/2 and 1/2.
-
-    Returns
-    -------
-    pair of array of float
-        Lower and upper limits.
+    Each mean is of ``n`` values, 0 or more, with the sum ``total``; a weight of 0 takes it out. ``error`` is the
+    probability that the limits ever miss. ``prior``: the beta mixture of the bets; default: 1/2 and 1/2.
 
     References
     ----------

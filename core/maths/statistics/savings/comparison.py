@@ -115,7 +115,7 @@ def runs_to_tell(difference: Estimate, n_runs: int) -> int | None:
     Examples
     --------
     >>> runs_to_tell(Estimate(value=2.0, lower=-1.0, upper=3.0, prob=0.95), 1_000)
-    4596
+    4598
     >>> runs_to_tell(Estimate(value=0.0, lower=-1.0, upper=3.0, prob=0.95), 1_000) is None
     True
     """
