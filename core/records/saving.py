@@ -11,8 +11,9 @@ from typing import Literal
 import msgspec
 
 from core.records.estimate import Estimate
-from core.records.status import SavingsVerdict
 
+SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
+"""``mixed``: ordinary runs and runaway runs go different ways."""
 OutcomeWord = Literal["as_much", "less", "open", "unknown"]
 """``as_much``: for sure not worse by more than the margin. ``less``: for sure worse. ``unknown``: no outcomes."""
 CheckName = Literal["balance", "share", "unknown_usage", "lost", "follow_ups"]

@@ -8,8 +8,8 @@ from typing import Final
 
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_words
-from core.records.saving import Outcomes
-from core.records.status import Money, SavingsVerdict
+from core.records.saving import Outcomes, SavingsVerdict
+from core.records.status import Money
 
 VERDICTS: Final[Mapping[str, str]] = {
     "proven": "proven: it saves tokens, however often one looks",
@@ -62,24 +62,22 @@ def savings_facts(
     outcome: Outcomes,
     figure_shown: str,
     runs_compared: str,
-    n_left_out: int,
 ) -> list[tuple[str, str]]:
     """Return savings in short: money where it is known, the claim, the figure, the outcomes, and the runs behind it.
 
     A proven loss of outcome leads.
     """
     why = _REASONS.get(reason, "")
-    claim = f"{VERDICTS[verdict]}{f' ({why})' if why else ''}; outcomes: {OUTCOME_WORDS[outcome.word]}"
+    claim = f"{VERDICTS[verdict]}{f' ({why})' if why else ''}; {_second_fact(outcome)}"
     outcomes = [("outcomes", outcome_words(outcome))]
     leads = outcome.word == "less"
     return [
         *(outcomes if leads else []),
-        *money_rows(money),
+        *_money_rows(money, outcome),
         ("may be claimed", claim),
         ("savings", figure_shown),
         *([] if leads else outcomes),
         ("compared", runs_compared),
-        ("left out", f"{n_left_out:,} runs"),
     ]
 
 
@@ -103,7 +101,11 @@ def outcome_words(outcome: Outcomes) -> str:
     return f"{OUTCOME_WORDS[outcome.word]}, {shares}, at most {most:.1f} points less"
 
 
-def money_rows(money: Money | None) -> list[tuple[str, str]]:
+def _second_fact(outcome: Outcomes) -> str:
+    return f"outcomes: {OUTCOME_WORDS[outcome.word]}"
+
+
+def _money_rows(money: Money | None, outcome: Outcomes) -> list[tuple[str, str]]:
     """Return whether selecting saves money, and the figure; nothing without a price."""
     if money is None:
         return []
@@ -118,7 +120,7 @@ def money_rows(money: Money | None) -> list[tuple[str, str]]:
         [name or "runs without a model" for name in money.unpriced_models], money.price_offers
     )
     return [
-        ("saves money", f"{_MONEY[money.verdict, money.estimated]}"),
+        ("saves money", f"{_MONEY[money.verdict, money.estimated]}; {_second_fact(outcome)}"),
         ("money saved", f"{figure(shown, capped=money.headline == 'capped', what='money')}{by}"),
         ("bills", runs),
         *([("prices", missing)] if missing else []),

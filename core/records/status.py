@@ -11,10 +11,8 @@ from core.records.currency import DOLLAR
 from core.records.judgement import JudgementName
 from core.records.learner import Mode
 from core.records.run import Phase
+from core.records.saving import Outcomes, SavingsVerdict
 from core.records.times import Moment
-
-SavingsVerdict = Literal["proven", "not_proven", "costs_more", "mixed", "no_interval", "no_figure"]
-"""``mixed``: ordinary runs and runaway runs go different ways."""
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +49,8 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     ``truncated_runs`` of the baseline runs left arms out. ``savings_percent`` is the plain figure,
     ``capped_savings_percent`` the one that ``verdict`` rests on. ``headline`` is the one that pages name first.
     ``compared_runs`` (baseline, selected) are behind the figures, ``uncompared_runs`` have known tokens and no
-    counterpart. ``formula_savings_percent`` is the source's formula, of the averages above as they are.
+    counterpart. ``formula_savings_percent`` is the source's formula, of the averages above as they are. ``outcome``
+    is what selected runs achieve beside baseline runs.
     """
 
     baseline_runs: int
@@ -70,6 +69,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     formula_savings_percent: float | None
     verdict: SavingsVerdict
     headline: Literal["plain", "capped"]
+    outcome: Outcomes
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True):

@@ -175,7 +175,8 @@ def folded_settings(txn: Facts, *, until_revision: int | None = None) -> Learner
 
 def _begun(txn: Facts) -> dict[str, object]:
     """Return the settings of the start that are not the default."""
-    return {"sticky": sticky for (sticky,) in txn.rows("SELECT sticky FROM learner WHERE learner_id = ?")}
+    rows = txn.rows("SELECT sticky FROM learner WHERE learner_id = ?")
+    return {"sticky": rows[0][0]} if rows else {}
 
 
 def _settings_of(begun: Mapping[str, object], values: Mapping[str, object]) -> LearnerSettings:

@@ -32,7 +32,7 @@ from core.explained import machine, server
 from core.explained.table import Table, text
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
-from core.records.savings_words import VERDICTS, compared, figure, money_rows
+from core.records.savings_words import compared, figure, savings_facts
 from core.records.status import Baseline, SpoolCounts
 from core.records.transcript import texts_policy
 from core.records.verification import unprovable_words
@@ -273,10 +273,14 @@ def _say_status(result: queries.Status) -> None:
         *([("facts", unprovable_words(result.unprovable))] if result.unprovable is not None else []),
         *([("damage", f"{result.damage}; list it with: armscope verify")] if result.damage else []),
         ("baseline, selected", f"{baseline.baseline_runs:,}{truncated} and {baseline.selected_runs:,} runs"),
-        *money_rows(result.money),
-        ("savings", _saved(baseline)),
-        ("compared", compared(baseline.compared_runs, baseline.uncompared_runs)),
-        ("may be claimed", VERDICTS[baseline.verdict]),
+        *savings_facts(
+            result.money,
+            verdict=baseline.verdict,
+            reason="",
+            outcome=baseline.outcome,
+            figure_shown=_saved(baseline),
+            runs_compared=compared(baseline.compared_runs, baseline.uncompared_runs),
+        ),
     ]
     say_facts(rows)
     if result.open_to_others:

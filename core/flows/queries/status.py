@@ -23,6 +23,7 @@ from core.maths.statistics.summary import Summary
 from core.records.actor import authorise
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import INSTALLATION
+from core.records.saving import Outcomes
 from core.records.status import Baseline, Status
 from core.records.times import MINUTE_MS, iso
 from core.records.view import View
@@ -72,7 +73,7 @@ def status(context: Context) -> Status:
         offers=offers.n_offers,
         offers_unobserved=offers.unobserved,
         tokens=totals.tokens,
-        baseline=_baseline(saved.overall),
+        baseline=_baseline(saved.overall, saved.outcome),
         money=None if saved.money is None else saved.money.record,
         revision=snapshot.revision,
         head=snapshot.head,
@@ -102,7 +103,7 @@ def _counts(snapshot: Snapshot) -> tuple[reads.Totals, ArmColumns, dict[Judgemen
     return totals, columns, {name: counts[name] for name in JUDGEMENTS if name in counts}
 
 
-def _baseline(saved: savings_of.Comparison) -> Baseline:
+def _baseline(saved: savings_of.Comparison, outcome: Outcomes) -> Baseline:
     return Baseline(
         baseline_runs=saved.baseline.n_runs,
         selected_runs=saved.selected.n_runs,
@@ -120,6 +121,7 @@ def _baseline(saved: savings_of.Comparison) -> Baseline:
         formula_savings_percent=saved.plain_percent,
         verdict=saved.verdict,
         headline="plain" if saved.is_narrow else "capped",
+        outcome=outcome,
     )
 
 

@@ -15,4 +15,4 @@ from core.maths.statistics.savings.whole import (
     savings,
 )
 from core.records.estimate import Estimate, Missing
-from core.records.status import SavingsVerdict
+from core.records.saving import SavingsVerdict

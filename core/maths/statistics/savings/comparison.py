@@ -39,8 +39,7 @@ from core.maths.statistics.savings.sums import (
 )
 from core.maths.statistics.savings.verdict import CLAIMS, Claims, VerdictReason, claims, verdict, withheld
 from core.records.estimate import Estimate
-from core.records.saving import ClassColumns, Pair
-from core.records.status import SavingsVerdict
+from core.records.saving import ClassColumns, Pair, SavingsVerdict
 
 POWER: Final = 0.8
 

@@ -27,8 +27,8 @@ from core.records.bill import AT_LEAST
 from core.records.currency import DOLLAR, PICO
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_offers
-from core.records.saving import SpanSaved
-from core.records.status import Money, SavingsVerdict
+from core.records.saving import SavingsVerdict, SpanSaved
+from core.records.status import Money
 
 _ONE: Final = 1 / PICO
 """One unit of a bill in its currency."""

@@ -18,7 +18,7 @@ from core.columns import Bools, Floats
 from core.maths.statistics.savings.ratio import Compared
 from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_PROOF, SELECTED
 from core.records.estimate import Estimate, Missing
-from core.records.status import SavingsVerdict
+from core.records.saving import SavingsVerdict
 
 VerdictReason = Literal[
     "interval_above_zero",

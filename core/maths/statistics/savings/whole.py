@@ -198,15 +198,15 @@ class Savings:
     def facts(self) -> list[tuple[str, str]]:
         """The savings in short, as names and values."""
         overall = self.overall
-        return savings_facts(
+        facts = savings_facts(
             None if self.money is None else self.money.record,
             verdict=overall.verdict,
             reason=overall.reason,
             outcome=self.outcome,
             figure_shown=figure(overall.shown, capped=not overall.is_narrow),
             runs_compared=compared(overall.n_compared, overall.n_uncompared),
-            n_left_out=self.left_out.total,
         )
+        return [*facts, ("left out", f"{self.left_out.total:,} runs")]
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<16}{value}" for name, value in self.facts)
