@@ -240,6 +240,12 @@ def mark_runs(txn: Transaction, run_nos: Collection[int]) -> None:
         )
 
 
+def mark_runs_found(txn: Transaction, sql: str, numbers: Iterable[int]) -> None:
+    """Mark the runs that a query finds by the numbers of facts about them: their outcome may be another one."""
+    if txn.segment is None:
+        mark_runs(txn, {run_no for (run_no,) in txn.rows_in(sql, sorted({*numbers}))})
+
+
 def mark_observations(txn: Transaction, run_nos: Collection[int], loose: Collection[int] = ()) -> None:
     """Mark the observations about runs, and others, as changed by this write."""
     if txn.segment is not None:

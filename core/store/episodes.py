@@ -34,7 +34,7 @@ from core.records.answers import Imported
 from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown
 from core.records.verification import Difference
-from core.store.caches import CHUNK
+from core.store.caches import CHUNK, mark_runs, mark_runs_found
 from core.store.engine.dialect import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
 from core.store.environments import (
     Changes,
@@ -49,6 +49,7 @@ from core.store.provenance import undone_imports
 from core.store.texts import is_erased_episode, keep_step_texts, with_step_texts
 from core.store.transaction import Facts, Snapshot, Transaction
 
+_RUNS_OF: Final = "SELECT run_no FROM episode_run WHERE learner_id = ? AND episode_no IN ({})"
 _NAMES: Final = ("split", "task", "variant", "model", "at_ms")
 _COLUMNS: Final = (
     "format",
@@ -409,6 +410,7 @@ def _link(txn: Transaction, named: Mapping[int, Sequence[str]]) -> None:
     links = {(number, run_nos[uid]): None for number, uids in named.items() for uid in uids if uid in run_nos}
     values = chain.from_iterable(links)
     txn.connection.insert("episode_run", _RUN, txn.learner_id, values, upsert="ON CONFLICT DO NOTHING")
+    mark_runs(txn, {run_no for _, run_no in links})
 
 
 def _exchange(txn: Transaction, number: int, plan: Plan, digest_now: int) -> None:
@@ -473,6 +475,7 @@ def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
     changes.add(counted_episodes(txn, list(moved)))
     changes.write(txn)
     settle_episodes(txn, list(moved))
+    mark_runs_found(txn, _RUNS_OF, moved)
     return {
         number
         for number, plan in moved.items()
@@ -826,6 +829,7 @@ def _append(
     txn: Transaction, number: int, step: Step, stored: Stored, totals: EpisodeTotals, *, digest: int
 ) -> None:
     txn.note_news()
+    mark_runs_found(txn, _RUNS_OF, [number])
     values = [number, *_values(step), step.args_digest, step.meta_digest]
     txn.connection.insert("step", _STEP, txn.learner_id, values)
     grown = _signed(digest + _digest(_ENCODER.encode(_values(step))))

@@ -96,6 +96,7 @@ REACHED: Final[Mapping[str, Reached]] = {
     "reset.actor": "name",
     "repair.actor": "name",
     "note.actor": "name",
+    "achieved.actor": "name",
     "setting.actor": "name",
     "import.actor": "name",
     "undo.actor": "name",

@@ -33,6 +33,7 @@ from core.records.ledger_lines import PlacedLine
 from core.records.observation import CountedIn, not_in_prompt
 from core.records.times import iso
 from core.store.browsers import note_browsers, raters_behind
+from core.store.caches import mark_runs
 from core.store.crediting import credit_again, credit_first
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN
@@ -169,6 +170,7 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
     if not import_no:  # an import has named its subjects
         layers = {one.layer_no for one in judgements}
         name_again(txn, {"layer": layers, "execution": {one.execution_no for one in judgements}})
+    mark_runs(txn, run_nos)
     _gain(txn, numbers, judgements, superseded)
     observations = _credit(txn, numbers, judgements, superseded, judged) if run_nos else {}
     return [
@@ -351,6 +353,7 @@ def settle_evaluations(txn: Transaction, numbers: Sequence[int]) -> None:
             _settle_key(txn, key)
     fold_again(txn, sorted(layers - {0}))
     credit_again(txn, sorted(runs - {0}))
+    mark_runs(txn, runs - {0})
 
 
 def _settle_key(txn: Transaction, key: Sequence[object]) -> None:

@@ -139,9 +139,10 @@ def moving_setting(txn: Transaction, number: int, since: int) -> Iterator[None]:
 
 
 def enforce_settings(txn: Transaction) -> None:
-    """Fold the log into the settings in force; changed priors move the bases, changed prices the bills."""
+    """Fold the log into the settings in force; changed priors move the bases, prices the bills."""
     settings = folded_settings(txn)
     priors_moved = settings.priors != txn.settings.priors
+    outcomes_moved = settings.outcome_from != txn.settings.outcome_from
     prices_before, had_texts = txn.settings.prices, txn.settings.keep_texts
     txn.settings = settings
     txn.connection.run(
@@ -151,6 +152,8 @@ def enforce_settings(txn: Transaction) -> None:
     if priors_moved:
         arms = txn.rows("SELECT arm_no FROM arm WHERE learner_id = ?")
         rebase(txn, [arm_no for (arm_no,) in arms])
+    if outcomes_moved and txn.segment is None:
+        txn.connection.run("UPDATE run SET changed = ? WHERE learner_id = ?", [txn.revision, txn.learner_id])
     if had_texts and not settings.keep_texts:
         clear_index(txn.connection, txn.learner_id)
     elif settings.keep_texts and not had_texts:

@@ -208,10 +208,14 @@ def exported(context: Context, file: Path) -> list[dict[str, object]]:
 def test_outcomes_are_the_fold_of_their_facts(tmp_path: Path, seed: int) -> None:
     context = context_at(tmp_path / "a.db")
     history = History(context, seed)
+    copy, mark = dict[str, tuple[float | None, OutcomeSource | None]](), "0"
     for _ in range(40):
         history.step()
         expected = {run: history.fold.of(run) for run in RUNS}
         assert shown(context) == expected
+        for row in queries.runs(context, since=mark):
+            copy[row.uid], mark = (row.achieved, row.achieved_by), str(row.mark)
+        assert copy == expected, "a list of what changed has every changed outcome"
     for run, (value, source) in expected.items():
         facts = queries.run(context, run).facts
         assert (facts.achieved, facts.achieved_by) == (value, source)
