@@ -60,6 +60,7 @@ POSITIONAL: Final = {"import": "import_files", "run": "why", "export": "export"}
 """Methods of a name of their own, or with a first parameter that has one."""
 TOOLS: Final[Mapping[str, Mapping[str, str]]] = {
     "undo": {"act_id": "id"},
+    "outcome": {},
     "repair": {},
     "versions": {},
     "session": {"name": "session"},
@@ -144,6 +145,27 @@ ROWS: Final = [
     *refused("reward", "not_applicable", {"arm": "skill:new:main"}, run=RUN),
     *refused("reward_run", "unknown_run", {"run": "nope"}, value=0.5),
     *refused("reward_run", "invalid_reward", {"value": 1.5}, run=RUN, command=USAGE),
+    # Outcomes
+    *refused("outcome", "unknown_run", *each("run", "nope", "99", "0"), value=1.0),
+    *refused("outcome", "invalid_input", {"run": "x" * 900}, value=1.0),
+    *refused("outcome", "invalid_input", *each("value", 1.0000001, -0.1), run=RUN),
+    *refused("outcome", "invalid_input", *each("value", True, "1", None), run=RUN, command=None),
+    *refused("outcome", "invalid_input", {"key": ""}, {"key": "x" * 201}, run=RUN, value=1.0),
+    Row("outcome", {"run": RUN, "value": 0.5, "preview": True}, {}),
+    Row("outcome", {"run": RUN, "value": 0.0, "key": "o"}, {"outcome-1": True, RUN: (0.0, "program")}),
+    Row("outcome", {"run": RUN, "value": 0.0, "key": "o"}, {}),
+    *refused("outcome", "conflict", {"value": 1.0}, run=RUN, key="o"),
+    *refused("outcome", "conflict", {"key": "k"}, run=RUN, value=1.0),
+    *refused(
+        "outcomes",
+        "invalid_batch",
+        {"rows": [{"run": RUN, "value": 1}, {"run": "nope", "value": 1}]},
+        command=None,
+    ),
+    *refused("outcomes", "invalid_input", {"rows": []}, command=None),
+    Row("outcomes", {"rows": [{"run": RUN, "value": 1}]}, {"outcome-2": True, RUN: (1.0, "program")}, None),
+    Row("undo", {"act_id": "outcomes-2"}, {"outcome-2": False, "undo-3": True, RUN: (0.0, "program")}),
+    Row("outcome", {"run": RUN, "value": 0.25}, {"outcome-3": True, RUN: (0.25, "program")}),
     # Notes
     *refused("note", "unknown_arm", {"arm": NOWHERE}, text="hm"),
     *refused("note", "invalid_input", {"text": ""}, {"text": " \n"}, {"text": "x" * 2001}, arm=ARM),
@@ -178,13 +200,13 @@ ROWS: Final = [
     Row(
         "undo",
         {"act_id": "note-1"},
-        {"note-1": False, f"note of {ARM}": ("slow on Mondays", True), "undo-3": True},
+        {"note-1": False, f"note of {ARM}": ("slow on Mondays", True), "undo-4": True},
     ),
     Row("undo", {"act_id": "note-1"}, {}),
     Row(
         "redo",
         {"act_id": "note-1"},
-        {"note-1": True, f"note of {ARM}": ("slow on Mondays", False), "undo-3": False, "undo-4": True},
+        {"note-1": True, f"note of {ARM}": ("slow on Mondays", False), "undo-4": False, "undo-5": True},
         None,
     ),
     # Resets
@@ -212,6 +234,25 @@ ROWS: Final = [
     *refused("change", "invalid_setting", *each("value", {"m": [{"input": 1}, {"input": 2}]}), name="prices"),
     *refused("change", "invalid_setting", *each("value", *PRICES), name="prices"),
     Row("change", {"name": "k", "value": 2}, {"k": 2, "setting-2": True}),
+    *refused(
+        "change",
+        "invalid_setting",
+        *each("value", ["people"], "program", None),
+        name="outcome_from",
+    ),
+    *refused(
+        "change",
+        "invalid_setting",
+        *each("value", [], ["thumb", "thumb"]),
+        name="outcome_from",
+        command=None,
+    ),
+    Row(
+        "change",
+        {"name": "outcome_from", "value": ["environment"]},
+        {"setting-3": True, RUN: (0.0, "environment")},
+        None,
+    ),
     # Episodes
     *refused("episode", "not_found", {"uid": "sums/none"}),
     *refused("lint", "not_found", {"environment": "other"}),
@@ -298,6 +339,7 @@ def facts(context: Context) -> dict[str, object]:
             for key in (READ, ARM)
             for one in queries.notes(context, key)
         },
+        **{one.uid: one.outcome_shown for one in queries.runs(context, 999) if one.achieved is not None},
         **{f"token {one.name}": (*one.scopes, one.revoked_ms is None) for one in tokens(context)},
         **{
             f"member {one.name}": [(*map(str, (role.role, role.learner)),) for role in one.roles]

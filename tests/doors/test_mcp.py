@@ -31,6 +31,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "qortex_learning_reset": {"learner": "default", "arm_ids": [ARM]},
     "repair": {"arms": [ARM], "since": "2026-01-31"},
     "reward": {"uri": LAYER, "outcome": "success"},
+    "outcome": {"run": RUN, "value": 0},
     "export": {"all_adapters": True, "format": "trace_jsonl"},
     "why_in_prompt": {"run": RUN},
     "versions": {"arm": ARM},

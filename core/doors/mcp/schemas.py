@@ -206,5 +206,6 @@ SIDES: Final = _own(
         for side in ("a", "b")
     },
 )
+OUTCOME: Final = _own(("run", "value"), **Verbs.outcome.fields)
 REPAIR: Final = _own(("arms", "since"), **Verbs.repair.fields)
 UNDO: Final = _own(("id",), id=_STRING | {"description": "The act's id, such as evaluation-7."})

@@ -20,6 +20,7 @@ from core.doors.mcp.schemas import (
     EXPORT,
     LISTS,
     OBJECT,
+    OUTCOME,
     REPAIR,
     REWARD,
     ROWS,
@@ -355,6 +356,15 @@ _TABLE: Final = (
         _export,
         _kairos_refusal,
         allowed_as="export",
+    ),
+    AgentTool(
+        "outcome",
+        "ingest",
+        "adds",
+        "State what a run achieved, from 0 to 1: 1 is solved, 0 is not. The latest statement of a run is in force. "
+        "Arms learn nothing from it.",
+        OUTCOME,
+        _object(_verb(Verbs.outcome)),
     ),
     _reads(
         "why_in_prompt",
