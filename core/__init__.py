@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from core.maths.rewards import binary, continuous, dense, penalty, shaped, sparse
     from core.maths.statistics.rewards.lint import lint
     from core.maths.statistics.savings import Savings
+    from core.records.achieved import OutcomeAnswer, OutcomeOrder, OutcomesAnswer
     from core.records.agreement import AgreementReport
     from core.records.alert import AlertsView, WebhookRow
     from core.records.answers import (
@@ -182,6 +183,9 @@ __all__ = [
     "NextItem",
     "NoteAnswer",
     "Observation",
+    "OutcomeAnswer",
+    "OutcomeOrder",
+    "OutcomesAnswer",
     "Part",
     "Posterior",
     "Prior",

@@ -135,6 +135,7 @@ class AsyncLearnerProtocol(Methods, Awaited):
     export_training = _awaited(LearnerProtocol.export_training)
     backup = _awaited(LearnerProtocol.backup)
     reward_batch = _awaited(LearnerProtocol.reward_batch)
+    outcomes = _awaited(LearnerProtocol.outcomes)
     erase = _awaited(LearnerProtocol.erase)
     reset = _awaited(LearnerProtocol.reset)
     why = _awaited(LearnerProtocol.why)
