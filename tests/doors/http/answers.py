@@ -24,8 +24,6 @@ from tests.doors.http.conftest import LOCAL, at_desk
 from tests.formats.test_otlp import as_json, span
 from tests.worlds.events import PLAYED
 
-_SHOWN: Final = 3
-"""Records of a list that are one too many."""
 _LINES: Final = 3
 _FOLDER: Final = "/srv/armscope"
 
@@ -98,12 +96,12 @@ def main() -> None:
 
 
 def _short(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """A value without most records of its lists."""
+    """A value with one record of each list, and two rows of each table."""
     if isinstance(value, dict):
         return {name: _short(one) for name, one in value.items()}
     if isinstance(value, list):
-        is_shown = len(value) < _SHOWN or not isinstance(value[0], dict | list)
-        return [_short(one) for one in (value if is_shown else value[: _SHOWN - 1])]
+        kind = type(value[0]) if value else None
+        return [_short(one) for one in value[: 1 if kind is dict else 2 if kind is list else None]]
     return value
 
 
