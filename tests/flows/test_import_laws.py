@@ -418,32 +418,6 @@ def test_an_import_of_several_formats_is_one_act(shared_data: Path, context: Con
     assert known_to(context) == before
 
 
-def test_cost_and_label_are_what_those_who_stand_said_last(context: Context, tmp_path: Path) -> None:
-
-    def tell(name: str, **words: object) -> str | None:
-        run = {"kind": "run", "uid": name, "arms": [{"key": A, "token_cost": 1}], "calls": ["a"]}
-        (tmp_path / name).write_bytes(lines([{"kind": "arm", "key": A, **words}, run]))
-        return import_files(context, [tmp_path / name]).id
-
-    both, cost, label = (
-        tell("both", token_cost=5, label="A"),
-        tell("cost", token_cost=7),
-        tell("l", label="B"),
-    )
-    assert described(context) == {A: (1, "B")}, "what runs say is all that the last import says of the cost"
-    for act, left in ((label, (7, "A")), (cost, (5, "A"))):
-        undo(context, act)
-        assert described(context) == {A: left}
-    redo(context, label)
-    undo(context, both)
-    assert described(context) == {A: (1, "B")}
-    undo(context, label)
-    record(context, a_run("r", calls="a", inventory=Inventory(kind="declared", arms=(Arm(key=A),))))
-    assert described(context) == {A: (None, None)}, "as if none of them had ever been read"
-    redo(context, both)
-    assert described(context) == {A: (5, "A")}
-
-
 def test_what_a_direct_run_says_again_is_not_written_again(context: Context, tmp_path: Path) -> None:
 
     def say(uid: str, cost: int) -> list[tuple[int, str, int]]:
