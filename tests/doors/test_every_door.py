@@ -225,6 +225,7 @@ ROWS: Final = [
         "change", "invalid_setting", *each("value", {"bob": 1.5}, {"": 0.5}), name="weight_by_agreement"
     ),
     *refused("change", "invalid_setting", *each("value", 0, 1_441), name="hold_minutes"),
+    *refused("change", "invalid_setting", *each("value", [""], ["a\n"], "ci"), name="trusted_graders"),
     *refused("change", "invalid_setting", *each("value", -1, 18_251, 10**9), name="keep_runs_days"),
     Row("change", {"name": "k", "value": 2}, {"k": 2, "setting-2": True}),
     # Episodes

@@ -316,17 +316,6 @@ def test_one_id_takes_all_of_it_back_and_forth(context: Context) -> None:
     assert beliefs(context) == before
 
 
-def test_a_reward_of_it_can_be_taken_back_alone_first(context: Context) -> None:
-    answer = reward_batch(context, TABLE)
-    given = beliefs(context)
-    alone = undo(context, "reward-2")
-    taken = undo(context, answer.id)
-    assert undo(context, answer.id) == taken
-    assert undo(context, "reward-2").id == alone.id
-    redo(context, taken.undone)
-    assert beliefs(context) == given
-
-
 def test_taking_back_is_foretold(context: Context) -> None:
     answer = reward_batch(context, TABLE)
     before = everything(context)

@@ -25,7 +25,6 @@ from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.reset import reset
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.episode import Episode, Step
@@ -68,13 +67,6 @@ def weights(context: Context, rule: CreditRule) -> dict[tuple[str, str], int]:
     found = credit_episode(context, "e", rule)
     assert is_clean(context)
     return {(share.run, share.arm): share.weight_micro for share in found.shares}
-
-
-def test_a_payment_belongs_to_the_runs_that_referenced_the_tool_its_step_called(tmp_path: Path) -> None:
-    """It was in both prompts, and called in one; a tool that no run is known to have called is anyone's."""
-    runs = (a_run("r", calls=("a",)), a_run("s", calls=("b",)))
-    context = learner_of(tmp_path, *runs, paid(("a", 0.5), ("c", -0.25), runs=("r", "s")))
-    assert weights(context, "step") == {("r", A): 666_667, ("r", C): 166_667, ("s", C): 166_666}
 
 
 def test_tools_of_one_name_share_and_what_is_no_tool_is_called_by_no_step(tmp_path: Path) -> None:
@@ -138,17 +130,6 @@ def test_a_preview_is_what_is_done_and_leaves_nothing(tmp_path: Path) -> None:
     now = beliefs(context)
     assert preview.n_moved == 3
     assert {one.arm: (one.after.alpha, one.after.beta) for one in preview.effects} == dict(now)
-
-
-def test_it_joins_the_epoch_of_its_run(tmp_path: Path) -> None:
-    context = learner_of(tmp_path, RUN, paid(("a", 0.25)))
-    reset(context)
-    before = beliefs(context)
-    credit_episode(context, "e", "equal")
-    assert beliefs(context) == before
-    undo(context, "reset-1")
-    assert is_clean(context)
-    assert beliefs(context)[A] == pytest.approx((4 + 0.25 / 3, 1 + 0.75 / 3), abs=1e-6)
 
 
 def test_recorded_as_it_goes_it_can_be_credited(context: Context) -> None:

@@ -18,13 +18,13 @@ from core.errors import Conflict, InvalidInput, NotFound, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.episode import declare, record_step
-from core.flows.export import export_file, lines
+from core.flows.export import lines
 from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.formats.tool_output import digest_of_metadata
 from core.maths.episodes import EpisodeSums, closed, totals_of
-from core.records.episode import Episode, Part, Scale, ScaleLine, Step
+from core.records.episode import Episode, Part, Step
 from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Run
@@ -146,38 +146,6 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(context: Context
         ),
         (1, day + 3, "", "", ""): EpisodeSums(n=1),
     }
-
-
-def test_a_declared_scale_counts_again_and_its_undo_counts_back(context: Context, tmp_path: Path) -> None:
-    import_cleanly(context, file_of(tmp_path, "a.jsonl", LONG, OTHER))
-    before = days(context)
-    assert [sums.successes for sums in before.values()].count(1) == 1
-    scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(hi=2, threshold=1.1))
-    act = import_cleanly(context, file_of(tmp_path, "s.jsonl", scale))
-    assert all(sums.successes == 0 for sums in days(context).values()), "1.1 is not above 1.1"
-    undo(context, "scale-1")
-    assert is_clean(context)
-    assert days(context) == before
-    redo(context, "scale-1")
-    undo(context, act.id)
-    assert is_clean(context)
-    assert days(context) == before
-
-
-def test_an_export_brings_all_of_it_into_another_learner(context: Context, tmp_path: Path) -> None:
-    run = a_run("r", at_ms=START_MS, calls=["a"])
-    linked = replace(LONG, runs=("r", "unknown"))
-    scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(lo=-1, base="final", gamma=0.5))
-    import_cleanly(context, file_of(tmp_path, "a.jsonl", run, linked, OTHER, scale))
-    answer = export_file(context, tmp_path / "out.jsonl")
-    assert answer.episodes == 2
-    other = context_at(tmp_path / "b.db")
-    assert import_cleanly(other, tmp_path / "out.jsonl").rejected_count == 0
-    assert held(other) == held(context)
-    assert held(other)["sums/1"].runs == ("r",)
-    assert days(other) == days(context)
-    assert queries.posteriors(other) == queries.posteriors(context)
-    assert import_cleanly(context, tmp_path / "out.jsonl").id is None, "its own export is nothing new"
 
 
 def test_a_run_that_comes_later_is_linked_when_the_episode_is_told_again(

@@ -256,16 +256,6 @@ def test_what_goes_beyond_a_smaller_role_is_revoked_with_it(context: Context) ->
     assert [one.revoked_ms for one in tokens(context) if one.id == inside.token.id] == [None]
 
 
-def test_a_role_that_is_taken_away_is_gone_with_the_next_request(context: Context) -> None:
-    operator = ann(context)
-    add_member(context, ID, "u-bo", "bo", role="operator")
-    set_role(context, "ann", "viewer")
-    now = replace(context, actor=signed_in(context, "u-ann"))
-    with pytest.raises(Denied):
-        members(now)
-    assert operator.actor.member == now.actor.member
-
-
 def test_every_act_is_in_the_audit_of_the_installation_and_names_no_secret(context: Context) -> None:
     operator = ann(context)
     secret = create_token(operator, "ci", ("read",)).secret

@@ -8,11 +8,9 @@ from pathlib import Path
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.erase import erase
-from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.repair import repair
-from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.answers import RepairAnswer
 from core.records.times import iso
@@ -67,21 +65,6 @@ def test_only_the_arms_and_the_span_are_taken_back_and_an_undo_returns_them(tmp_
     assert beliefs_by_arm(context) == before
     redo(context, answer.id)
     assert counts(context) == (13, 1, 10, 20)
-    assert queries.verify(context).clean
-
-
-def test_what_people_and_graders_gave_is_kept(tmp_path: Path) -> None:
-    context = broken(tmp_path)
-    reward(context, B, 1.0, run="r15", correct=True)
-    reward(context, B, 0.5, run="r16")
-    evaluate(context, "r17", "success", score=1.0, rater="mara", arm=B)
-    answer = mended(context)
-    assert (answer.observation_count, answer.corrected) == (9, 1)
-    assert counts(context) == (3 + 10 + 1 + 0.5 + 1, 1 + 0.5, 13, 20)
-    later = reward(context, B, 0.25, run="r18", correct=True)
-    assert (later.alpha, later.beta, later.pulls) == counts(context)[:3] == (15.75, 2.25, 14)
-    undo(context, later.id)
-    assert counts(context)[:3] == (15.5, 1.5, 13)
     assert queries.verify(context).clean
 
 

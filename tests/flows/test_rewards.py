@@ -17,7 +17,6 @@ from core.errors import (
     ArmscopeError,
     Conflict,
     InvalidInput,
-    NotApplicable,
     UnknownArm,
     UnknownLearner,
 )
@@ -27,10 +26,10 @@ from core.flows.credit import credit_episode
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record
 from core.flows.note import note
 from core.flows.reset import reset
-from core.flows.reward import reward, reward_all
+from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import redo, undo
@@ -38,7 +37,7 @@ from core.records.arm import Arm
 from core.records.episode_credit import CreditAnswer
 from core.records.evaluation import EvaluationAnswer
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
-from core.records.observation import RewardOrder, epoch_words
+from core.records.observation import epoch_words
 from core.records.run import Inventory, Run
 from tests.formats.builders import lines, put
 from tests.waiting import memory_folder
@@ -227,17 +226,6 @@ def test_two_people_on_one_outcome_are_told_of_each_other(context: Context, corr
     assert reward(context, B, 1.0, run="run-1", seen="").reward == 1.0
 
 
-def test_a_correction_needs_something_to_correct(context: Context) -> None:
-    before = everything(context)
-    with pytest.raises(NotApplicable, match="not observed") as refused:
-        reward(context, A, 1.0, run="talk", correct=True)
-    assert "feedback" in refused.value.next_step
-    with pytest.raises(InvalidInput, match="must name the run"):
-        reward(context, A, 1.0, correct=True)
-    assert everything(context) == before
-    assert reward(context, A, 1.0, run="talk").kind == "feedback"
-
-
 def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(context: Context) -> None:
     offered = [Arm(key=f"file:workspace:{name}", token_cost=60) for name in "xy"]
     chosen = select(context, offered, budget_tokens=100)
@@ -255,26 +243,6 @@ def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(context: Cont
 
 
 # Keys
-
-
-def test_a_batch_is_all_or_nothing_and_repeats_in_it_count_once(context: Context) -> None:
-    orders = [
-        RewardOrder(arm=A, value=0.5, key="k"),
-        RewardOrder(arm=B, value=0.5),
-        RewardOrder(arm=A, value=0.5, key="k"),
-    ]
-    first, other, again = reward_all(context, orders)
-    assert first == again
-    assert other.id == "reward-2"
-    assert belief(context) == (4.5, 1.5, 2)
-    before = everything(context)
-    with pytest.raises(Conflict):
-        reward_all(context, [RewardOrder(arm=C, value=1.0), RewardOrder(arm=A, value=0.1, key="k")])
-    with pytest.raises(Conflict):
-        reward_all(context, [RewardOrder(arm=A, value=0.1, key="n"), RewardOrder(arm=A, value=0.2, key="n")])
-    with pytest.raises(UnknownArm):
-        reward_all(context, [RewardOrder(arm=C, value=1.0), RewardOrder(arm="tool:x:nope", value=1.0)])
-    assert everything(context) == before
 
 
 # Epochs
@@ -415,22 +383,7 @@ def test_one_types_prior_leaves_the_others_as_they_are(context: Context) -> None
     assert queries.frame(context).settings.priors.skill.alpha == 9
 
 
-def test_the_passive_phase_records_and_moves_nothing(context: Context) -> None:
-    change(context, "phase", "passive")
-    before = belief(context)
-    assert record(context, a_run("quiet")).outcome == "passive"
-    assert belief(context) == before
-    change(context, "phase", "active")
-    assert record(context, a_run("loud")).outcome == "observed"
-
-
 # Runs
-
-
-def test_fifty_runs_of_one_batch_are_fifty_pulls(context: Context) -> None:
-    told = record_all(context, [a_run(f"b{number}", at_ms=START_MS + number) for number in range(50)])
-    assert {one.told for one in told} == {"new"}
-    assert belief(context) == (4 + 50, 1, 51)
 
 
 @pytest.mark.parametrize(
