@@ -110,7 +110,77 @@ PYTHON = {"record", "record_step", "mark_incomplete", "redo"}
 """Verbs that no command has."""
 
 
-FIELDS: Mapping[str, str] = json.loads((ROOT / "tests/doors/fields.json").read_bytes())
+FIELDS: Mapping[str, str] = {
+    "create_learner": "name",
+    "posteriors": "view type since",
+    "arms": "type since",
+    "runs": "limit model channel session class status outcome arm part span from to since",
+    "run": "name",
+    "import": "paths format unit tools_file phase each_event replace",
+    "record": "run ended_now references",
+    "record_step": (
+        "episode environment task split variant model format number name reward finished run refused "
+        "note n_chars_in n_chars_out extra args_digest meta_digest asked answered"
+    ),
+    "mark_incomplete": "episode environment task split variant model format",
+    "episodes": "environment split task model outcome with_design",
+    "episode_list": "wanted cursor direction limit since",
+    "lint": "environment",
+    "compare": "environment models compared paired",
+    "episode": "uid",
+    "declare": "environment lo hi step_lo step_hi threshold base gamma",
+    "credit_episode": "uid rule",
+    "preview_declare": "environment lo hi step_lo step_hi threshold base gamma",
+    "export": "target format",
+    "export_bundle": "target format",
+    "export_training": (
+        "target format pairing manifest include_reward with_secrets adapters layers executions raters "
+        "rubrics since_ms until_ms"
+    ),
+    "select": "arms session budget_tokens k",
+    "change": "name value",
+    "accept_price": "model",
+    "reward": "arm value outcome reason run correct key create seen",
+    "reward_batch": "rewards key",
+    "reward_run": "run value rule outcome reason correct key",
+    "evaluate": "subject outcome score feedback rater model rubric arm key create",
+    "evaluations": "wanted limit from to since",
+    "agreement": "wanted",
+    "versions": "arm",
+    "sessions": "limit model channel span from to",
+    "session": "name limit texts",
+    "compare_sides": "a b limit",
+    "carried": "limit",
+    "search": "words kinds limit",
+    "note": "arm text key",
+    "repair": "arms since until reason key",
+    "reset": "arms types target reason seen key",
+    "queues": "undone",
+    "add_queue": "name asks n_reviewers blind rubric due_days token",
+    "next_item": "queue",
+    "add_rubric": "rubric",
+    "confirm_browser": "browser",
+    "undo": "act_id",
+    "redo": "act_id",
+    "erase": "run session execution episode act rater",
+    "compact": "keep_days shrink",
+    "verify": "head limit",
+    "backup": "target",
+    "add_member": "issuer subject name role learner email",
+    "invite_member": "issuer email name role learner",
+    "set_role": "member role learner",
+    "sign_out_member": "member",
+    "add_sender": "member channel sender",
+    "remove_sender": "channel sender",
+    "remove_member": "member",
+    "create_token": "name scopes learners days bridge",
+    "revoke_token": "token",
+    "alerts": "limit",
+    "add_webhook": "url learner pages secret_from private",
+    "remove_webhook": "webhook",
+    "audit": "installation wanted before since limit",
+    "denials": "wanted after limit",
+}
 """JSON keys of the inputs of verbs."""
 
 OTHER_WORDS = {
