@@ -273,9 +273,10 @@ class Rollout(NamedTuple):
         """
         if self.own in other.beside or other.own in self.beside:
             return False
-        return self._replaces(other) or other._replaces(self)
+        return self.replaces(other) or other.replaces(self)
 
-    def _replaces(self, earlier: Rollout) -> bool:
+    def replaces(self, earlier: Rollout) -> bool:
+        """Return whether the earlier rollout failed, and the file of this one holds all good lines of its file."""
         bounds = [one.good[_SAMPLED - 1] for one in (self, earlier) if len(one.good) >= _SAMPLED]
         before = [digest for digest in earlier.good if digest <= min(bounds, default=digest)]
         has_evidence = {*earlier.good} & {*self.good} if earlier.good else self.good

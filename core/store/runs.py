@@ -180,7 +180,10 @@ class _Histories:
                 return uid
             if other is not None and uid not in taken and digest_of_uid(uid) not in rollout.beside:
                 others[uid] = other
-        state = next((uid for uid, other in others.items() if rollout.is_state_of(other)), None)
+        states = (uid for uid, other in others.items() if rollout.is_state_of(other))
+        # A failed rollout that contradicts what is stored was matched otherwise when its later state came first.
+        later = (uid for uid, other in others.items() if other.replaces(rollout))
+        state = next(chain(states, later), None)
         if state is None:
             self._add(run.uid, history.key, history.marks)
         return state or run.uid

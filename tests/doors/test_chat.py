@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
+from core.doors.chat import CONFIRM_S, ChatMessage, MemberOf, chat, routes
 from core.doors.exchange import HttpCall
 from core.doors.service import Service
 from core.errors import Denied, InvalidInput
@@ -101,72 +101,10 @@ def room(tmp_path: Path) -> Iterator[Room]:
 
 
 @pytest.mark.parametrize(
-    ("said", "arm", "value"),
-    [
-        ("bash 0.5", "tool:exec:Bash", 0.5),
-        ("BASH", "tool:exec:Bash", 1.0),
-        ("tool:exec:Bash 0", "tool:exec:Bash", 0.0),
-        ("coding .25", "skill:coding:main", 0.25),
-        ("chapter 2", "file:workspace:chapter 2", 1.0),
-        ("chapter 2 0.3", "file:workspace:chapter 2", 0.3),
-        ("chapt 1", "file:workspace:chapter 2", 1.0),
-        ("<b>note</b> 0", "memory:x:<b>note</b>", 0.0),
-    ],
-)
-def test_a_number_is_a_number_and_an_arm_goes_by_its_label(
-    room: Room, said: str, arm: str, value: float
-) -> None:
-    word = {0.0: "rejected", 1.0: "accepted"}.get(value, "partial")
-    assert room.says(f"/learning reward {said}") == f"Recorded {word} (reward={value:g}) for {arm}"
-    assert room.given() == [(arm, value, "mara")]
-
-
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("", "Usage"),
-        ("tool", "may mean tool:exec:Bash, tool:web:search"),
-        ("main 1", "may mean skill:coding:main, skill:go:main"),
-        ("serch", "Did you mean tool:web:search?"),
-        ("tool:web:serch", "Did you mean tool:web:search"),
-        ("1", "No arm is called '1'"),
-        ("quux 1", "No arm is called 'quux'"),
-        ("bash 2", "from 0 to 1"),
-        ("bash -0.5", "from 0 to 1"),
-        ("bash 00", "from 0 to 1"),
-        ("bash 0,5", "from 0 to 1"),
-        ("bash 50%", "from 0 to 1"),
-        ("bash 1e400", "from 0 to 1"),
-        ("bash nan", "No arm is called 'bash nan'"),
-        ("a:b", "type:category:name"),
-        ("bash" + "h" * MAX_COMMAND_CHARS, "at most 2,000 characters"),
-    ],
-)
-def test_what_is_not_clear_is_asked_and_nothing_is_recorded(room: Room, said: str, answer: str) -> None:
-    before = room.moment
-    told = room.says(f"/learning reward {said}")
-    assert told is not None
-    assert answer in told
-    assert len(told) < 600
-    assert room.moment == before
-
-
-@pytest.mark.parametrize(
     "said", ["", "hi", "hello /learning", "/learningx", "/learn", "/learning reward bash\n0"]
 )
 def test_what_is_no_command_gets_no_answer(room: Room, said: str) -> None:
     assert room.says(said) is None
-
-
-def test_a_status_is_the_same_by_every_spelling(room: Room) -> None:
-    texts = {
-        room.says(said)
-        for said in ("/learning", "/LEARNING status", " /learning\tStatus ", "/learning\nstatus")
-    }
-    (text,) = texts
-    assert text is not None
-    assert "Observations: 6    Arms: 6" in text
-    assert "Unknown learning action: bogus" in (room.says("/learning bogus more") or "")
 
 
 # Reset
@@ -176,40 +114,6 @@ def code_in(told: str | None) -> str:
     found = re.search(r"/learning reset (.*confirm \w{8})$", told or "")
     assert found is not None, told
     return found[1]
-
-
-def test_a_reset_says_what_it_would_do_and_does_it_when_asked_again(room: Room) -> None:
-    before = room.moment
-    told = room.says("/learning reset")
-    assert told is not None
-    assert "6 arm(s) (all arms)" in told
-    assert room.moment == before
-    done = room.says(f"/learning reset {code_in(told)}")
-    assert done == 'Reset 6 arm(s) for learner "default". All posteriors back to Beta(1,1).'
-    assert room.n_pulls() == 0
-    assert "is invalid" in (room.says(f"/learning reset {code_in(told)}") or "")
-
-
-@pytest.mark.parametrize(
-    ("scope", "n"),
-    [("all", 6), ("tools", 2), ("skill", 2), ("memories", 1), ("bash", 1), ("file:workspace:chapter 2", 1)],
-)
-def test_a_reset_has_a_scope(room: Room, scope: str, n: int) -> None:
-    told = room.says(f"/learning reset {scope}")
-    assert f"reset {n} arm(s)" in (told or "")
-    assert f"Reset {n} arm(s)" in (room.says(f"/learning reset {code_in(told)}") or "")
-    assert room.n_pulls() == 6 - n
-
-
-@pytest.mark.parametrize(
-    "scope", ["main", "everything", "tool:x:nobody", "sections", "confirm", "a:b", "tools skills"]
-)
-def test_a_scope_that_is_none_resets_nothing(room: Room, scope: str) -> None:
-    before = room.moment
-    told = room.says(f"/learning reset {scope}")
-    assert told is not None
-    assert "confirm " not in told
-    assert room.moment == before
 
 
 def test_a_confirmation_is_of_its_sender_its_scope_and_its_moment(room: Room) -> None:

@@ -157,16 +157,6 @@ def error(found: tuple[int, str, str], code: int, kind: str) -> dict[str, Any]:
 # Keys
 
 
-def test_reward(filled: Shell) -> None:
-    found = document(filled("reward", A, "0.25", "--run", "r1", "--correct", "--reason", "half", "--json"))
-    stable = ["id", "arm", "kind", "reward", "run", "lagged", "alpha", "beta", "mean", "pulls"]
-    assert [key for key in found if key in stable] == stable
-    assert (found["kind"], found["alpha"], found["beta"], found["pulls"]) == ("correction", 3.25, 1.75, 1)
-    assert document(filled("reward", A, "--outcome", "rejected", "--json"))["reward"] == 0
-    assert document(filled("reward", A, "0", "--outcome", "accepted", "--json"))["reward"] == 0
-    assert document(filled("reward", "skill:new:main", "--create", "--json"))["pulls"] == 1
-
-
 def test_settings_are_said_as_they_are_set(filled: Shell) -> None:
     said = filled("settings", "set", "meta_tools", '["message", "say"]')[1]
     assert said.startswith('meta_tools: ["message"] -> ["message","say"].')

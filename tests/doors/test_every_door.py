@@ -32,7 +32,7 @@ from core.flows.tokens import tokens
 from core.records.times import DAY_MS
 from tests.doors.examples import ARM, FILE, LAYER, RUN
 from tests.doors.http.test_served import served
-from tests.doors.test_verbs import LINES
+from tests.doors.test_verbs import LINES, PYTHON
 from tests.guide import command_tree
 from tests.worlds import START_MS, context_at
 
@@ -56,6 +56,10 @@ JOINED: Final[dict[str, Any]] = {"issuer": ID, "subject": "u-3"}
 HERE: Final[dict[str, Any]] = {"issuer": ID, "command": None}
 JUDGED: Final[dict[str, Any]] = {"subject": RUN, "outcome": "success"}
 KEYED: Final[dict[str, Any]] = {"arm": ARM, "value": 0.25, "key": "k"}
+EXECUTED: Final = f"{LAYER}?execution_id=11111111-2222-4333-8444-555555555555"
+STEP: Final[dict[str, Any]] = {"episode": "e", "reward": 0.1}
+MENDED: Final[dict[str, Any]] = {"arms": [READ], "since": "2020-01-31", "key": "again"}
+HOOK: Final = "https://hooks.example/armscope"
 POSITIONAL: Final = {"import": "import_files", "run": "why", "export": "export"}
 """Methods of a name of their own, or with a first parameter that has one."""
 TOOLS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -145,6 +149,7 @@ ROWS: Final = [
     *refused("reward", "not_applicable", {"arm": "skill:new:main"}, run=RUN),
     *refused("reward_run", "unknown_run", {"run": "nope"}, value=0.5),
     *refused("reward_run", "invalid_reward", {"value": 1.5}, run=RUN, command=USAGE),
+    *refused("reward_run", "invalid_input", {"rule": "all"}, run=RUN, value=0.5, command=USAGE),
     # Outcomes
     *refused("outcome", "unknown_run", *each("run", "nope", "99", "0"), value=1.0),
     *refused("outcome", "invalid_input", {"run": "x" * 900}, value=1.0),
@@ -191,12 +196,17 @@ ROWS: Final = [
         {"subject": RUN, "outcome": "failure", "rater": "zoe", "arm": ARM},
         {"evaluation-6": True, ARM: (5.0, 5.0, 6)},
     ),
+    *refused("evaluate", "unknown_execution", {"subject": EXECUTED}, outcome="success"),
+    *refused("evaluate", "not_applicable", {"arm": "skill:new:main"}, **JUDGED),
+    *refused("undo", "not_applicable", {"act_id": "reward-9"}),
     # Undo
     *refused("undo", "unknown_act", *each("act_id", "", "reward", "reward-0", "reward-01", "reward-99")),
     *refused(
         "undo", "unknown_act", *each("act_id", "Reward-1", "reward-1\n", "reward-" + "9" * 40, "reward-1 ")
     ),
     *refused("undo", "unknown_act", *each("act_id", "run-1", "audit-1", "everything")),
+    *refused("undo", "unknown_act", *each("act_id", "rewards-9", "rewards-0", "resets-1")),
+    *refused("undo", "unknown_act", *each("act_id", "rewards-1..4", "rewards-")),
     Row(
         "undo",
         {"act_id": "note-1"},
@@ -233,6 +243,12 @@ ROWS: Final = [
     ),
     *refused("change", "invalid_setting", *each("value", {"m": [{"input": 1}, {"input": 2}]}), name="prices"),
     *refused("change", "invalid_setting", *each("value", *PRICES), name="prices"),
+    *refused(
+        "change", "invalid_setting", *each("value", {"bob": 1.5}, {"": 0.5}), name="weight_by_agreement"
+    ),
+    *refused("change", "invalid_setting", *each("value", 0, 1_441), name="hold_minutes"),
+    *refused("change", "invalid_setting", *each("value", [""], ["a\n"], "ci"), name="trusted_graders"),
+    *refused("change", "invalid_setting", *each("value", -1, 18_251, 10**9), name="keep_runs_days"),
     Row("change", {"name": "k", "value": 2}, {"k": 2, "setting-2": True}),
     *refused(
         "change",
@@ -257,10 +273,29 @@ ROWS: Final = [
     *refused("episode", "not_found", {"uid": "sums/none"}),
     *refused("lint", "not_found", {"environment": "other"}),
     *refused("credit_episode", "not_found", {"uid": "sums/none"}, rule="equal"),
+    *refused("credit_episode", "invalid_input", {"rule": "all"}, uid="sums/1", command=USAGE),
+    *refused("declare", "not_found", {"environment": "nowhere"}, hi=2.0),
+    *refused("declare", "invalid_input", {"lo": 1.0}, environment="sums", command=None),
+    *refused("record_step", "invalid_input", {}, {"environment": "sums", "number": 1}, **STEP),
+    *refused(
+        "record_step",
+        "invalid_input",
+        *each("reward", "1.0", True),
+        episode="e",
+        environment="sums",
+        command=None,
+    ),
+    Row("record_step", STEP | {"environment": "sums"}, {"episode e": (1, 0.1)}, None),
+    Row("record_step", STEP, {"episode e": (2, 0.2)}, None),
+    *refused("record_step", "conflict", {"number": 1}, episode="e", reward=0.2, command=None),
+    *refused("record_step", "invalid_input", {"number": 3}, **STEP),
+    Row("record_step", STEP | {"number": 1}, {}, None),
     # Lists
     *refused("run", "unknown_run", {"name": "nope"}),
     *refused("run", "unknown_run", {"name": "99"}, {"name": "<script>"}, {"name": "x" * 900}),
     *refused("versions", "unknown_arm", {"arm": NOWHERE}),
+    *refused("search", "invalid_input", {"limit": 0}, {"kinds": ["tool"]}, words="x", command=None),
+    *refused("alerts", "invalid_input", {"limit": 0}, command=USAGE),
     *refused("session", "not_found", {"name": "nope"}),
     *refused("export", "invalid_input", {"target": FILE}),
     *refused("import", "unreadable_source", {"paths": ["none.jsonl"]}),
@@ -319,10 +354,38 @@ ROWS: Final = [
     *refused("add_member", "conflict", {"name": "jo"}, **JOINED),
     *refused("remove_member", "not_found", {"member": "nobody"}),
     *refused("sign_out_member", "not_found", {"member": "nobody"}),
+    *refused("invite_member", "conflict", {"name": "jo"}, issuer=ID, email="x@example.com"),
     *refused("confirm_browser", "not_found", *each("browser", "", "kim", "kim 3f2a92")),
     *refused("remove_webhook", "not_found", {"webhook": "webhook-9"}),
     *refused("remove_sender", "not_found", {"channel": "slack", "sender": "U999"}),
     Row("remove_sender", {"channel": "slack", "sender": "U017"}, {"sender U017": None}),
+    Row(
+        "invite_member",
+        {"issuer": ID, "email": "kim@example.com", "name": "kim"},
+        {"member kim": [("viewer", "None")]},
+        None,
+    ),
+    *refused("add_sender", "not_applicable", {"member": "kim"}, channel="slack", sender="U3"),
+    *refused("add_sender", "not_found", {"member": "nobody"}, channel="slack", sender="U3"),
+    *refused("add_sender", "invalid_input", *each("channel", "", "x" * 201), member="ann", sender="U3"),
+    *refused(
+        "add_sender", "invalid_input", *each("sender", "", "U\n3", " U3"), member="ann", channel="slack"
+    ),
+    *refused(
+        "add_webhook",
+        "invalid_input",
+        *each("secret_from", "HOME", "x", "ARMSCOPE_WEBHOOK_SECRET_FILE"),
+        url=HOOK,
+    ),
+    *refused("add_webhook", "invalid_input", {"pages": "https://desk.example/?a=b"}, url=HOOK),
+    *refused("add_webhook", "invalid_setting", {"learner": ""}, url=HOOK),
+    # Under a key
+    *refused("repair", "invalid_input", {"until": "2020-01-31"}, **MENDED),
+    Row("repair", MENDED, {"repair-2": True, READ: (3.0, 1.0, 0)}),
+    Row("repair", MENDED, {}),
+    *refused("repair", "conflict", {"until": "2020-02-01"}, {"arms": [ARM]}, **MENDED),
+    *refused("repair", "not_applicable", {"key": "another"}, **MENDED),
+    *refused("repair", "invalid_input", {"arms": []}, since="2020-01-31", command=None),
 ]
 
 
@@ -339,6 +402,7 @@ def facts(context: Context) -> dict[str, object]:
             for key in (READ, ARM)
             for one in queries.notes(context, key)
         },
+        **{f"episode {one.uid}": (one.n_steps, one.total) for one in queries.episode_list(context).rows},
         **{one.uid: one.outcome_shown for one in queries.runs(context, 999) if one.achieved is not None},
         **{f"token {one.name}": (*one.scopes, one.revoked_ms is None) for one in tokens(context)},
         **{
@@ -454,7 +518,7 @@ def is_offered(row: Row, door: str) -> bool:
         return row.verb in TOOLS
     if door == "client":
         return bool(verb(row.verb).route) or row.verb in {"import", "export"}
-    return door != "command" or row.command is not None
+    return door != "command" or (row.command is not None and row.verb not in PYTHON)
 
 
 def outcome(run: Door, row: Row, context: Context) -> dict[str, object] | str:

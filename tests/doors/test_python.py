@@ -10,7 +10,7 @@ import pytest
 
 from core import Arm, Prior, Usage, open_learner
 from core.columns import UNKNOWN
-from core.errors import Conflict, InvalidArm, InvalidInput, UnknownArm, UnknownLearner
+from core.errors import InvalidArm, InvalidInput, UnknownArm, UnknownLearner
 from core.flows import queries
 from core.records.arm import MICRO
 from core.records.view import View
@@ -152,18 +152,6 @@ def test_a_cost_nobody_knows_stays_unknown(tmp_path: Path) -> None:
         chosen = learner.select([Arm(key=SEARCH, token_cost=120)])
         learner.record("q", selection=chosen, calls=["Read"])
         assert queries.belief(learner.context).columns.token_cost.tolist() == [UNKNOWN, 120]
-
-
-def test_a_run_sent_again_later_is_the_same_run_and_other_content_a_conflict(tmp_path: Path) -> None:
-    moments = iter((5_000, 6_000, 7_000))
-    with open_learner(tmp_path / "a.db", clock=lambda: next(moments)) as learner:
-        assert learner.record("r", arms=[READ], calls=["Read"]).told == "new"
-        assert learner.record("r", arms=[READ], calls=["Read"]).told == "duplicate"
-        assert learner.status().last_run == "1970-01-01T00:00:05.000Z"
-        with pytest.raises(Conflict) as refused:
-            learner.record("r", arms=[READ], calls=["Write"])
-        assert "rank" not in refused.value.next_step
-        assert "uuid" in refused.value.next_step, "it names what helps here"
 
 
 def test_a_reward_of_a_file_is_about_the_run_of_that_uid_and_no_other(tmp_path: Path) -> None:

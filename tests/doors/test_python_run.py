@@ -313,31 +313,6 @@ def test_the_loop_goes_on_while_a_writer_is_waited_for(tmp_path: Path) -> None:
         assert asyncio.run(agent()) == ("new", 20)
 
 
-def test_async_runs_are_recorded_too(tmp_path: Path) -> None:
-    async def request(learner: AsyncLearner, number: int) -> str:
-        async with learner.run([OPENAI, MCP | {"name": "edit"}], uid=f"r{number}") as run:
-            run.called("search")
-            await asyncio.sleep(0)
-            if number == 3:
-                raise ValueError(number)
-        return run.uid
-
-    async def agent() -> tuple[list[Any], int, bool]:
-        async with AsyncLearner.open(tmp_path / "a.db") as learner:
-            done = await asyncio.gather(
-                *[request(learner, number) for number in range(20)], return_exceptions=True
-            )
-            assert (await learner.settings()).baseline_rate == 0.1
-            assert len(await learner.arms()) == 2
-            assert (await learner.why("r3")).facts.status == "error"
-            return done, (await learner.status()).runs, (await learner.verify()).clean
-
-    done, n_runs, clean = asyncio.run(agent())
-    assert [one for one in done if not isinstance(one, str)] == [done[3]]
-    assert isinstance(done[3], ValueError)
-    assert (n_runs, clean) == (20, True)
-
-
 def test_a_task_that_is_cancelled_leaves_an_aborted_run(tmp_path: Path) -> None:
     async def agent() -> str:
         async with AsyncLearner.open(tmp_path / "a.db") as learner:

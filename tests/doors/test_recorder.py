@@ -16,15 +16,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from core import AsyncLearner, Client, Learner, record_episodes
+from core import AsyncLearner, Learner, record_episodes
 from core.doors.recorder import RecordedSession
 from core.errors import InvalidInput, StoreBusy
-from core.flows import queries
-from core.flows.context import Context
 from core.formats.tool_output import digest_of_value
 from core.records.answers import EpisodeMarked, StepAnswer
 from core.records.episode import Episode, EpisodeOptions, Step, StepOptions
-from tests.doors.http.test_served import served
 from tests.flows.test_episodes import held
 from tests.worlds import context_at
 
@@ -156,33 +153,6 @@ def test_a_session_that_is_awaited_is_recorded_alike(tmp_path: Path) -> None:
         assert rewards(learner) == [0.1] * 20 + [1.0]
 
 
-def test_a_server_records_for_a_client(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
-    with served(context) as url, Client(url) as client:
-        asked = Session(Output(reward=0.1, metadata={"x": 1}), gone("ToolCallError"), Output(finished=True))
-        with record_episodes(asked, client) as session:
-            session.call_tool("look", {"a": 1})
-            with pytest.raises(Exception, match="gone"):
-                session.call_tool("look", {"a": 1})
-            session.call_tool("end")
-        (seen,) = client.episodes()
-        assert (seen.environment, seen.n, seen.average.value) == ("sums", 1, 0.1)
-        assert [step.note for step in client.episode("sums/s-1").steps] == [None, "error", None]
-        assert client.declare("sums", hi=2).scale.hi == 2
-    first, second, third = digests(context)
-    assert None not in {first, third}
-    assert first == second != third
-
-
-def digests(context: Context) -> list[str | None]:
-    """What tells equal arguments, step by step."""
-    with context.reading() as snapshot:
-        rows = snapshot.connection.rows(
-            "SELECT args_digest FROM step WHERE learner_id = ? ORDER BY step_no", [snapshot.learner_id]
-        )
-    return [digest for (digest,) in rows]
-
-
 def play(recorded: RecordedSession) -> None:
     with recorded as session:
         for _ in range(2):
@@ -190,53 +160,6 @@ def play(recorded: RecordedSession) -> None:
 
 
 # What is answered
-
-
-@pytest.mark.parametrize(
-    ("reward", "kept", "note"),
-    [
-        (None, None, None),
-        (0, 0.0, None),
-        (-0.5, -0.5, None),
-        (float("nan"), None, "nan"),
-        (float("-inf"), None, "infinite"),
-        (10**400, None, "infinite"),
-        ("1.0", None, "not_a_number"),
-        (True, None, "not_a_number"),
-    ],
-)
-def test_what_is_no_reward_is_none_and_the_step_says_so(
-    learner: Learner, reward: object, kept: float | None, note: str | None
-) -> None:
-    with record_episodes(Session(Output(reward=reward)), learner) as session:
-        assert session.call_tool("look").reward is reward
-    (step,) = episode(learner).steps
-    assert (step.reward, step.note) == (kept, note)
-
-
-def test_what_comes_after_the_end_is_kept_and_refused(learner: Learner) -> None:
-    late = gone("ToolCallError")
-    late.reason = "episode_finished"  # type: ignore[attr-defined]  # as openreward has it
-    answers = (
-        Output(reward=1.0, finished=True),
-        Output(reward=1.0, finished=True),
-        gone("ToolCallError"),
-        late,
-    )
-    with record_episodes(Session(*answers), learner) as session:
-        for _ in range(2):
-            session.call_tool("submit")
-        for _ in range(2):
-            with pytest.raises(Exception, match="gone"):
-                session.call_tool("submit")
-    told = queries.episode(learner.context, "sums/s-1")
-    assert (told.total, told.n_steps, told.status) == (1.0, 1, "finished")
-    assert [(step.refused, step.note) for step in told.steps] == [
-        (False, None),
-        (True, None),
-        (True, "error"),
-        (True, "episode_finished"),
-    ]
 
 
 class Model(BaseModel, extra="allow"):
@@ -323,17 +246,6 @@ def test_a_session_of_which_nothing_was_asked_is_no_episode(learner: Learner) ->
     with record_episodes(Session(gone("MaxRetriesError")), learner), pytest.raises(ZeroDivisionError):
         raise ZeroDivisionError
     assert held(learner.context) == {}
-
-
-def test_a_call_that_is_resumed_counts_once(learner: Learner) -> None:
-    cut = gone("MaxRetriesError")
-    answers = (cut, Output(reward=0.5), Output(reward=0.5), Output(reward=0.25))
-    with record_episodes(Session(*answers), learner) as session:
-        with pytest.raises(Exception, match="gone"):
-            session.call_tool("look", {}, task_id="t1")
-        for task in ("t1", "t1", "t2"):
-            session.call_tool("look", {}, task_id=task)
-    assert rewards(learner) == [0.5, 0.25]
 
 
 def test_a_session_that_goes_on_is_one_episode(learner: Learner) -> None:

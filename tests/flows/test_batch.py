@@ -13,9 +13,7 @@ from core.errors import (
     Denied,
     InvalidBatch,
     InvalidInput,
-    NotApplicable,
     UnknownAct,
-    UnknownRun,
 )
 from core.flows import queries
 from core.flows.batch import reward_batch, reward_run
@@ -216,33 +214,7 @@ def test_by_step_the_called_tools_are_rewarded(context: Context) -> None:
     assert {one.arm for one in reward_run(context, "both", 1.0).rewards} == {A, "skill:review:main"}
 
 
-def test_a_run_that_is_not_there_or_empty_and_an_unknown_rule_are_refused(context: Context) -> None:
-    record(context, a_run("bare", arms=()))
-    before = everything(context)
-    with pytest.raises(InvalidInput, match="referenced, equal, step"):
-        reward_run(context, "run-1", 1.0, rule="all")  # type: ignore[arg-type]
-    with pytest.raises(UnknownRun):
-        reward_run(context, "nowhere", 1.0)
-    with pytest.raises(NotApplicable):
-        reward_run(context, "bare", 1.0, rule="equal")
-    with pytest.raises(InvalidInput):
-        reward_run(context, "run-1", float("nan"))
-    assert everything(context) == before
-
-
 # Once
-
-
-def test_under_a_key_it_counts_once_whatever_happened_since(context: Context) -> None:
-    first = reward_batch(context, TABLE, key="k")
-    before = everything(context)
-    assert reward_batch(context, TABLE, key="k") == first
-    assert everything(context) == before
-    record(context, a_run("talk", calls=("a",), rank=1))  # observed now: what was feedback stays it
-    undo(context, first.id)
-    assert reward_batch(context, TABLE, key="k") == first
-    run = reward_run(context, "run-1", 1.0, key="whole")
-    assert reward_run(context, "run-1", 1.0, key="whole") == run
 
 
 def test_the_key_of_a_run_keeps_the_rule_of_its_first_request(context: Context) -> None:
@@ -344,17 +316,6 @@ def test_one_id_takes_all_of_it_back_and_forth(context: Context) -> None:
     assert beliefs(context) == before
 
 
-def test_a_reward_of_it_can_be_taken_back_alone_first(context: Context) -> None:
-    answer = reward_batch(context, TABLE)
-    given = beliefs(context)
-    alone = undo(context, "reward-2")
-    taken = undo(context, answer.id)
-    assert undo(context, answer.id) == taken
-    assert undo(context, "reward-2").id == alone.id
-    redo(context, taken.undone)
-    assert beliefs(context) == given
-
-
 def test_taking_back_is_foretold(context: Context) -> None:
     answer = reward_batch(context, TABLE)
     before = everything(context)
@@ -377,10 +338,3 @@ def test_reviewers_take_back_their_own_batches_only(context: Context) -> None:
     redo(acting(context, name="mo"), answer.id)
     with pytest.raises(Denied):
         reward_batch(acting(context, "viewer", "vi"), TABLE)
-
-
-@pytest.mark.parametrize("act", ["rewards-9", "undos-1", "rewards-0", "resets-1", "rewards-1..4", "rewards-"])
-def test_an_id_that_names_no_batch_is_refused(context: Context, act: str) -> None:
-    reward(context, A, 1.0)
-    with pytest.raises(UnknownAct):
-        undo(context, act)

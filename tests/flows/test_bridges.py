@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from core.doors.http.serving import doors
-from core.errors import Conflict, Denied, InvalidInput, NotApplicable, NotFound
+from core.errors import Conflict, NotFound
 from core.flows import queries
 from core.flows.audit import audit
 from core.flows.context import Context
 from core.flows.members import (
     add_member,
     add_sender,
-    invite_member,
     remove_member,
     remove_sender,
     senders,
@@ -25,7 +24,6 @@ from core.flows.tokens import create_token
 from tests.doors.examples import ARM, example_world
 from tests.doors.http.asking import Answered, Asking
 from tests.doors.http.conftest import at_desk
-from tests.worlds import acting
 
 ISSUER = "https://id.example.com"
 
@@ -61,27 +59,6 @@ def test_a_sender_is_one_member_until_somebody_takes_it_back(context: Context) -
         *("sender_add", "sender_remove", "sender_add", "sender_add", "sender_add")
     ]
     assert "U2" not in repr(entries), "whoever is called so elsewhere stands in no audit"
-
-
-def test_nobody_is_whom_they_can_t_be(context: Context) -> None:
-    invite_member(context, ISSUER, "jo@example.com", name="jo")
-    with pytest.raises(NotApplicable, match="invitation"):
-        add_sender(context, "jo", "slack", "U3")
-    with pytest.raises(NotFound):
-        add_sender(context, "nobody", "slack", "U3")
-    for channel, sender in (
-        ("", "U3"),
-        ("slack", ""),
-        ("slack", "U\n3"),
-        ("slack", " U3"),
-        ("x" * 201, "U3"),
-    ):
-        with pytest.raises(InvalidInput):
-            add_sender(context, "ann", channel, sender)
-    ann = acting(context, name="ann")
-    with pytest.raises(Denied):
-        add_sender(ann, "ann", "slack", "U3")
-    assert len(senders(context)) == 1
 
 
 def test_over_http_a_bridge_speaks_for_members_and_nobody_else_is_answered(context: Context) -> None:

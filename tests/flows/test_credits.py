@@ -25,7 +25,6 @@ from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.reset import reset
 from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.episode import Episode, Step
@@ -38,7 +37,6 @@ from tests.worlds.machines import LearnerMachine, run_machine
 
 MICRO: Final = 1_000_000
 A, B, C = (f"tool:other:{name}" for name in "abc")
-Beliefs = Mapping[str, tuple[float, float]]
 
 RUN = a_run("r", calls=("a", "b"))
 
@@ -69,29 +67,6 @@ def weights(context: Context, rule: CreditRule) -> dict[tuple[str, str], int]:
     found = credit_episode(context, "e", rule)
     assert is_clean(context)
     return {(share.run, share.arm): share.weight_micro for share in found.shares}
-
-
-def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> None:
-    context = learner_of(tmp_path, RUN, paid(("a", 0.1), ("b", 0.3), ("b", None), ("strange", 0.4)))
-    before = beliefs(context)
-    assert weights(context, "equal") == {("r", A): 333_334, ("r", B): 333_333, ("r", C): 333_333}
-    assert weights(context, "referenced") == {("r", A): 500_000, ("r", B): 500_000}
-    assert weights(context, "step") == {("r", A): 250_000, ("r", B): 750_000}
-    after = beliefs(context)
-    assert after[A] == (before[A][0] + 0.2, before[A][1] + 0.05), "worth 0.8, of which a quarter"
-    assert after[B] == pytest.approx((before[B][0] + 0.6, before[B][1] + 0.15))
-    assert after[C] == before[C]
-    (one, *_) = [row for row in queries.rewards(context) if row.counts]
-    assert (one.kind, one.reward, one.id) == ("episode", 0.8, "credit-3")
-    assert weights(context, "off") == {}
-    assert beliefs(context) == before
-
-
-def test_a_payment_belongs_to_the_runs_that_referenced_the_tool_its_step_called(tmp_path: Path) -> None:
-    """It was in both prompts, and called in one; a tool that no run is known to have called is anyone's."""
-    runs = (a_run("r", calls=("a",)), a_run("s", calls=("b",)))
-    context = learner_of(tmp_path, *runs, paid(("a", 0.5), ("c", -0.25), runs=("r", "s")))
-    assert weights(context, "step") == {("r", A): 666_667, ("r", C): 166_667, ("s", C): 166_666}
 
 
 def test_tools_of_one_name_share_and_what_is_no_tool_is_called_by_no_step(tmp_path: Path) -> None:
@@ -144,37 +119,6 @@ def test_off_its_scale_it_is_refused_until_one_is_declared(tmp_path: Path) -> No
     assert credit_episode(context, "e", "equal").reward == 0.875
 
 
-def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
-    context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
-    with pytest.raises(NotFound, match="no episode 'f'"):
-        credit_episode(context, "f", "equal")
-    with pytest.raises(InvalidInput, match="rule"):
-        credit_episode(context, "e", "all")  # type: ignore[arg-type]
-
-
-def test_a_second_takes_the_place_of_the_first_in_one_act_and_undo_gives_it_back(tmp_path: Path) -> None:
-    context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
-    never = beliefs(context)
-    credit_episode(context, "e", "equal")
-    first = beliefs(context)
-    again = credit_episode(context, "e", "equal")
-    assert (again.id, again.repeated) == ("credit-1", True)
-    second = credit_episode(context, "e", "step")
-    assert (second.id, second.replaces) == ("credit-2", "credit-1")
-    other = beliefs(context)
-    undo(context, "credit-2")
-    assert beliefs(context) == first
-    redo(context, "credit-2")
-    assert beliefs(context) == other
-    undo(context, "credit-1")
-    assert beliefs(context) == other, "it was not in force"
-    undo(context, "credit-2")
-    assert beliefs(context) == never
-    assert is_clean(context)
-    with pytest.raises(NotApplicable, match="follows from credit-1"):
-        undo(context, "reward-1")
-
-
 def test_a_preview_is_what_is_done_and_leaves_nothing(tmp_path: Path) -> None:
     context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
     credit_episode(context, "e", "equal")
@@ -188,71 +132,12 @@ def test_a_preview_is_what_is_done_and_leaves_nothing(tmp_path: Path) -> None:
     assert {one.arm: (one.after.alpha, one.after.beta) for one in preview.effects} == dict(now)
 
 
-def test_an_episode_that_grows_leaves_its_credit_as_it_was_decided(tmp_path: Path) -> None:
-    context = learner_of(tmp_path, RUN, paid(("a", 0.25)))
-    credit_episode(context, "e", "equal")
-    before = beliefs(context)
-    grown = import_files(context, [file_of(tmp_path, "long.jsonl", paid(("a", 0.25), ("b", 0.5)))])
-    assert grown.episodes_updated == 1
-    seen = queries.episode(context, "e").credit
-    assert seen is not None
-    assert (seen.reward, seen.fits) == (0.25, False)
-    assert beliefs(context) == before
-    undo(context, grown.id)
-    seen = queries.episode(context, "e").credit
-    assert seen is not None
-    assert seen.fits
-    assert is_clean(context)
-
-
-def test_it_joins_the_epoch_of_its_run(tmp_path: Path) -> None:
-    context = learner_of(tmp_path, RUN, paid(("a", 0.25)))
-    reset(context)
-    before = beliefs(context)
-    credit_episode(context, "e", "equal")
-    assert beliefs(context) == before
-    undo(context, "reset-1")
-    assert is_clean(context)
-    assert beliefs(context)[A] == pytest.approx((4 + 0.25 / 3, 1 + 0.75 / 3), abs=1e-6)
-
-
 def test_recorded_as_it_goes_it_can_be_credited(context: Context) -> None:
     record(context, RUN)
     record_step(context, "e", environment="sums", name="a", reward=0.5, run="r")
     assert weights(context, "step") == {("r", A): MICRO}
     seen = [one for one in queries.posteriors(context) if one.arm == A]
     assert [one.pulls for one in seen] == [2], "one that weighs a whole observation is a pull"
-
-
-def test_an_export_brings_credits_along_once(tmp_path: Path) -> None:
-    context = learner_of(
-        tmp_path, RUN, a_run("s"), paid(("a", 0.25), runs=("r", "s")), paid(("a", 1.0), uid="f")
-    )
-    credit_episode(context, "e", "equal")
-    credit_episode(context, "e", "referenced")
-    credit_episode(context, "f", "step")
-    undo(context, "credit-3")
-    credit_episode(context, "f", "equal")
-    credit_episode(context, "f", "off")
-    export_file(context, tmp_path / "out.jsonl")
-    other = context_at(tmp_path / "b.db", name="kim")
-    for _ in range(2):
-        assert import_files(other, [tmp_path / "out.jsonl"]).rejected_count == 0
-        assert beliefs(other) == beliefs(context)
-        assert is_clean(other)
-    for uid in "ef":
-        mine, theirs = (queries.episode(one, uid).credit for one in (context, other))
-        assert mine is not None
-        assert theirs is not None
-        assert (mine.rule, mine.reward, mine.shares, mine.by) == (
-            theirs.rule,
-            theirs.reward,
-            theirs.shares,
-            theirs.by,
-        )
-    redo(other, "credit-3")
-    assert import_files(context, [tmp_path / "out.jsonl"]).id is None, "its own export is nothing new"
-    assert is_clean(other)
 
 
 @pytest.mark.parametrize(

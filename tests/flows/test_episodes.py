@@ -18,13 +18,13 @@ from core.errors import Conflict, InvalidInput, NotFound, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.episode import declare, record_step
-from core.flows.export import export_file, lines
+from core.flows.export import lines
 from core.flows.importing import import_files
 from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.formats.tool_output import digest_of_metadata
 from core.maths.episodes import EpisodeSums, closed, totals_of
-from core.records.episode import Episode, Part, Scale, ScaleLine, Step
+from core.records.episode import Episode, Part, Step
 from core.records.import_answer import ImportAnswer
 from core.records.ledger_lines import LedgerLine
 from core.records.run import Run
@@ -81,29 +81,6 @@ def import_cleanly(context: Context, file: Path) -> ImportAnswer:
     return answer
 
 
-def test_twice_is_once_and_a_longer_telling_takes_the_place_of_a_shorter(
-    context: Context, tmp_path: Path
-) -> None:
-    short, long = file_of(tmp_path, "short.jsonl", SHORT, OTHER), file_of(tmp_path, "long.jsonl", LONG, OTHER)
-    first = import_cleanly(context, short)
-    assert (first.episodes, first.episode_duplicates, first.episodes_updated) == (2, 0, 0)
-    assert import_cleanly(context, short).id is None, "the second time nothing is new"
-    second = import_cleanly(context, long)
-    assert (second.episodes, second.episode_duplicates, second.episodes_updated) == (2, 1, 1)
-    assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
-    assert import_cleanly(context, short).id is None, "what is shorter says nothing new"
-    undo(context, second.id)
-    assert is_clean(context)
-    assert held(context) == {"sums/1": SHORT, "sums/2": OTHER}
-    undo(context, first.id)
-    assert is_clean(context)
-    assert held(context) == {}
-    assert days(context) == {}
-    redo(context, second.id)
-    assert is_clean(context)
-    assert held(context) == {"sums/1": LONG, "sums/2": OTHER}
-
-
 def test_whatever_is_told_and_taken_back_leaves_what_the_others_say(context: Context, tmp_path: Path) -> None:
     """Random tellings of what grows, undos and redos, beside a plain model: the longest that stands is in force."""
     rng = random.Random(8)
@@ -140,18 +117,6 @@ def test_whatever_is_told_and_taken_back_leaves_what_the_others_say(context: Con
         assert is_clean(context)
 
 
-def test_the_order_of_two_files_does_not_matter(tmp_path: Path) -> None:
-    files = [file_of(tmp_path, "a.jsonl", SHORT), file_of(tmp_path, "b.jsonl", LONG, OTHER)]
-    found = []
-    for name, order in (("ab", files), ("ba", files[::-1])):
-        context = context_at(tmp_path / f"{name}.db")
-        for file in order:
-            import_files(context, [file])
-        assert is_clean(context)
-        found.append((held(context), days(context)))
-    assert found[0] == found[1]
-
-
 def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(context: Context, tmp_path: Path) -> None:
     tens = Episode(
         uid="tens",
@@ -181,38 +146,6 @@ def test_days_add_up_what_success_goes_by_and_gaps_are_no_zeros(context: Context
         ),
         (1, day + 3, "", "", ""): EpisodeSums(n=1),
     }
-
-
-def test_a_declared_scale_counts_again_and_its_undo_counts_back(context: Context, tmp_path: Path) -> None:
-    import_cleanly(context, file_of(tmp_path, "a.jsonl", LONG, OTHER))
-    before = days(context)
-    assert [sums.successes for sums in before.values()].count(1) == 1
-    scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(hi=2, threshold=1.1))
-    act = import_cleanly(context, file_of(tmp_path, "s.jsonl", scale))
-    assert all(sums.successes == 0 for sums in days(context).values()), "1.1 is not above 1.1"
-    undo(context, "scale-1")
-    assert is_clean(context)
-    assert days(context) == before
-    redo(context, "scale-1")
-    undo(context, act.id)
-    assert is_clean(context)
-    assert days(context) == before
-
-
-def test_an_export_brings_all_of_it_into_another_learner(context: Context, tmp_path: Path) -> None:
-    run = a_run("r", at_ms=START_MS, calls=["a"])
-    linked = replace(LONG, runs=("r", "unknown"))
-    scale = ScaleLine(id="x/scale-1", environment="sums", scale=Scale(lo=-1, base="final", gamma=0.5))
-    import_cleanly(context, file_of(tmp_path, "a.jsonl", run, linked, OTHER, scale))
-    answer = export_file(context, tmp_path / "out.jsonl")
-    assert answer.episodes == 2
-    other = context_at(tmp_path / "b.db")
-    assert import_cleanly(other, tmp_path / "out.jsonl").rejected_count == 0
-    assert held(other) == held(context)
-    assert held(other)["sums/1"].runs == ("r",)
-    assert days(other) == days(context)
-    assert queries.posteriors(other) == queries.posteriors(context)
-    assert import_cleanly(context, tmp_path / "out.jsonl").id is None, "its own export is nothing new"
 
 
 def test_a_run_that_comes_later_is_linked_when_the_episode_is_told_again(
@@ -315,31 +248,6 @@ def test_step_by_step_is_all_at_once(said: list[tuple[str, float | None, bool]],
         assert answer.total == (None if sums.total is None else float(sums.total))
         assert is_clean(context)
         context.store.close()
-
-
-def test_a_step_is_not_another_and_leaves_none_out(context: Context, tmp_path: Path) -> None:
-    for wrong in ({}, {"environment": "sums", "number": 1}):
-        with pytest.raises(InvalidInput, match="first step"):
-            record_step(context, "e", reward=0.1, **wrong)  # type: ignore[arg-type]
-    for reward in ("1.0", True, float("nan"), float("inf")):
-        with pytest.raises(InvalidInput, match="reward"):
-            record_step(context, "e", environment="sums", reward=reward)  # type: ignore[arg-type]
-    assert held(context) == {}
-    record_step(context, "e", environment="sums", reward=0.1)
-    record_step(context, "e", reward=0.1)
-    with pytest.raises(Conflict, match="Step 1"):
-        record_step(context, "e", number=1, reward=0.2)
-    with pytest.raises(InvalidInput, match="number 2"):
-        record_step(context, "e", number=3, reward=0.2)
-    assert [step.reward for step in held(context)["e"].steps] == [0.1, 0.1]
-    known = held(context)["e"]
-    import_cleanly(context, file_of(tmp_path, "other.jsonl", replace(LONG, uid="e")))
-    assert held(context)["e"] == known, "what goes on otherwise is no later state"
-    grown = replace(known, steps=(*known.steps, Step(number=2, reward=0.3)))
-    import_cleanly(context, file_of(tmp_path, "long.jsonl", grown))
-    with pytest.raises(Conflict):
-        record_step(context, "e", reward=0.2)
-    assert is_clean(context)
 
 
 def test_steps_come_from_several_threads_and_none_is_lost(context: Context) -> None:

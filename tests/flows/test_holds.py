@@ -203,18 +203,6 @@ def test_a_seed_that_comes_later_is_in_beyond_the_budget(context: Context) -> No
     assert grown.included == (*choose(context).included[: N_FIT - 5], seed.key)
 
 
-def test_pressure_never_draws_again(context: Context) -> None:
-    first = choose(context)
-    smaller = select(context, ARMS, session="s1", budget_tokens=100)
-    assert smaller.included == first.included[:10]
-    assert {one.reason for one in smaller.decisions if not one.included} == {"budget"}
-    assert select(context, ARMS, session="s1", budget_tokens=BUDGET, k=3).included == first.included[:3]
-    dearer = [msgspec.structs.replace(arm, token_cost=20) for arm in ARMS]
-    assert choose(context, dearer).included == first.included[:12]
-    assert select(context, ARMS, session="s1", budget_tokens=10_000).included == first.included
-    assert choose(context) == first
-
-
 @given(
     costs=st.lists(st.integers(0, 50), min_size=1, max_size=12),
     later=st.lists(st.integers(-1, 90), min_size=12, max_size=12),

@@ -18,13 +18,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from core.errors import UnknownAct, UnreadableSource
+from core.errors import UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.learn import record
-from core.flows.note import note
 from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
@@ -418,32 +417,6 @@ def test_an_import_of_several_formats_is_one_act(shared_data: Path, context: Con
     assert known_to(context) == before
 
 
-def test_cost_and_label_are_what_those_who_stand_said_last(context: Context, tmp_path: Path) -> None:
-
-    def tell(name: str, **words: object) -> str | None:
-        run = {"kind": "run", "uid": name, "arms": [{"key": A, "token_cost": 1}], "calls": ["a"]}
-        (tmp_path / name).write_bytes(lines([{"kind": "arm", "key": A, **words}, run]))
-        return import_files(context, [tmp_path / name]).id
-
-    both, cost, label = (
-        tell("both", token_cost=5, label="A"),
-        tell("cost", token_cost=7),
-        tell("l", label="B"),
-    )
-    assert described(context) == {A: (1, "B")}, "what runs say is all that the last import says of the cost"
-    for act, left in ((label, (7, "A")), (cost, (5, "A"))):
-        undo(context, act)
-        assert described(context) == {A: left}
-    redo(context, label)
-    undo(context, both)
-    assert described(context) == {A: (1, "B")}
-    undo(context, label)
-    record(context, a_run("r", calls="a", inventory=Inventory(kind="declared", arms=(Arm(key=A),))))
-    assert described(context) == {A: (None, None)}, "as if none of them had ever been read"
-    redo(context, both)
-    assert described(context) == {A: (5, "A")}
-
-
 def test_what_a_direct_run_says_again_is_not_written_again(context: Context, tmp_path: Path) -> None:
 
     def say(uid: str, cost: int) -> list[tuple[int, str, int]]:
@@ -486,42 +459,6 @@ def test_settings_come_and_go_with_the_import_that_made_the_learner(context: Con
             redo(other, second.id)
         assert queries.frame(other).settings.min_pulls == min_pulls
         assert queries.verify(other).clean
-
-
-def test_what_changes_nothing_is_no_act(context: Context, tmp_path: Path) -> None:
-    for number in range(2):
-        record(context, a_run(f"r{number}"))
-    change(context, "min_pulls", 9)
-    reward(context, A, 0.5, key="k")
-    note(context, A, "slow", key="n")
-    reset(context, arms=[A])
-    export_file(context, tmp_path / "all")
-    here = known_to(context), queries.revision(context)
-    assert import_files(context, [tmp_path / "all"]).id is None, "nothing of it is new where it is from"
-    assert (known_to(context), queries.revision(context)) == here
-    there = context_at(tmp_path / "b.db")
-    assert import_files(there, [tmp_path / "all"]).id == "import-1"
-    before = known_to(there), queries.revision(there), queries.changes(there)
-    again = import_files(there, [tmp_path / "all"])
-    assert (again.id, again.runs, again.duplicates, again.ledger_duplicates) == (None, 2, 2, 3)
-    assert (known_to(there), queries.revision(there), queries.changes(there)) == before
-    with pytest.raises(UnknownAct, match="no act to undo"):
-        undo(there, again.id)
-    news: list[dict[str, object]] = [
-        {"kind": "arm", "key": A, "label": "Named"},
-        {"kind": "arm", "key": A, "prior": {"alpha_micro": 5, "beta_micro": 7}},
-        {"kind": "arm", "key": "skill:new:main"},
-        {"kind": "run", "uid": "r0", "arms": ["tool:other:a"], "calls": ["a"], "rank": 1},
-        {"kind": "run", "uid": "r0", "arms": ["tool:other:a"], "calls": ["a"], "rank": 2},
-        {"kind": "note", "id": "x", "arm": A, "text": "fast"},
-    ]
-    for number, line in enumerate(news, start=2):
-        told = lines([{"armscope": 1, "kind": "learner", "name": "x"}, line])
-        (tmp_path / "news").write_bytes(told)
-        assert import_files(there, [tmp_path / "news"]).id == f"import-{number}", line
-        assert import_files(there, [tmp_path / "news"]).id is None, line
-    undo(there, "import-1")
-    assert import_files(there, [tmp_path / "all"]).id == "import-8", "what was undone is news again"
 
 
 def test_calls_that_match_no_arm_are_named_most_frequent_first(context: Context, tmp_path: Path) -> None:
@@ -578,36 +515,6 @@ def test_what_a_person_chose_here_is_not_overruled_by_a_file(context: Context, t
     change(other, "min_pulls", 2)
     import_files(other, [tmp_path / "all"])
     assert queries.frame(other).settings.min_pulls == 2
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'{"kind": "run", "uid": "r", "arms": ["tool:other:a"], "calls": ["a"]',
-        b"[1, 2",
-        b'{"kind": "run", "uid": "r", "arms": ["Tool:x"]}\n',
-        b"",
-        b"\x1f\x8b\x08garbage",
-        b"just words\n",
-        b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": NaN}\n',
-        b'{"kind": "reward", "id": "1", "arm": "tool:a:b", "observation": "feedback", "reward": 1.7}\n',
-        lines(
-            [
-                {"armscope": 1, "kind": "learner", "name": "x"},
-                reward_line("1", "feedback", reward=1, context={"run": "gone"}),
-            ]
-        ),
-    ],
-)
-def test_a_file_that_holds_nothing_usable_changes_nothing(
-    context: Context, tmp_path: Path, content: bytes
-) -> None:
-    (tmp_path / "bad").write_bytes(content)
-    before = queries.status(context)
-    with pytest.raises(UnreadableSource) as refused:
-        import_files(context, [tmp_path / "bad"])
-    assert refused.value.next_step
-    assert queries.status(context) == before
 
 
 def test_bad_lines_among_good_ones_are_listed_with_number_and_reason(tmp_path: Path) -> None:

@@ -138,15 +138,6 @@ def test_another_learner_of_the_same_database_answers_too(context: Context, tmp_
     assert numbers(there) == numbers(context)
 
 
-def test_keys_go_on_with_every_further_journey(context: Context, tmp_path: Path) -> None:
-    first = reward(context, A, 0.25, key="k")
-    once, twice = context_at(tmp_path / "b.db"), context_at(tmp_path / "c.db")
-    import_files(once, [exported(context, tmp_path / "a.jsonl")])
-    import_files(twice, [exported(once, tmp_path / "b.jsonl")])
-    assert same(twice, reward(twice, A, 0.25, key="k"), first)
-    assert numbers(twice) == numbers(context)
-
-
 def test_a_request_that_was_sent_to_both_counts_once_where_they_meet(
     context: Context, tmp_path: Path
 ) -> None:
@@ -177,27 +168,6 @@ def test_other_content_under_a_key_is_refused_and_named(context: Context, tmp_pa
         "The idempotency key 'n' already belongs to reward-2: 1 for tool:other:b.",
     ]
     assert numbers(there) == before
-
-
-def test_a_key_is_free_again_while_the_import_that_told_it_is_undone(
-    context: Context, tmp_path: Path
-) -> None:
-    reward(context, A, 0.25, key="k")
-    there = context_at(tmp_path / "b.db")
-    record_all(there, [a_run("r"), a_run("s")])
-    act = import_files(there, [exported(context, tmp_path / "a.jsonl")])
-    undo(there, act.id)
-    mine = reward(there, B, 1.0, key="k")
-    assert mine.arm == B
-    before = numbers(there)
-    assert redo(there, act.id).left_out == 1
-    assert numbers(there) == before
-    assert reward(there, B, 1.0, key="k") == mine, "what was said here directly holds the key"
-    with pytest.raises(Conflict):
-        reward(there, A, 0.25, key="k")
-    further = context_at(tmp_path / "c.db")
-    assert import_files(further, [exported(there, tmp_path / "b.jsonl")]).rejected_count == 0
-    assert numbers(further) == numbers(there), "only what holds the key goes along"
 
 
 def told_again(tmp_path: Path) -> tuple[Context, Context, str | None]:

@@ -33,19 +33,6 @@ def note_rows(context: Context, arm: str = A) -> list[tuple[str, str, bool]]:
     return [(one.text, one.actor, one.undone) for one in queries.notes(context, arm)]
 
 
-def test_a_note_is_kept_and_moves_no_number(context: Context) -> None:
-    before = queries.posteriors(context)
-    first = note(context, A, "  slow on Mondays\n")
-    assert (first.id, first.arm, first.text) == ("note-1", A, "slow on Mondays")
-    note(context, A, "fixed")
-    note(context, B, "another arm's")
-    assert note_rows(context) == [("fixed", "mara", False), ("slow on Mondays", "mara", False)]
-    assert note_rows(context, "tool:other:c") == note_rows(context, "tool:other:nobody") == []
-    assert queries.posteriors(context) == before
-    newest = queries.changes(context, 1)[0]
-    assert (newest.action, newest.act, newest.detail["arm"]) == ("note", "note-3", B)
-
-
 def notes_without_ids(context: Context) -> list[Note]:
     return sorted((msgspec.structs.replace(one, id="") for one in queries.notes(context, A)), key=repr)
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import MICRO
@@ -28,7 +26,7 @@ from core.records.posterior import BAND_FLOORS, BANDS, Posterior
 from core.records.times import iso
 from core.records.view import View
 from tests.waiting import memory_folder
-from tests.worlds import HOUR_MS, IN_PARTS, START_MS, context_at, lines_file, run_line
+from tests.worlds import HOUR_MS, START_MS, context_at, lines_file, run_line
 from tests.worlds.lively import THIRDS, part_line
 
 ARM = "tool:other:a"
@@ -45,16 +43,6 @@ def import_weights(
 def of(context: Context, arm: str = ARM) -> Posterior:
     (found,) = [one for one in queries.posteriors(context) if one.arm == arm]
     return found
-
-
-def test_three_thirds_are_one_pull(context: Context, tmp_path: Path) -> None:
-    for number, weight in enumerate(THIRDS):
-        assert of(context).pulls == 0 if number else queries.posteriors(context) == []
-        import_weights(context, tmp_path, [weight], name=f"third {number}")
-    found = of(context)
-    assert (found.pulls, found.pulls_exact, found.confidence) == (1, None, "low")
-    assert (found.alpha, found.beta) == (3.75, 1.25), "as one observation of .75"
-    assert queries.verify(context).clean
 
 
 @settings(max_examples=40, deadline=None)
@@ -105,13 +93,6 @@ def test_a_correction_adds_no_part_whatever_its_weight(context: Context, tmp_pat
     assert queries.verify(context).clean
 
 
-def test_an_answer_counts_whole_pulls(context: Context, tmp_path: Path) -> None:
-    import_weights(context, tmp_path, [700_000, 700_000])
-    assert reward(context, ARM, 1.0).pulls == 2
-    preview = queries.preview_reward(context, ARM, 1.0)
-    assert (preview.before.pulls, preview.after.pulls) == (2, 3)
-
-
 def test_an_arms_past_and_its_days_count_them_too(context: Context, tmp_path: Path) -> None:
     days = [part_line(f"day {day}", ARM, 400_000, at_ms=START_MS + 24 * HOUR_MS * day) for day in range(5)]
     import_files(context, [lines_file(tmp_path / "days.jsonl", *days)])
@@ -129,29 +110,3 @@ def test_other_programs_are_told_whole_pulls_and_each_weight(context: Context, t
     assert (found["metrics"]["total_pulls"], found["metrics"]["accuracy"]) == (1, 0.75)
     assert [one["pulls"] for one in found["posteriors"]] == [1]
     assert [(one["pulls"], one["weight"]) for one in found["observations"]] == [(0, 0.7), (0, 0.7)]
-
-
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_an_export_keeps_the_weights(context: Context, tmp_path: Path, in_parts: bool) -> None:
-    runs = [run_line(f"run {number}") for number in range(7)]
-    parts = [
-        part_line("of none", ARM, 333_334),
-        part_line("of a run", ARM, 333_333, run="run 5"),
-        part_line("taken back", ARM, 900_000, undone=True),
-        {"kind": "reset", "id": "boundary", "arms": ["tool:other:b"], "target": "prior", "at_ms": START_MS},
-        part_line("after", "tool:other:b", 250_000),
-    ]
-    file = lines_file(tmp_path / "told.jsonl", *runs, *parts)
-    told_here = replace(context, pace=IN_PARTS) if in_parts else context
-    import_files(told_here, [file])
-    assert (of(context).pulls, of(context).pulls_exact) == (7, 7.666667)
-    export_file(context, tmp_path / "export.jsonl")
-    other = context_at(tmp_path / "other.db")
-    import_files(replace(other, pace=IN_PARTS) if in_parts else other, [tmp_path / "export.jsonl"])
-    here, there = (
-        [(one.arm, one.alpha, one.beta, one.pulls, one.pulls_exact) for one in queries.posteriors(each)]
-        for each in (context, other)
-    )
-    assert here == there
-    for each in (context, other):
-        assert queries.verify(each).clean

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from itertools import permutations
 from pathlib import Path
 
-import pytest
-
-from core.errors import Conflict, InvalidInput, NotApplicable, UnknownArm
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.erase import erase
-from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
 from core.flows.repair import repair
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.flows.undo import redo, undo
 from core.records.answers import RepairAnswer
 from core.records.times import iso
-from tests.worlds import HOUR_MS, START_MS, a_run, context_at, lines_file, run_line
+from tests.worlds import HOUR_MS, START_MS, context_at, lines_file, run_line
 from tests.worlds.history import beliefs_by_arm
 from tests.worlds.lively import part_line
 
@@ -76,21 +68,6 @@ def test_only_the_arms_and_the_span_are_taken_back_and_an_undo_returns_them(tmp_
     assert queries.verify(context).clean
 
 
-def test_what_people_and_graders_gave_is_kept(tmp_path: Path) -> None:
-    context = broken(tmp_path)
-    reward(context, B, 1.0, run="r15", correct=True)
-    reward(context, B, 0.5, run="r16")
-    evaluate(context, "r17", "success", score=1.0, rater="mara", arm=B)
-    answer = mended(context)
-    assert (answer.observation_count, answer.corrected) == (9, 1)
-    assert counts(context) == (3 + 10 + 1 + 0.5 + 1, 1 + 0.5, 13, 20)
-    later = reward(context, B, 0.25, run="r18", correct=True)
-    assert (later.alpha, later.beta, later.pulls) == counts(context)[:3] == (15.75, 2.25, 14)
-    undo(context, later.id)
-    assert counts(context)[:3] == (15.5, 1.5, 13)
-    assert queries.verify(context).clean
-
-
 def test_the_same_outcome_stays_taken_back_and_another_one_counts(tmp_path: Path) -> None:
     context = broken(tmp_path)
     answer = mended(context)
@@ -106,41 +83,6 @@ def test_the_same_outcome_stays_taken_back_and_another_one_counts(tmp_path: Path
     undo(context, str(imported.id))
     assert counts(context) == (13, 1, 10, 20)
     assert queries.verify(context).clean
-
-
-def test_an_import_undone_and_redone_stays_repaired(tmp_path: Path) -> None:
-    context = broken(tmp_path)
-    mended(context)
-    undo(context, "import-1")
-    redo(context, "import-1")
-    assert counts(context) == (13, 1, 10, 20)
-    undo(context, "import-1")
-    import_files(context, [tmp_path / "runs.jsonl"])
-    assert counts(context) == (13, 1, 10, 20), "the file that was read again tells the same runs"
-    assert queries.verify(context).clean
-
-
-def test_the_order_of_acts_changes_nothing(tmp_path: Path) -> None:
-    """A repair, a correction, a grown run and an undone import come to the same in any order."""
-    results = []
-    for number, order in enumerate(permutations(range(4))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        context = broken(folder)
-        extra = file_of(folder, "extra", run_line("r12", "a", ended_at_ms=START_MS + 12 * HOUR_MS, rank=4))
-        acts = (
-            lambda context=context: mended(context),
-            lambda context=context: reward(context, B, 0.5, run="r13", correct=True),
-            lambda context=context, extra=extra: import_files(context, [extra]),
-            lambda context=context: undo(context, reset(context, arms=[B]).id),
-        )
-        for index in order:
-            acts[index]()
-        assert queries.verify(context).clean
-        results.append(beliefs_by_arm(context))
-        context.store.close()
-    assert all(one == results[0] for one in results)
-    assert results[0][B][:3] == (13.5, 1.5, 11)
 
 
 def test_reports_of_agents_are_automatic_too(tmp_path: Path) -> None:
@@ -175,32 +117,6 @@ def test_an_export_carries_repairs_and_other_shapes_leave_out_what_they_took(tmp
     export_file(context, tmp_path / "claw.json", "json")
     observations = json.loads((tmp_path / "claw.json").read_text())["observations"]
     assert sum(B in one.values() for one in observations) == 10
-
-
-def test_a_repeat_under_a_key_and_what_is_refused(tmp_path: Path) -> None:
-    context = broken(tmp_path)
-    first = mended(context, key="k")
-    assert mended(context, key="k") == first
-    with pytest.raises(Conflict, match="repair-1"):
-        mended(context, key="k", until=iso(BREAK_MS + HOUR_MS) or "")
-    before = queries.revision(context)
-    refused = [
-        (UnknownArm, ["tool:other:z"], SINCE, None),
-        (NotApplicable, [B], SINCE, None),
-        (InvalidInput, [], SINCE, None),
-        (InvalidInput, [B], "soon", None),
-        (InvalidInput, [B], SINCE, iso(BREAK_MS)),
-    ]
-    for error, arms, since, until in refused:
-        with pytest.raises(error):
-            repair(context, arms=arms, since=since, until=until)
-    assert queries.revision(context) == before
-
-
-def test_a_run_without_a_time_is_in_no_span(context: Context) -> None:
-    record(context, a_run("timeless", at_ms=None))
-    with pytest.raises(NotApplicable):
-        repair(context, arms=[A], since="1970-01-01")
 
 
 def test_the_reason_goes_with_its_author_and_a_stripped_export(tmp_path: Path) -> None:

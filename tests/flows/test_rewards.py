@@ -17,8 +17,6 @@ from core.errors import (
     ArmscopeError,
     Conflict,
     InvalidInput,
-    InvalidReward,
-    NotApplicable,
     UnknownArm,
     UnknownLearner,
 )
@@ -28,10 +26,10 @@ from core.flows.credit import credit_episode
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record
 from core.flows.note import note
 from core.flows.reset import reset
-from core.flows.reward import reward, reward_all
+from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.undo import redo, undo
@@ -39,7 +37,7 @@ from core.records.arm import Arm
 from core.records.episode_credit import CreditAnswer
 from core.records.evaluation import EvaluationAnswer
 from core.records.ledger_lines import NoteLine, ResetLine, RewardContext, RewardLine
-from core.records.observation import RewardOrder, epoch_words
+from core.records.observation import epoch_words
 from core.records.run import Inventory, Run
 from tests.formats.builders import lines, put
 from tests.waiting import memory_folder
@@ -80,45 +78,6 @@ def everything(context: Context) -> bytes:
 
 
 # Feedback
-
-
-@pytest.mark.parametrize("value", [0, 0.0, 1, 0.25, 0.5])
-def test_a_reward_is_one_more_pull(context: Context, value: float) -> None:
-    answer = reward(context, A, value, reason="seen it")
-    assert (answer.kind, answer.reward, answer.lagged, answer.run) == ("feedback", value, True, None)
-    assert belief(context) == (4 + value, 1 + 1 - value, 2) == (answer.alpha, answer.beta, answer.pulls)
-    assert answer.mean == answer.alpha / (answer.alpha + answer.beta)
-    (row,) = queries.rewards(context)
-    assert (row.id, row.actor, row.reason, row.reward, row.counts) == (
-        answer.id,
-        "mara",
-        "seen it",
-        value,
-        True,
-    )
-
-
-def test_a_value_is_rounded_and_goes_before_an_outcome(context: Context) -> None:
-    assert reward(context, A).reward == 1
-    assert reward(context, A, outcome="partial").reward == 0.5
-    assert reward(context, A, 0.0, outcome="accepted").reward == 0
-    answer = reward(context, A, 1 / 3)
-    assert (answer.reward, answer.rounded) == (0.333333, True)
-    assert not reward(context, A, 0.333333).rounded
-    assert reward(context, A, 1, key="k") == reward(context, A, 1.0, key="k")
-    assert reward(context, A, 0, key="z") == reward(context, A, -0.0, key="z")
-
-
-@pytest.mark.parametrize("value", [1.7, -0.1, math.nan, math.inf, True])
-def test_a_reward_outside_changes_nothing(context: Context, value: float) -> None:
-    before = everything(context)
-    with pytest.raises(InvalidReward) as refused:
-        reward(context, A, value)
-    assert refused.value.next_step
-    typo: Any = "acepted"
-    with pytest.raises(InvalidReward, match="accepted, partial, rejected"):
-        reward(context, A, outcome=typo)
-    assert everything(context) == before
 
 
 def test_every_verb_refuses_a_long_reason_or_key_by_the_same_sentence(context: Context) -> None:
@@ -232,28 +191,6 @@ def test_a_run_is_named_by_uid_or_number_and_a_uid_of_digits_goes_first(context:
     assert queries.rewards(context)[0].run_no == 3
 
 
-def test_the_latest_standing_correction_counts_in_whatever_order_they_are_taken_back(
-    context: Context,
-) -> None:
-    for value in (0.1, 0.2, 0.3):
-        reward(context, A, value, run="run-1", correct=True)
-    steps = [
-        (undo, "reward-2", 0.3),
-        (undo, "reward-3", 0.1),
-        (redo, "reward-2", 0.2),
-        (undo, "reward-1", 0.2),
-        (undo, "reward-2", 1.0),
-        (redo, "reward-1", 0.1),
-        (redo, "reward-3", 0.3),
-    ]
-    for verb, act, value in steps:
-        verb(context, act)
-        alpha, beta, pulls = belief(context)
-        assert (round(alpha - 3, 6), round(beta - 1, 6), pulls) == (value, round(1 - value, 6), 1)
-        counting = [one.id for one in queries.rewards(context) if one.counts]
-        assert len(counting) == (value != 1.0)
-
-
 def test_what_was_replaced_says_by_what_until_that_is_undone(context: Context) -> None:
     first = reward(context, A, 0.0, run="run-1", correct=True)
     second = reward(context, A, 0.5, run="run-1", correct=True)
@@ -289,29 +226,6 @@ def test_two_people_on_one_outcome_are_told_of_each_other(context: Context, corr
     assert reward(context, B, 1.0, run="run-1", seen="").reward == 1.0
 
 
-def test_a_correction_needs_something_to_correct(context: Context) -> None:
-    before = everything(context)
-    with pytest.raises(NotApplicable, match="not observed") as refused:
-        reward(context, A, 1.0, run="talk", correct=True)
-    assert "feedback" in refused.value.next_step
-    with pytest.raises(InvalidInput, match="must name the run"):
-        reward(context, A, 1.0, correct=True)
-    assert everything(context) == before
-    assert reward(context, A, 1.0, run="talk").kind == "feedback"
-
-
-def test_an_arm_that_was_left_out_of_a_run_is_not_judged_by_it(context: Context) -> None:
-    inventory = Inventory(kind="declared", arms=(Arm(key=A),))
-    record(context, Run(uid="without", inventory=inventory, excluded=(B,), referenced=(A,)))
-    before = everything(context)
-    for correct in (True, False):
-        with pytest.raises(NotApplicable, match="not in the prompt"):
-            reward(context, B, 1.0, run="without", correct=correct)
-    with pytest.raises(NotApplicable):
-        reward(context, C, 1.0, run="without")
-    assert everything(context) == before
-
-
 def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(context: Context) -> None:
     offered = [Arm(key=f"file:workspace:{name}", token_cost=60) for name in "xy"]
     chosen = select(context, offered, budget_tokens=100)
@@ -331,51 +245,7 @@ def test_an_arm_that_was_only_ever_left_out_can_be_made_on_purpose(context: Cont
 # Keys
 
 
-def test_a_key_is_answered_as_the_first_time_whatever_happened_since(context: Context) -> None:
-    first = reward(context, A, 0.25, reason="x", key="form-1")
-    reward(context, A, 1.0)
-    reset(context)
-    undo(context, first.id)
-    before = belief(context)
-    assert reward(context, A, 0.25, reason="x", key="form-1") == first
-    assert belief(context) == before
-    assert len(queries.rewards(context)) == 2
-
-
-def test_a_batch_is_all_or_nothing_and_repeats_in_it_count_once(context: Context) -> None:
-    orders = [
-        RewardOrder(arm=A, value=0.5, key="k"),
-        RewardOrder(arm=B, value=0.5),
-        RewardOrder(arm=A, value=0.5, key="k"),
-    ]
-    first, other, again = reward_all(context, orders)
-    assert first == again
-    assert other.id == "reward-2"
-    assert belief(context) == (4.5, 1.5, 2)
-    before = everything(context)
-    with pytest.raises(Conflict):
-        reward_all(context, [RewardOrder(arm=C, value=1.0), RewardOrder(arm=A, value=0.1, key="k")])
-    with pytest.raises(Conflict):
-        reward_all(context, [RewardOrder(arm=A, value=0.1, key="n"), RewardOrder(arm=A, value=0.2, key="n")])
-    with pytest.raises(UnknownArm):
-        reward_all(context, [RewardOrder(arm=C, value=1.0), RewardOrder(arm="tool:x:nope", value=1.0)])
-    assert everything(context) == before
-
-
 # Epochs
-
-
-def test_a_reward_naming_a_run_of_an_earlier_epoch_leaves_the_present_alone(context: Context) -> None:
-    reset(context, arms=[A])
-    preview = queries.preview_reward(context, A, 0.0, run="run-1")
-    assert not preview.in_present_epoch
-    assert preview.before == preview.after
-    reward(context, A, 0.0, run="run-1")
-    reward(context, A, 0.0, run="run-1", correct=True)
-    assert belief(context) == (1, 1, 0)
-    assert {one.mean_moved for one in queries.rewards(context)} == {0}
-    undo(context, "reset-1")
-    assert belief(context) == (3, 3, 2), "without the boundary it joins the stretch before it"
 
 
 @settings(max_examples=15)
@@ -477,24 +347,6 @@ def test_a_reset_has_a_scope(context: Context, scope: dict[str, Any], expected: 
 # Undo
 
 
-def test_undo_is_idempotent_and_undoing_an_undo_redoes(context: Context) -> None:
-    given = reward(context, A, 1.0)
-    before, without = belief(context), (4.0, 1.0, 1)
-    first = undo(context, given.id)
-    assert (first.id, first.undone, first.kind) == ("undo-1", given.id, "reward")
-    assert undo(context, given.id) == first
-    assert belief(context) == without
-    again = undo(context, first.id)
-    assert (again.undone, again.kind) == ("undo-1", "undo")
-    assert belief(context) == before
-    undo(context, again.id)
-    assert belief(context) == without
-    assert redo(context, given.id).undone in {"undo-1", "undo-2", "undo-3"}
-    assert belief(context) == before
-    assert redo(context, given.id).undone == given.id, "there was nothing to do"
-    assert [one.action for one in queries.changes(context, 1)] == ["undo"]
-
-
 # Settings
 
 
@@ -531,35 +383,7 @@ def test_one_types_prior_leaves_the_others_as_they_are(context: Context) -> None
     assert queries.frame(context).settings.priors.skill.alpha == 9
 
 
-def test_the_passive_phase_records_and_moves_nothing(context: Context) -> None:
-    change(context, "phase", "passive")
-    before = belief(context)
-    assert record(context, a_run("quiet")).outcome == "passive"
-    assert belief(context) == before
-    change(context, "phase", "active")
-    assert record(context, a_run("loud")).outcome == "observed"
-
-
 # Runs
-
-
-def test_a_run_again_changes_nothing_other_content_is_a_conflict(context: Context) -> None:
-    before = everything(context)
-    assert record(context, a_run("run-1")).told == "duplicate"
-    assert everything(context) == before
-    with pytest.raises(Conflict, match="other content"):
-        record(context, a_run("run-1", calls=("b",)))
-    with pytest.raises(Conflict):
-        record_all(context, [a_run("new"), a_run("run-1", tokens=999)])
-    assert everything(context) == before
-    assert record(context, a_run("run-1", calls=("b",), rank=1)).told == "updated"
-    assert belief(context) == (3, 2, 1)
-
-
-def test_fifty_runs_of_one_batch_are_fifty_pulls(context: Context) -> None:
-    told = record_all(context, [a_run(f"b{number}", at_ms=START_MS + number) for number in range(50)])
-    assert {one.told for one in told} == {"new"}
-    assert belief(context) == (4 + 50, 1, 51)
 
 
 @pytest.mark.parametrize(

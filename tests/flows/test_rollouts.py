@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from core.errors import InvalidInput, StoreBusy
+from core.errors import StoreBusy
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.erase import erase
@@ -86,20 +86,6 @@ def test_it_is_the_episode_that_an_import_makes(tmp_path: Path, context: Context
     assert is_clean(context)
 
 
-def test_what_has_not_started_waits_and_is_listed(context: Context) -> None:
-    answer = take_events(context, PLAYED[:2])
-    assert (answer.kept, answer.waiting, answer.episodes) == (2, ("r1",), ())
-    assert held(context) == {}
-    (row,) = rollouts(context)
-    assert (row.rollout, row.events, row.said) == ("r1", 2, None)
-    answer = take_events(context, [UPDATE, *PLAYED[2:]])
-    assert answer.waiting == ("r1",)
-    answer = take_events(context, [START])
-    assert (answer.waiting, answer.episodes, answer.repeated) == ((), ("own/sums/r1",), 1)
-    assert rollouts(context) == []
-    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
-
-
 @given(data=st.data())
 @settings(max_examples=20)
 def test_files_are_held_as_uploads_are(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
@@ -123,16 +109,6 @@ def test_files_are_held_as_uploads_are(tmp_path_factory: pytest.TempPathFactory,
     assert (again.id, list(held(context).values())) == (None, [without_digests(episode_of(EVERY))])
     assert is_clean(context)
     context.store.close()
-
-
-def test_two_files_of_one_import_find_one_another(tmp_path: Path, context: Context) -> None:
-    files = [
-        put(tmp_path, lines(told), name) for name, told in (("a.jsonl", PLAYED), ("b.jsonl", [START, UPDATE]))
-    ]
-    answer = import_files(context, files)
-    assert (answer.episodes, answer.rejected_count) == (1, 0)
-    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
-    assert is_clean(context)
 
 
 @pytest.mark.parametrize("is_file", [False, True])
@@ -169,62 +145,6 @@ def kept_messages(context: Context) -> bytes:
     with context.reading() as snapshot:
         found = snapshot.connection.rows("SELECT content FROM rollout_message WHERE learner_id = 1")
     return "\n".join(content for (content,) in found).encode()
-
-
-def test_what_goes_on_is_one_episode(context: Context) -> None:
-    totals = []
-    for event in EVERY:
-        take_events(context, [event])
-        found = held(context)
-        totals.append(queries.episode(context, "own/sums/r1").total if found else None)
-        assert is_clean(context)
-    assert totals == [None, None, 0.5, 0.5, 0.75, 0.75, 1.75]
-
-
-def test_what_contradicts_or_is_none_is_named_and_keeps_nothing_else_back(context: Context) -> None:
-    wrong: list[object] = [
-        {**START, "split": "test"},
-        {**PLAYED[0], "reward": 0.75},
-        {**PLAYED[0], "eventId": "another"},
-        {**PLAYED[0], "index": -1},
-        {**PLAYED[0], "index": None},
-        {**PLAYED[0], "timestamp": "soon"},
-        {**PLAYED[0], "rolloutEventId": ""},
-        7,
-        None,
-        [],
-    ]
-    answer = take_events(
-        context, [*EVERY, *wrong, {"eventId": "h", "timestamp": 1, "eventType": "heartbeat"}]
-    )
-    assert [one.place for one in answer.refused] == list(range(len(EVERY), len(EVERY) + len(wrong)))
-    assert (answer.kept, answer.unknown) == (len(EVERY), 1)
-    assert "conflict" in answer.refused[0].error
-    assert list(held(context).values()) == [without_digests(episode_of(EVERY))]
-    before = queries.revision(context).revision
-    with pytest.raises(InvalidInput, match="OpenReward"):
-        take_events(context, wrong[3:])
-    assert queries.revision(context).revision == before
-
-
-@pytest.mark.parametrize(
-    ("sent", "reward", "note"),
-    [
-        (float("nan"), None, "nan"),
-        (float("inf"), None, "infinite"),
-        ("1.0", None, "not_a_number"),
-        (True, None, "not_a_number"),
-        (10**400, None, "infinite"),
-        (None, None, None),
-        (0, 0.0, None),
-    ],
-)
-def test_what_is_no_reward_is_none(
-    context: Context, sent: object, reward: float | None, note: str | None
-) -> None:
-    take_events(context, [START, message(0, reward=sent), message(1, reward=0.5)])
-    (one,) = held(context).values()
-    assert [(step.reward, step.note) for step in one.steps] == [(reward, note), (0.5, None)]
 
 
 def test_hostile_names_are_names(context: Context) -> None:

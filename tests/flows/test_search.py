@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.episode import record_step
@@ -130,10 +129,3 @@ def test_no_note_is_searched_for_who_may_not_read_texts(context: Context, role: 
     answer = queries.search(reader, "mondays")
     assert (answer.hits, "note" in answer.searched) == ((), False)
     assert queries.search(reader, "mondays") == queries.search(reader, "mondays", SEARCH_KINDS)
-
-
-def test_a_kind_or_number_that_is_none_is_refused(context: Context) -> None:
-    with pytest.raises(InvalidInput, match="kinds must be of arm, run"):
-        hits_of(context, "x", "tool")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="limit must be"):
-        hits_of(context, "x", limit=0)

@@ -24,7 +24,6 @@ from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.offers import offer
 from core.flows.repair import repair
 from core.flows.reset import reset
 from core.flows.reward import reward
@@ -41,7 +40,6 @@ from core.records.posterior import Posterior
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
 from core.records.times import iso
-from core.records.view import View
 from tests.worlds import START_MS, context_at, lines_file, run_line
 
 KEYS = ("tool:other:a", "tool:other:b")
@@ -398,70 +396,3 @@ def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int, bool]])
             assert not queries.judged_posteriors(context, since=marks[0])
             assert not queries.judged_arms(context, since=marks[1])
         context.store.close()
-
-
-def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_leave(
-    context: Context, tmp_path: Path
-) -> None:
-    record(context, run_of("r0", rank=0, model="large"))
-    line: dict[str, object] = {"kind": "arm", "key": "skill:pdf:main"}
-    imported = import_files(context, [lines_file(tmp_path / "arms.jsonl", line)])
-    every = queries.judged_posteriors(context, since=0)
-    assert [(one.arm, one.state) for one in every] == [(key, "listed") for key in (*KEYS, "skill:pdf:main")]
-    reward(context, KEYS[1], 1.0)
-    (moved,) = queries.judged_posteriors(context, since=every[-1].mark)
-    assert (moved.arm, moved.pulls) == (KEYS[1], 2)
-    assert [one.arm for one in queries.judged_posteriors(context, type="skill", since=0)] == [
-        "skill:pdf:main"
-    ]
-    undo(context, imported.id)
-    (left,) = queries.judged_posteriors(context, since=moved.mark)
-    assert (left.arm, left.state, left.pulls, left.judgement) == (
-        "skill:pdf:main",
-        "unlisted",
-        0,
-        "too_early",
-    )
-    assert [one.arm for one in queries.judged_arms(context, since=moved.mark)] == ["skill:pdf:main"]
-    assert not queries.judged_arms(context, type="tool", since=moved.mark)
-    head = queries.status(context).head
-    assert not queries.judged_posteriors(context, since=head)
-    with pytest.raises(InvalidInput, match="until_ms"):
-        queries.judged_posteriors(context, View(until_ms=START_MS), since=0)
-    assert {one.mark for one in queries.judged_posteriors(context, View(until_ms=START_MS))} <= {None}
-    with pytest.raises(InvalidInput, match="type"):
-        queries.judged_arms(context, type="tools")  # type: ignore[arg-type]
-    context.store.close()
-
-
-def test_a_change_that_leaves_all_sums_lists_its_arms_too(context: Context, tmp_path: Path) -> None:
-    imported: list[str | None] = []
-
-    def import_run(**fields: object) -> None:
-        arms = [{"key": KEYS[0], **({"token_cost": fields.pop("cost")} if "cost" in fields else {})}, KEYS[1]]
-        line = run_line("r0", "a", **{"arms": arms, **fields})
-        imported.append(import_files(context, [lines_file(tmp_path / "runs.jsonl", line)]).id)
-
-    import_run()
-    changes: list[tuple[str, Callable[[], object]]] = [
-        ("the same run ended a second later", lambda: import_run(ended_at_ms=START_MS + 1_000, rank=9)),
-        (
-            "another source of it names a cost",
-            lambda: import_run(ended_at_ms=START_MS + 1_000, rank=9, cost=40),
-        ),
-        ("that source is undone", lambda: undo(context, imported[-1])),
-        ("a new arm is offered", lambda: offer(context, [Arm(key="tool:other:new")])),
-    ]
-    mark = queries.judged_arms(context, since=0)[-1].mark
-    for words, act in changes:
-        before = {one.arm: belief(one) for one in queries.judged_posteriors(context)}
-        costs = {one.arm: one.token_cost for one in queries.judged_arms(context)}
-        act()
-        after = {one.arm: belief(one) for one in queries.judged_posteriors(context)}
-        moved = {one.arm for one in queries.judged_arms(context) if costs.get(one.arm) != one.token_cost}
-        moved |= {arm for arm in after if before.get(arm) != after[arm]}
-        listed = queries.judged_arms(context, since=mark)
-        assert moved, words
-        assert moved <= {one.arm for one in listed}, words
-        mark = listed[-1].mark
-    context.store.close()

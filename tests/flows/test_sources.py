@@ -10,20 +10,13 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.credit import credit_episode
-from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.learn import record, record_all
-from core.flows.reset import reset
 from core.flows.review import take_back
 from core.flows.reward import reward, reward_all
-from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.actor import Actor
-from core.records.arm import Arm
 from core.records.judgement import Judgement
 from core.records.observation import RewardOrder
-from core.records.run import Call, Inventory, Run
 from core.records.times import DAY_MS
 from core.records.view import View
 from dashboard.sentences import Phrase
@@ -97,40 +90,6 @@ def test_a_prior_is_no_reference(context: Context) -> None:
 
 
 # Every kind, corrections, epochs, undo
-
-
-def test_every_kind_of_observation_is_of_its_source(context: Context) -> None:
-    change(context, "evaluation_credit", "equal")
-    both = Inventory(kind="declared", arms=(Arm(key=A), Arm(key=B)))
-    for number in range(4):
-        record(
-            context,
-            Run(uid=f"r{number}", inventory=both, calls=(Call(name="a"),), ended_at_ms=START_MS + number),
-        )
-    record_step(context, "e1", environment="sums", run="r1", name="a", reward=0.4, finished=True)
-    credit_episode(context, "e1", "equal")
-    evaluate(context, "r2", "success", score=0.8, model="judge-1")
-    reward(context, A, 0.25, run="r0", correct=True)
-    last = reward(context, A, 0.75, run="r0", correct=True)
-    reward(context, B, 0.5, run="r3")
-    found = judged(context, A)
-    assert {part.source for part in found.sources} == {"prior", "detector", "person", "grader", "credit"}
-    assert (found.n_observed, found.n_referenced) == (4, 4)
-    assert means(found)["detector"] == (3, 1.0)
-    undo(context, last.id)
-    assert means(judged(context, A))["person"] == (1, 0.25)
-    reset(context, arms=[A])
-    assert [part.source for part in judged(context, A).sources] == ["prior"]
-    reward(context, A, 1.0, run="r3")  # of a run before the reset: of the earlier epoch
-    assert means(judged(context, A)) == {}
-
-
-def test_the_record_behind_every_door_adds_up(context: Context) -> None:
-    record_all(context, [a_run(f"r{number}") for number in range(5)])
-    reward(context, A, 1 / 3)
-    for one in queries.judged_posteriors(context):
-        assert sum(part.alpha_micro for part in one.sources) / 1_000_000 == one.alpha
-        assert sum(part.beta_micro for part in one.sources) / 1_000_000 == one.beta
 
 
 # Random worlds

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.flows import queries
@@ -371,7 +371,20 @@ def _resumed(draw: st.DrawFn, name: str) -> list[list[Json]]:
     return states
 
 
+def _apart() -> list[list[Json]]:
+    """States of an evaluation of which two rollouts of one task are done again one after the other."""
+    return [
+        [
+            _played_rollout(0, "bad" if "!" in text else "good", text, failed="!" in text, empty=False)
+            for text in made
+        ]
+        for made in (("a", "b!", "c!"), ("a", "b!", "c!!"), ("c!!", "b", "a"))
+    ]
+
+
 @settings(max_examples=60)
+@example(evaluations=(_apart(),), order=Random(5), calls=3, in_parts=False)
+@example(evaluations=(_apart(),), order=Random(5), calls=2, in_parts=False)
 @given(
     evaluations=st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True).flatmap(
         lambda names: st.tuples(*map(_resumed, names))

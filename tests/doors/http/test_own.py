@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 from urllib.parse import quote
 
 import msgspec
@@ -21,8 +19,7 @@ from core.store.schema import HEAD
 from tests.doors.examples import ARM, RUN, SESSION
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import Asked
-from tests.engine import kept_in
-from tests.worlds import a_run, context_at
+from tests.worlds import a_run
 
 AT = "/api/v1/learners/default"
 ACTS: Mapping[str, str] = {
@@ -61,26 +58,6 @@ PAID: Mapping[str, tuple[str, Mapping[str, object]]] = {
 """What is told of episodes: the route, and what its verb is asked with."""
 LOOKS = ("status", "traces", "rollouts", "settings", "agreement", "carried")
 LISTS = ("posteriors", "arms", "runs", "sessions", "evaluations", "acts", "audit")
-
-
-def sent_once(context: Context, tmp_path: Path, name: str) -> tuple[Any, Any]:
-    """A verb's example: as the verb answers it in a copy of the world, and what it is asked with."""
-    shutil.copytree(kept_in(context.store).parent, tmp_path / "copy")
-    copy = context_at(tmp_path / "copy" / "a.db")
-    one = verb(name)
-    given = one.decode(one.example)
-    told = json.loads(msgspec.json.encode(one.plain(copy, one.respond(copy, given))))
-    copy.store.close()
-    return told, one.example
-
-
-@pytest.mark.parametrize("name", ACTS)
-def test_an_act_is_answered_as_its_command_answers_it(
-    name: str, context: Context, asking: Asking, tmp_path: Path
-) -> None:
-    told, example = sent_once(context, tmp_path, name)
-    found = asking.post(f"{AT}/{ACTS[name]}", example)
-    assert (found.status, found.document) == (200, told)
 
 
 def test_what_is_looked_at_is_what_commands_tell(context: Context, asking: Asking) -> None:
@@ -319,25 +296,6 @@ def test_a_setting_is_put_by_its_name(context: Context, asking: Asking) -> None:
     assert asking.ask("PUT", f"{AT}/settings/nothing", [b'{"value": 3}'], kind).document["code"] == (
         "invalid_setting"
     )
-
-
-def test_a_credit_is_shown_before_it_is_given(context: Context, asking: Asking) -> None:
-    before = queries.revision(context).revision
-    asks = {"uid": "sums/1", "rule": "equal"}
-    shown = asking.post(f"{AT}/credits:preview", asks).document
-    assert (shown["n_moved"], queries.revision(context).revision) == (2, before)
-    done = asking.post(f"{AT}/credits", asks).document
-    assert shown["answer"] == {name: done[name] for name in shown["answer"]}
-
-
-def test_a_reset_is_shown_before_it_is_done(context: Context, asking: Asking) -> None:
-    before = queries.revision(context).revision
-    shown = asking.post(f"{AT}/resets:preview", {"arms": [ARM]}).document
-    assert (shown["arm_ids"], shown["to"], queries.revision(context).revision) == ([ARM], "uniform", before)
-    done = asking.post(f"{AT}/resets", {"arms": [ARM]}).document
-    assert {name: done[name] for name in ("arm_ids", "reset_count", "to", "learner")} == {
-        name: shown[name] for name in ("arm_ids", "reset_count", "to", "learner")
-    }
 
 
 def test_ready_is_who_can_read_the_schema_and_alive_who_answers(context: Context, asking: Asking) -> None:
