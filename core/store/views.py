@@ -12,7 +12,7 @@ from core.records.arm import MICRO
 from core.records.judged import INCLUDED, NAMED, OBSERVATION, OBSERVED, REFERENCED
 from core.records.observation import SOURCE_OF
 from core.store.engine import Connection
-from core.store.engine.dialect import ACTIVE, BY_RUN
+from core.store.engine.dialect import ACTIVE, BY_RUN, OUTCOMES_BY_RUN
 from core.store.tables import LISTED
 
 _LEARNER: Final = """
@@ -26,6 +26,10 @@ _IN_RUN: Final = (
     f" AND o.flags & {INCLUDED} <> 0"
 )
 _NAMED_IN_RUN: Final = _IN_RUN.replace(f"& {INCLUDED}", f"& {NAMED}")
+_STATED: Final = (
+    f"(SELECT c.value FROM achieved c {OUTCOMES_BY_RUN} WHERE c.learner_id = r.learner_id AND c.run = r.uid"
+    f" AND c.{ACTIVE} AND c.undone = 0 ORDER BY c.revision DESC, c.achieved_no DESC LIMIT 1)"
+)
 _RUNS: Final = f"""
 run | text | r.uid | Uid of the run.
 run_no | integer | r.run_no | Number of the run.
@@ -49,6 +53,7 @@ n_named | integer | {_NAMED_IN_RUN}) | Arms by name when it began.
 n_referenced | integer | {_IN_RUN} AND o.flags & {REFERENCED} <> 0) | Arms in the prompt that the run referenced.
 n_calls | integer | r.n_calls | Tool calls.
 reward | number | r.reward | Reward that its source states.
+program_outcome | number | {_STATED} | Outcome that its program stated last, 0 to 1; NULL: none.
 format | text | r.format | Format of its source.
 revision | integer | r.revision | Revision of the learner that recorded it.
 """

@@ -49,6 +49,12 @@ def check_views(context: Context) -> Counter[str]:
         {_AS_RUNS[name]: value for name, value in row._asdict().items() if name in _AS_RUNS}
         for row in queries.runs(context, limit=_MANY)
     ]
+    stated = {
+        row.run_no: row.achieved for row in queries.runs(context, limit=_MANY) if row.achieved_by == "program"
+    }
+    assert {
+        row["run_no"]: row["program_outcome"] for row in runs if row["program_outcome"] is not None
+    } == stated
     shown = [{name: row[name] for name in _AS_RUNS.values()} for row in runs]
     assert sorted(shown, key=_by_no) == sorted(answered, key=_by_no)
     _check_observations(context, arms, observations)
