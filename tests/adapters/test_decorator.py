@@ -28,6 +28,7 @@ def learner(tmp_path: Path) -> Iterator[Learner]:
 def plain(question: str, *, run: AnyRun) -> str:
     """Answer."""
     run.called("search")
+    run.achieved(0.25)
     if question == "fail":
         raise KeyError(question)
     return f"{question}!"
@@ -69,6 +70,7 @@ def test_every_kind_of_function_is_recorded(way: str, learner: Learner) -> None:
     failed, done = (learner.why(row.uid) for row in learner.runs())
     assert (done.facts.status, done.facts.session, done.n_in, done.facts.n_calls) == ("completed", "s1", 1, 1)
     assert (failed.facts.status, failed.facts.session) == ("error", "s2")
+    assert {row.outcome_shown for row in learner.runs()} == {(0.25, "program")}
 
 
 def test_the_function_stays_itself_but_for_the_run(learner: Learner) -> None:

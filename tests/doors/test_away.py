@@ -109,6 +109,7 @@ def request(client: LearnerProtocol, uid: str, problem: BaseException | None = N
         assert sorted(run.tools, key=str) == sorted(TOOLS, key=str)
         run.called("search")
         run.said("found")
+        run.achieved(0)
         if problem is not None:
             raise problem
     return run
@@ -120,6 +121,7 @@ async def awaited(
     async with client.run(TOOLS, uid=uid, session="s") as run:
         assert sorted(run.tools, key=str) == sorted(TOOLS, key=str)
         run.called("search")
+        run.achieved(0.5)
         if problem is not None:
             raise problem
     return run
@@ -145,7 +147,7 @@ def test_an_agent_goes_on_without_its_server(mode: Mode, front: Front, tmp_path:
         until(lambda: client._attempts.counts().waiting == 0)
         assert client.status().runs == 12
         assert client.verify().clean
-        assert {row.run_class for row in client.runs()} == {"fallback"}
+        assert {(row.run_class, row.outcome_shown) for row in client.runs()} == {("fallback", (0, "program"))}
         assert client.why("r1").facts.status == "error"
         until(lambda: request(client, f"r{time.monotonic()}").outcome == "recorded")
 
@@ -168,6 +170,7 @@ def test_an_awaited_agent_goes_on_too(mode: Mode, front: Front, tmp_path: Path) 
             await asyncio.to_thread(until, lambda: client.learner._attempts.counts().waiting == 0)
             assert (await client.status()).runs == 21
             assert (await client.verify()).clean
+            assert {row.outcome_shown for row in await client.runs()} == {(0.5, "program")}
             return [str(one.outcome) for one in runs if isinstance(one, RunUnderWay)]
 
     assert asyncio.run(agent()) == ["spooled"] * 20
@@ -199,6 +202,7 @@ def test_a_run_whose_answer_was_lost_counts_once(front: Front, context: Context,
         with client.run(offered, uid="r", model="m") as run:
             run.called("search", {"q": "review of last week"})
             run.said("As plan.md has it, the answer is 42.")
+            run.achieved(1)
             front.be("muting")
         assert run.outcome == "spooled"
         with closing(Learner(context)) as learner:

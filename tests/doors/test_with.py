@@ -430,6 +430,10 @@ def test_an_installed_hook_imports_a_session_when_it_ends_and_a_missed_one_at_th
     until(lambda: n_runs(world) == 3)
     until(lambda: n_machines(world) == 1)
     assert {run.get("class") for run in exported(world)} == {None}
+    uid = str(exported(world)[0]["uid"])
+    assert world.run("outcome", uid, "0").returncode == 0
+    (shown,) = json.loads(world.run("runs", "--achieved", "unsolved", "--json").stdout)
+    assert (shown["uid"], shown["achieved"], shown["achieved_by"]) == (uid, 0, "program")
     hooks = [line for line in world.lines if "hook" in line]
     assert [(line["code"], line["out"]) for line in hooks] == [(0, "")] * 5
 

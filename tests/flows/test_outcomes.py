@@ -22,7 +22,7 @@ from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
+from core.flows.learn import record, record_all
 from core.flows.outcome import outcome, outcomes
 from core.flows.reward import reward
 from core.flows.settings import change
@@ -31,6 +31,8 @@ from core.formats.outcome_table import read_outcomes
 from core.records.achieved import OUTCOME_SOURCES, OutcomeOrder, OutcomeSource
 from core.records.episode import Scale
 from core.records.evaluation import EVALUATION_OUTCOMES, EvaluationOutcome
+from core.settings import Located
+from tests.store.test_every_engine import context_of
 from tests.worlds import HOUR_MS, START_MS, a_run, acting, context_at, is_clean, lines_file, run_line
 
 A = "tool:other:a"
@@ -239,6 +241,40 @@ def test_outcomes_are_the_fold_of_their_facts(tmp_path: Path, seed: int) -> None
         run: expected[run] for run in kept
     }
     assert is_clean(other)
+
+
+@pytest.mark.own_engines
+def test_each_source_is_shown_in_its_turn_and_goes_with_its_act(place: Located, tmp_path: Path) -> None:
+    """Five sources differ about one run, on each engine; a file brings its episode and the scale."""
+    context = context_of(place)
+    record_all(context, [a_run("r"), a_run("other")])
+    paid = [{"number": 0, "reward": 1}]
+    file = lines_file(
+        tmp_path / "late.jsonl",
+        {"kind": "episode", "uid": "e", "environment": "sums", "runs": ["r"], "steps": paid},
+        {"kind": "environment", "id": "s", "environment": "sums", "scale": {"lo": 0, "hi": 4}},
+    )
+    acts: dict[OutcomeSource, tuple[float, str | None]] = {
+        "program": (0, outcome(context, "r", 0).id),
+        "environment": (0.25, import_files(context, [file]).id),
+        "person": (0.75, evaluate(context, "r", "success", score=0.75, rater="mara").id),
+        "grader": (0.5, evaluate(context, "r", "success", score=0.5, model="judge", rubric="v1").id),
+        "thumb": (1, reward_run(context, "r", 1, rule="equal").id),
+    }
+    for source, (value, _) in acts.items():
+        act = change(context, "outcome_from", [source]).id
+        assert shown(context) == {"r": (value, source), "other": (None, None)}
+        undo(context, act)
+    for source, (value, act) in acts.items():
+        assert shown(context)["r"] == (value, source)
+        undo(context, act)
+    assert shown(context)["r"] == (None, None)
+    assert is_clean(context)
+    for source, (value, act) in reversed(acts.items()):
+        redo(context, act)
+        assert shown(context)["r"] == (value, source)
+    assert is_clean(context)
+    context.store.close()
 
 
 def test_a_filter_by_outcome_gives_the_runs_with_its_words(tmp_path: Path) -> None:

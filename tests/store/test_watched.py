@@ -84,7 +84,7 @@ class Covered:
             return None
         if isinstance(column.type, LargeBinary):
             return bytes([content])
-        return content + 0.5 if isinstance(column.type, Float) else content if is_whole else f"t{content}"
+        return (content + 1) / 2 if isinstance(column.type, Float) else content if is_whole else f"t{content}"
 
     def row(self, number: int, content: int) -> Row:
         return tuple(self.value(column, number, content) for column in self.columns)
