@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from core.records.achieved import OutcomeAnswer, OutcomeLine, outcome_payload
 from core.records.ledger_lines import PlacedLine
-from core.store.caches import mark_runs_found
+from core.store.caches import mark_runs_of
 from core.store.engine.dialect import ACTIVE, OUTCOMES_BY_RUN
 from core.store.reads.achieved import achieved_of
 from core.store.reads.runs import run_of_uid
@@ -31,7 +31,7 @@ def stated_outcomes(txn: Transaction, run: str) -> set[float]:
 
 def settle_outcomes(txn: Transaction, numbers: Sequence[int]) -> None:
     """Mark the runs of outcomes as changed, so that lists of changes have them."""
-    mark_runs_found(
+    mark_runs_of(
         txn,
         "SELECT r.run_no FROM achieved a JOIN run r ON r.learner_id = a.learner_id AND r.uid = a.run"
         " WHERE a.learner_id = ? AND a.achieved_no IN ({})",

@@ -94,7 +94,7 @@ def coin_of(stored: str | None, import_no: int) -> tuple[int, bool]:
     return prob_micro(choice.baseline_prob) + kind, choice.truncated
 
 
-class DrawnAs(NamedTuple):
+class CoinDraw(NamedTuple):
     """The draw of a run: its number and coin, the revision of the selection, and its limits; -1 = unknown."""
 
     draw: int
@@ -104,15 +104,15 @@ class DrawnAs(NamedTuple):
     k: int = UNKNOWN
 
 
-def drawn_as(stored: str | None, import_no: int, run_no: int) -> DrawnAs:
+def coin_draw_of(stored: str | None, import_no: int, run_no: int) -> CoinDraw:
     """Return the draw behind a run; without a choice it is the run's own, without a coin."""
     if stored is None:
-        return DrawnAs(run_no, UNKNOWN)
+        return CoinDraw(run_no, UNKNOWN)
     choice = _CHOICE.decode(stored)
     kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
     k = UNKNOWN if choice.k is msgspec.UNSET else choice.k
     coin = prob_micro(choice.baseline_prob) + kind
-    return DrawnAs(named_key(choice.seed), coin, choice.revision, choice.budget_tokens, k)
+    return CoinDraw(named_key(choice.seed), coin, choice.revision, choice.budget_tokens, k)
 
 
 def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:
@@ -240,7 +240,7 @@ def mark_runs(txn: Transaction, run_nos: Collection[int]) -> None:
         )
 
 
-def mark_runs_found(txn: Transaction, sql: str, numbers: Iterable[int]) -> None:
+def mark_runs_of(txn: Transaction, sql: str, numbers: Iterable[int]) -> None:
     """Mark the runs that a query finds by the numbers of facts about them: their outcome may be another one."""
     if txn.segment is None:
         mark_runs(txn, {run_no for (run_no,) in txn.rows_in(sql, sorted({*numbers}))})

@@ -60,8 +60,8 @@ _DECIDED_KEYS: Final = 2
 class DecidedRun(NamedTuple):
     """A deleted run whose class a coin decided: its session, draw and hour, and what it took; -1 is unknown.
 
-    ``draw`` is the number that `caches.drawn_as` gives. ``stated`` is the outcome, 0 or 1, from the reward that its
-    source stated.
+    ``draw`` is the number that `caches.coin_draw_of` gives. ``stated`` is the outcome, 0 or 1, from the reward that
+    its source stated.
     """
 
     session_key: int

@@ -24,7 +24,7 @@ from core.maths.achieved import paid
 from core.maths.episodes import written
 from core.records.judged import OBSERVED, REFERENCED
 from core.records.times import HOUR_MS, iso
-from core.store.caches import drawn_as, rollup_facts
+from core.store.caches import coin_draw_of, rollup_facts
 from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key
 from core.store.covered import Row
 from core.store.engine.dialect import (
@@ -248,7 +248,7 @@ def _decided(txn: Transaction, run_nos: Sequence[int]) -> Iterator[DecidedRun]:
         bill_marks,
         reward,
     ) in rows:
-        draw, prob, *_ = drawn_as(choice, import_no, run_no)
+        draw, prob, *_ = coin_draw_of(choice, import_no, run_no)
         yield DecidedRun(
             session_key,
             at_ms // HOUR_MS,

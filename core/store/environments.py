@@ -21,7 +21,7 @@ from core.columns import UNKNOWN
 from core.maths.episodes import EpisodeSums, EpisodeTotals, decimal_text, sums_of
 from core.records.episode import Scale, ScaleLine
 from core.records.ledger_lines import PlacedLine
-from core.store.caches import mark_runs_found
+from core.store.caches import mark_runs_of
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE
 from core.store.transaction import Byline, Facts, Snapshot, Transaction
@@ -92,7 +92,7 @@ def settle_scales(txn: Transaction, numbers: Sequence[int]) -> None:
         "SELECT DISTINCT environment_no FROM scale WHERE learner_id = ? AND scale_no IN ({})", numbers
     )
     count_again(txn, sorted({number for (number,) in rows}))
-    mark_runs_found(
+    mark_runs_of(
         txn,
         "SELECT DISTINCT l.run_no FROM scale s JOIN episode e ON e.learner_id = s.learner_id"
         " AND e.environment_no = s.environment_no JOIN episode_run l ON l.learner_id = e.learner_id"

@@ -34,7 +34,7 @@ from core.records.answers import Imported
 from core.records.episode import MAX_MEMBERS, MAX_STEPS, Digest, Episode, MetaDigest, Part, Scale, Step
 from core.records.limits import shown
 from core.records.verification import Difference
-from core.store.caches import CHUNK, mark_runs, mark_runs_found
+from core.store.caches import CHUNK, mark_runs, mark_runs_of
 from core.store.engine.dialect import ACTIVE, EPISODES_BY_UID, RUNS_BY_UID
 from core.store.environments import (
     Changes,
@@ -475,7 +475,7 @@ def _recompute_chunk(txn: Transaction, numbers: Sequence[int]) -> set[int]:
     changes.add(counted_episodes(txn, list(moved)))
     changes.write(txn)
     settle_episodes(txn, list(moved))
-    mark_runs_found(txn, _RUNS_OF, moved)
+    mark_runs_of(txn, _RUNS_OF, moved)
     return {
         number
         for number, plan in moved.items()
@@ -829,7 +829,7 @@ def _append(
     txn: Transaction, number: int, step: Step, stored: Stored, totals: EpisodeTotals, *, digest: int
 ) -> None:
     txn.note_news()
-    mark_runs_found(txn, _RUNS_OF, [number])
+    mark_runs_of(txn, _RUNS_OF, [number])
     values = [number, *_values(step), step.args_digest, step.meta_digest]
     txn.connection.insert("step", _STEP, txn.learner_id, values)
     grown = _signed(digest + _digest(_ENCODER.encode(_values(step))))

@@ -28,7 +28,7 @@ from core.columns import (
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
-from core.store.caches import drawn_as
+from core.store.caches import coin_draw_of
 from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
@@ -220,7 +220,7 @@ def session_runs(
     )
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
     import_nos, run_nos, *bills = rest
-    draws = [drawn_as(*one) for one in zip(choice, import_nos, run_nos, strict=True)]
+    draws = [coin_draw_of(*one) for one in zip(choice, import_nos, run_nos, strict=True)]
     draw, prob, revision, budget, k = zip(*draws, strict=True) if draws else [()] * 5
     columns = [
         *(session, hour, list(draw), run_class, model, channel, status, list(prob), tokens, duration_ms),
