@@ -209,6 +209,7 @@ def do(context: Context, folder: Path) -> None:
     stated = [OutcomeOrder(run="r", value=1.0), OutcomeOrder(run="many 1", value=0.0)]
     undo_and_redo(context, outcomes(context, stated).id)
     record(context, replace_fields(run, achieved=0.5))
+    undo_and_redo(context, change(context, "outcome_from", ["grader"]).id)
     table = [BatchLine(arm=A, value=0.5), BatchLine(arm=A, value=0, run="r")]
     assert reward_batch(context, table, key="table") == reward_batch(context, table, key="table")
     undo(context, redo(context, undo(context, reward_batch(context, table).id).undone).id)
