@@ -771,7 +771,8 @@ def add_step(
     row = txn.connection.row(
         "SELECT e.episode_no, e.digest, p.digest, e.standing, e.n_steps, e.n_paid, e.finished, e.total_text,"
         " e.final_text, (SELECT max(s.step_no) FROM step s"
-        " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no),"
+        " WHERE s.learner_id = ?1 AND s.episode_no = e.episode_no), EXISTS (SELECT 1 FROM episode_run l"
+        " WHERE l.learner_id = ?1 AND l.episode_no = e.episode_no),"
         " e.environment_no, e.at_ms, e.split, e.variant, e.model, e.task"
         " FROM episode e LEFT JOIN provenance p ON p.learner_id = e.learner_id AND p.kind = 'episode'"
         " AND p.no = e.episode_no AND p.import_no = 0 WHERE e.learner_id = ?1 AND e.uid = ?",
@@ -780,7 +781,7 @@ def add_step(
     if row is None or (row[2] is None and not row[3]):
         return None
     episode_no, digest, own, is_active = row[:4]
-    stored, last, head = row[4:9], row[9], row[10:]
+    stored, last, has_runs, head = row[4:9], row[9], row[10], row[11:]
     if digest != own:
         raise _conflict(uid)
     before = Stored(*stored)
@@ -803,6 +804,8 @@ def add_step(
     now = after(totals, added)
     grown = Stored.of(now)
     _append(txn, episode_no, added, grown, now, digest=digest)
+    if has_runs:
+        mark_runs_of(txn, _RUNS_OF, [episode_no])
     if is_active:
         count_on(txn, head, (before, totals), (grown, now))
     if txn.settings.keep_texts:
@@ -829,7 +832,6 @@ def _append(
     txn: Transaction, number: int, step: Step, stored: Stored, totals: EpisodeTotals, *, digest: int
 ) -> None:
     txn.note_news()
-    mark_runs_of(txn, _RUNS_OF, [number])
     values = [number, *_values(step), step.args_digest, step.meta_digest]
     txn.connection.insert("step", _STEP, txn.learner_id, values)
     grown = _signed(digest + _digest(_ENCODER.encode(_values(step))))

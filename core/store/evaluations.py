@@ -167,10 +167,10 @@ def add_evaluations(txn: Transaction, judgements: Sequence[Judgement], *, import
         note_browsers(txn, named)
     if run_nos:
         txn.connection.insert("credit", _CREDIT, txn.learner_id, chain.from_iterable(credits))
+        mark_runs(txn, run_nos)
     if not import_no:  # an import has named its subjects
         layers = {one.layer_no for one in judgements}
         name_again(txn, {"layer": layers, "execution": {one.execution_no for one in judgements}})
-    mark_runs(txn, run_nos)
     _gain(txn, numbers, judgements, superseded)
     observations = _credit(txn, numbers, judgements, superseded, judged) if run_nos else {}
     return [
