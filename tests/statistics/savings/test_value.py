@@ -15,7 +15,7 @@ from core.maths.statistics.savings.checks import NO_SELECTIONS, Selections
 from core.maths.statistics.savings.outcomes import outcomes
 from core.maths.statistics.savings.policies import policies
 from core.maths.statistics.savings.runs import as_usage
-from core.maths.statistics.savings.units import fieller
+from core.maths.statistics.savings.units import cost_per_solved, fieller
 
 
 def planted_runs(seed: int, n: int = 1_600, *, prob: float = 0.2, ratio: float = 0.7) -> SessionRuns:
@@ -190,7 +190,14 @@ def test_a_cost_per_solved_task_is_open_above_where_few_are_solved() -> None:
     assert often.limits is not None
     rare = fieller(costs + dice.random(200), (np.arange(200) < 2).astype(np.float64))
     assert (rare.upper, rare.missing) == (None, "unreachable")
-    answer = answer_of(judged_runs(planted_runs(14), (0.0, 0.9)))
+    judged = judged_runs(planted_runs(14), (0.0, 0.9))
+    paid = replace(judged, bill_pico=judged.tokens * 3_000_000, bill_marks=judged.tokens * 0)
+    in_money = cost_per_solved(paid, is_money=True)
+    assert in_money is not None
+    selected = np.array(paid.run_class) == "selected"
+    bill = 3e-6 * float(paid.tokens[selected].sum())
+    assert in_money[1].cost.value == pytest.approx(bill / float((paid.achieved[selected] > 0.9).sum()))
+    answer = answer_of(judged)
     assert answer.solved is not None
     assert (answer.solved[0].cost.value, answer.solved[0].n_solved) == (None, 0)
     assert answer.solved[1].cost.limits is not None

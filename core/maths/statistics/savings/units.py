@@ -103,7 +103,7 @@ def cost_per_solved(runs: SessionRuns, *, is_money: bool) -> tuple[CostPerSolved
 
     The runs are those with a known cost and outcome.
     """
-    amount = np.where(runs.is_billed, runs.bill_pico * PICO, np.nan) if is_money else _tokens(runs)
+    amount = np.where(runs.is_billed, runs.bill_pico / PICO, np.nan) if is_money else _tokens(runs)
     known = np.isfinite(runs.achieved) & np.isfinite(amount)
     if not known.any():
         return None
