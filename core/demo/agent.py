@@ -78,7 +78,7 @@ def run_id(number: int) -> str:
     """Uid of a world's run.
 
     >>> run_id(12)
-    'demo-4-00012'
+    'demo-5-00012'
     """
     return f"demo-{WORLD_VERSION}-{number:05d}"
 

@@ -181,8 +181,8 @@ class _Player:
             for arm in self._arms
             if arm.is_offered(request.at_ms, to_health_check=request.is_health_check)
         ]
-        made = answer(request, offered, self._selection(request, offered), self.rng)
-        return replace(made, run=msgspec.structs.replace(made.run, achieved=self._achieved(made.run)))
+        one = answer(request, offered, self._selection(request, offered), self.rng)
+        return replace(one, run=msgspec.structs.replace(one.run, achieved=self._achieved(one.run)))
 
     def _achieved(self, run: Run) -> float:
         """Return whether the ticket stays closed, as the agent's program states it; the prompt plays no part."""
