@@ -41,6 +41,18 @@ _NEWER: Final = frozenset(
     }
 )
 """Settings that versions up to 0.2.0 do not know."""
+SELECTS: Final = (
+    "phase",
+    "mode",
+    "budget_tokens",
+    "k",
+    "min_pulls",
+    "seed_arms",
+    "priors",
+    "sticky",
+    "excluded_arms",
+)
+"""Settings that decide which arms a selection picks; the baseline rate only decides how often it picks."""
 
 DEFAULT_SEEDS: Final = (
     "tool:fs:Read",

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.bill import UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of
-from core.records.learner import SEEDS, LearnerSettings
+from core.records.learner import SEEDS, SELECTS, LearnerSettings
 from core.store.tables import beyond
 from core.store.text_index import build_learner, clear_index
 from core.store.transaction import Facts, Transaction, rebase
@@ -27,19 +27,6 @@ _RUN_BILLS: Final = (
     " WHERE learner_id = ? AND run_no > ? ORDER BY run_no LIMIT ?"
 )
 _WRITE_BILL: Final = "UPDATE run SET bill_pico = ?, bill_marks = ? WHERE learner_id = ? AND run_no = ?"
-
-_SELECTS: Final = (
-    "phase",
-    "mode",
-    "budget_tokens",
-    "k",
-    "min_pulls",
-    "seed_arms",
-    "priors",
-    "sticky",
-    "excluded_arms",
-)
-"""Settings that decide which arms a selection picks; the baseline rate only decides how often it picks."""
 
 
 def bill_again(txn: Transaction, before: Mapping[str, ModelPrices]) -> None:
@@ -205,7 +192,7 @@ def settings_in_force(txn: Facts) -> SettingsInForce:
     rows, undos, begun = txn.together(
         lambda: txn.rows_in(
             "SELECT setting_no, name, value, revision FROM setting WHERE learner_id = ? AND name IN ({})",
-            _SELECTS,
+            SELECTS,
         ),
         lambda: txn.rows(
             "SELECT undo_no, kind, no, revision FROM undo WHERE learner_id = ? AND kind IN ('setting', 'undo')"
@@ -238,7 +225,7 @@ def settings_in_force(txn: Facts) -> SettingsInForce:
 def _selecting(begun: Mapping[str, object], stored: Mapping[str, str]) -> bytes:
     """Return the settings that select, so that equal ones are equal; the order of arms does not matter."""
     settings = _settings_of(begun, {name: msgspec.json.decode(value) for name, value in stored.items()})
-    values = (getattr(settings, name) for name in _SELECTS)
+    values = (getattr(settings, name) for name in SELECTS)
     return msgspec.json.encode([sorted(value) if isinstance(value, tuple) else value for value in values])
 
 

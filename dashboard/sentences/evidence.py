@@ -8,6 +8,7 @@ from core.flows.queries import ChangeEvidence, RepairPreview, Share
 from core.records.learner import LearnerSettings
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
+from dashboard.sentences.settings import NEW_POLICY
 from dashboard.wording import Markdown, Words
 
 
@@ -71,11 +72,11 @@ def exclusion_effect(settings: LearnerSettings, *, n_excluded: int, n_arms: int)
         " The learner is passive: until it is active, every arm is in." * (settings.phase == "passive")
     )
     if n_excluded == n_arms:
-        return f"{Words('No prompt includes them, baseline runs included.')}{passive}"
+        return f"No prompt includes them, baseline runs included. {NEW_POLICY}{passive}"
     some = Words("")
     if n_excluded:
         some = f"{wording.count(n_excluded)} of {wording.things(n_arms, 'arm')} excluded so far. "
-    return f"{some}No prompt includes them until you let them back in. Their observations stay.{passive}"
+    return f"{some}No prompt includes them until you let them back in. Their observations stay. {NEW_POLICY}{passive}"
 
 
 def reset_warning(n_pulls: float, settings: LearnerSettings, *, is_excluded: bool) -> Markdown:

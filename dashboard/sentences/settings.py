@@ -18,7 +18,7 @@ from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO, PromptCosts,
 from core.records.arm import ARM_TYPES
 from core.records.bill import MAX_PRICE, ModelPrices, Price, dollars, plain_prices
 from core.records.currency import DOLLAR
-from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, LearnerSettings, Priors
+from core.records.learner import MAX_HOLD_MINUTES, MAX_KEEP_DAYS, SELECTS, LearnerSettings, Priors
 from core.records.transcript import texts_policy
 from dashboard import wording
 from dashboard.figures.theme import Tokens
@@ -58,7 +58,11 @@ SETTING_GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Keeping": ("keep_runs_days",),
 }
 
+NEW_POLICY: Final = Words(
+    "It begins a policy: the headline of savings begins again. An undo returns to the present one."
+)
 _EFFECTS: Final[dict[str, Words]] = {
+    **dict.fromkeys(SELECTS, NEW_POLICY),
     "hold_minutes": Words("It applies to running sessions, too."),
     "currency": Words("Only the sign of sums changes; no amount is converted."),
     "keep_runs_days": Words("Only `armscope compact` deletes runs; the setting alone deletes none."),
@@ -316,7 +320,8 @@ def setting_effects(shown: SettingsPreview) -> list[Markdown]:
         )
     if shown.prompt_costs is not None:
         parts.append(_cheapest(shown.prompt_costs))
-    parts += [words for name, words in _EFFECTS.items() if getattr(after, name) != getattr(before, name)]
+    changed = (name for name in _EFFECTS if getattr(after, name) != getattr(before, name))
+    parts += dict.fromkeys(_EFFECTS[name] for name in changed)
     if after.seed_arms != before.seed_arms:
         known = len(set(after.seed_arms) & set(shown.columns.keys))
         parts.append(

@@ -301,3 +301,20 @@ def test_turning_texts_on_says_what_where_how_long_and_who_reads_it(database: Pa
     change(context, "keep_texts", value=True)
     shown = queries.preview_settings(context, {"keep_texts": False})
     assert not policy & {*sentences.setting_effects(shown)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "begins"),
+    [
+        ("k", 3, True),
+        ("excluded_arms", ["tool:a:b"], True),
+        ("baseline_rate", 0.2, False),
+        ("currency", "€", False),
+    ],
+)
+def test_a_setting_that_selects_begins_a_policy(
+    database: Path, name: str, value: object, begins: bool
+) -> None:
+    world(database, keys(2), 2)
+    shown = queries.preview_settings(context_at(database), {name: value})
+    assert (sentences.NEW_POLICY in sentences.setting_effects(shown)) == begins
