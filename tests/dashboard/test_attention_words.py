@@ -60,12 +60,12 @@ ROWS: Final = {
     "one day, all fell": (
         cause("fell_together"),
         "3 arms fell on one day, 16 Feb",
-        "one cause is likely; mean 0.30 since, 0.60 before: a, b and c",
+        "the work, the agent or a detector changed; mean 0.30 since, 0.60 before: a, b and c",
     ),
     "one day, some rose": (
         cause("fell_together", (*FELL, shift("d", fell=False))),
         "4 arms changed on one day, 16 Feb",
-        "one cause is likely; 3 fell and 1 rose: a, b, c and 1 more",
+        "the work, the agent or a detector changed; 3 fell and 1 rose: a, b, c and 1 more",
     ),
     "a new model": (
         cause("new_model", name="m2"),

@@ -259,8 +259,8 @@ def test_pages_give_a_chance_or_say_that_recent_runs_did_not_offer_the_arm(
     offered, forgotten = offered_and_not(database)
     told = queries.inclusion(context_at(database))
     page = open_page("posteriors")
-    (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
-    chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
+    (table,) = [one for one in page.dataframe if "chance" in one.value]
+    chance = dict(zip(table.value["id"], table.value["chance"], strict=True))
     assert chance[offered] == round(100 * told.chances[offered])
     assert np.isnan(chance[forgotten])
     assert table.proto.placeholder == "–"
