@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.explained.arm import chance_of, judgement, loads
 from core.explained.table import Field, Table, count, mean, minute, number, text, time_words
-from core.records.savings_words import figure
+from core.records.savings_words import SHORT_VERDICTS, figure
 
 if TYPE_CHECKING:
     from core.flows.queries import JudgedArm
@@ -48,7 +48,7 @@ SAVINGS: Final[Table[Comparison]] = Table(
     n_baseline=count("baseline", lambda one: one.n_compared[0]),
     n_selected=count("selected", lambda one: one.n_compared[1]),
     saved=text("savings", lambda one: figure(one.shown)),
-    verdict=text("verdict", lambda one: one.verdict),
+    verdict=text("verdict", lambda one: SHORT_VERDICTS[one.verdict]),
 )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core.records.estimate import Estimate
 from core.records.model_kinds import price_words
-from core.records.saving import Outcomes, SavingsVerdict
+from core.records.saving import Loss, Outcomes, SavingsVerdict
 from core.records.status import Money
 
 VERDICTS: Final[Mapping[str, str]] = {
@@ -18,6 +18,14 @@ VERDICTS: Final[Mapping[str, str]] = {
     "mixed": "ordinary runs and runaway runs go different ways",
     "no_interval": "nothing is proven: no interval yet",
     "no_figure": "no savings can be claimed",
+}
+SHORT_VERDICTS: Final[Mapping[SavingsVerdict, str]] = {
+    "proven": "proven",
+    "not_proven": "not proven",
+    "costs_more": "costs more, proven",
+    "mixed": "mixed",
+    "no_interval": "no interval yet",
+    "no_figure": "no figure",
 }
 _MONEY: Final[Mapping[tuple[str, bool], str]] = {
     **{(name, estimated): "not shown" for name in VERDICTS for estimated in (False, True)},
@@ -32,13 +40,13 @@ OUTCOME_WORDS: Final[Mapping[str, str]] = {
     "open": "open",
     "unknown": "unknown",
 }
-_REASONS: Final[Mapping[str, str]] = {
-    "interval_holds_zero": "the interval includes 0",
+REASONS: Final[Mapping[str, str]] = {
+    "interval_holds_zero": "the cautious estimate includes 0",
     "few_for_proof": "a proof takes 30 runs in each group",
     "few_sessions": "a proof takes 30 sessions in each group",
     "no_coin": "baseline runs were not drawn at random",
     "declared_coin": "the random draw is declared by its source, not made here",
-    "unbalanced": "the classes don't look randomly drawn",
+    "unbalanced": "the groups don't look randomly drawn",
     "share_off": "the share of baseline runs is off",
     "lost_suspected": "the share of baseline runs leaves room for lost runs that would undo it",
     "lost_differ": "one group lost runs more often",
@@ -49,6 +57,10 @@ _REASONS: Final[Mapping[str, str]] = {
     "early_policy": "too early for the present policy",
     "means_disagree": "the plain mean does not agree",
     "unknown_differ": "one group has unknown tokens more often",
+    "estimated": "bills are estimated",
+    "at_least": "some bills are lower bounds",
+    "runaways_cost": "ordinary runs and runaway runs go different ways",
+    "runaways_spare": "ordinary runs and runaway runs go different ways",
     "few_runs": "a group has too few runs",
     "cannot": "the runs give no figure",
 }
@@ -62,12 +74,13 @@ def savings_facts(
     outcome: Outcomes,
     figure_shown: str,
     runs_compared: str,
+    losses: Sequence[Loss] = (),
 ) -> list[tuple[str, str]]:
     """Return savings in short: money where it is known, the claim, the figure, the outcomes, and the runs behind it.
 
     A proven loss of outcome leads.
     """
-    why = _REASONS.get(reason, "")
+    why = REASONS.get(reason, "")
     claim = f"{VERDICTS[verdict]}{f' ({why})' if why else ''}; {_second_fact(outcome)}"
     outcomes = [("outcomes", outcome_words(outcome))]
     leads = outcome.word == "less"
@@ -77,6 +90,7 @@ def savings_facts(
         ("may be claimed", claim),
         ("savings", figure_shown),
         *([] if leads else outcomes),
+        *(("costs more", f"{part_of(one)}: {loss_words(one)}") for one in losses),
         ("compared", runs_compared),
     ]
 
@@ -99,6 +113,21 @@ def outcome_words(outcome: Outcomes) -> str:
         return f"{OUTCOME_WORDS[outcome.word]}, {shares}"
     most = math.ceil(10 * max(-outcome.difference.lower, 0.0)) / 10
     return f"{OUTCOME_WORDS[outcome.word]}, {shares}, at most {most:.1f} points less"
+
+
+def part_of(loss: Loss) -> str:
+    """Return the runs that a proven loss is of."""
+    return "the last 28 days" if loss.part == "days" else f"{loss.part} {loss.name or 'unknown'}"
+
+
+def loss_words(loss: Loss) -> str:
+    """Return a proven loss, and the least of it that holds however often one looks.
+
+    >>> loss_words(Loss(part="model", name="b", saved_percent=Estimate(value=-34.9, lower=-49.0, upper=-12.18)))
+    '34.9% more tokens, at least 12.1%'
+    """
+    least = math.floor(10 * -(loss.saved_percent.upper or 0.0)) / 10
+    return f"{-(loss.saved_percent.value or 0.0):.1f}% more tokens, at least {least:.1f}%"
 
 
 def _second_fact(outcome: Outcomes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.maths.statistics.savings import Savings
-from dashboard import queries
+from dashboard import queries, wording
 from dashboard.figures.distributions import distributions
 from dashboard.figures.strata import strata
 from dashboard.reading import pictured_once, reading
@@ -16,7 +16,14 @@ from dashboard.widgets import savings
 from dashboard.widgets.charts import chart
 from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, paragraphs, section, sentence, small_table, to_arrow
+from dashboard.widgets.words import (
+    muted,
+    paragraphs,
+    section,
+    sentence,
+    small_table,
+    to_arrow,
+)
 
 
 def page() -> None:
@@ -25,7 +32,7 @@ def page() -> None:
     if saved.overall.saved_percent.value is None and not saved.policies[1:]:
         savings.what_is_missing(saved)
         return
-    sentence(sentences.savings(saved), here.tokens)
+    sentence(gain_sentences.headline(saved), here.tokens)
     muted(sentences.savings_numbers(saved))
     if step := achieved.next_step(saved):
         paragraphs(step)
@@ -43,16 +50,22 @@ def page() -> None:
     left, right = st.columns([7, 5], gap="large")
     with left, panel("Baseline against selected"):
         section("Baseline against selected", "difference: selected minus baseline, at the same mix")
-        both = pictured_once("groups compared", lambda: to_arrow(sentences.comparison_table(saved)))
+        both = pictured_once(
+            "groups compared", lambda: to_arrow(sentences.comparison_table(saved, wording.literal))
+        )
         small_table(both, alt="Tokens, duration and errors of both groups")
     with right, panel("What was left out"):
         section("What was left out, and why")
         out = pictured_once("runs left out", lambda: to_arrow(sentences.left_out_table(saved)))
         small_table(out, alt="Runs that take no part in the comparison, and why")
+    if len(saved.by_model) > 1 or len(saved.by_channel) > 1:
+        with panel("By model and channel"):
+            savings.by_part(saved)
     with panel("Baseline share"):
         n_arms, rate = here.frame.n_arms, here.frame.settings.baseline_rate
         paragraphs(
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
+            achieved.lost_line(saved),
             sentences.proof_words(saved),
             sentences.need_words(saved),
         )

@@ -151,14 +151,14 @@ def _names(shown: SavedShare, look: Tokens, *, compact: bool) -> list[dict[str, 
 def _figure(shown: SavedShare, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
     """Return the saving in large type, and its interval below, beside the second bar."""
     unit = "of the cost" if shown.is_money else "of tokens"
-    named = f"95% interval {interval(shown)}"
+    named = f"{unit}{', ' if compact else '<br>'}95% interval {interval(shown)}"
     big = theme.label(look, f"<b>{amount(shown)}</b>", size=_BIG_PX, color=look.accent_text)
-    small = theme.label(look, f"{unit}, {named}" if compact else named, color=look.muted, size=theme.AXIS_PX)
+    small = theme.label(look, named, color=look.muted, size=theme.AXIS_PX)
     if compact:
         base = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 0, "yanchor": "top"}
         return [{**big, **base, "yshift": -2}, {**small, **base, "yshift": -30}]
     base = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 14, "yref": "y", "y": 0}
-    return [{**big, **base, "yshift": 9}, {**small, **base, "yshift": -12}]
+    return [{**big, **base, "yshift": 14}, {**small, **base, "yshift": -15, "align": "left"}]
 
 
 def _table(shown: SavedShare) -> dict[str, list[str | int | float]]:

@@ -233,7 +233,7 @@ def _weeks(path: _Path, look: Tokens) -> list[Trace]:
         "markers",
         np.array(x),
         np.array([value for _, value in known]),
-        marker={"size": 7, "symbol": "circle-open", "color": look.gray, "line": {"width": 1.5}},
+        marker={"size": 7, "color": look.page, "line": {"width": 1.5, "color": look.gray}},
         hover=hover,
     )
     return [*(bars if pieces else []), marks]

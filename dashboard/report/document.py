@@ -148,6 +148,7 @@ def _sections(facts: Facts) -> tuple[Section, ...]:
         _attention(facts),
         _key_figures(facts),
         _savings(facts),
+        *_beside_savings(facts),
         _most_and_least_used(facts),
         _beliefs(facts),
         _confidence(facts),
@@ -222,16 +223,17 @@ def _savings(facts: Facts) -> Section:
     saved = facts.savings
     query, title = facts.questions["savings"], "Savings"
     if saved.overall.saved_percent.value is None:
-        return Section(title=title, query=query, sentence=sentences.savings(saved))
+        return Section(title=title, query=query, sentence=gain_sentences.headline(saved))
     rate, n_arms = facts.frame.settings.baseline_rate, facts.frame.n_arms
     return Section(
         title=title,
         query=query,
-        sentence=sentences.savings(saved),
+        sentence=gain_sentences.headline(saved),
         lines=(
             sentences.savings_numbers(saved),
             sentences.share_words(saved, configured=rate, n_arms=n_arms),
             gain_sentences.failures(saved.overall).words,
+            achieved.lost_line(saved),
             *filter(None, (achieved.next_step(saved), achieved.sessions_line(saved))),
         ),
         folded=(
@@ -257,11 +259,28 @@ def _savings(facts: Facts) -> Section:
             ),
             _figure(
                 "Savings over time",
-                lambda narrow: savings_time(saved.over_time, LOOK, compact=narrow),
-                sentences.path_note(saved),
+                lambda narrow: savings_time(saved.over_time, LOOK, weeks=saved.weeks, compact=narrow),
+                sentences.path_note(saved, saved.weeks),
             ),
         ),
     )
+
+
+def _beside_savings(facts: Facts) -> list[Section]:
+    """Return the tables of both groups, cost per solved task, weeks and policies before, where there are any."""
+    saved, query = facts.savings, facts.questions["savings"]
+    currency = "" if saved.money is None else saved.money.currency
+    if saved.overall.saved_percent.value is None:
+        return []
+    tables = {
+        "Baseline against selected": sentences.comparison_table(saved),
+        "Cost per solved task": None
+        if saved.solved is None
+        else achieved.solved_table(saved.solved, currency),
+        "Tokens saved by week": achieved.weeks_table(saved.weeks) if saved.weeks else None,
+        "Policies before": achieved.policies_table(saved.policies) if saved.policies[1:] else None,
+    }
+    return [Section(title=title, query=query, table=table) for title, table in tables.items() if table]
 
 
 def _most_and_least_used(facts: Facts) -> Section:

@@ -22,6 +22,7 @@ from dashboard.report.document import LOOK, Card, Figure, Report, Section, Table
 from dashboard.report.facts import Query
 from dashboard.sentences import Phrase, Sentence
 
+_FEW_COLUMNS: Final = 6
 _LONG_CHARS: Final = 24
 """Cells longer than this may break over lines."""
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False})
@@ -56,7 +57,7 @@ p {{ margin: .4rem 0; }} .lead {{ font-size: 1.25rem; }} .key {{ color: {LOOK.ac
 .muted, small, sup {{ color: {LOOK.muted}; font-size: .8125rem; font-weight: 400; }}
 sup {{ line-height: 0; font-size: .6875rem; }}
 a {{ color: {LOOK.accent_text}; text-decoration: none; }}
-figure {{ margin: .5rem 0; }} .wide, pre {{ overflow-x: auto; }}
+figure {{ margin: .5rem 0; }} .wide, .table, pre {{ overflow-x: auto; }}
 svg {{ display: block; max-width: 100%; height: auto; overflow: visible; }} svg.phone {{ display: none; }}
 .cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: .5rem; margin: 1rem 0; }}
 .cards div {{ border: 1px solid {LOOK.border}; border-radius: 6px; padding: .6rem .7rem; }}
@@ -81,7 +82,7 @@ dt {{ color: {LOOK.muted}; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
   body {{ margin: 0 auto; padding: 0; font-size: 10.5pt; }} .first {{ break-after: page; }}
   h2, h3, .lead, h2 + p {{ break-after: avoid; }} figure, tr, .cards, p {{ break-inside: avoid; }}
   details.figure {{ display: none; }} section > .wide {{ margin: 1rem 0; }}
-  .wide, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
+  .wide, .table, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
   section table {{ font-size: 7.5pt; }} th, td {{ padding: .15rem .3rem; white-space: normal; }}
   td.long {{ min-width: 0; }}
 }}
@@ -184,7 +185,8 @@ def _figure_svg(title: str, name: str, device: str, chart: Chart, width: int) ->
 def _table(table: Table) -> str:
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table)
     body = "".join(f"<tr>{''.join(map(_cell, cells))}</tr>" for cells in zip(*table.values(), strict=True))
-    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+    width = "wide" if len(table) > _FEW_COLUMNS else "table"
+    return f'<div class="{width}"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(value: object) -> str:

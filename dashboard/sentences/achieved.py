@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.maths.statistics.savings import Savings
+from core.records.currency import mean_decimals
 from core.records.estimate import Estimate
-from core.records.saving import CostPerSolved, Outcomes, Pair, Policy
+from core.records.saving import CostPerSolved, Outcomes, Pair, Policy, WeekSaved
+from core.records.savings_words import loss_words
 from core.records.times import HOUR_MS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words
 
 _ENOUGH: Final = 30
+_WEEKS: Final = 8
 
 
 def success(outcome: Outcomes) -> Words:
@@ -42,13 +45,28 @@ def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
     return composed(*sentence[:-1], wording.without_stop(last), "; ", Phrase(success(outcome)), ".")
 
 
+def contradicted(sentence: Sentence, saved: Savings) -> Sentence:
+    """Return a proven saving with the loss of the last 28 days that contradicts it."""
+    lately = next((one for one in saved.losses if one.part == "days"), None)
+    last = sentence[-1]
+    if not saved.contradicted or lately is None or isinstance(last, Phrase):
+        return sentence
+    by = Phrase("contradicted by the last 28 days")
+    words = wording.literal(loss_words(lately))
+    return composed(*sentence[:-1], wording.without_stop(last), "; ", by, f" ({words}).")
+
+
 def too_early(saved: Savings) -> Sentence | None:
     """Return that the present policy has too few sessions, and what the policy before it saved; else None."""
     present = next((one for one in saved.policies if one.is_present), None)
     if present is None or present.enough or len(saved.policies) < 2:
         return None
     n = wording.count(min(present.n_sessions))
-    return composed("It is ", Phrase(f"too early for the present policy ({n} of {_ENOUGH})"), ".")
+    early = Phrase(f"too early for the present policy ({n} of {_ENOUGH})")
+    before = next((one for one in reversed(saved.policies) if one.enough and not one.is_present), None)
+    return composed(
+        "It is ", early, "." if before is None else f". The policy before {_did(before)}, {_past(before)}."
+    )
 
 
 def next_step(saved: Savings) -> Markdown:
@@ -60,7 +78,7 @@ def next_step(saved: Savings) -> Markdown:
             "`armscope outcome RUN 1`."
         )
     if outcome.word == "open" and outcome.more_judged:
-        more = wording.things(outcome.more_judged, "more judged baseline run")
+        more = wording.things(round(float(f"{outcome.more_judged:.2g}")), "more judged baseline run")
         return Markdown(f"About {more} would show success to be as much, if nothing differs.")
     return Markdown("")
 
@@ -85,19 +103,55 @@ def policies_table(policies: Sequence[Policy]) -> dict[str, list[object]]:
         "limits": [_limits_of(one) for one in earlier],
         "baseline runs": [one.n_runs[0] for one in earlier],
         "selected runs": [one.n_runs[1] for one in earlier],
-        "saved": [_percent(one.saved_percent) for one in earlier],
+        "saved": [percent_words(one.saved_percent) for one in earlier],
         "it was": [_past(one) for one in earlier],
     }
 
 
+def weeks_table(weeks: Sequence[WeekSaved]) -> dict[str, list[object]]:
+    """Return each of the latest weeks by itself."""
+    shown = weeks[-_WEEKS:]
+    return {
+        "week from, UTC": [_day(one.start_hour) for one in shown],
+        "baseline runs": [one.n_runs[0] for one in shown],
+        "selected runs": [one.n_runs[1] for one in shown],
+        "tokens saved": [share(one.saved_percent) for one in shown],
+        "95% interval": [
+            wording.MISSING
+            if one.saved_percent.limits is None
+            else wording.percent_interval(*one.saved_percent.limits)
+            for one in shown
+        ],
+    }
+
+
+def lost_line(saved: Savings) -> Markdown:
+    """Return the selections whose run never came, where rows of them are left, as Markdown."""
+    lost = saved.lost
+    if not sum(lost.n_selections):
+        return Words(
+            "**Selections without a run can't be known**: none left a row. Only the baseline share hints at them."
+        )
+    n, of = (tuple(map(wording.count, pair)) for pair in (lost.n_lost, lost.n_selections))
+    return (
+        f"**Selections without a run**: {n[0]} of {of[0]} baseline and {n[1]} of {of[1]} selected ones, of those "
+        "that left a row in holds or offers."
+    )
+
+
 def solved_table(solved: tuple[CostPerSolved, CostPerSolved], currency: str) -> dict[str, list[object]]:
-    """Return the cost per solved task of both groups."""
+    """Return the cost per solved task of both groups: all cost of their runs, by the solved ones."""
     return {
         "group": ["baseline", "selected"],
+        "cost of all": [_cost(one, _cost_of_all(one), currency) for one in solved],
         "solved": [f"{wording.count(one.n_solved)} of {wording.count(one.n_runs)}" for one in solved],
-        "per solved task": [_cost(one, one.cost.value, currency) for one in solved],
+        "per solved task": [_cost_each(one, one.cost.value, currency) for one in solved],
         "95% interval": [_cost_limits(one, currency) for one in solved],
     }
+
+
+def _cost_of_all(one: CostPerSolved) -> float | None:
+    return None if one.cost.value is None else one.cost.value * one.n_solved
 
 
 def sessions_line(saved: Savings) -> Markdown:
@@ -108,7 +162,7 @@ def sessions_line(saved: Savings) -> Markdown:
     tokens, runs = (_pair(pair, digits) for pair, digits in ((one.means, 0), (one.runs, 2)))
     words = (
         f"**By session**: {tokens[0]} tokens in baseline sessions of {runs[0]} runs, {tokens[1]} in selected ones of "
-        f"{runs[1]}; {_percent(one.saved_percent)} saved."
+        f"{runs[1]}; {percent_words(one.saved_percent)} saved."
     )
     if one.by_draw:
         return Markdown(f"{words} A proof needs this figure as well.")
@@ -129,10 +183,17 @@ def checks_line(saved: Savings) -> Markdown:
     return Markdown(f"**Checks of the draw**: {'; '.join(words)}." if words else "")
 
 
-def _past(one: Policy) -> str:
+def _did(one: Policy) -> Words:
+    """Return what an earlier policy saved or cost, in the past tense."""
+    if (one.saved_percent.value or 0.0) >= 0:
+        return f"saved {percent_words(one.saved_percent)} of tokens"
+    return f"cost {wording.percent(abs(one.saved_percent.value or 0.0) / 100)} more tokens"
+
+
+def _past(one: Policy) -> Words:
     if not one.enough:
-        return "too early to say"
-    return {"proven": "proven", "costs_more": "proven to cost more"}.get(one.verdict, "not proven")
+        return Words("too early to say")
+    return Words("proven" if one.verdict in {"proven", "costs_more"} else "not proven")
 
 
 def _limits_of(one: Policy) -> str:
@@ -145,28 +206,43 @@ def _day(hour: int) -> str:
     return wording.MISSING if hour < 0 else wording.day(hour * HOUR_MS)
 
 
-def _percent(estimate: Estimate) -> Words:
-    if estimate.value is None:
-        return wording.MISSING
-    share = wording.percent(estimate.value / 100)
-    return share if estimate.limits is None else f"{share} ({wording.percent_interval(*estimate.limits)})"
+def share(estimate: Estimate) -> Words:
+    """Return an estimate in per cent, rounded as everywhere."""
+    return wording.MISSING if estimate.value is None else wording.percent(estimate.value / 100)
+
+
+def percent_words(estimate: Estimate) -> Words:
+    """Return an estimate in per cent with its interval."""
+    words = share(estimate)
+    return words if estimate.limits is None else f"{words} ({wording.percent_interval(*estimate.limits)})"
 
 
 def _pair(pair: Pair, digits: int) -> list[Words]:
     return [wording.MISSING if one is None else Words(f"{one:,.{digits}f}") for one in pair]
 
 
-def _cost(one: CostPerSolved, amount: float | None, currency: str) -> Markdown:
+def _cost(one: CostPerSolved, amount: float | None, currency: str, decimals: int | None = None) -> str:
     if amount is None:
-        return Markdown("too few solved")
-    return wording.literal(wording.money(amount, currency)) if one.is_money else wording.count(amount)
+        return "too few solved"
+    if not one.is_money:
+        return wording.count(amount)
+    return wording.money(amount, currency, decimals)
 
 
-def _cost_limits(one: CostPerSolved, currency: str) -> Markdown:
+def _cost_each(one: CostPerSolved, amount: float | None, currency: str) -> str:
+    """Return the cost of a solved task with as many decimals as its product with the solved ones needs."""
+    return _cost(one, amount, currency, mean_decimals(_cost_of_all(one) or 0.0, one.n_solved))
+
+
+def _cost_limits(one: CostPerSolved, currency: str) -> str:
     if one.cost.value is None or one.cost.lower is None:
         return wording.MISSING
-    low = _cost(one, one.cost.lower, currency)
-    return f"at least {low}" if one.cost.upper is None else f"{low} to {_cost(one, one.cost.upper, currency)}"
+    low = _cost_each(one, one.cost.lower, currency)
+    return (
+        f"at least {low}"
+        if one.cost.upper is None
+        else f"{low} to {_cost_each(one, one.cost.upper, currency)}"
+    )
 
 
 def _points(points: float | None) -> Words:

@@ -12,37 +12,15 @@ from core.maths.statistics.savings import (
     MoneySaved,
     Savings,
     SavingsVerdict,
-    VerdictReason,
 )
-from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, MIN_FOR_PROOF
+from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL
 from core.maths.statistics.savings.verdict import CLAIMS
+from core.records.savings_words import REASONS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
-from dashboard.sentences.achieved import too_early, with_success
+from dashboard.sentences.achieved import contradicted, too_early, with_success
 from dashboard.wording import Markdown, Words
 
-_WHY: Final[dict[VerdictReason, str]] = {
-    "interval_holds_zero": "the cautious estimate includes 0",
-    "few_for_proof": f"a proof takes {MIN_FOR_PROOF} runs in each group",
-    "few_sessions": f"a proof takes {MIN_FOR_PROOF} sessions in each group",
-    "no_coin": "baseline runs were not drawn at random",
-    "declared_coin": "the random draw is declared by its source, not made here",
-    "unbalanced": "the groups don't look randomly drawn",
-    "estimated": "bills are estimated",
-    "at_least": "some bills are lower bounds",
-    "share_off": "the share of baseline runs is off",
-    "lost_suspected": "the share of baseline runs leaves room for lost runs that would undo it",
-    "lost_differ": "one group lost runs more often",
-    "lost_open": "too many selections have no run",
-    "unknown_open": "runs with unknown tokens could undo it",
-    "follow_ups_differ": "sessions that begin with selected runs go on more often",
-    "sessions_open": "sessions as a whole don't prove it",
-    "early_policy": "too early for the present policy",
-    "means_disagree": "the plain mean does not agree",
-    "unknown_differ": "one group has unknown tokens more often",
-    "runaways_cost": "ordinary runs and runaway runs go different ways",
-    "runaways_spare": "ordinary runs and runaway runs go different ways",
-}
 _BARELY: Final = 2.0
 """Multiple of the baseline's failure rate that hidden failures may reach while "no difference" is shown."""
 _FEW_POINTS: Final = 1.0
@@ -58,7 +36,7 @@ def headline(saved: Savings) -> Sentence:
     """Return what choosing arms saves and what the runs achieve, each with its own word; never more than is known."""
     if (early := too_early(saved)) is not None:
         return early
-    sentence = saving(saved.overall, saved.money)
+    sentence = contradicted(saving(saved.overall, saved.money), saved)
     return sentence if saved.overall.shown.lower is None else with_success(sentence, saved.outcome)
 
 
@@ -69,7 +47,7 @@ def saving(overall: Comparison, money: MoneySaved | None) -> Sentence:
     """
     if money is None or not money.is_known:
         return _of_tokens(overall)
-    why = _WHY["estimated"] if money.is_estimated else _WHY.get(money.reason, "")
+    why = REASONS["estimated"] if money.is_estimated else REASONS.get(money.reason, "")
     in_money = _claimed(money.shown, money.verdict, why, saved="of the cost", more="more money")
     is_alike = money.verdict == overall.verdict and (money.shown.value or 0) * (overall.shown.value or 0) > 0
     return (
@@ -177,7 +155,7 @@ def blocks(overall: Comparison) -> Markdown:
             "`run.used(input=900, output=120)`."
         )
     if overall.reason in {"no_coin", "declared_coin", "unbalanced"}:
-        return Markdown(f"More runs alone prove nothing, since {_WHY[overall.reason]}.")
+        return Markdown(f"More runs alone prove nothing, since {REASONS[overall.reason]}.")
     return Markdown("")
 
 
@@ -197,7 +175,7 @@ def apart(saved: Comparison) -> Sentence:
 
 def withheld(saved: Comparison) -> Words:
     """Return why nothing is proven; empty where a claim is made."""
-    return Words(_WHY.get(saved.reason, ""))
+    return Words(REASONS.get(saved.reason, ""))
 
 
 @dataclass(frozen=True)
@@ -212,10 +190,13 @@ def failures(saved: Comparison) -> Guardrail:
     """Return whether selected runs fail more often than baseline runs, or whether too few runs tell."""
     of_baseline, of_selected = saved.columns.error_rate
     difference = saved.error_difference
-    if of_selected is None or of_baseline is None:
-        return Guardrail("notice", "**Failures: too few runs to compare.**")
+    both = (saved.baseline, saved.selected)
+    n_runs = sum(one.n_runs for one in both)
+    if n_runs and not sum(one.n_errors for one in both):
+        most = "" if difference.upper is None else f", {at_most(difference)} more"
+        return Guardrail("info", f"**Failures: none in {wording.things(n_runs, 'run')}**{most}.")
     rates = f"{rate(of_selected)}, baseline {rate(of_baseline)}"
-    if difference.lower is None or difference.upper is None:
+    if of_baseline is None or difference.lower is None or difference.upper is None:
         return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.")
     if difference.lower > 0:
         return Guardrail("critical", f"**More failures**: {rates}.")

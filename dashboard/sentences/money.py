@@ -54,7 +54,7 @@ def months_table(saved: Savings) -> dict[str, list[str]]:
     )
     left = [
         (
-            "not comparable in their month",
+            "not compared",
             wording.MISSING,
             wording.MISSING,
             wording.count(n_left),

@@ -9,6 +9,7 @@ from typing import assert_never
 from core.maths.statistics.overview import ArmEvidence, Attention, FigureName, KeyFigure, Overview
 from core.maths.statistics.savings import Savings
 from core.records.judgement import ENOUGH_PULLS
+from core.records.savings_words import loss_words, part_of
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.episode import short
@@ -76,6 +77,11 @@ def attention(  # noqa: PLR0911, PLR0912 - one per kind
                     "Selecting costs more money", f"savings {limits(saved.money.shown)}{by}", "See savings"
                 )
             return Claim("Selecting costs more", f"savings {limits(overall.shown)}", "See savings")
+        case "part_costs_more":
+            parts = [wording.literal(wording.plain(part_of(one))) for one in saved.losses[:3]]
+            words = wording.literal(loss_words(saved.losses[0]))
+            first = words if len(parts) == 1 else f"{parts[0]}: {words}"
+            return Claim(f"Selecting costs more for {wording.listed(parts)}", first, "See savings")
         case "savings_not_proven":
             more = more_for_proof(saved)
             plan = f"; a proof takes about {more}" if more else ""

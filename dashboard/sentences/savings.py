@@ -7,11 +7,10 @@ from typing import Final
 
 from core.maths.statistics.savings import Comparison, Estimate, Missing, MoneySaved, Savings, TotalSaved
 from core.records.currency import mean_decimals
-from core.records.saving import Outcomes
+from core.records.saving import Outcomes, WeekSaved
 from dashboard import wording
-from dashboard.sentences import Sentence
 from dashboard.sentences.achieved import outcome_row
-from dashboard.sentences.gain import headline, points, rate
+from dashboard.sentences.gain import points, rate
 from dashboard.sentences.money import unbilled
 from dashboard.wording import Markdown, Words
 
@@ -46,11 +45,6 @@ def truncated(saved: Comparison) -> Words:
     return Words(f" ({wording.count(n)} incomplete)" if n else "")
 
 
-def share(estimate: Estimate) -> Words:
-    """Return an estimate in per cent, rounded as everywhere."""
-    return wording.MISSING if estimate.value is None else wording.percent(estimate.value / 100)
-
-
 def limits(estimate: Estimate) -> Words:
     """Return the interval of an estimate in per cent, or that there is none."""
     if estimate.lower is None or estimate.upper is None:
@@ -63,16 +57,12 @@ def interval_name(estimate: Estimate) -> Words:
     return f"{wording.percent(estimate.prob, 0)} interval"
 
 
-def savings(saved: Savings) -> Sentence:
-    """Return what choosing arms saves, or why there is no claim; never more than the intervals say."""
-    return headline(saved)
-
-
-def path_note(saved: Savings) -> Words:
+def path_note(saved: Savings, weeks: Sequence[WeekSaved] = ()) -> Words:
     """Return the definition of the savings over time, beside their heading."""
+    each = Words("; circles: each week by itself" if weeks else "")
     if saved.overall.is_narrow:
-        return Words("cumulative, band: 95% interval")
-    return Words("cumulative; runs lie too far apart for a 95% interval")
+        return f"cumulative, band: 95% interval{each}"
+    return f"cumulative; runs lie too far apart for a 95% interval{each}"
 
 
 def money_line(saved: Savings) -> Markdown:
@@ -144,20 +134,20 @@ def source_formula(overall: Comparison) -> Words:
 
 
 def unfinished_words(saved: Savings) -> Markdown:
-    """Return the comparison over runs that ended normally; empty where both groups end alike."""
+    """Return the figure over runs that ended normally under its name; before it, shares of other runs that differ."""
     lower, upper = saved.overall.unfinished_difference.limits or (0.0, 0.0)
-    if lower <= 0 <= upper:
-        return Words("")
     shares = [rate(one.unfinished_rate) for one in (saved.overall.selected, saved.overall.baseline)]
     line = (
-        f"**Runs end early in other shares**: {shares[0]} of selected and {shares[1]} of baseline runs did not end "
-        f"normally, difference {points(saved.overall.unfinished_difference)[1]}."
+        ""
+        if lower <= 0 <= upper
+        else f"**Runs end early in other shares**: {shares[0]} of selected and {shares[1]} of baseline runs did not "
+        f"end normally, difference {points(saved.overall.unfinished_difference)[1]}. "
     )
     well = saved.ended_well.shown
     if well.value is None:
         return Markdown(line)
-    figure = f"{wording.percent(well.value / 100)} ({limits(well)})"
-    return f"{line} Over runs that ended normally alone the savings are {figure}."
+    figure = f"{wording.percent(well.value / 100)} of tokens ({limits(well)})"
+    return f"{line}**Over runs that ended normally alone** the savings are {figure}."
 
 
 def need_words(saved: Savings) -> Words:
@@ -247,16 +237,9 @@ def share_test(saved: Savings) -> Words:
     return f"{counts} A share so far off has a chance of {chance} (exact binomial test)."
 
 
-def amount_limits(estimate: Estimate, *, negative: bool = False, percent: bool = False) -> Words | None:
-    """Return an estimate's interval for the small line of a figure; ``negative`` turns savings into changes."""
-    low, high = estimate.lower, estimate.upper
-    if low is None or high is None:
-        return None
-    if negative:
-        low, high = -high, -low
-    if percent:
-        return wording.percent_interval(low, high)
-    return wording.count_interval(low, high)
+def amount_limits(estimate: Estimate) -> Words | None:
+    """Return an estimate's interval for the small line of a figure."""
+    return None if estimate.limits is None else wording.count_interval(*estimate.limits)
 
 
 def left_out(saved: Savings) -> list[tuple[Words, int, str]]:
@@ -282,14 +265,14 @@ def left_out_table(saved: Savings) -> dict[str, list[object]]:
     }
 
 
-def comparison_table(saved: Savings) -> dict[str, list[object]]:
-    """Return both groups side by side, by tokens, duration and ends, and their differences with intervals."""
+def comparison_table(saved: Savings, shown: Callable[[str], str] = str) -> dict[str, list[object]]:
+    """Return both groups side by side, and their differences with intervals; ``shown`` escapes amounts of money."""
     overall, columns = saved.overall, saved.overall.columns
     base, chosen = overall.baseline, overall.selected
     duration = overall.duration_saved_ms
     tokens = columns.tokens if overall.is_narrow else (base.capped_tokens, chosen.capped_tokens)
     rows = [
-        *_cost_rows(saved.money),
+        *_cost_rows(saved.money, shown),
         outcome_row(saved.outcome),
         _row("tokens per run", tokens, _count, _fewer(overall.shown)),
         _row(
@@ -317,12 +300,14 @@ def cost_card(money: MoneySaved | None) -> list[tuple[Words, str, str | None, Wo
     if money is None or not money.is_known or money.baseline_mean is None or money.selected_mean is None:
         return []
     decimals = mean_decimals(money.total.saved.value or 0.0, money.total.n_runs)
-    saved, *means = (
+    saved, baseline = (
         wording.money(amount, money.currency, decimals)
-        for amount in (money.baseline_mean - money.selected_mean, money.baseline_mean, money.selected_mean)
+        for amount in (money.baseline_mean - money.selected_mean, money.baseline_mean)
     )
-    about = Words("Mean cost of baseline runs minus selected runs, at the same mix of models and channels.")
-    return [(Words("Cost saved per run"), saved, f"{means[0]} to {means[1]}", about)]
+    about = Words(
+        "Mean cost of baseline runs minus selected runs, at the same mix; below: of a baseline run."
+    )
+    return [(Words("Cost saved per run"), saved, f"of {baseline}", about)]
 
 
 def success_card(outcome: Outcomes) -> tuple[Words, str, str | None, Words]:
@@ -341,18 +326,14 @@ def success_card(outcome: Outcomes) -> tuple[Words, str, str | None, Words]:
     )
 
 
-def _cost_rows(money: MoneySaved | None) -> list[_Row]:
+def _cost_rows(money: MoneySaved | None, shown: Callable[[str], str]) -> list[_Row]:
     """Return the cost of a run where bills are known, with the decimals that its total needs."""
     if money is None or not money.is_known:
         return []
     decimals = mean_decimals(money.total.saved.value or 0.0, money.total.n_runs)
 
     def words(amount: float | None) -> str:
-        return (
-            wording.MISSING
-            if amount is None
-            else wording.literal(wording.money(amount, money.currency, decimals))
-        )
+        return wording.MISSING if amount is None else shown(wording.money(amount, money.currency, decimals))
 
     counted = "cost per run" if money.headline == "plain" else "cost per run, mean"
     estimate = money.shown if money.headline == "plain" else money.mean_percent

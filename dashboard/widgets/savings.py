@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
+from core.explained.arms import SAVINGS
 from core.maths.statistics.savings import ClassFigures, Savings, recommended_rate
 from core.maths.statistics.savings.plan import runs_until
 from core.maths.statistics.savings.sums import MIN_FOR_FIGURE
@@ -17,13 +18,13 @@ from dashboard.figures.chart import Chart
 from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import savings as sentences
-from dashboard.sentences.achieved import solved_table
-from dashboard.sentences.gain import blocks
+from dashboard.sentences.achieved import percent_words, solved_table, weeks_table
+from dashboard.sentences.gain import blocks, headline
 from dashboard.sentences.money import months_table
 from dashboard.widgets.charts import time_chart
 from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import choice
-from dashboard.widgets.words import section, small_table
+from dashboard.widgets.words import literal_cells, section, small_table
 from dashboard.wording import Markdown, Words
 
 UNIT: Final = "unit"
@@ -36,10 +37,10 @@ _ENOUGH = "✓ enough"
 
 
 def row(saved: Savings) -> None:
-    """Draw cost where bills are known, tokens, success, duration or errors, and baseline runs still needed."""
-    found = _cards(saved)
-    cards = st.grid(len(found), min_column_width=160)
-    for label, value, below, help_text in found:
+    """Draw cost where bills are known, tokens, success, errors, and baseline runs still needed."""
+    rows = _cards(saved)
+    cards = st.grid(len(rows), min_column_width=160)
+    for label, value, below, help_text in rows:
         cards.metric(
             label,
             wording.literal(value),
@@ -53,9 +54,9 @@ def row(saved: Savings) -> None:
 
 
 def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
-    """Return the cards in order; with money there are five, and the duration is in the table alone."""
+    """Return the cards in order; with money there are five."""
     overall, need = saved.overall, saved.need
-    tokens, duration = overall.tokens_saved, overall.duration_saved_percent
+    tokens = overall.tokens_saved
     baseline, selected = overall.columns.error_rate
     more = need.n_more
     half = need.half_width_points
@@ -71,12 +72,6 @@ def _cards(saved: Savings) -> list[tuple[Words, str, str | None, Words]]:
             ),
         ),
         sentences.success_card(saved.outcome),
-        (
-            Words("Duration"),
-            wording.MISSING if duration.value is None else wording.change(-duration.value, 1, "%"),
-            sentences.amount_limits(duration, negative=True, percent=True),
-            Words("How much longer or shorter selected runs take than baseline runs; below: 95% interval."),
-        ),
         (
             Words("Error rate"),
             wording.MISSING if selected is None else wording.percent(selected),
@@ -102,20 +97,38 @@ def over_time(saved: Savings) -> None:
     unit = choice("Unit", {one: _WORDS[one] for one in units}, first, key=UNIT)
     figure = pictured_once(("time", unit), lambda: _picture(saved, unit))
     with head:
-        weeks = Words("; circles: each week by itself" if unit == "percent" and saved.weeks else "")
-        section("Savings over time", f"{sentences.path_note(saved)}{weeks}", table=figure.table, key="time")
+        note = sentences.path_note(saved, saved.weeks if unit == "percent" else ())
+        section("Savings over time", note, table=figure.table, key="time")
     time_chart(figure, key="time")
 
 
 def by_month(saved: Savings) -> None:
     """Draw the months, whose sums make the total, and the cost of a solved task."""
     section("By month", "mean run × selected runs = saved; the months add up")
-    table = {head: [wording.literal(cell) for cell in cells] for head, cells in months_table(saved).items()}
-    small_table(table, alt="Savings of each month, and in all")
+    small_table(literal_cells(months_table(saved)), alt="Savings of each month, and in all")
+    if saved.weeks:
+        section("By week", "each week by itself, counted up to a cap, for one look")
+        small_table(weeks_table(saved.weeks), alt="Savings of each of the latest weeks")
     if saved.solved is not None:
         currency = "" if saved.money is None else saved.money.currency
         section("Cost per solved task", "all cost of a group by its runs with an outcome above 0.9")
-        small_table(solved_table(saved.solved, currency), alt="Cost per solved task of both groups")
+        table = literal_cells(solved_table(saved.solved, currency))
+        small_table(table, alt="Cost per solved task of both groups")
+
+
+def by_part(saved: Savings) -> None:
+    """Draw the models and the channels by themselves, each with its own word."""
+    table = SAVINGS.but(saved=lambda one: percent_words(one.shown))
+    of_channel = table.but(model=lambda one: one.channel or "unknown")
+    parts = [(Words("By model"), saved.by_model, table), (Words("By channel"), saved.by_channel, of_channel)]
+    for column, (title, rows, table) in zip(st.columns(2, gap="large"), parts, strict=True):
+        with column:
+            section(title)
+            heads = (title.split()[-1], *table.heads[1:])
+            cells = zip(*(map(wording.plain, row) for row in table.cells(rows)), strict=True)
+            small_table(
+                literal_cells(dict(zip(heads, map(list, cells), strict=True))), alt=f"Savings {title.lower()}"
+            )
 
 
 def _picture(saved: Savings, unit: Unit) -> Chart:
@@ -134,7 +147,7 @@ def what_is_missing(saved: Savings) -> None:
     rate = saved.recommended_rate or recommended_rate(here.frame.n_arms) or 0.1
     overall = saved.overall
     empty(
-        sentences.savings(saved),
+        headline(saved),
         "The picture appears here as soon as both groups have at least 2 runs with known token usage.",
         rows={
             "needed": ["phase", "baseline rate", "selected runs", "baseline runs"],

@@ -144,6 +144,14 @@ def _small_table(table: pa.Table, alt: str) -> None:
     st.table(table, border="horizontal", hide_index=True, alt=alt)
 
 
+def literal_cells(table: Mapping[str, Sequence[object]]) -> dict[str, list[object]]:
+    """Return a table whose plain texts, such as amounts of money, are escaped for Markdown."""
+    return {
+        head: [wording.literal(cell) if isinstance(cell, str) else cell for cell in cells]
+        for head, cells in table.items()
+    }
+
+
 def to_arrow(table: Mapping[str, Sequence[object]]) -> pa.Table:
     """Return a table as it travels to the browser; a pandas frame on the way there costs ten times as much."""
     return pa.table({head: _column(list(cells)) for head, cells in table.items()})

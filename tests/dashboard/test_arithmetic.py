@@ -99,7 +99,7 @@ def differences_follow(saved: Savings) -> None:
 
 def months_follow(table: dict[str, list[str]]) -> None:
     rows = list(zip(*table.values(), strict=True))
-    *months, whole = [row for row in rows if not row[0].startswith("not comparable")]
+    *months, whole = [row for row in rows if not row[0].startswith("not compared")]
     for _, base, chosen, n, saved in months:
         product = (number(base) - number(chosen)) * number(n)
         room = (step(base) + step(chosen)) / 2 * number(n) + step(saved) / 2
@@ -123,7 +123,8 @@ def test_what_every_door_shows_can_be_multiplied_and_added(
     assert total.saved.value is not None
     assert abs(number(months["saved"][-1]) - total.saved.value) <= step(months["saved"][-1]) * 0.51
     for _, shown, below, _ in cost_card(saved.money):
-        base, chosen = str(below).split(" to ")
+        base, chosen = (cells[0] for cells in [*comparison_table(saved).values()][1:3])
+        assert below == f"of {base}"
         assert abs(number(base) - number(chosen) - number(shown)) <= step(shown) * 1.01
         assert abs(number(shown) * total.n_runs - total.saved.value) <= step(shown) * total.n_runs
         assert "EUR" in shown

@@ -27,7 +27,7 @@ from core.records.run import Run
 from core.records.times import DAY_MS
 from core.records.view import View
 from dashboard.report import gather, rendered, report
-from dashboard.sentences import Phrase, Sentence
+from dashboard.sentences import Phrase, Sentence, gain
 from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.sentences.overview import needs
@@ -115,7 +115,7 @@ def test_every_door_names_one_figure_as_the_savings(doors: Doors) -> None:
         doors.command("status"),
         text_of(overview_sentences.overview(queries.overview(doors.context), queries.savings(doors.context))),
         rendered(report(gather(doors.context, View()))).decode(),
-        text_of(sentences.savings(saved)),
+        text_of(gain.headline(saved)),
     ):
         assert share.strip("−") in words
         assert interval.replace("−", "-") in words.replace("−", "-") or "proven" in words

@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from core.doors.python import Learner, open_learner
 from core.flows import queries
 from core.maths.statistics.savings import Comparison, Estimate, Savings, savings
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Status, Usage
+from core.records.saving import Loss
+from core.records.savings_words import loss_words
 from core.records.selection import Selection
 from core.store import reads
+from dashboard import wording
 from dashboard.figures.distributions import distributions
 from dashboard.figures.theme import LIGHT
-from dashboard.sentences import gain
+from dashboard.sentences import achieved, gain
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
@@ -122,7 +127,65 @@ def test_aborts_do_not_pass_for_savings(learner: Learner) -> None:
     assert abs(saved.overall.capped_percent.value or 0.0) < abs(alone)
     words = sentences.unfinished_words(saved)
     assert words.startswith("**Runs end early in other shares**: ")
-    assert "Over runs that ended normally alone the savings are " in words
+    assert "**Over runs that ended normally alone** the savings are " in words
+
+
+def test_a_loss_that_the_whole_hides_is_named(learner: Learner) -> None:
+    """Selecting saves with one model and costs more with the other; a later loss contradicts a proof."""
+    chance = np.random.default_rng(8)
+
+    def made(chosen: Selection, number: int) -> Run:
+        size = 20_000 * chance.lognormal(-0.005, 0.1)
+        factor = (0.5, 1.4)[number % 2] if chosen.run_class == "selected" else 1
+        return structs.replace(run_of(chosen, number, size * factor), model="ab"[number % 2])
+
+    saved = play(learner, 700, made, rates=(0.3,), k=3)
+    (loss,) = saved.losses
+    (row,) = [one for one in queries.overview(learner.context).attention if one.kind == "part_costs_more"]
+    words = overview_sentences.attention(row, saved, min_pulls=5)
+    assert words.claim.endswith(" model b")
+    assert words.evidence == wording.literal(loss_words(loss))
+    assert ("costs more", f"model b: {loss_words(loss)}") in saved.facts
+    assert "contradicted" not in said(gain.headline(saved))
+    lately = Loss(
+        part="days", name="", saved_percent=Estimate(value=-12.0, lower=-20.0, upper=-3.17, prob=0.99)
+    )
+    later = replace(
+        saved, overall=replace(saved.overall, verdict="proven"), losses=(lately,), contradicted=True
+    )
+    shown = said(gain.headline(later))
+    assert "; contradicted " in shown
+    assert wording.literal(loss_words(lately)) in shown
+
+
+def test_an_early_policy_comes_before_the_one_that_ended(learner: Learner) -> None:
+    chance = np.random.default_rng(10)
+
+    def made(chosen: Selection, number: int) -> Run:
+        return run_of(
+            chosen, number, {"selected": 7_000}.get(chosen.run_class, 11_000) * chance.lognormal(0, 0.1)
+        )
+
+    play(learner, 300, made, rates=(0.3,), k=3)
+    saved = play(learner, 20, lambda chosen, at: made(chosen, at + 300), rates=(0.3,), k=5)
+    words, before = said(gain.headline(saved)), saved.policies[0]
+    assert re.search(r" \(\d+ of 30\)\. ", words)
+    assert f" saved {achieved.percent_words(before.saved_percent)} of tokens, proven." in words
+    assert achieved.policies_table(saved.policies)["it was"] == ["proven"]
+
+
+def test_lost_selections_and_weeks_are_stated(learner: Learner) -> None:
+    chance = np.random.default_rng(9)
+    saved = play(
+        learner, 800, lambda chosen, at: run_of(chosen, at, 9_000 * chance.lognormal()), rates=(0.3,), k=3
+    )
+    assert "can't be known" in achieved.lost_line(saved)
+    lost = replace(saved, lost=structs.replace(saved.lost, n_selections=(120, 900), n_lost=(3, 40)))
+    assert "3 of 120 " in achieved.lost_line(lost)
+    assert "40 of 900 " in achieved.lost_line(lost)
+    weeks = achieved.weeks_table(saved.weeks)
+    assert sum(weeks["baseline runs"]) + sum(weeks["selected runs"]) == 800  # type: ignore[arg-type]
+    assert weeks["95% interval"][1] != "–"
 
 
 def test_truncated_baseline_runs_are_counted_and_not_called_everything(learner: Learner) -> None:
@@ -138,7 +201,7 @@ def test_truncated_baseline_runs_are_counted_and_not_called_everything(learner: 
     overall = saved.overall
     assert overall.baseline.n_truncated == overall.baseline.n_runs > 30
     assert overall.verdict == "proven"
-    words = [first_sentence(learner), said(sentences.savings(saved)), sentences.savings_numbers(saved)]
+    words = [first_sentence(learner), said(gain.headline(saved)), sentences.savings_numbers(saved)]
     assert not any("everything" in one for one in words)
     assert words[0].startswith("Choosing arms saves ")
     assert f"({overall.baseline.n_truncated} incomplete)" in words[2]
@@ -172,7 +235,7 @@ def test_runaway_runs_that_the_selection_causes_are_told(learner: Learner) -> No
     assert overall.saved_percent.lower is None
     assert overall.saved_percent.missing == "wide_spread"
     assert (overall.selected.tokens_above or 0) > (overall.baseline.tokens_above or 0)
-    for words in (first_sentence(learner), said(sentences.savings(saved))):
+    for words in (first_sentence(learner), said(gain.headline(saved))):
         assert "ordinary runs use " in words
         assert " fewer tokens, but runaway runs cost more: in all " in words
         assert re.search(r"in all [\d.]+% more", words)
@@ -247,12 +310,8 @@ def with_failures(baseline: tuple[int, int], selected: tuple[int, int]) -> Compa
             (40, 2_000),
             "**Failures: no difference shown.** 2.0%, baseline 2.0%, at most 0.9 points more.",
         ),
-        (
-            (0, 100),
-            (0, 1_000),
-            "**Failures: no difference shown.** 0.0%, baseline 0.0%, at most 0.4 points more.",
-        ),
-        ((0, 5), (0, 1_000), "**Failures: too few runs to compare.** 0.0%, baseline 0.0%."),
+        ((0, 100), (0, 1_000), "**Failures: none in 1,100 runs**, at most 0.4 points more."),
+        ((0, 5), (0, 1_000), "**Failures: none in 1,005 runs**."),
     ],
 )
 def test_failures_are_told_with_what_may_have_been_missed(

@@ -19,6 +19,7 @@ from core.records.arm_summary import ArmVersions
 from dashboard import wording
 from dashboard.sentences import arm as arm_sentences
 from dashboard.sentences import confidence as confidence_sentences
+from dashboard.sentences import gain
 from dashboard.sentences import inclusion as inclusion_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.sentences.data import data
@@ -89,12 +90,12 @@ def _saved(baseline: Sequence[int], selected: Sequence[int]) -> Savings:
 def test_nothing_is_claimed_without_the_runs_for_it(
     baseline: list[int], selected: list[int], start: str
 ) -> None:
-    assert _said(sentences.savings(_saved(baseline, selected))).startswith(start)
+    assert _said(gain.headline(_saved(baseline, selected))).startswith(start)
 
 
 def test_proven_savings_name_their_interval() -> None:
     saved = _saved([18_000 + 90 * at for at in range(40)], [11_000 + 10 * at for at in range(360)])
-    said = _said(sentences.savings(saved))
+    said = _said(gain.headline(saved))
     assert said.startswith("Choosing arms saves ")
     limits = wording.percent_interval(*(saved.overall.shown.limits or ()))
     assert said.endswith(f" of tokens ({limits}), proven; nothing is known of what the runs achieved.")
@@ -102,7 +103,7 @@ def test_proven_savings_name_their_interval() -> None:
 
 def test_savings_that_hold_zero_are_not_proven() -> None:
     saved = _saved([9_000 + 400 * at for at in range(40)], [9_100 + 400 * at for at in range(40)])
-    assert "not proven" in _said(sentences.savings(saved))
+    assert "not proven" in _said(gain.headline(saved))
 
 
 def test_the_baseline_share_names_its_own_probability() -> None:
@@ -113,7 +114,7 @@ def test_the_baseline_share_names_its_own_probability() -> None:
 
 def test_too_few_runs_for_a_proof_claim_nothing_of_the_future() -> None:
     saved = _saved([9_000 + 9 * at for at in range(20)], [3_000 + 9 * at for at in range(20)])
-    said = _said(sentences.savings(saved))
+    said = _said(gain.headline(saved))
     assert said.startswith("So far choosing arms saved 66.")
     assert "; not proven, since a proof takes 30 runs in each group; nothing" in said
 
@@ -126,13 +127,13 @@ def test_money_comes_first_where_bills_are_known() -> None:
         priced = () if price is None else ("m",)
         return savings(usage_of(runs), sessions_of(runs), baseline_rate=0.1, n_arms=5, priced=priced)
 
-    assert "money" not in _said(sentences.savings(at(None, 11_000)))
+    assert "money" not in _said(gain.headline(at(None, 11_000)))
     assert "No price is set" in sentences.money_line(at(None, 11_000))
-    said = _said(sentences.savings(at(5.0, 11_000)))
+    said = _said(gain.headline(at(5.0, 11_000)))
     assert " of the cost (" in said
     assert "tokens" not in said, "both verdicts are alike"
-    assert "more money" in _said(sentences.savings(at(5.0, 31_000)))
-    assert "not proven" in _said(sentences.savings(at(5.0, 18_000)))
+    assert "more money" in _said(gain.headline(at(5.0, 31_000)))
+    assert "not proven" in _said(gain.headline(at(5.0, 18_000)))
 
 
 def test_models_without_a_price_are_named_as_text() -> None:
@@ -177,7 +178,7 @@ def test_means_that_do_not_give_the_savings_say_why() -> None:
     assert sentences.source_formula(found.overall).startswith(
         "**Unadjusted** 139.5% more: 1,910 tokens per baseline run, 4,573 per selected run, as the runs came"
     )
-    assert "139" not in sentences.savings_numbers(found) + _said(sentences.savings(found))
+    assert "139" not in sentences.savings_numbers(found) + _said(gain.headline(found))
 
 
 def test_the_comparison_tells_differences_with_their_intervals() -> None:

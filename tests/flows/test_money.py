@@ -19,9 +19,8 @@ from core.records.arm import Arm
 from core.records.bill import Spent
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.selection import Selection
-from dashboard.sentences import Phrase, Sentence
+from dashboard.sentences import Phrase, Sentence, gain
 from dashboard.sentences import overview as sentences
-from dashboard.sentences import savings as savings_sentences
 from tests.worlds import START_MS, put_empty_database
 
 FULL = {"input": 3, "cache_read": 0.3, "cache_write_5m": 3.75, "cache_write_1h": 6, "output": 15}
@@ -84,7 +83,7 @@ def test_tokens_are_saved_and_money_is_lost(learner: Learner, tmp_path: Path) ->
     first = text_of(sentences.overview(seen, queries.savings(learner.context)))
     assert first.startswith("Choosing arms costs ")
     assert first.index("more money") < first.index("of tokens")
-    assert "), proven. Choosing arms saves " in text_of(savings_sentences.savings(saved))
+    assert "), proven. Choosing arms saves " in text_of(gain.headline(saved))
     (row,) = [item for item in seen.attention if item.kind == "costs_more"]
     assert row.severity == "critical"
     assert sentences.attention(row, saved, min_pulls=5).claim == "Selecting costs more money"
@@ -106,7 +105,7 @@ def test_assumed_prices_and_splits_warn_and_prove_nothing(learner: Learner) -> N
     saved = queries.savings(learner.context)
     assert saved.money is not None
     assert (saved.money.verdict, saved.money.is_estimated) == ("costs_more", True)
-    first = text_of(savings_sentences.savings(saved)).partition(" Choosing arms saves")[0]
+    first = text_of(gain.headline(saved)).partition(" Choosing arms saves")[0]
     assert first.endswith("; not proven, since bills are estimated.")
     learner.change("prices", {"m": {**FULL, "cache_read": 30}})
     dearer = queries.savings(learner.context).money

@@ -69,6 +69,7 @@ PAGE_OF: Final[dict[AttentionKind, Page]] = {
     "reward_hacked": pages.ENVIRONMENT,
     "success_fell": pages.ENVIRONMENT,
     "costs_more": pages.SAVINGS,
+    "part_costs_more": pages.SAVINGS,
     "savings_not_proven": pages.SAVINGS,
     "no_baseline_runs": pages.SAVINGS,
     "baseline_share_off": pages.SAVINGS,

@@ -43,6 +43,7 @@ AttentionKind = Literal[
     "reward_hacked",
     "success_fell",
     "costs_more",
+    "part_costs_more",
     "savings_not_proven",
     "no_baseline_runs",
     "baseline_share_off",
@@ -193,6 +194,7 @@ def attention(
         *_about_shifts(changed),
         *_about_silence(usage, happened),
         _about_savings(saved, settings),
+        _about_losses(saved),
         _about_share(saved),
         _about_stale(columns, _places(columns, alarmed, "stale")),
         _about_under_explored(columns, settings),
@@ -324,6 +326,13 @@ def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | Non
         severity = "notice" if overall.selected.n_runs else "info"
         return Attention(kind="no_baseline_runs", severity=severity, count=n_other + left.imported)
     return Attention(kind="savings_not_proven", severity="notice", count=n_compared)
+
+
+def _about_losses(saved: Savings) -> Attention | None:
+    """Return a row for the proven losses of models, channels and the last 28 days, which the whole hides."""
+    if not saved.losses or saved.overall.verdict == "costs_more":
+        return None
+    return Attention(kind="part_costs_more", severity="warning", count=len(saved.losses))
 
 
 def _about_silence(usage: UsageColumns, happened: Happened) -> list[Attention]:

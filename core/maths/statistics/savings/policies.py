@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns
+from core.columns import UNKNOWN, Floats, Ints, SessionRuns
 
 HEADLINE_ERROR: Final = 0.025
 """Probability that the headline is ever wrong, over all policies."""
@@ -50,10 +50,10 @@ def policies(runs: SessionRuns) -> Policies:
     --------
     >>> n = 90
     >>> at, unknown = np.arange(n), np.full(n, -1)
-    >>> found = policies(SessionRuns(session=at, draw=at, hour=at, run_class=("selected",) * n, model=("m",) * n,
+    >>> all_of = policies(SessionRuns(session=at, draw=at, hour=at, run_class=("selected",) * n, model=("m",) * n,
     ...     channel=("",) * n, status=("completed",) * n, prob_micro=at, tokens=at, duration_ms=at, bill_pico=unknown,
     ...     bill_marks=unknown, settings=at * 0, revision=at, budget_tokens=at * 0, k=np.where(at < 50, 3, 5)))
-    >>> found.limits, np.bincount(found.of_run).tolist(), found.present
+    >>> all_of.limits, np.bincount(all_of.of_run).tolist(), all_of.present
     (((inf, 3.0), (inf, 5.0)), [50, 40], 1)
     """
     order = np.lexsort((runs.revision, runs.hour))
@@ -64,9 +64,9 @@ def policies(runs: SessionRuns) -> Policies:
     names: list[tuple[int, float, float]] = []
     for number in np.unique(settings[settings != UNKNOWN]).tolist():
         rows = np.flatnonzero(settings == number)
-        own, found = _by_limit(limits[rows])
+        own, own_limits = _by_limit(limits[rows])
         label[rows] = own + len(names)
-        names += [(number, *one) for one in found]
+        names += [(number, *one) for one in own_limits]
     if not names:
         return Policies(of_run=np.zeros(len(order), dtype=np.int64), limits=((np.inf, np.inf),), present=0)
     label = _filled(label)
@@ -134,8 +134,3 @@ def _is_near(limits: Floats, of: tuple[float, float]) -> bool:
 def _one(limits: Floats) -> tuple[float, float]:
     tokens, arms = limits.tolist()
     return tokens, arms
-
-
-def of_policy(found: Policies, number: int) -> Bools:
-    """Return which runs are of a policy."""
-    return np.asarray(found.of_run == number)

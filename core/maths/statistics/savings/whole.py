@@ -205,6 +205,7 @@ class Savings:
             outcome=self.outcome,
             figure_shown=figure(overall.shown, capped=not overall.is_narrow),
             runs_compared=compared(overall.n_compared, overall.n_uncompared),
+            losses=self.losses,
         )
         return [*facts, ("left out", f"{self.left_out.total:,} runs")]
 
@@ -313,7 +314,9 @@ def savings(
         solved=cost_per_solved(alone, is_money=money is not None and money.is_known),
         months=months(_parts(usage, sampled, of_policy)),
         weeks=weeks(usage, sampled, prob),
-        losses=_losses(by_model, by_channel, lately),
+        losses=_losses(
+            by_model, by_channel, None if any(one.state == "failed" for one in results) else lately
+        ),
         contradicted=overall.verdict == "proven" and _is_loss(lately),
         lost=_lost(left, results),
     )
@@ -462,7 +465,7 @@ def _is_loss(lately: Estimate) -> bool:
 
 
 def _losses(
-    by_model: Sequence[Comparison], by_channel: Sequence[Comparison], lately: Estimate
+    by_model: Sequence[Comparison], by_channel: Sequence[Comparison], lately: Estimate | None
 ) -> tuple[Loss, ...]:
     """Return the proven losses of a model, a channel, or the last 28 days, where there are several parts."""
     parts: list[tuple[Literal["model", "channel"], str | None, Comparison]] = [
@@ -474,7 +477,7 @@ def _losses(
         for part, name, one in parts
         if one.verdict == "costs_more"
     ]
-    if _is_loss(lately):
+    if lately is not None and _is_loss(lately):
         rows.append(Loss(part="days", name="", saved_percent=lately))
     return tuple(rows)
 
