@@ -67,7 +67,8 @@ def path_note(saved: Savings, weeks: Sequence[WeekSaved] = ()) -> Words:
 
 def money_line(saved: Savings) -> Markdown:
     """Return tokens and money that all selected runs saved, with their intervals, in Markdown."""
-    words = _total_words("In all, selected runs saved", saved.tokens, _tokens, wording.count_interval)
+    start = "Under the present policy" if saved.policies[1:] else "In all"
+    words = _total_words(f"{start}, selected runs saved", saved.tokens, _tokens, wording.count_interval)
     if saved.money is None:
         return f"{words} No price is set for any of these models, so no money is named."
     words += " " + _total_words(

@@ -104,7 +104,8 @@ def over_time(saved: Savings) -> None:
 
 def by_month(saved: Savings) -> None:
     """Draw the months, whose sums make the total, and the cost of a solved task."""
-    section("By month", "mean run × selected runs = saved; the months add up")
+    of = Words(", of all policies" if saved.policies[1:] else "")
+    section("By month", f"mean run × selected runs = saved; the months add up{of}")
     small_table(literal_cells(months_table(saved)), alt="Savings of each month, and in all")
     if saved.weeks:
         section("By week", "each week by itself, counted up to a cap, for one look")
@@ -117,18 +118,17 @@ def by_month(saved: Savings) -> None:
 
 
 def by_part(saved: Savings) -> None:
-    """Draw the models and the channels by themselves, each with its own word."""
+    """Draw the models and the channels by themselves where there are several, each with its own word."""
     table = SAVINGS.but(saved=lambda one: percent_words(one.shown))
     of_channel = table.but(model=lambda one: one.channel or "unknown")
-    parts = [(Words("By model"), saved.by_model, table), (Words("By channel"), saved.by_channel, of_channel)]
-    for column, (title, rows, table) in zip(st.columns(2, gap="large"), parts, strict=True):
-        with column:
-            section(title)
-            heads = (title.split()[-1], *table.heads[1:])
-            cells = zip(*(map(wording.plain, row) for row in table.cells(rows)), strict=True)
-            small_table(
-                literal_cells(dict(zip(heads, map(list, cells), strict=True))), alt=f"Savings {title.lower()}"
-            )
+    parts = [(Words("model"), saved.by_model, table), (Words("channel"), saved.by_channel, of_channel)]
+    for column, (part, rows, table) in zip(st.columns(2, gap="large"), parts, strict=True):
+        if len(rows) > 1:
+            with column:
+                section(f"By {part}")
+                cells = map(list, zip(*(map(wording.plain, row) for row in table.cells(rows)), strict=True))
+                shown = dict(zip((part, *table.heads[1:]), cells, strict=True))
+                small_table(literal_cells(shown), alt=f"Savings by {part}")
 
 
 def _picture(saved: Savings, unit: Unit) -> Chart:

@@ -89,6 +89,10 @@ def play(
     return queries.savings(learner.context)
 
 
+def headline_of(saved: Savings) -> str:
+    return said(gain.headline(saved))
+
+
 def first_sentence(learner: Learner) -> str:
     return said(
         overview_sentences.overview(queries.overview(learner.context), queries.savings(learner.context))
@@ -134,26 +138,26 @@ def test_a_loss_that_the_whole_hides_is_named(learner: Learner) -> None:
     """Selecting saves with one model and costs more with the other; a later loss contradicts a proof."""
     chance = np.random.default_rng(8)
 
-    def made(chosen: Selection, number: int) -> Run:
+    def run_at(chosen: Selection, number: int) -> Run:
         size = 20_000 * chance.lognormal(-0.005, 0.1)
         factor = (0.5, 1.4)[number % 2] if chosen.run_class == "selected" else 1
         return structs.replace(run_of(chosen, number, size * factor), model="ab"[number % 2])
 
-    saved = play(learner, 700, made, rates=(0.3,), k=3)
+    saved = play(learner, 700, run_at, rates=(0.3,), k=3)
     (loss,) = saved.losses
     (row,) = [one for one in queries.overview(learner.context).attention if one.kind == "part_costs_more"]
     words = overview_sentences.attention(row, saved, min_pulls=5)
     assert words.claim.endswith(" model b")
     assert words.evidence == wording.literal(loss_words(loss))
     assert ("costs more", f"model b: {loss_words(loss)}") in saved.facts
-    assert "contradicted" not in said(gain.headline(saved))
+    assert "contradicted" not in headline_of(saved)
     lately = Loss(
         part="days", name="", saved_percent=Estimate(value=-12.0, lower=-20.0, upper=-3.17, prob=0.99)
     )
     later = replace(
         saved, overall=replace(saved.overall, verdict="proven"), losses=(lately,), contradicted=True
     )
-    shown = said(gain.headline(later))
+    shown = headline_of(later)
     assert "; contradicted " in shown
     assert wording.literal(loss_words(lately)) in shown
 
@@ -161,14 +165,14 @@ def test_a_loss_that_the_whole_hides_is_named(learner: Learner) -> None:
 def test_an_early_policy_comes_before_the_one_that_ended(learner: Learner) -> None:
     chance = np.random.default_rng(10)
 
-    def made(chosen: Selection, number: int) -> Run:
+    def run_at(chosen: Selection, number: int) -> Run:
         return run_of(
             chosen, number, {"selected": 7_000}.get(chosen.run_class, 11_000) * chance.lognormal(0, 0.1)
         )
 
-    play(learner, 300, made, rates=(0.3,), k=3)
-    saved = play(learner, 20, lambda chosen, at: made(chosen, at + 300), rates=(0.3,), k=5)
-    words, before = said(gain.headline(saved)), saved.policies[0]
+    play(learner, 300, run_at, rates=(0.3,), k=3)
+    saved = play(learner, 20, lambda chosen, at: run_at(chosen, at + 300), rates=(0.3,), k=5)
+    words, before = headline_of(saved), saved.policies[0]
     assert re.search(r" \(\d+ of 30\)\. ", words)
     assert f" saved {achieved.percent_words(before.saved_percent)} of tokens, proven." in words
     assert achieved.policies_table(saved.policies)["it was"] == ["proven"]
@@ -201,7 +205,7 @@ def test_truncated_baseline_runs_are_counted_and_not_called_everything(learner: 
     overall = saved.overall
     assert overall.baseline.n_truncated == overall.baseline.n_runs > 30
     assert overall.verdict == "proven"
-    words = [first_sentence(learner), said(gain.headline(saved)), sentences.savings_numbers(saved)]
+    words = [first_sentence(learner), headline_of(saved), sentences.savings_numbers(saved)]
     assert not any("everything" in one for one in words)
     assert words[0].startswith("Choosing arms saves ")
     assert f"({overall.baseline.n_truncated} incomplete)" in words[2]
@@ -235,7 +239,7 @@ def test_runaway_runs_that_the_selection_causes_are_told(learner: Learner) -> No
     assert overall.saved_percent.lower is None
     assert overall.saved_percent.missing == "wide_spread"
     assert (overall.selected.tokens_above or 0) > (overall.baseline.tokens_above or 0)
-    for words in (first_sentence(learner), said(gain.headline(saved))):
+    for words in (first_sentence(learner), headline_of(saved)):
         assert "ordinary runs use " in words
         assert " fewer tokens, but runaway runs cost more: in all " in words
         assert re.search(r"in all [\d.]+% more", words)

@@ -91,22 +91,6 @@ def _hour_of(year: int, month: int) -> int:
     return int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1_000 // HOUR_MS
 
 
-def whole_of(spans: Sequence[SpanSaved]) -> SpanSaved | None:
-    """Return the months together: runs and savings are their sums; None without a month."""
-    if not spans:
-        return None
-    n = sum(span.n_selected for span in spans)
-    means = [sum((span.means[group] or 0.0) * span.n_selected for span in spans) for group in (0, 1)]
-    return SpanSaved(
-        start_hour=spans[0].start_hour,
-        end_hour=spans[-1].end_hour,
-        n_selected=n,
-        n_uncompared=sum(span.n_uncompared for span in spans),
-        means=(means[0] / n, means[1] / n) if n else (None, None),
-        saved=sum(span.saved or 0.0 for span in spans) if n else None,
-    )
-
-
 def weeks(usage: UsageColumns, sampled: SessionRuns | None, prob: float) -> tuple[WeekSaved, ...]:
     """Return the latest weeks from Monday on (UTC), each compared by itself."""
     dated = usage.hour != UNKNOWN

@@ -46,15 +46,15 @@ def joined(runs: SessionRuns, unit: Ints) -> SessionRuns:
 
 def per_session(runs: SessionRuns, error: float, *, in_money: bool) -> PerSession | None:
     """Return the savings by session of drawn runs; None where each run comes alone."""
-    drawn = runs.where(is_recorded_coin(runs.prob_micro))
-    held = is_held_coin(drawn.prob_micro)
-    unit = np.where(held, drawn.draw, drawn.session)
+    by_coin = runs.where(is_recorded_coin(runs.prob_micro))
+    held = is_held_coin(by_coin.prob_micro)
+    unit = np.where(held, by_coin.draw, by_coin.session)
     _, place, n = np.unique(unit, return_inverse=True, return_counts=True)
     if not (n > 1).any():
         return None
     by_draw = bool(held[(n > 1)[place]].all())
-    whole = joined(drawn, unit)
-    compared, mean_runs = _sessions(whole), _mean_runs(drawn, unit)
+    whole = joined(by_coin, unit)
+    compared, mean_runs = _sessions(whole), _mean_runs(by_coin, unit)
     amount = compared.capped(compared.everything)
     result = amount.compared()
     n_sessions = (int(result.n[BASELINE]), int(result.n[SELECTED]))

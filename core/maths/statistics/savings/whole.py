@@ -278,7 +278,7 @@ def savings(
     error = of_policy.error(of_policy.present)
     each = per_session(alone, error, in_money=bool(priced))
     results, design, overall = headline(now, alone, runs, each, prob=prob, error=error, left=left)
-    if len(of_policy) > 1 and overall.reason in {"few_for_proof", "few_sessions"}:
+    if len(of_policy) > 1 and overall.reason in {"few_for_proof", "few_sessions", "few_runs"}:
         overall = replace(overall, reason="early_policy")
     well = ComparedRuns(now, then, ended_well=True)
     rows = replace(design, error=ROWS_ERROR / (len(set(runs.models)) + len(set(runs.channels)) + 1))
