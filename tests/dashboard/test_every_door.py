@@ -27,7 +27,7 @@ from core.records.run import Run
 from core.records.times import DAY_MS
 from core.records.view import View
 from dashboard.report import gather, rendered, report
-from dashboard.sentences import Phrase, Sentence, gain
+from dashboard.sentences import Phrase, Sentence, achieved, gain
 from dashboard.sentences import overview as overview_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.sentences.overview import needs
@@ -109,7 +109,7 @@ def test_every_door_names_one_figure_as_the_savings(doors: Doors) -> None:
     assert plain is not None
     assert abs(first.value - plain) > 0.05, "the world must tell the two formulas apart"
     interval = sentences.limits(first)
-    share = sentences.share(first)
+    share = achieved.share(first)
     for words in (
         doors.command("savings"),
         doors.command("status"),
@@ -164,12 +164,12 @@ def test_a_claim_has_one_rounding(doors: Doors) -> None:
     (card,) = [
         overview_sentences.figure_card(one, seen) for one in seen.figures if one.name == "saved_percent"
     ]
-    assert card[1] == sentences.share(seen.savings.shown)
+    assert card[1] == achieved.share(seen.savings.shown)
     assert card[2] is not None
     limits = re.findall(r"[\d.]+", card[2])
     assert sorted(
         re.findall(r"[\d.]+", text_of(overview_sentences.overview(seen, queries.savings(doors.context))))[1:3]
     ) == sorted(limits)
-    assert sentences.share(seen.savings.shown).strip("−") in text_of(
+    assert achieved.share(seen.savings.shown).strip("−") in text_of(
         overview_sentences.overview(seen, queries.savings(doors.context))
     )
