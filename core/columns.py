@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from decimal import Context, Decimal
 from functools import cached_property
+from itertools import compress
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -363,6 +364,11 @@ class SessionRuns:
             if not len(getattr(self, name)):
                 object.__setattr__(self, name, np.full(len(self.run_class), UNKNOWN))
 
+    @cached_property
+    def is_selected(self) -> Bools:
+        """True for each run of the class ``selected``."""
+        return np.array(self.run_class, dtype=np.str_) == "selected"
+
     @property
     def is_billed(self) -> Bools:
         """True for each run whose bill is known and no lower bound."""
@@ -372,10 +378,6 @@ class SessionRuns:
     def is_estimated(self) -> Bools:
         """True for each run whose bill assumes a price or a split."""
         return np.asarray(self.bill_marks & ESTIMATED != 0)
-
-    def with_amounts(self, tokens: Ints, bill_pico: Ints) -> SessionRuns:
-        """Return the runs with other tokens and bills."""
-        return replace(self, tokens=tokens, bill_pico=bill_pico)
 
     def where(self, mask: Bools) -> SessionRuns:
         """Return the runs in ``mask`` (one flag per run)."""
@@ -719,12 +721,12 @@ def coded_metadata(
 
 
 def _selected(columns: ArmColumns | UsageColumns | DayCounts | SessionRuns, mask: Bools) -> dict[str, Any]:
-    places = np.flatnonzero(mask).tolist()
+    inside = mask.tolist()
     values = {
         name: getattr(columns, name) for name in columns.__dataclass_fields__ if name not in _OF_ALL_ROWS
     }
     return {
-        name: tuple(value[index] for index in places) if isinstance(value, tuple) else value[mask]
+        name: tuple(compress(value, inside)) if isinstance(value, tuple) else value[mask]
         for name, value in values.items()
     }
 

@@ -17,7 +17,7 @@ import scipy
 
 from core.columns import Floats
 
-_STEPS: Final = 60
+_STEPS: Final = 40
 _LEAST, _MOST = -40.0, 60.0
 """Logarithms between which the price of wealth lies."""
 
@@ -47,7 +47,9 @@ def always_limits(
     spent = scipy.special.betaln(first + total, second + n - total) - scipy.special.betaln(first, second)
     taking = weight != 0
     bets = _Bets(n, np.clip(total, 0, n), taking, np.where(taking, spent, 0.0).sum(-1), -math.log(error))
-    return bets.least(weight), -bets.least(-weight)
+    weight = np.broadcast_to(weight, n.shape)
+    lower, upper = bets.least(np.stack([weight, -weight]))
+    return np.asarray(lower), np.asarray(-upper)
 
 
 class _Bets:

@@ -22,7 +22,9 @@ from core.maths.statistics.savings.sums import MIN_SESSIONS
 CAP_QUANTILE: Final = 0.95
 _TAIL: Final = (0.9, 0.975)
 """Percentiles that measure how thinly runs lie at the cap."""
-_HALVINGS: Final = 32
+_ROUNDS: Final = 9
+_GRID: Final = np.linspace(0, 1, 9)
+"""Parts of a span that each round of a search narrows to one."""
 _STEPS: Final = 8
 """Size classes to each power of two (`core.columns.token_bucket`)."""
 
@@ -62,11 +64,13 @@ def _relative_quantiles(
     low, high = (
         np.repeat(end[..., None], len(quantiles), -1) for end in _bounds(counts.shape[-1], first, scale)
     )
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        positions = _position(np.exp2(middle)[..., None, :] * scale[..., None]) - first
-        below = (each[..., None] * _passed_at(passed, positions)).sum(-2) < target
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    for _ in range(_ROUNDS):
+        tried = low[..., None] + (high - low)[..., None] * _GRID
+        flat = np.exp2(tried).reshape(*low.shape[:-1], 1, -1)
+        positions = _position(flat * scale[..., None]) - first
+        n_passed = (each[..., None] * _passed_at(passed, positions)).sum(-2).reshape(tried.shape)
+        at = np.clip((n_passed < target[..., None]).sum(-1, keepdims=True), 1, len(_GRID) - 1)
+        low, high = (np.take_along_axis(tried, place, -1)[..., 0] for place in (at - 1, at))
     return np.asarray(np.exp2(high))
 
 
@@ -167,7 +171,8 @@ def _passed_at(passed: Floats, position: Floats) -> Floats:
     last = passed.shape[-1] - 1
     position = np.clip(position, 0, last)
     at = np.minimum(position.astype(np.int64), last - 1)
-    before, after = np.take_along_axis(passed, at, -1), np.take_along_axis(passed, at + 1, -1)
+    starts = np.arange(0, passed.size, last + 1).reshape(*passed.shape[:-1], 1)
+    before, after = passed.take(starts + at), passed.take(starts + at + 1)
     return np.asarray(before + (position - at) * (after - before))
 
 

@@ -8,7 +8,7 @@ not passed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from core.columns import (
 )
 from core.maths.statistics.savings.bounded import always_limits
 from core.maths.statistics.savings.outcomes import CHECK_ERROR, MOSTLY_KNOWN, difference, share_difference
+from core.maths.statistics.savings.policies import FIRST_SHARE, HEADLINE_ERROR
 from core.maths.statistics.savings.runs import Balance
 from core.maths.statistics.savings.sums import no_estimate
 from core.maths.statistics.savings.verdict import VerdictReason
@@ -54,9 +55,6 @@ NO_SELECTIONS: Final = Selections()
 
 def checks(usage: UsageColumns, runs: SessionRuns, balance: Balance, left: Selections) -> tuple[Check, ...]:
     """Return every check of drawn runs."""
-    drawn = is_recorded_coin(runs.prob_micro)
-    unknown = runs.tokens == UNKNOWN
-    usage_differs = difference(runs, unknown.astype(np.float64), drawn, CHECK_ERROR)
     return (
         Check(
             name="balance",
@@ -64,10 +62,16 @@ def checks(usage: UsageColumns, runs: SessionRuns, balance: Balance, left: Selec
             difference=no_estimate("no_probabilities", 1 - CHECK_ERROR),
         ),
         _seen("share", _share(usage, runs)),
-        _seen("unknown_usage", usage_differs, is_certain=not (unknown & drawn).any()),
+        _unknown_usage(runs),
         _seen("lost", share_difference(left.n_lost, left.n, CHECK_ERROR), is_certain=not any(left.n_lost)),
         _found("follow_ups", _follow_ups(runs)),
     )
+
+
+def _unknown_usage(runs: SessionRuns) -> Check:
+    drawn, unknown = is_recorded_coin(runs.prob_micro), runs.tokens == UNKNOWN
+    differs = difference(runs, unknown.astype(np.float64), drawn, CHECK_ERROR)
+    return _seen("unknown_usage", differs, is_certain=not (unknown & drawn).any())
 
 
 def _found(name: CheckName, estimate: Estimate) -> Check:
@@ -95,12 +99,13 @@ def _share(usage: UsageColumns, runs: SessionRuns) -> Estimate:
     prob, n, hits = prob[fair], n[fair], hits[fair]
     weight = n / n.sum()
     prior = (_PRIOR * prob, _PRIOR * (1 - prob))
-    lower, upper = always_limits(n, hits, weight, CHECK_ERROR, prior=prior)
     expected = float((weight * prob).sum())
-    value = float(hits.sum() / n.sum()) - expected
-    limits = (100 * (float(end) - expected) for end in (lower, upper))
-    lowest, highest = limits
-    return Estimate(value=100 * value, lower=lowest, upper=highest, prob=1 - CHECK_ERROR)
+    ends = [
+        float(hits.sum() / n.sum()),
+        *map(float, always_limits(n, hits, weight, CHECK_ERROR, prior=prior)),
+    ]
+    value, lower, upper = (100 * (end - expected) for end in ends)
+    return Estimate(value=value, lower=lower, upper=upper, prob=1 - CHECK_ERROR)
 
 
 def suspected(usage: UsageColumns, runs: SessionRuns, share: Check) -> tuple[float, float]:
@@ -198,3 +203,14 @@ class ClaimTerms:
         }
         is_open = state["unknown_usage"] == "open"
         return cls(error=error, objections=withheld, unknown_open=is_open, lost=lost)
+
+    def of_usage(self, runs: SessionRuns) -> ClaimTerms:
+        """Return the terms of a claim about other amounts of the runs."""
+        state = _unknown_usage(runs).state
+        objections = {**self.objections, "unknown_differ": state == "failed"}
+        return replace(self, objections=objections, unknown_open=state == "open")
+
+
+NO_TERMS: Final = ClaimTerms(
+    error=HEADLINE_ERROR * FIRST_SHARE, objections={}, unknown_open=False, lost=(0.0, 0.0)
+)

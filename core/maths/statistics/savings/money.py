@@ -14,10 +14,9 @@ from typing import Final, Literal
 import numpy as np
 
 from core.columns import UNKNOWN, Bools, SessionRuns, UsageColumns
-from core.maths.statistics.savings.checks import NO_SELECTIONS, ClaimTerms, Selections, checks, suspected
+from core.maths.statistics.savings.checks import NO_TERMS, ClaimTerms
 from core.maths.statistics.savings.comparison import Comparison, comparison
 from core.maths.statistics.savings.over_time import TotalSaved, running, total_saved
-from core.maths.statistics.savings.policies import FIRST_SHARE, HEADLINE_ERROR
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
 from core.maths.statistics.savings.spans import months
 from core.maths.statistics.savings.sums import BASELINE, SELECTED
@@ -102,13 +101,12 @@ def money_saved(
     *,
     priced: Collection[str],
     prob: float,
-    error: float = HEADLINE_ERROR * FIRST_SHARE,
-    left: Selections = NO_SELECTIONS,
+    terms: ClaimTerms = NO_TERMS,
     unpriced: Collection[str] = (),
 ) -> MoneySaved | None:
     """Return the savings in money of the usage's runs, by their bills; None where no model has a price.
 
-    ``error`` is the probability that a claim is ever wrong, ``left`` the selections of which a row is left.
+    ``terms`` are those of a claim about the tokens; that bills are unknown equally often is checked here.
     """
     if sampled is None or not priced:
         return None
@@ -117,10 +115,9 @@ def money_saved(
     billed = replace(runs, tokens=amount)
     columns = as_usage(billed)
     compared = ComparedRuns(columns, billed)
-    billable = billed.where(_is_billable(billed))
-    results = checks(as_usage(billable), billable, compared.balance, left)
-    design = ClaimTerms.of(results, left, error, suspected(as_usage(billable), billable, results[1]))
-    overall = comparison(compared, compared.everything, prob, design)
+    overall = comparison(
+        compared, compared.everything, prob, terms.of_usage(billed.where(_is_billable(billed)))
+    )
     is_estimated = bool((runs.is_estimated & compared.is_known).any())
     verdict, reason = overall.verdict, overall.reason
     if is_estimated and verdict in {"proven", "mixed"}:

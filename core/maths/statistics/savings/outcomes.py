@@ -24,8 +24,8 @@ CHECK_ERROR: Final = 0.002
 """Probability that one of the five checks that can withhold a claim ever doubts a fair draw."""
 MOSTLY_KNOWN: Final = 0.95
 """Part of the runs of a class for which a fact must be known."""
-_HALVINGS: Final = 40
-_MOST_TIMES: Final = 1e6
+_TIMES: Final = np.geomspace(1, 1e6, 65)
+"""Growth of the sessions that is tried for a plan."""
 
 
 class _Cells:
@@ -53,14 +53,16 @@ class _Cells:
         return float(mean[:, BASELINE].sum()), float(mean[:, SELECTED].sum())
 
     def limits(self, error: float) -> tuple[float, float]:
-        """Return the limits of the difference, selected less baseline, at every look."""
-        return _limits(self.n, self.total, self.weight, error)
+        """Return the limits of the difference in points, selected less baseline, at every look."""
+        lower, upper = _limits(self.n, self.total, self.weight, error)
+        return float(lower), float(upper)
 
 
-def _limits(n: Floats, total: Floats, weight: Floats, error: float) -> tuple[float, float]:
-    signed = weight[:, None] * np.array([-1.0, 1.0])
-    lower, upper = always_limits(n.ravel(), total.ravel(), signed.ravel(), error)
-    return float(lower), float(upper)
+def _limits(n: Floats, total: Floats, weight: Floats, error: float) -> tuple[Floats, Floats]:
+    """Return the limits in points; the last two axes are coins and classes."""
+    signed = weight[:, None] * np.array([-100.0, 100.0])
+    flat = (*n.shape[:-2], signed.size)
+    return always_limits(n.reshape(flat), total.reshape(flat), signed.ravel(), error)
 
 
 def difference(runs: SessionRuns, value: Floats, mask: Bools, error: float) -> Estimate:
@@ -70,7 +72,7 @@ def difference(runs: SessionRuns, value: Floats, mask: Bools, error: float) -> E
         return no_estimate("few_runs", 1 - error)
     baseline, selected = cells.means
     lower, upper = cells.limits(error)
-    return Estimate(value=100 * (selected - baseline), lower=100 * lower, upper=100 * upper, prob=1 - error)
+    return Estimate(value=100 * (selected - baseline), lower=lower, upper=upper, prob=1 - error)
 
 
 def share_difference(hits: tuple[int, int], n: tuple[int, int], error: float) -> Estimate:
@@ -80,20 +82,19 @@ def share_difference(hits: tuple[int, int], n: tuple[int, int], error: float) ->
     counts, total = (np.array([pair], dtype=np.float64) for pair in (n, hits))
     lower, upper = _limits(counts, total, np.ones(1), error)
     value = hits[SELECTED] / n[SELECTED] - hits[BASELINE] / n[BASELINE]
-    return Estimate(value=100 * value, lower=100 * lower, upper=100 * upper, prob=1 - error)
+    return Estimate(value=100 * value, lower=float(lower), upper=float(upper), prob=1 - error)
 
 
 def _cells(runs: SessionRuns, value: Floats, mask: Bools) -> _Cells:
     coin = np.unique(runs.prob_micro[mask], return_inverse=True)[1]
-    group = np.array(runs.run_class, dtype=np.str_)[mask] == "selected"
-    return _Cells(coin, group.astype(np.int64), runs.session[mask], value[mask])
+    return _Cells(coin, runs.is_selected[mask].astype(np.int64), runs.session[mask], value[mask])
 
 
 def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -> Outcomes:
     """Return the guardrail of outcomes of drawn runs; ``worse_by`` points may be lost in "as much"."""
     drawn = is_recorded_coin(runs.prob_micro)
     known = drawn & np.isfinite(runs.achieved)
-    is_selected = np.array(runs.run_class, dtype=np.str_) == "selected"
+    is_selected = runs.is_selected
     n_runs, n_known = (
         (int((mask & ~is_selected).sum()), int((mask & is_selected).sum())) for mask in (drawn, known)
     )
@@ -103,7 +104,7 @@ def outcomes(runs: SessionRuns, worse_by: float, error: float = OUTCOME_ERROR) -
     margin = _margin(runs.achieved[known & ~is_selected], worse_by)
     lower, upper = value.lower, value.upper
     if of_judged and lower is not None:
-        lower, upper = _worst(runs, drawn, is_selected, error)
+        lower, upper = _worst(runs, drawn, error)
     word = _word(lower, upper, margin)
     needed = None if word == "as_much" or of_judged or lower is None else _more(cells, margin, error)
     return Outcomes(
@@ -128,14 +129,14 @@ def _margin(baseline: Floats, worse_by: float) -> float:
     return min(worse_by, 50 * min(solved, 1 - solved))
 
 
-def _worst(runs: SessionRuns, drawn: Bools, is_selected: Bools, error: float) -> tuple[float, float]:
+def _worst(runs: SessionRuns, drawn: Bools, error: float) -> tuple[float, float]:
     """Return the lower limit with every missing run counted against selecting, and the upper one with it for it."""
     ends = []
     for of_selected in (0.0, 1.0):
-        filled = np.where(is_selected, of_selected, 1 - of_selected)
+        filled = np.where(runs.is_selected, of_selected, 1 - of_selected)
         value = np.where(np.isfinite(runs.achieved), runs.achieved, filled)
         ends.append(_cells(runs, value, drawn).limits(error))
-    return 100 * ends[0][0], 100 * ends[1][1]
+    return ends[0][0], ends[1][1]
 
 
 def _word(lower: float | None, upper: float | None, margin: float) -> OutcomeWord:
@@ -151,16 +152,10 @@ def _more(cells: _Cells, margin: float, error: float) -> int | None:
     weight = cells.weight
     if not weight.any() or margin <= 0:
         return None
-    rate = (cells.total.sum(-1) / np.maximum(cells.n.sum(-1), 1.0))[:, None]
-
-    def is_enough(times: float) -> bool:
-        n = cells.n * times
-        return 100 * _limits(n, n * rate, weight, error)[0] > -margin
-
-    if not is_enough(_MOST_TIMES):
+    n = cells.n * _TIMES[:, None, None]
+    rate = cells.total.sum(-1, keepdims=True) / np.maximum(cells.n.sum(-1, keepdims=True), 1.0)
+    less = -_limits(n, n * rate, weight, error)[0]
+    if less[-1] >= margin:
         return None
-    low, high = 0.0, math.log(_MOST_TIMES)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_enough(math.exp(middle)) else (middle, high)
-    return math.ceil((math.exp(high) - 1) * float(cells.n[:, BASELINE].sum()))
+    times = math.exp(float(np.interp(-math.log(margin), -np.log(less), np.log(_TIMES))))
+    return math.ceil((times - 1) * float(cells.n[:, BASELINE].sum()))

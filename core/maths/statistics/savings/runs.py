@@ -31,11 +31,12 @@ from core.columns import (
 )
 from core.maths.statistics.savings.cap import Capped, OwnCaps, bucket_of, capped, own_caps, relative_caps
 from core.maths.statistics.savings.outcomes import CHECK_ERROR, MOSTLY_KNOWN
-from core.maths.statistics.savings.ratio import Compared, compare
+from core.maths.statistics.savings.ratio import Compared, compare, estimated
 from core.maths.statistics.savings.sessions import SessionSums, session_sums
 from core.maths.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 from core.records.alike import alike
 from core.records.arm import MICRO
+from core.records.estimate import Estimate
 from core.records.times import DAY_HOURS
 
 Imbalance = Literal["time", "model", "channel", "session"]
@@ -51,6 +52,9 @@ _MOST: Final = 0.9
 
 TokenAmount = Callable[[Floats, Ints], Floats]
 """(tokens, cell) → amount; a cell is twice the stratum, plus the group."""
+
+Hours = tuple[int, int] | None
+"""Hours in which runs ended, without the second one; None = any or unknown."""
 
 Stratum = tuple[str, str, int]
 """Model, channel, baseline probability in millionths (`core.columns.UsageColumns`)."""
@@ -213,7 +217,8 @@ class ComparedRuns:
         pairs = {pair: index for index, pair in enumerate(sorted({name[:2] for name in strata}))}
         self._pair = np.array([pairs[name[:2]] for name in strata], dtype=np.int64)
         self._sampled = None if sampled is None else _SampledRuns(sampled, places, ended_well=ended_well)
-        self._capped: dict[tuple[bytes, int | None], RunAmount] = {}
+        self._capped: dict[tuple[bytes, int | None, Hours], RunAmount] = {}
+        self._caps: dict[tuple[bytes, Hours], tuple[Ints, OwnCaps]] = {}
 
     @cached_property
     def balance(self) -> Balance:
@@ -244,19 +249,28 @@ class ComparedRuns:
         logs = self._by_session(lambda runs: runs.tokens(lambda tokens, _: np.log(tokens)))
         return RunAmount(sums=sums, sessions=logs, is_log=True)
 
-    def capped(self, mask: Bools, against: int | None = None) -> RunAmount:
+    def capped(self, mask: Bools, against: int | None = None, hours: Hours = None) -> RunAmount:
         """Return tokens up to the caps of each group, over some strata, whose runs alone say where the caps lie.
 
         ``against``: runs with unknown tokens count too, at the cap in this group and as nothing in the other.
+        ``hours``: of the runs that ended in these alone.
         """
-        key = (mask.tobytes(), against)
+        key = (mask.tobytes(), against, hours)
         if key not in self._capped:
-            self._capped[key] = self._capped_over(mask, against)
+            self._capped[key] = self._capped_over(mask, against, hours)
         return self._capped[key]
 
-    def _capped_over(self, mask: Bools, against: int | None) -> RunAmount:
-        usage, rows = self._usage, np.flatnonzero(self.is_known & np.append(mask, values=False)[self.stratum])
-        caps, pair = self._own_caps(rows), self._pair
+    def always(self, mask: Bools, error: float, hours: Hours = None) -> tuple[Compared, Estimate]:
+        """Return the comparison of capped tokens, and its figure with the interval that holds at every look."""
+        amount = self.capped(mask, hours=hours)
+        result, sure = amount.compared(), 1 - error
+        return result, estimated(
+            amount.sums, result, result.saved_percent, result.always_percent_limits(sure), sure
+        )
+
+    def _capped_over(self, mask: Bools, against: int | None, hours: Hours) -> RunAmount:
+        usage, pair = self._usage, self._pair
+        rows, caps = self._own_caps(mask, hours)
         cell = pair[self.stratum[rows]] * 2 + self.group[rows]
         n, bucket, cap = usage.n[rows], usage.bucket[rows], caps.cap[cell]
         cut = capped(n, usage.tokens[rows], usage.tokens_squared[rows], bucket, cap)
@@ -276,7 +290,7 @@ class ComparedRuns:
         filled = None if against is None else assumed
         return RunAmount(
             sums=sums,
-            sessions=self._by_session(lambda runs: runs.tokens(amount, mask, filled)),
+            sessions=self._by_session(lambda runs: runs.tokens(amount, mask, filled, hours)),
             varied=varied,
         ).strata(mask)
 
@@ -296,16 +310,22 @@ class ComparedRuns:
 
     def mean_cap(self, mask: Bools, group: int) -> float:
         """Return the cap of a group, over its runs with known tokens in some strata."""
-        rows = np.flatnonzero(self.is_known & np.append(mask, values=False)[self.stratum])
-        caps = self._own_caps(rows).cap[self._pair[self.stratum[rows]] * 2 + group]
-        own = self.group[rows] == group
-        return float(np.average(caps[own], weights=self._usage.n[rows][own]))
+        rows, caps = self._own_caps(mask, None)
+        own = rows[self.group[rows] == group]
+        of_run = caps.cap[self._pair[self.stratum[own]] * 2 + group]
+        return float(np.average(of_run, weights=self._usage.n[own]))
 
-    def _own_caps(self, rows: Ints) -> OwnCaps:
-        counts, first = self._by_class(rows, self._pair[self.stratum[rows]] * 2 + self.group[rows])
-        logs = np.zeros((len(counts) // 2, 2))
-        np.add.at(logs, (self._pair[self.stratum[rows]], self.group[rows]), self._usage.log[rows])
-        return own_caps(counts.reshape(-1, 2, counts.shape[-1]), first, logs)
+    def _own_caps(self, mask: Bools, hours: Hours) -> tuple[Ints, OwnCaps]:
+        """Return the rows with known tokens in some strata, and the caps that they give."""
+        key = (mask.tobytes(), hours)
+        if key not in self._caps:
+            inside = self.is_known & np.append(mask, values=False)[self.stratum]
+            rows = np.flatnonzero(inside & is_within(self._usage.hour, hours))
+            cell = self._pair[self.stratum[rows]] * 2 + self.group[rows]
+            counts, first = self._by_class(rows, cell)
+            logs = np.bincount(cell, self._usage.log[rows], len(counts)).reshape(-1, 2)
+            self._caps[key] = rows, own_caps(counts.reshape(-1, 2, counts.shape[-1]), first, logs)
+        return self._caps[key]
 
     @cached_property
     def commonly_capped(self) -> StratumSums:
@@ -448,7 +468,8 @@ class _SampledRuns:
         self._stratum = stratum[mask]
         self._cell = self._stratum * 2 + _groups(runs.run_class)[mask]
         self._session = runs.session[mask]
-        self._day = np.where(runs.hour == UNKNOWN, UNKNOWN, runs.hour // DAY_HOURS)[mask]
+        self._hour = runs.hour[mask]
+        self._day = np.where(self._hour == UNKNOWN, UNKNOWN, self._hour // DAY_HOURS)
         self._status = np.array(runs.status, dtype=np.str_)[mask]
         self._taken = (self._status == "completed") | (not ended_well)
         self._tokens, self._duration_ms = runs.tokens[mask], runs.duration_ms[mask]
@@ -462,12 +483,14 @@ class _SampledRuns:
         amount: TokenAmount,
         mask: Bools | None = None,
         unknown: Callable[[Ints], Floats] | None = None,
+        hours: Hours = None,
     ) -> SessionSums:
         """Return an amount computed from the tokens of each run and its cell, if they are known.
 
-        ``mask``: of these strata alone. ``unknown``: the amount of the others, from their cells.
+        ``mask``: of these strata alone; ``hours``: of the runs that ended in these. ``unknown``: the amount of the
+        others, from their cells.
         """
-        rows, known = self._taken, self._tokens != UNKNOWN
+        rows, known = self._taken & is_within(self._hour, hours), self._tokens != UNKNOWN
         if unknown is None:
             rows = rows & known
         if mask is not None:
@@ -523,6 +546,11 @@ class _SampledRuns:
             own = amount[stratum == index]
             largest[index] = own.max() / np.median(own)
         return StratumSums(n=n, total=total, squares=squares), largest
+
+
+def is_within(hour: Ints, hours: Hours) -> Bools:
+    """Return which hours lie in the span."""
+    return np.ones(len(hour), dtype=np.bool_) if hours is None else (hour >= hours[0]) & (hour < hours[1])
 
 
 def _groups(run_class: tuple[str, ...]) -> Ints:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from core.columns import UNKNOWN, Floats, Ints, SessionRuns, UsageColumns
+from core.columns import UNKNOWN, Floats, Ints, UsageColumns
 from core.maths.statistics.savings.ratio import saved_percent
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.sums import BASELINE, SELECTED
@@ -91,29 +91,14 @@ def _hour_of(year: int, month: int) -> int:
     return int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1_000 // HOUR_MS
 
 
-def weeks(usage: UsageColumns, sampled: SessionRuns | None, prob: float) -> tuple[WeekSaved, ...]:
+def weeks(usage: UsageColumns, runs: ComparedRuns, prob: float) -> tuple[WeekSaved, ...]:
     """Return the latest weeks from Monday on (UTC), each compared by itself."""
-    dated = usage.hour != UNKNOWN
-    week = np.where(dated, (usage.hour - _FIRST_MONDAY) // WEEK_HOURS, UNKNOWN)
-    decided = dated & np.isin(np.array(usage.run_class, dtype=np.str_), ("baseline", "selected"))
+    hour = usage.hour[runs.is_compared & (usage.hour != UNKNOWN)]
     rows = []
-    for number in np.unique(week[decided])[-_MOST_WEEKS:].tolist():
+    for number in np.unique((hour - _FIRST_MONDAY) // WEEK_HOURS)[-_MOST_WEEKS:].tolist():
         start = number * WEEK_HOURS + _FIRST_MONDAY
-        runs = ComparedRuns(*within(usage, sampled, start, start + WEEK_HOURS))
-        amount = runs.capped(runs.everything)
-        result = amount.compared()
+        amount = runs.capped(runs.everything, hours=(start, start + WEEK_HOURS))
+        saved = saved_percent(amount.compared(), amount.sums, prob)
         n_runs = (int(amount.sums.n[:, BASELINE].sum()), int(amount.sums.n[:, SELECTED].sum()))
-        rows.append(
-            WeekSaved(start_hour=start, n_runs=n_runs, saved_percent=saved_percent(result, amount.sums, prob))
-        )
+        rows.append(WeekSaved(start_hour=start, n_runs=n_runs, saved_percent=saved))
     return tuple(rows)
-
-
-def within(
-    usage: UsageColumns, sampled: SessionRuns | None, start: int, end: int
-) -> tuple[UsageColumns, SessionRuns | None]:
-    """Return the runs that ended in a span of hours."""
-    inside = (usage.hour >= start) & (usage.hour < end)
-    if sampled is None:
-        return usage.where(inside), None
-    return usage.where(inside), sampled.where((sampled.hour >= start) & (sampled.hour < end))

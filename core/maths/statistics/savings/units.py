@@ -7,13 +7,14 @@ itself, are added up and compared as one.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import scipy
 
 from core.columns import UNKNOWN, Bools, Floats, Ints, SessionRuns, is_held_coin, is_recorded_coin
-from core.maths.statistics.savings.ratio import estimated
+from core.maths.statistics.savings.ratio import Compared
 from core.maths.statistics.savings.runs import ComparedRuns, as_usage
 from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_INTERVAL, SELECTED, no_estimate
 from core.records.achieved import SOLVED
@@ -25,8 +26,11 @@ MIN_SOLVED: Final = 10
 """Solved runs that a cost for each task solved takes."""
 
 
-def joined(runs: SessionRuns, unit: Ints) -> SessionRuns:
-    """Return runs of one unit as one run of the class of its first; unknown tokens of one make all unknown."""
+def joined(runs: SessionRuns, unit: Ints) -> tuple[Bools, SessionRuns]:
+    """Return the first run of each unit, and all runs of a unit as one of its class.
+
+    Unknown tokens of one make all unknown.
+    """
     order = np.lexsort((runs.revision, runs.hour, unit))
     starts = np.flatnonzero(np.diff(unit[order], prepend=unit[order[:1]] - 1))
     first = np.zeros(len(runs), dtype=np.bool_)
@@ -39,9 +43,7 @@ def joined(runs: SessionRuns, unit: Ints) -> SessionRuns:
         whole[order[starts]] = np.where(known, sums, UNKNOWN)
         return whole
 
-    if not len(runs):
-        return runs
-    return runs.with_amounts(total(runs.tokens), total(runs.bill_pico)).where(first)
+    return first, replace(runs, tokens=total(runs.tokens), bill_pico=total(runs.bill_pico)).where(first)
 
 
 def per_session(runs: SessionRuns, error: float, *, in_money: bool) -> PerSession | None:
@@ -53,44 +55,28 @@ def per_session(runs: SessionRuns, error: float, *, in_money: bool) -> PerSessio
     if not (n > 1).any():
         return None
     by_draw = bool(held[(n > 1)[place]].all())
-    whole = joined(by_coin, unit)
-    compared, mean_runs = _sessions(whole), _mean_runs(by_coin, unit)
-    amount = compared.capped(compared.everything)
-    result = amount.compared()
-    n_sessions = (int(result.n[BASELINE]), int(result.n[SELECTED]))
+    first, whole = joined(by_coin, unit)
+    result, saved_percent = _always(whole, error)
+    n_runs = [n[place][first][group] for group in (~whole.is_selected, whole.is_selected)]
+    baseline, selected = (float(one.mean()) if len(one) else None for one in n_runs)
     return PerSession(
         by_draw=by_draw,
-        n_sessions=n_sessions,
+        n_sessions=(int(result.n[BASELINE]), int(result.n[SELECTED])),
         means=_pair(result.mean),
-        runs=mean_runs,
-        saved_percent=_always(compared, error),
-        money_percent=_always(_sessions(_in_money(whole)), error) if in_money else None,
+        runs=(baseline, selected),
+        saved_percent=saved_percent,
+        money_percent=_always(_in_money(whole), error)[1] if in_money else None,
     )
 
 
-def _sessions(whole: SessionRuns) -> ComparedRuns:
-    return ComparedRuns(as_usage(whole), whole)
-
-
 def _in_money(runs: SessionRuns) -> SessionRuns:
-    return runs.with_amounts(np.where(runs.is_billed, np.maximum(runs.bill_pico, 1), UNKNOWN), runs.bill_pico)
+    return replace(runs, tokens=np.where(runs.is_billed, np.maximum(runs.bill_pico, 1), UNKNOWN))
 
 
-def _always(compared: ComparedRuns, error: float) -> Estimate:
-    """Return the capped figure with the interval that holds however often one looks."""
-    amount = compared.capped(compared.everything)
-    result, sure = amount.compared(), 1 - error
-    return estimated(amount.sums, result, result.saved_percent, result.always_percent_limits(sure), sure)
-
-
-def _mean_runs(runs: SessionRuns, unit: Ints) -> Pair:
-    """Return the runs a unit has, by the class of its first run."""
-    ones = np.ones(len(runs), dtype=np.int64)
-    whole = joined(runs.with_amounts(ones, ones), unit)
-    selected = np.array(whole.run_class, dtype=np.str_) == "selected"
-    counts = [whole.tokens[mask] for mask in (~selected, selected)]
-    baseline, chosen = (float(one.mean()) if len(one) else None for one in counts)
-    return baseline, chosen
+def _always(whole: SessionRuns, error: float) -> tuple[Compared, Estimate]:
+    """Return the comparison, and its capped figure with the interval that holds however often one looks."""
+    compared = ComparedRuns(as_usage(whole), whole)
+    return compared.always(compared.everything, error)
 
 
 def _pair(means: Floats) -> Pair:
@@ -107,7 +93,7 @@ def cost_per_solved(runs: SessionRuns, *, is_money: bool) -> tuple[CostPerSolved
     known = np.isfinite(runs.achieved) & np.isfinite(amount)
     if not known.any():
         return None
-    selected = np.array(runs.run_class, dtype=np.str_) == "selected"
+    selected = runs.is_selected
     baseline, chosen = (
         _cost(runs.session[mask], amount[mask], runs.achieved[mask] > SOLVED, is_money=is_money)
         for mask in (known & ~selected, known & selected)

@@ -25,13 +25,19 @@ from core.maths.statistics.savings.baseline import (
     baseline_share,
     recommended_rate,
 )
-from core.maths.statistics.savings.checks import NO_SELECTIONS, ClaimTerms, Selections, checks, suspected
+from core.maths.statistics.savings.checks import (
+    NO_SELECTIONS,
+    NO_TERMS,
+    ClaimTerms,
+    Selections,
+    checks,
+    suspected,
+)
 from core.maths.statistics.savings.comparison import (
     Comparison,
     comparison,
     comparisons_by_channel,
     comparisons_by_model,
-    has_runaways,
 )
 from core.maths.statistics.savings.money import MoneySaved, money_saved
 from core.maths.statistics.savings.outcomes import outcomes
@@ -44,12 +50,11 @@ from core.maths.statistics.savings.over_time import (
 )
 from core.maths.statistics.savings.plan import ProofNeed, proof_need, token_variation
 from core.maths.statistics.savings.policies import Policies, policies
-from core.maths.statistics.savings.ratio import compare, estimated, saved_percent
+from core.maths.statistics.savings.ratio import compare
 from core.maths.statistics.savings.runs import Balance, ComparedRuns, as_usage
-from core.maths.statistics.savings.spans import months, weeks, within
+from core.maths.statistics.savings.spans import months, weeks
 from core.maths.statistics.savings.sums import BASELINE, MIN_FOR_PROOF, SELECTED, StratumSums, no_estimate
 from core.maths.statistics.savings.units import cost_per_solved, per_session
-from core.maths.statistics.savings.verdict import claims, verdict
 from core.records.estimate import Estimate
 from core.records.saving import (
     Check,
@@ -68,6 +73,8 @@ from core.records.times import DAY_HOURS
 ROWS_ERROR: Final = 0.01
 """Probability that any row by model, channel or 28 days is ever wrong."""
 LATELY_HOURS: Final = 28 * DAY_HOURS
+_Part = tuple[tuple[UsageColumns, SessionRuns | None], ComparedRuns]
+"""Runs of a policy: their usage, their sessions, and both coded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,8 +280,9 @@ def savings(
       behind a claim.
     """
     of_policy = policies(_no_runs() if sampled is None else sampled)
-    now, then = _present(usage, sampled, of_policy)
-    runs, alone = ComparedRuns(now, then), _no_runs() if then is None else then
+    parts = _parts(usage, sampled, of_policy)
+    (now, then), runs = parts[of_policy.present]
+    alone = _no_runs() if then is None else then
     error = of_policy.error(of_policy.present)
     each = per_session(alone, error, in_money=bool(priced))
     results, design, overall = headline(now, alone, runs, each, prob=prob, error=error, left=left)
@@ -285,8 +293,9 @@ def savings(
     by_model, by_channel = (
         compared_by(runs, prob, rows) for compared_by in (comparisons_by_model, comparisons_by_channel)
     )
-    lately = _lately(now, then, rows.error)
-    money = money_saved(now, then, priced=priced, prob=prob, unpriced=unpriced, error=error, left=left)
+    lately = _lately(now, runs, rows.error)
+    money = money_saved(now, then, priced=priced, prob=prob, unpriced=unpriced, terms=design)
+    everything = runs if now is usage else ComparedRuns(usage, sampled)
     variation = token_variation(usage)
     so_far = running(now, runs, is_narrow=overall.is_narrow)
     return Savings(
@@ -294,7 +303,12 @@ def savings(
         ended_well=comparison(well, well.everything, prob, design),
         by_model=by_model,
         by_channel=by_channel,
-        left_out=left_out(usage, ComparedRuns(usage), overall.n_uncompared, _n_earlier(of_policy)),
+        left_out=left_out(
+            usage,
+            everything,
+            overall.n_uncompared,
+            int((of_policy.of_run != of_policy.present).sum()),
+        ),
         share=baseline_share(usage, sampled),
         balance=runs.balance,
         need=_need(runs, overall, baseline_rate, target_points),
@@ -309,11 +323,11 @@ def savings(
         money=money if money is None else _in_sessions(money, each),
         checks=results,
         outcome=outcomes(alone, worse_by),
-        policies=_policies(sampled, of_policy, runs),
+        policies=_policies(parts, of_policy, overall),
         per_session=each,
         solved=cost_per_solved(alone, is_money=money is not None and money.is_known),
-        months=months(_parts(usage, sampled, of_policy)),
-        weeks=weeks(usage, sampled, prob),
+        months=months([(columns, part) for (columns, _), part in parts]),
+        weeks=weeks(usage, everything, prob),
         losses=_losses(
             by_model, by_channel, None if any(one.state == "failed" for one in results) else lately
         ),
@@ -338,16 +352,6 @@ def _no_runs() -> SessionRuns:
         bill_pico=none,
         bill_marks=none,
     )
-
-
-def _present(
-    usage: UsageColumns, sampled: SessionRuns | None, of_policy: Policies
-) -> tuple[UsageColumns, SessionRuns | None]:
-    """Return the runs of the present policy; all of them where there is one policy."""
-    if sampled is None or len(of_policy) == 1:
-        return usage, sampled
-    then = sampled.where(of_policy.of_run == of_policy.present)
-    return as_usage(then), then
 
 
 def headline(
@@ -388,76 +392,51 @@ def _is_above(estimate: Estimate) -> bool:
     return estimate.lower is not None and estimate.lower > 0
 
 
-def _n_earlier(of_policy: Policies) -> int:
-    return int((of_policy.of_run != of_policy.present).sum())
+def _parts(usage: UsageColumns, sampled: SessionRuns | None, of_policy: Policies) -> list[_Part]:
+    """Return the runs of each policy, coded; all of them where there is one policy."""
+    columns = [(usage, sampled)]
+    if sampled is not None and len(of_policy) > 1:
+        parts = [sampled.where(of_policy.of_run == number) for number in range(len(of_policy))]
+        columns = [(as_usage(part), part) for part in parts]
+    return [(both, ComparedRuns(*both)) for both in columns]
 
 
-def _parts(
-    usage: UsageColumns, sampled: SessionRuns | None, of_policy: Policies
-) -> list[tuple[UsageColumns, ComparedRuns]]:
-    """Return the usage of each policy, coded."""
-    if sampled is None or len(of_policy) == 1:
-        return [(usage, ComparedRuns(usage, sampled))]
-    parts = [sampled.where(of_policy.of_run == number) for number in range(len(of_policy))]
-    return [(columns, ComparedRuns(columns, part)) for part in parts for columns in [as_usage(part)]]
-
-
-def _policies(sampled: SessionRuns | None, of_policy: Policies, present: ComparedRuns) -> tuple[Policy, ...]:
-    """Return the policies with their figures, the first one first."""
-    if sampled is None:
-        return ()
+def _policies(parts: Sequence[_Part], of_policy: Policies, overall: Comparison) -> tuple[Policy, ...]:
+    """Return the policies with their figures, the first one first; ``overall`` is that of the present one."""
     rows = []
-    for number, (budget, k) in enumerate(of_policy.limits):
-        own = sampled.where(of_policy.of_run == number)
-        is_present = number == of_policy.present
-        runs = present if is_present else ComparedRuns(as_usage(own), own)
-        error = of_policy.error(number)
-        amount, plain = runs.capped(runs.everything), runs.tokens.compared()
-        result, sure = amount.compared(), 1 - error
-        allowed = claims(
-            plain,
-            result,
-            plain.mean_of(runs.commonly_capped),
-            sure,
-            has_runaways(runs, runs.everything),
-        )
-        dated = own.hour[own.hour != UNKNOWN]
+    for number, ((_, own), runs) in enumerate(parts):
+        if own is None:
+            return ()
+        is_present, error = number == of_policy.present, of_policy.error(number)
+        terms = replace(NO_TERMS, error=error)
+        one = overall if is_present else comparison(runs, runs.everything, 1 - error, terms)
+        (budget, k), dated = of_policy.limits[number], own.hour[own.hour != UNKNOWN]
         rows.append(
             Policy(
                 number=number + 1,
                 is_present=is_present,
                 budget_tokens=0 if math.isinf(budget) else round(budget),
                 k=0 if math.isinf(k) else round(k),
-                first_hour=int(dated.min(initial=1 << 60)) if len(dated) else UNKNOWN,
+                first_hour=int(dated.min()) if len(dated) else UNKNOWN,
                 last_hour=int(dated.max()) if len(dated) else UNKNOWN,
-                n_runs=(int(result.n[BASELINE]), int(result.n[SELECTED])),
-                n_sessions=(round(float(result.n_sessions[0])), round(float(result.n_sessions[1]))),
-                enough=bool(allowed.enough),
+                n_runs=one.n_compared,
+                n_sessions=one.n_sessions,
+                enough=min(*one.n_sessions, *one.n_compared) >= MIN_FOR_PROOF,
                 error=error,
-                means=(_figures(result.mean)[0], _figures(result.mean)[1]),
-                saved_percent=estimated(
-                    amount.sums, result, result.saved_percent, result.always_percent_limits(sure), sure
-                ),
-                verdict=verdict(
-                    saved_percent(plain, runs.tokens.sums, sure),
-                    saved_percent(result, amount.sums, sure),
-                    allowed,
-                    n_least=int(plain.n.min()),
-                )[0],
+                means=(one.baseline.capped_tokens, one.selected.capped_tokens),
+                saved_percent=one.always_percent,
+                verdict=one.verdict,
             )
         )
     return tuple(rows)
 
 
-def _lately(usage: UsageColumns, sampled: SessionRuns | None, error: float) -> Estimate:
+def _lately(usage: UsageColumns, runs: ComparedRuns, error: float) -> Estimate:
     """Return the capped figure of the last 28 days, with the interval that holds however often one looks."""
     newest = int(usage.hour.max(initial=UNKNOWN))
-    runs = ComparedRuns(*within(usage, sampled, newest - LATELY_HOURS, newest + 1))
-    amount = runs.capped(runs.everything & runs.is_randomised)
-    result, sure = amount.compared(), 1 - error
-    if not (np.minimum(result.n_sessions, result.n) >= MIN_FOR_PROOF).all():
-        return no_estimate("few_sessions", sure)
-    return estimated(amount.sums, result, result.saved_percent, result.always_percent_limits(sure), sure)
+    result, saved_percent = runs.always(runs.is_randomised, error, (newest - LATELY_HOURS, newest + 1))
+    is_enough = (np.minimum(result.n_sessions, result.n) >= MIN_FOR_PROOF).all()
+    return saved_percent if is_enough else no_estimate("few_sessions", 1 - error)
 
 
 def _is_loss(lately: Estimate) -> bool:
