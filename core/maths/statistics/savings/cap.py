@@ -22,8 +22,8 @@ from core.maths.statistics.savings.sums import MIN_SESSIONS
 CAP_QUANTILE: Final = 0.95
 _TAIL: Final = (0.9, 0.975)
 """Percentiles that measure how thinly runs lie at the cap."""
-_ROUNDS: Final = 9
-_GRID: Final = np.linspace(0, 1, 9)
+_ROUNDS: Final = 6
+_GRID: Final = np.linspace(0, 1, 21)
 """Parts of a span that each round of a search narrows to one."""
 _STEPS: Final = 8
 """Size classes to each power of two (`core.columns.token_bucket`)."""

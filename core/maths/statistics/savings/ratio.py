@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -81,7 +82,7 @@ class Compared:
         with np.errstate(invalid="ignore"):
             return np.asarray(_weighed(self.weight, sums.mean))
 
-    @property
+    @cached_property
     def log_ratio(self) -> Floats:
         """Logarithm of the ratio of the selected mean to the baseline mean."""
         if self.is_log:
@@ -90,7 +91,7 @@ class Compared:
             ratio = self.mean[..., SELECTED] / self.mean[..., BASELINE]
             return np.asarray(np.where(ratio > 0, np.log(ratio), np.nan))
 
-    @property
+    @cached_property
     def log_variance(self) -> Floats:
         """Squared standard error of the logarithm of the ratio (delta method); NaN where there is no interval."""
         unit = np.ones_like(self.mean) if self.is_log else self.mean
@@ -98,7 +99,7 @@ class Compared:
             both = (self.variance / unit**2).sum(-1) - 2 * self.covariance / unit.prod(-1)
         return np.asarray(np.where(self.has_interval & (both > 0), both, np.nan))
 
-    @property
+    @cached_property
     def freedom(self) -> Floats:
         """Degrees of freedom of the logarithm of the ratio."""
         unit = 1.0 if self.is_log else self.mean
@@ -107,7 +108,7 @@ class Compared:
             joint = parts.sum(-1) ** 2 / np.where(parts > 0, parts**2 / self.df, 0.0).sum(-1)
             return np.asarray(np.fmin(joint, self.n_sessions.min(-1) - 1))
 
-    @property
+    @cached_property
     def has_interval(self) -> Bools:
         """True if there are enough runs, and degrees of freedom, for an interval."""
         enough = (self.n >= MIN_FOR_INTERVAL).all(-1) & self.is_measured

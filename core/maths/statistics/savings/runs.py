@@ -32,7 +32,7 @@ from core.columns import (
 from core.maths.statistics.savings.cap import Capped, OwnCaps, bucket_of, capped, own_caps, relative_caps
 from core.maths.statistics.savings.outcomes import CHECK_ERROR, MOSTLY_KNOWN
 from core.maths.statistics.savings.ratio import Compared, compare, estimated
-from core.maths.statistics.savings.sessions import SessionSums, session_sums
+from core.maths.statistics.savings.sessions import SessionEntries, SessionSums
 from core.maths.statistics.savings.sums import BASELINE, SELECTED, StratumSums
 from core.records.alike import alike
 from core.records.arm import MICRO
@@ -178,6 +178,8 @@ class RunAmount:
 
     def strata(self, mask: Bools) -> RunAmount:
         """Return the same of some strata."""
+        if mask.all():
+            return self
         return RunAmount(
             sums=self.sums.strata(mask),
             sessions=None if self.sessions is None else self.sessions.strata(mask),
@@ -467,13 +469,12 @@ class _SampledRuns:
         mask = stratum >= 0
         self._stratum = stratum[mask]
         self._cell = self._stratum * 2 + _groups(runs.run_class)[mask]
-        self._session = runs.session[mask]
+        self._entries = SessionEntries(self._cell, runs.session[mask], complete=runs.is_all)
         self._hour = runs.hour[mask]
         self._day = np.where(self._hour == UNKNOWN, UNKNOWN, self._hour // DAY_HOURS)
         self._status = np.array(runs.status, dtype=np.str_)[mask]
         self._taken = (self._status == "completed") | (not ended_well)
         self._tokens, self._duration_ms = runs.tokens[mask], runs.duration_ms[mask]
-        self._is_all = runs.is_all
 
     def __len__(self) -> int:
         return len(self._cell)
@@ -514,23 +515,15 @@ class _SampledRuns:
         return self._added(None, (self._tokens == UNKNOWN).astype(np.float64))
 
     def _added(self, rows: Bools | None, amount: Floats) -> SessionSums:
-        chosen = slice(None) if rows is None else rows
-        return session_sums(self._cell[chosen], self._session[chosen], amount, complete=self._is_all)
+        chosen = np.arange(len(self)) if rows is None else np.flatnonzero(rows)
+        return self._entries.sums(chosen, amount)
 
     def tokens_until(self, days: Ints, n_cells: int) -> SessionSums:
         """Return the tokens up to and including each of some days; days are the first axis."""
-        rows = self._taken & (self._tokens != UNKNOWN) & (self._day != UNKNOWN)
-        cell, day, tokens = self._cell[rows], self._day[rows], self._tokens[rows].astype(np.float64)
-        session = np.unique(self._session[rows], return_inverse=True)[1]
-        until = [np.flatnonzero(day <= last) for last in days.tolist()]
-        index = np.repeat(np.arange(len(days)), [len(part) for part in until])
-        runs = np.concatenate([*until, np.zeros(0, dtype=np.int64)])
-        return session_sums(
-            index * n_cells + cell[runs],
-            index * (int(session.max(initial=-1)) + 1) + session[runs],
-            tokens[runs],
-            complete=self._is_all,
-        )
+        dated = (self._day != UNKNOWN) & (self._day <= days.max(initial=UNKNOWN))
+        rows = np.flatnonzero(self._taken & (self._tokens != UNKNOWN) & dated)
+        place = np.searchsorted(days, self._day[rows])
+        return self._entries.until(place, rows, self._tokens[rows].astype(np.float64), (len(days), n_cells))
 
     def duration_spread(self, n_strata: int) -> tuple[StratumSums, Floats]:
         """Return the logarithms of durations, and the largest of each stratum in its medians; 0 counts as 1 ms."""

@@ -77,17 +77,45 @@ def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = 
     >>> one.cell.tolist(), one.n.tolist(), one.total.tolist(), one.squares.tolist()
     ([0, 1], [2.0, 1.0], [5.0, 5.0], [13.0, 25.0])
     """
-    n_cells = int(cell.max(initial=0)) + 1
-    number = np.unique(session, return_inverse=True)[1]
-    both, index = np.unique(number * n_cells + cell, return_inverse=True)
-    return SessionSums(
-        cell=both % n_cells,
-        session=both // n_cells,
-        n=_added(index, np.ones(len(index)), both.shape),
-        total=_added(index, amount, both.shape),
-        squares=_added(index, amount**2, both.shape),
-        complete=complete,
-    )
+    return SessionEntries(cell, session, complete=complete).sums(np.arange(len(cell)), amount)
+
+
+class SessionEntries:
+    """Runs coded by session and cell, so that any amounts of them are added up."""
+
+    def __init__(self, cell: Ints, session: Ints, *, complete: bool) -> None:
+        n_cells = int(cell.max(initial=0)) + 1
+        number = np.unique(session, return_inverse=True)[1]
+        entries, self._entry = np.unique(number * n_cells + cell, return_inverse=True)
+        self._session, self._cell = np.divmod(entries, n_cells)
+        self._complete = complete
+
+    def sums(self, rows: Ints, amount: Floats) -> SessionSums:
+        """Return the sums of an amount of some runs."""
+        return self.until(np.zeros(len(rows), dtype=np.int64), rows, amount, (1, 0))
+
+    def until(self, place: Ints, rows: Ints, amount: Floats, shape: tuple[int, int]) -> SessionSums:
+        """Return the sums of an amount of some runs up to each place, which is the first axis.
+
+        ``shape``: the number of places, and of the cells of each.
+        """
+        n_places, n_cells = shape
+        size = len(self._cell)
+        code = place * size + self._entry[rows]
+        by_place = (np.bincount(code, one, n_places * size) for one in (None, amount, amount**2))
+        n, total, squares = (
+            one.astype(np.float64).reshape(n_places, size).cumsum(0).ravel() for one in by_place
+        )
+        at = np.flatnonzero(n)
+        lead, entry = np.divmod(at, max(size, 1))
+        return SessionSums(
+            cell=lead * n_cells + self._cell[entry],
+            session=lead * (int(self._session.max(initial=-1)) + 1) + self._session[entry],
+            n=n[at],
+            total=total[at],
+            squares=squares[at],
+            complete=self._complete,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
