@@ -325,7 +325,7 @@ class ComparedRuns:
             rows = np.flatnonzero(inside & is_within(self._usage.hour, hours))
             cell = self._pair[self.stratum[rows]] * 2 + self.group[rows]
             counts, first = self._by_class(rows, cell)
-            logs = np.bincount(cell, self._usage.log[rows], len(counts)).reshape(-1, 2)
+            logs = np.bincount(cell, self._usage.log[rows], len(counts)).astype(np.float64).reshape(-1, 2)
             self._caps[key] = rows, own_caps(counts.reshape(-1, 2, counts.shape[-1]), first, logs)
         return self._caps[key]
 
