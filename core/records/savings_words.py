@@ -47,11 +47,6 @@ REASONS: Final[Mapping[str, str]] = {
     "no_coin": "baseline runs were not drawn at random",
     "declared_coin": "the random draw is declared by its source, not made here",
     "unbalanced": "the groups don't look randomly drawn",
-<<<<<<< HEAD
-=======
-    "estimated": "bills are estimated",
-    "at_least": "some bills are lower bounds",
->>>>>>> 5634545c (Keep one table of reasons why no saving is claimed)
     "share_off": "the share of baseline runs is off",
     "lost_suspected": "the share of baseline runs leaves room for lost runs that would undo it",
     "lost_differ": "one group lost runs more often",
@@ -62,15 +57,10 @@ REASONS: Final[Mapping[str, str]] = {
     "early_policy": "too early for the present policy",
     "means_disagree": "the plain mean does not agree",
     "unknown_differ": "one group has unknown tokens more often",
-<<<<<<< HEAD
     "estimated": "bills are estimated",
     "at_least": "some bills are lower bounds",
     "runaways_cost": "ordinary runs and runaway runs go different ways",
     "runaways_spare": "ordinary runs and runaway runs go different ways",
-=======
-    "runaways_cost": VERDICTS["mixed"],
-    "runaways_spare": VERDICTS["mixed"],
->>>>>>> 5634545c (Keep one table of reasons why no saving is claimed)
     "few_runs": "a group has too few runs",
     "cannot": "the runs give no figure",
 }
@@ -91,11 +81,7 @@ def savings_facts(
     A proven loss of outcome leads.
     """
     why = REASONS.get(reason, "")
-<<<<<<< HEAD
     claim = f"{VERDICTS[verdict]}{f' ({why})' if why else ''}; {_second_fact(outcome)}"
-=======
-    claim = f"{VERDICTS[verdict]}{f' ({why})' if why not in {'', VERDICTS[verdict]} else ''}; {_second_fact(outcome)}"
->>>>>>> 5634545c (Keep one table of reasons why no saving is claimed)
     outcomes = [("outcomes", outcome_words(outcome))]
     leads = outcome.word == "less"
     return [
