@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import chain
 from random import Random
 
 import msgspec
 import pytest
 
-from tests.conftest import ROOT
 from tests.store.child import say
-from tests.store.power import Drive, Figures, changed, sectors
+from tests.store.power import Drive, Figures, changed, figures, sectors
 from tests.store.recording import Name, Sync, SyncFolder, Truncate, Write
 
 pytestmark = [pytest.mark.usefixtures("noted_sqlite"), pytest.mark.of_file]
 
 
 _MOST_TRIES = 6
-
-
-def figures(seed: int, *, n_acts: int, n_losses: int, synchronous: str = "FULL") -> Figures:
-    """The simulation in a process of its own, which keeps the noting file system to itself."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.store.power", str(seed), str(n_acts), str(n_losses), synchronous],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return msgspec.json.decode(done.stdout, type=Figures)
 
 
 def test_what_was_answered_outlives_a_power_loss_at_any_moment() -> None:
