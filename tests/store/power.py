@@ -267,17 +267,17 @@ def digest(context: Context) -> str:
 
 def figures(seed: int, *, n_acts: int, n_losses: int, synchronous: str = "FULL") -> Figures:
     """Return what came of losses in a process of its own, which keeps the noting file system to itself."""
-    told, answer = FORKING.Pipe(duplex=False)
-    process = FORKING.Process(target=_lose, args=[answer, seed, n_acts, n_losses, synchronous])
+    answer, answering = FORKING.Pipe(duplex=False)
+    process = FORKING.Process(target=_lose, args=[answering, seed, n_acts, n_losses, synchronous])
     process.start()
-    answer.close()
-    found: Figures = told.recv()
+    answering.close()
+    result: Figures = answer.recv()
     process.join()
-    return found
+    return result
 
 
-def _lose(answer: Connection, seed: int, n_acts: int, n_losses: int, synchronous: str) -> None:
+def _lose(answering: Connection, seed: int, n_acts: int, n_losses: int, synchronous: str) -> None:
     with TemporaryDirectory(dir=memory_folder()) as place:  # what is on disk is up to the simulation
         lives = Lives(seed, Path(place) / "history", synchronous)
         lives.lose(lives.live(n_acts), n_losses)
-    answer.send(lives.figures)
+    answering.send(lives.figures)

