@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,13 @@ BANNED = re.compile(
 )
 PATIENCE_S = 120
 PACKAGE = f"{ROOT}:{ROOT / 'core' / 'package'}"
+
+READ: Final = """
+import os, sys
+sys.path[1:1] = os.environ["PYTHONPATH"].split(":")
+exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
+"""
+"""A program that runs what it reads, as Python without a file."""
 
 every_topic = pytest.mark.parametrize("name", TOPICS)
 every_text = pytest.mark.parametrize("name", [README, *TOPICS])
@@ -227,10 +235,13 @@ def blocks_of(name: str) -> list[Block]:
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the commands `armscope` and `python`."""
+    """A folder with the commands `armscope` and `python`; what `python -` reads runs in a warm process, too."""
     folder = tmp_path_factory.mktemp("bin")
     script(folder / "armscope", *warm())
-    script(folder / "python", sys.executable)
+    script(folder / "python -", *warm(), "-c", READ)
+    choice = f'[ "$1" = - ] && exec {shlex.quote(str(folder / "python -"))}'
+    (folder / "python").write_text(f'#!/bin/sh\n{choice}\nexec {shlex.quote(sys.executable)} "$@"\n')
+    (folder / "python").chmod(0o755)
     return folder
 
 

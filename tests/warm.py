@@ -86,10 +86,11 @@ def _take_over(caller: socket.socket) -> None:
         os.dup2(file, number)
         os.close(file)
     # The old ones remember whether what they wrote to can be sought in.
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
     sys.stdin, sys.stdout = (
-        os.fdopen(number, "rw"[number], encoding="utf-8", closefd=False) for number in (0, 1)
+        os.fdopen(number, "rw"[number], encoding=encoding, closefd=False) for number in (0, 1)
     )
-    sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding=encoding, errors="backslashreplace", closefd=False)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.terminal import warm
 from tests.worlds.lively import told_context
 
 PATIENCE_S = 60
@@ -34,7 +34,7 @@ def test_a_browser_is_opened_and_no_file_is_offered(tmp_path: Path) -> None:
         "HOME": str(tmp_path),
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-c", code, "--database", str(tmp_path / "lively.db"), "serve", "--port", "0"]
+    command = [*warm(), "-c", code, "--database", str(tmp_path / "lively.db"), "serve", "--port", "0"]
     with subprocess.Popen(
         command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as served:

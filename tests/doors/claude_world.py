@@ -90,7 +90,7 @@ class World:
         """Run a command, or kill it at its so many-th access to files below ``where``."""
         code = (KILLED_AT.format(number=kill_at, where=where) if kill_at else "") + PROGRAM
         return subprocess.run(
-            [sys.executable, "-c", code, *words] if kill_at else [self.commands / "armscope", *words],
+            [*warm(), "-c", code, *words] if kill_at else [self.commands / "armscope", *words],
             cwd=self.project,
             env=self.environment | environment,
             input=input,

@@ -393,7 +393,10 @@ def test_any_encoding_will_do(tmp_path: Path, encoding: str) -> None:
     imported(tmp_path)
     asked = (["run", "r1"], ["posteriors"], ["posteriors", "--format", "csv"], ["run", "--help"])
     told = in_one_start(
-        *(["--database", "a.db", *command] for command in asked), cwd=tmp_path, PYTHONIOENCODING=encoding
+        *(["--database", "a.db", *command] for command in asked),
+        cwd=tmp_path,
+        start=warm(),
+        PYTHONIOENCODING=encoding,
     )
     assert [(code, err) for code, _, err in told] == [(0, b"")] * len(asked)
 

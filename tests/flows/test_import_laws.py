@@ -11,8 +11,10 @@ import gzip
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import msgspec
@@ -32,6 +34,7 @@ from core.formats import Opened, Source
 from core.records.arm import Arm
 from core.records.run import Inventory, Unit
 from tests.formats.builders import Session, lines, reply, text, tool, trajectory, use, user
+from tests.waiting import memory_folder
 from tests.worlds import START_MS, a_run, context_at
 from tests.worlds.history import described
 from tests.worlds.lively import part_line
@@ -198,7 +201,7 @@ def real(data: Path) -> Iterator[Growing]:
 
 def check(growing: Growing, folder: Path) -> None:
     """It grows as if it had always been as long as it is, and what was told of it can go."""
-    direct = [_only(growing, folder, stage) for stage in range(len(growing.stages))]
+    direct = [_only(growing, stage) for stage in range(len(growing.stages))]
     _check_growth(growing, folder, direct)
     _check_undo(growing, folder, direct)
 
@@ -253,11 +256,13 @@ def _into(growing: Growing, context: Context, folder: Path, stage: int) -> Impor
         return None
 
 
-def _only(growing: Growing, folder: Path, stage: int) -> Seen:
-    context = context_at(folder / f"{growing.name}-only-{stage}.db")
-    _into(growing, context, folder, stage)
-    found = known_to(context)
-    context.store.close()
+@cache
+def _only(growing: Growing, stage: int) -> Seen:
+    with TemporaryDirectory(dir=memory_folder()) as folder:
+        context = context_at(Path(folder) / "only.db")
+        _into(growing, context, Path(folder), stage)
+        found = known_to(context)
+        context.store.close()
     return found
 
 
@@ -596,7 +601,7 @@ def test_what_stands_is_what_the_longest_standing_import_says(
     """However imports of one growing source are made, undone and redone."""
     random = Random(seed)
     n_stages = len(growing.stages)
-    direct = [_only(growing, tmp_path, stage) for stage in range(n_stages)]
+    direct = [_only(growing, stage) for stage in range(n_stages)]
     nothing = known_to(context_at(tmp_path / "nothing.db"))
     context = context_at(tmp_path / "walk.db")
     told: dict[str, int] = {}

