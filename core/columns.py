@@ -367,7 +367,7 @@ class SessionRuns:
     @cached_property
     def is_selected(self) -> Bools:
         """True for each run of the class ``selected``."""
-        return np.array(self.run_class, dtype=np.str_) == "selected"
+        return np.asarray(np.array(self.run_class, dtype=np.str_) == "selected")
 
     @property
     def is_billed(self) -> Bools:
