@@ -159,7 +159,7 @@ def _rows(text: str) -> Iterator[Read]:
     """Rows of cells, each with the number of its first line: a quoted cell may go over several."""
     named = _DELIMITER_LINE.match(text)
     table, n_before = (text[named.end() :], named[0].count("\n") or 1) if named else (text, 0)
-    delimiter = named["mark"] if named else _delimiter(table)
+    delimiter = named["mark"] if named else delimiter_of(table)
     reader = csv.reader(io.StringIO(table, newline=""), delimiter=delimiter, strict=True)
     columns: Sequence[str] | None = None
     while True:
@@ -180,7 +180,7 @@ def _rows(text: str) -> Iterator[Read]:
         yield number, _row(number, columns, row, delimiter)
 
 
-def _delimiter(text: str) -> str:
+def delimiter_of(text: str) -> str:
     """Return the delimiter: the first of these in the first line with content."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     return next((mark for mark in _PARTED_BY if mark in first), ",")
@@ -237,7 +237,7 @@ def _row(
 
 def _judged(value: str, outcome: str, delimiter: str) -> tuple[float | None, RewardOutcome | None]:
     """Return value and outcome; each may be in the column of the other."""
-    cells = [_with_decimal_point(cell, delimiter) for cell in (value, outcome) if cell]
+    cells = [with_decimal_point(cell, delimiter) for cell in (value, outcome) if cell]
     if not cells:
         raise _nothing("")
     judgements = [judged(cell) for cell in cells]
@@ -246,7 +246,8 @@ def _judged(value: str, outcome: str, delimiter: str) -> tuple[float | None, Rew
     return (numbers[0] if numbers else None), (words[0] if words else None)
 
 
-def _with_decimal_point(cell: str, delimiter: str) -> str:
+def with_decimal_point(cell: str, delimiter: str) -> str:
+    """Return a cell, where a decimal comma that is read as such is a point."""
     decimal_comma = _DECIMAL_COMMAS.get(delimiter)
     return cell.replace(",", ".") if decimal_comma and decimal_comma.fullmatch(cell) else cell
 

@@ -136,20 +136,6 @@ class CostPerSolved(msgspec.Struct, frozen=True, kw_only=True):
     cost: Estimate
 
 
-class CacheBound(msgspec.Struct, frozen=True, kw_only=True):
-    """Savings in money if the definitions of baseline prompts were read from a cache that another run left.
-
-    ``n_shared`` of ``n_sessions`` first runs of sessions (baseline, selected) began within the cache's life after a
-    run of the same model. ``saved_percent`` is the figure against the bound. ``depends``: money is proven without the
-    bound and not against it.
-    """
-
-    n_shared: tuple[int, int]
-    n_sessions: tuple[int, int]
-    saved_percent: Estimate
-    depends: bool
-
-
 class SpanSaved(msgspec.Struct, frozen=True, kw_only=True):
     """A month of the saving: its selected runs times the difference of the two means is what they saved.
 

@@ -48,7 +48,7 @@ REASONS: Final[Mapping[str, str]] = {
     "declared_coin": "the random draw is declared by its source, not made here",
     "unbalanced": "the groups don't look randomly drawn",
     "share_off": "the share of baseline runs is off",
-    "lost_suspected": "the share of baseline runs leaves room for lost runs that would undo it",
+    "lost_suspected": "the share of baseline runs leaves room for lost runs that make all of it",
     "lost_differ": "one group lost runs more often",
     "lost_open": "too many selections have no run",
     "unknown_open": "runs with unknown tokens could undo it",

@@ -1,17 +1,16 @@
-"""Outcomes of runs by their programs: facts, as rows and as the lines of an export."""
+"""Outcomes of runs by their programs: facts, and the answers to their requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from core.records.achieved import OutcomeAnswer, OutcomeLine, outcome_payload
-from core.records.ledger_lines import PlacedLine
 from core.store.caches import mark_runs_of
-from core.store.engine.dialect import ACTIVE, OUTCOMES_BY_RUN
+from core.store.engine.dialect import OUTCOMES_BY_RUN
 from core.store.reads.achieved import achieved_of
 from core.store.reads.runs import run_of_uid
-from core.store.replies import HOLDS, Reply, reply_to
-from core.store.transaction import Byline, Snapshot, Transaction
+from core.store.replies import Reply, reply_to
+from core.store.transaction import Byline, Transaction
 
 
 def add_outcome(txn: Transaction, run: str, value: float, byline: Byline) -> int:
@@ -37,35 +36,6 @@ def settle_outcomes(txn: Transaction, numbers: Sequence[int]) -> None:
         " WHERE a.learner_id = ? AND a.achieved_no IN ({})",
         numbers,
     )
-
-
-def outcome_lines(snapshot: Snapshot) -> Iterator[PlacedLine]:
-    """Return active and undone outcomes as lines with their keys, never before their run."""
-    for since, number, uid, run, value, actor, at_ms, revision, undone, key in snapshot.each(
-        "SELECT CASE WHEN r.revision > a.revision THEN r.revision ELSE a.revision END AS since, a.achieved_no, a.uid,"
-        " a.run, a.value, a.actor, a.at_ms, a.revision, a.undone, p.key FROM achieved a"
-        f" LEFT JOIN run r ON r.learner_id = a.learner_id AND r.uid = a.run AND r.{ACTIVE}"
-        " LEFT JOIN reply p ON p.learner_id = a.learner_id AND p.kind = 'outcome' AND p.no = a.achieved_no"
-        f" AND {HOLDS} WHERE a.learner_id = ?1 AND a.{ACTIVE} ORDER BY since, a.revision, a.achieved_no"
-    ):
-        yield (
-            since,
-            OutcomeLine(
-                id=uid or f"{snapshot.origin}/outcome-{number}",
-                run=run,
-                value=value,
-                by=actor,
-                at_ms=at_ms,
-                revision=revision,
-                key=key,
-                undone=bool(undone),
-            ),
-        )
-
-
-def read_outcome(txn: Transaction, line: OutcomeLine, import_no: int) -> int:
-    """Append an imported outcome; return its number."""
-    return add_outcome(txn, line.run, line.value, txn.imported(line, import_no))
 
 
 def outcome_reply(txn: Transaction, line: OutcomeLine, number: int) -> Reply:

@@ -22,7 +22,7 @@ from core.records.note import note_payload
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
 from core.records.rubric import Rubric
 from core.store import tables
-from core.store.achieved import outcome_lines, outcome_reply, read_outcome, settle_outcomes
+from core.store.achieved import add_outcome, outcome_reply, settle_outcomes
 from core.store.browsers import add_browser, settle_browsers
 from core.store.environments import read_scale, scale_lines, settle_scales
 from core.store.episode_credits import credit_lines, read_credit, settle_credits
@@ -76,6 +76,14 @@ def _nothing_follows(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def _nothing_is_named(txn: Transaction, number: int, import_no: int) -> None:
     """Do nothing: the fact names no other row."""
+
+
+def _keyed(act: str) -> str:
+    """Return SQL that joins the reply whose key an act ``t`` holds."""
+    return (
+        f" LEFT JOIN reply p ON p.learner_id = t.learner_id AND p.kind = '{act}'"
+        f" AND p.no = t.{tables.KEYED_ACTS[act]}_no AND {HOLDS}"
+    )
 
 
 def _read_by(add: Callable[[Transaction, Any, Byline], int]) -> Reading:
@@ -186,9 +194,7 @@ _ALL: Final = (
         lines=_lines_of(
             NoteLine,
             "note",
-            "JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no"
-            " LEFT JOIN reply p ON p.learner_id = t.learner_id AND p.kind = 'note' AND p.no = t.note_no"
-            f" AND {HOLDS}",
+            "JOIN arm a ON a.learner_id = t.learner_id AND a.arm_no = t.arm_no" + _keyed("note"),
             arm="a.key",
             key="p.key",
             text="nullif(t.text, '')",
@@ -285,8 +291,8 @@ _ALL: Final = (
         example="outcome-5",
         settled=settle_outcomes,
         line=OutcomeLine(id="elsewhere/outcome-1", run="request-1", value=0.5),
-        lines=outcome_lines,
-        read=read_outcome,
+        lines=_lines_of(OutcomeLine, "achieved", _keyed("outcome"), key="p.key"),
+        read=_read_by(lambda txn, line, byline: add_outcome(txn, line.run, line.value, byline)),
         request=Request(payload=lambda line: outcome_payload(line.run, line.value), reply=outcome_reply),
     ),
     Fact(table="undo", example="undo-4"),

@@ -17,7 +17,7 @@ from core.errors import Conflict, InvalidBatch, InvalidInput, InvalidSetting, Un
 from core.flows import queries
 from core.flows.batch import reward_run
 from core.flows.compact import compact
-from core.flows.context import Context
+from core.flows.context import Context, ImportPace
 from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
@@ -33,7 +33,17 @@ from core.records.episode import Scale
 from core.records.evaluation import EVALUATION_OUTCOMES, EvaluationOutcome
 from core.settings import Located
 from tests.store.test_every_engine import context_of
-from tests.worlds import HOUR_MS, START_MS, a_run, acting, context_at, is_clean, lines_file, run_line
+from tests.worlds import (
+    HOUR_MS,
+    IN_PARTS,
+    START_MS,
+    a_run,
+    acting,
+    context_at,
+    is_clean,
+    lines_file,
+    run_line,
+)
 
 A = "tool:other:a"
 RUNS = ("r0", "r1", "r2")
@@ -344,14 +354,20 @@ def test_a_key_counts_once_and_a_batch_is_one_act(tmp_path: Path) -> None:
         outcomes(context, [OutcomeOrder(run="r0", value=1), OutcomeOrder(run="r9", value=1)])
     with pytest.raises(UnknownRun):
         outcome(context, "r9", 1)
+    record(context, a_run("old"))
+    compact(replace(context, clock=lambda: DAYS_LATER_MS), keep_days=1)
+    with pytest.raises(UnknownRun, match="'old' was deleted by compact"):
+        outcome(context, "old", 1)
+    assert shown(context) == {"r0": (0.5, "program"), "r1": (None, None)}, "runs with outcomes stay"
     with pytest.raises(InvalidBatch, match="line 2: An outcome must be a number from 0 to 1, got nan"):
         read_outcomes(b"r0;1\nr1;nan\n")
     with pytest.raises(InvalidSetting, match="outcome_from must name one or more of program"):
         change(context, "outcome_from", ["person", "person"])
 
 
-def test_a_file_states_outcomes_with_its_runs_and_before_them(tmp_path: Path) -> None:
-    context = context_at(tmp_path / "a.db")
+@pytest.mark.parametrize("pace", [ImportPace(), IN_PARTS])
+def test_a_file_states_outcomes_with_its_runs_and_before_them(tmp_path: Path, pace: ImportPace) -> None:
+    context = replace(context_at(tmp_path / "a.db"), pace=pace)
     early = lines_file(
         tmp_path / "early.jsonl", {"kind": "outcome", "id": "o1", "run": "late", "value": 0.25}
     )

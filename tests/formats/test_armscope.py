@@ -499,5 +499,5 @@ def test_the_documentation_names_every_field() -> None:
 def test_the_examples_of_the_documentation_can_be_read(tmp_path: Path) -> None:
     examples = re.findall(r'^\{.*"kind".*\}$', _documentation(), re.MULTILINE)
     entries = read(put(tmp_path, lines(json.loads(example) for example in examples)))
-    assert len(entries) == 13
+    assert len(entries) == 14
     assert rejected(entries) == []

@@ -180,31 +180,23 @@ def outcome(
     values: Fields,
 ) -> None:
     """The latest statement about a run is in force."""
-    if file is not None and run is None:
-        _outcomes(line, file, values)
-    elif file is None and run is not None and value is not None:
-        context = context_of(line)
-        result: OutcomeAnswer = Verbs.outcome.call(context, run=run, value=value, **values)
-        shows = "" if result.achieved_by == "program" else f" It shows {_shown_outcome(result)}."
-        _written_outcome(line, context, result, f"Run {result.run} achieved {result.value:g}.{shows}")
-    else:
-        raise typer.BadParameter("name a RUN and a VALUE, or a table with --file")
-
-
-def _outcomes(line: typer.Context, file: Path, values: Fields) -> None:
     from core.files import read_file
     from core.formats.outcome_table import read_outcomes
     from core.formats.reward_table import MAX_TABLE_BYTES
 
-    rows = read_outcomes(read_file(file, "--file", max_bytes=MAX_TABLE_BYTES))
-    context = context_of(line)
-    result: OutcomesAnswer = Verbs.outcomes.call(context, rows=rows, **values)
-    _written_outcome(line, context, result, f"{number_of(result.count, 'outcome')} stated as one act.")
-
-
-def _written_outcome(
-    line: typer.Context, context: Context, result: OutcomeAnswer | OutcomesAnswer, text: str
-) -> None:
+    result: OutcomeAnswer | OutcomesAnswer
+    if file is not None and run is None:
+        rows = read_outcomes(read_file(file, "--file", max_bytes=MAX_TABLE_BYTES))
+        context = context_of(line)
+        result = Verbs.outcomes.call(context, rows=rows, **values)
+        text = f"{number_of(result.count, 'outcome')} stated as one act."
+    elif file is None and run is not None and value is not None:
+        context = context_of(line)
+        result = Verbs.outcome.call(context, run=run, value=value, **values)
+        shows = "" if result.achieved_by == "program" else f" It shows {_shown_outcome(result)}."
+        text = f"Run {result.run} achieved {result.value:g}.{shows}"
+    else:
+        raise typer.BadParameter("name a RUN and a VALUE, or a table with --file")
     if result.id is None:
         answer(line, result, lambda: say(f"A preview: {text} Nothing was recorded."))
     else:

@@ -7,6 +7,7 @@ not passed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -28,7 +29,7 @@ from core.maths.statistics.savings.bounded import always_limits
 from core.maths.statistics.savings.outcomes import CHECK_ERROR, MOSTLY_KNOWN, difference, share_difference
 from core.maths.statistics.savings.policies import FIRST_SHARE, HEADLINE_ERROR
 from core.maths.statistics.savings.runs import Balance
-from core.maths.statistics.savings.sums import no_estimate
+from core.maths.statistics.savings.sums import BASELINE, SELECTED, no_estimate
 from core.maths.statistics.savings.verdict import VerdictReason
 from core.records.arm import MICRO
 from core.records.estimate import Estimate
@@ -36,8 +37,8 @@ from core.records.saving import Check, CheckName, CheckState
 
 SEEN_POINTS: Final = 5.0
 """Points that a check must be able to see before it passes."""
-SUSPICIOUS: Final = 2.0
-"""Standard errors by which a share is off that counts in full; a smaller distance counts by its square."""
+SUSPICIOUS: Final = 1.28
+"""Standard errors of the share of baseline runs that leave room for lost runs: one tail of a tenth."""
 _PRIOR: Final = 100.0
 """Draws that the coin's probability counts for in the bets on the share of baseline runs."""
 
@@ -108,23 +109,19 @@ def _share(usage: UsageColumns, runs: SessionRuns) -> Estimate:
     return Estimate(value=value, lower=lower, upper=upper, prob=1 - CHECK_ERROR)
 
 
-def suspected(usage: UsageColumns, runs: SessionRuns, share: Check) -> tuple[float, float]:
-    """Return the parts of baseline and selected runs that may never have come, by the share of baseline runs.
+def suspected(usage: UsageColumns, runs: SessionRuns) -> tuple[float, float]:
+    """Return the parts of baseline and selected runs that the share of baseline runs can't exclude to be lost.
 
-    A share that is off by less than `SUSPICIOUS` standard errors counts for less. Before the check passes, all
-    selected runs count that it can't exclude, so that no saving is proven which these could undo.
+    They are those at a share that is off by `SUSPICIOUS` standard errors more.
     """
     prob, n, hits = _draws(usage, runs)
     expected, spread = float((n * prob).sum()), float((n * prob * (1 - prob)).sum())
     came, n_all = float(hits.sum()), float(n.sum())
     if not (0 < came < n_all and spread > 0):
         return 0.0, 0.0
-    doubt = min((came - expected) ** 2 / spread / SUSPICIOUS**2, 1.0)
-    likely = tuple(doubt * part for part in _missing(came, expected, n_all))
-    if share.state != "open" or share.difference.upper is None:
-        return likely[0], likely[1]
-    most = min(expected + n_all * share.difference.upper / 100, 0.999 * n_all)
-    return likely[0], _missing(most, expected, n_all)[1]
+    room = SUSPICIOUS * math.sqrt(spread)
+    fewest, most = max(came - room, 0.5), min(came + room, n_all - 0.5)
+    return _missing(fewest, expected, n_all)[BASELINE], _missing(most, expected, n_all)[SELECTED]
 
 
 def _missing(came: float, expected: float, n_all: float) -> tuple[float, float]:

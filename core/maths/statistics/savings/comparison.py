@@ -24,7 +24,7 @@ import scipy
 
 from core.columns import Bools, Floats, UsageColumns
 from core.maths.statistics.savings.checks import ClaimTerms
-from core.maths.statistics.savings.ratio import always_half_width, compare, estimated, saved, saved_percent
+from core.maths.statistics.savings.ratio import compare, estimated, saved, saved_percent
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.sessions import SessionSums, session_design
 from core.maths.statistics.savings.shares import difference
@@ -363,15 +363,14 @@ def _holds_with_unknown(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, 
 
 
 def _holds_with_lost(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, design: ClaimTerms) -> bool:
-    """Return whether a claim holds with the runs, at the cap, that the share of baseline runs suggests to be lost."""
+    """Return whether lost runs, at the cap, can't make all of the difference, as far as the share leaves room."""
     group = SELECTED if claim == "proven" else BASELINE
     if claim not in {"proven", "costs_more"} or not design.lost[group]:
         return True
     cut = runs.capped(mask).compared()
     dearer = max(runs.mean_cap(mask, group) / float(cut.mean[group]), 1.0) - 1
-    half = float(always_half_width(cut.log_variance, 1 - design.error))
     distance = -float(cut.log_ratio) if claim == "proven" else float(cut.log_ratio)
-    return distance - math.log1p(design.lost[group] * dearer) > half
+    return distance > math.log1p(design.lost[group] * dearer)
 
 
 def saved_percent_of(usage: UsageColumns) -> float | None:

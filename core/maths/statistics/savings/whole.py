@@ -369,7 +369,7 @@ def headline(
     ``error`` is the probability that the claim is ever wrong, ``each`` the savings by session.
     """
     results = checks(usage, sampled, runs.balance, left)
-    design = ClaimTerms.of(results, left, error, suspected(usage, sampled, results[1]))
+    design = ClaimTerms.of(results, left, error, suspected(usage, sampled))
     return results, design, _of_sessions(comparison(runs, runs.everything, prob, design), each)
 
 
