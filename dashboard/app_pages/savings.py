@@ -84,12 +84,9 @@ def _fold(saved: Savings) -> None:
     note = "unadjusted: every run with known tokens as it came, smoothed, equal heights"
     section("Tokens per run", note, table=figure.table, key="tokens")
     chart(figure, key="tokens")
-    for line in (achieved.sessions_line(saved), achieved.checks_line(saved)):
-        if line:
-            muted(line)
-    for line in (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved)):
-        if line:
-            muted(line)
+    of_runs = (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved))
+    for line in filter(None, (achieved.sessions_line(saved), achieved.checks_line(saved), *of_runs)):
+        muted(line)
     figure = pictured_once("strata", lambda: strata(saved, here.tokens, compact=here.compact))
     note = "95% intervals for one look; dotted line: mean run"
     section("Savings, counted in three ways", note, table=figure.table, key="strata")

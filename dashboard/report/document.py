@@ -237,11 +237,7 @@ def _savings(facts: Facts) -> Section:
             *filter(None, (achieved.next_step(saved), achieved.sessions_line(saved))),
         ),
         folded=(
-            *(
-                line
-                for line in (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved))
-                if line
-            ),
+            *filter(None, (gain_sentences.proof(saved.overall), sentences.unfinished_words(saved))),
             sentences.counting_note(saved),
             sentences.source_formula(saved.overall),
             gain_sentences.method(saved.overall),

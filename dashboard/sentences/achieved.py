@@ -85,12 +85,9 @@ def next_step(saved: Savings) -> Markdown:
 
 def outcome_row(outcome: Outcomes) -> tuple[str, str, str, str, str]:
     """Return success in the table of both groups."""
-    difference = outcome.difference
-    points = wording.MISSING if difference.value is None else f"{wording.change(difference.value, 1)} points"
-    limits = wording.MISSING if difference.limits is None else f"{_between(difference.limits)} points"
     name = f"success ({outcome.source})" if outcome.source else "success"
     baseline, selected = (wording.MISSING if one is None else wording.percent(one) for one in outcome.means)
-    return name, baseline, selected, points, limits
+    return name, baseline, selected, *points(outcome.difference)
 
 
 def policies_table(policies: Sequence[Policy]) -> dict[str, list[object]]:
@@ -143,15 +140,11 @@ def solved_table(solved: tuple[CostPerSolved, CostPerSolved], currency: str) -> 
     """Return the cost per solved task of both groups: all cost of their runs, by the solved ones."""
     return {
         "group": ["baseline", "selected"],
-        "cost of all": [_cost(one, _cost_of_all(one), currency) for one in solved],
+        "cost of all": [_cost(one, (one.cost.value or 0.0) * one.n_solved, currency) for one in solved],
         "solved": [f"{wording.count(one.n_solved)} of {wording.count(one.n_runs)}" for one in solved],
-        "per solved task": [_cost_each(one, one.cost.value, currency) for one in solved],
+        "per solved task": [_cost(one, one.cost.value, currency, one.n_solved) for one in solved],
         "95% interval": [_cost_limits(one, currency) for one in solved],
     }
-
-
-def _cost_of_all(one: CostPerSolved) -> float | None:
-    return None if one.cost.value is None else one.cost.value * one.n_solved
 
 
 def sessions_line(saved: Savings) -> Markdown:
@@ -211,6 +204,16 @@ def share(estimate: Estimate) -> Words:
     return wording.MISSING if estimate.value is None else wording.percent(estimate.value / 100)
 
 
+def points(difference: Estimate) -> tuple[Words, Words]:
+    """Return a difference of shares, and its interval, in percentage points."""
+    value, low, high = difference.value, difference.lower, difference.upper
+    words = Words(wording.MISSING if value is None else f"{wording.change(value, 1)} points")
+    if low is None or high is None:
+        return words, wording.MISSING
+    low, high = wording.outwards(low, high, 1)
+    return words, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
+
+
 def percent_words(estimate: Estimate) -> Words:
     """Return an estimate in per cent with its interval."""
     words = share(estimate)
@@ -221,28 +224,22 @@ def _pair(pair: Pair, digits: int) -> list[Words]:
     return [wording.MISSING if one is None else Words(f"{one:,.{digits}f}") for one in pair]
 
 
-def _cost(one: CostPerSolved, amount: float | None, currency: str, decimals: int | None = None) -> str:
-    if amount is None:
+def _cost(one: CostPerSolved, amount: float | None, currency: str, n: int = 1) -> str:
+    """Return a part of the cost of all: with as many decimals as its product with ``n`` needs."""
+    if amount is None or one.cost.value is None:
         return "too few solved"
     if not one.is_money:
         return wording.count(amount)
-    return wording.money(amount, currency, decimals)
-
-
-def _cost_each(one: CostPerSolved, amount: float | None, currency: str) -> str:
-    """Return the cost of a solved task with as many decimals as its product with the solved ones needs."""
-    return _cost(one, amount, currency, mean_decimals(_cost_of_all(one) or 0.0, one.n_solved))
+    return wording.money(amount, currency, mean_decimals(one.cost.value * one.n_solved, n))
 
 
 def _cost_limits(one: CostPerSolved, currency: str) -> str:
     if one.cost.value is None or one.cost.lower is None:
         return wording.MISSING
-    low = _cost_each(one, one.cost.lower, currency)
-    return (
-        f"at least {low}"
-        if one.cost.upper is None
-        else f"{low} to {_cost_each(one, one.cost.upper, currency)}"
-    )
+    low = _cost(one, one.cost.lower, currency, one.n_solved)
+    if one.cost.upper is None:
+        return f"at least {low}"
+    return f"{low} to {_cost(one, one.cost.upper, currency, one.n_solved)}"
 
 
 def _points(points: float | None) -> Words:

@@ -224,16 +224,6 @@ def rate(share: float | None) -> Words:
     return wording.MISSING if share is None else wording.percent(share)
 
 
-def points(difference: Estimate) -> tuple[Words, Words]:
-    """Return a difference of shares, and its interval, in percentage points."""
-    value, low, high = difference.value, difference.lower, difference.upper
-    words = Words(wording.MISSING if value is None else f"{wording.change(value, 1)} points")
-    if low is None or high is None:
-        return words, wording.MISSING
-    low, high = wording.outwards(low, high, 1)
-    return words, wording.signed_minus(f"{low:,.1f} to {high:,.1f} points")
-
-
 def _about(number: int) -> Words:
     """Return a number of runs, to two digits.
 

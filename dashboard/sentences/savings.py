@@ -9,8 +9,8 @@ from core.maths.statistics.savings import Comparison, Estimate, Missing, MoneySa
 from core.records.currency import mean_decimals
 from core.records.saving import Outcomes, WeekSaved
 from dashboard import wording
-from dashboard.sentences.achieved import outcome_row
-from dashboard.sentences.gain import points, rate
+from dashboard.sentences.achieved import outcome_row, points
+from dashboard.sentences.gain import rate
 from dashboard.sentences.money import unbilled
 from dashboard.wording import Markdown, Words
 
