@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from core.columns import UNKNOWN
 from core.records.judged import INCLUDED, OBSERVED, REFERENCED
 from core.records.selection import Selection
 from core.store.caches import shifting
@@ -25,7 +26,7 @@ from core.store.provenance import attributed, run_sources
 from core.store.rollup import prob_micro
 from core.store.tables import insert_into
 from core.store.transaction import Facts, Transaction
-from core.store.version import read_version
+from core.store.version import named_key, read_version
 
 _ARM: Final = insert_into("offer_arm", "learner_id", "arm_no", "offer_no")
 _WAITING: Final = (
@@ -38,6 +39,12 @@ _WAITING: Final = (
 )
 
 _OPEN: Final = "learner_id = ? AND choice <> ''"
+_BY_COIN: Final = "learner_id = ? AND choice = '' AND class IN ('baseline', 'selected')"
+_ENDED_HOLDS: Final = f"SELECT class, used_ms, seed FROM hold WHERE {_BY_COIN}"
+_ENDED_OFFERS: Final = (
+    f"SELECT class, at_ms, run_no FROM offer WHERE {_BY_COIN} AND session NOT IN"
+    " (SELECT session FROM hold WHERE learner_id = ?)"
+)
 
 
 class Waiting(NamedTuple):
@@ -157,6 +164,29 @@ def offer_counts(facts: Facts) -> OfferCounts:
     """Return a learner's counts."""
     row = facts.row("SELECT count(*), count(CASE WHEN run_no = 0 THEN 1 END) FROM offer WHERE learner_id = ?")
     return OfferCounts(0, 0) if row is None else OfferCounts(*row)
+
+
+class EndedSelection(NamedTuple):
+    """A selection of a hold or offer that ended: its class, last use, and draw.
+
+    ``has_run`` of an offer: whether a run was made of it; the runs of a hold have its draw.
+    """
+
+    run_class: str
+    used_ms: int
+    draw: int
+    has_run: bool
+
+
+def ended_selections(facts: Facts) -> list[EndedSelection]:
+    """Return the selections of ended holds, and of ended offers of other sessions, whose class a coin decided."""
+    holds, offers = facts.together(
+        lambda: facts.rows(_ENDED_HOLDS), lambda: facts.rows(_ENDED_OFFERS, [facts.learner_id])
+    )
+    return [
+        *(EndedSelection(of, at_ms, named_key(seed), has_run=False) for of, at_ms, seed in holds),
+        *(EndedSelection(of, at_ms, UNKNOWN, has_run=run_no > 0) for of, at_ms, run_no in offers),
+    ]
 
 
 def reported_sessions(facts: Facts) -> frozenset[str]:

@@ -490,6 +490,24 @@ def test_savings_keep_holds_apart_and_count_each_coin_once(context: Context, clo
     assert only.n_runs == 0
 
 
+def test_selections_whose_run_never_came_are_counted_by_class(context: Context, clock: Clock) -> None:
+    """A hold of the last day may still get its run."""
+    change(context, "baseline_rate", 0.5)
+    classes = []
+    for number in range(60):
+        clock.pass_minutes(60)
+        chosen = choose(context, session=f"s{number}")
+        classes.append(chosen.run_class)
+        if chosen.run_class == "baseline" or number % 3:
+            record(context, replace_usage(run_with(f"r{number}", chosen, None, clock.now_ms), 1_000))
+    lost = queries.savings(context).lost
+    due = classes[: lost.n_selections[0] + lost.n_selections[1]]
+    assert 33 <= len(due) <= 36
+    assert lost.n_selections == (due.count("baseline"), due.count("selected"))
+    assert lost.n_lost == (0, sum(of == "selected" for of in due[::3]))
+    assert queries.savings(context, View(since_ms=START_MS)).lost.n_selections == (0, 0)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_fair_coin_of_holds_is_not_called_off(tmp_path: Path, seed: int) -> None:
     """By runs, 60 sessions of 30 runs at 10 % would be off in a third of all worlds."""

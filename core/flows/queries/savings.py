@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Meta
 
-from core.columns import Bools, SessionRuns, UsageColumns
+from core.columns import UNKNOWN, Bools, SessionRuns, UsageColumns
 from core.flows.context import Context
 from core.maths.statistics import savings as savings_of
-from core.records.times import HOUR_MS
+from core.maths.statistics.savings.checks import Selections
+from core.records.times import DAY_HOURS, HOUR_MS
 from core.records.view import EVERYTHING, View
 from core.store import reads
+from core.store.offers import EndedSelection, ended_selections
+from core.store.reads.sessions import SAMPLED
 from core.store.transaction import Snapshot
 
 
@@ -30,11 +35,15 @@ def savings(
 
 
 class Used(NamedTuple):
-    """Usage of a view by hour, class, model, channel and status, the sessions of its span, and unpriced models."""
+    """Usage of a view by hour, class, model, channel and status, the sessions of its span, and unpriced models.
+
+    ``left`` are the selections that ended a day or more before the latest run; none where runs are a sample.
+    """
 
     usage: UsageColumns
     sessions: SessionRuns
     unpriced: tuple[str, ...]
+    left: Selections
 
 
 def used_in(snapshot: Snapshot, view: View) -> Used:
@@ -42,7 +51,21 @@ def used_in(snapshot: Snapshot, view: View) -> Used:
     usage, unpriced = snapshot.together(
         lambda: usage_in(snapshot, view), lambda: reads.unpriced_models(snapshot)
     )
-    return Used(usage, sessions_in(snapshot, usage, view), unpriced)
+    is_all = view.since_ms is None and view.until_ms is None and usage.n.sum() <= SAMPLED
+    sessions, ended = snapshot.together(
+        lambda: sessions_in(snapshot, usage, view), lambda: ended_selections(snapshot) if is_all else []
+    )
+    return Used(usage, sessions, unpriced, _left(sessions, ended if sessions.is_all else []))
+
+
+def _left(sessions: SessionRuns, ended: Sequence[EndedSelection]) -> Selections:
+    """Return the selections that ended long ago, by class, and those without a run."""
+    draws = set(sessions.draw.tolist())
+    due_ms = (int(sessions.hour.max(initial=UNKNOWN)) - DAY_HOURS) * HOUR_MS
+    due = [one for one in ended if one.used_ms <= due_ms]
+    of = Counter(one.run_class for one in due)
+    lost = Counter(one.run_class for one in due if not one.has_run and one.draw not in draws)
+    return Selections(n=(of["baseline"], of["selected"]), n_lost=(lost["baseline"], lost["selected"]))
 
 
 def usage_in(snapshot: Snapshot, view: View) -> UsageColumns:
@@ -75,6 +98,7 @@ def savings_in(snapshot: Snapshot, used: Used, n_arms: int) -> savings_of.Saving
         priced=chosen.prices.keys(),
         unpriced=used.unpriced,
         worse_by=chosen.worse_by,
+        left=used.left,
     )
     return (
         saved if saved.money is None else replace(saved, money=replace(saved.money, currency=chosen.currency))
