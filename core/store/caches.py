@@ -95,13 +95,14 @@ def coin_of(stored: str | None, import_no: int) -> tuple[int, bool]:
 
 
 class CoinDraw(NamedTuple):
-    """The draw of a run: its number and coin, the revision of the selection, and its limits; -1 = unknown."""
+    """The draw of a run: its number and coin, and revision, limits and settings of the selection; -1 = unknown."""
 
     draw: int
     prob: int
     revision: int = UNKNOWN
     budget_tokens: int = UNKNOWN
     k: int = UNKNOWN
+    settings_hash: str = ""
 
 
 def coin_draw_of(stored: str | None, import_no: int, run_no: int) -> CoinDraw:
@@ -112,7 +113,9 @@ def coin_draw_of(stored: str | None, import_no: int, run_no: int) -> CoinDraw:
     kind = (DECLARED_COIN if import_no else 0) + (HELD_COIN if choice.is_held else 0)
     k = UNKNOWN if choice.k is msgspec.UNSET else choice.k
     coin = prob_micro(choice.baseline_prob) + kind
-    return CoinDraw(named_key(choice.seed), coin, choice.revision, choice.budget_tokens, k)
+    return CoinDraw(
+        named_key(choice.seed), coin, choice.revision, choice.budget_tokens, k, choice.settings_hash
+    )
 
 
 def _rollup_runs(rollup: Rollup, facts: Facts, run_nos: Sequence[int]) -> None:

@@ -28,14 +28,14 @@ from core.columns import (
 from core.records.arm import MICRO
 from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
-from core.store.caches import coin_draw_of
+from core.store.caches import CoinDraw, coin_draw_of
 from core.store.compacted import decided_runs
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_ARM, BY_SESSION, BY_TIME
 from core.store.reads.achieved import compared_outcomes
 from core.store.reads.arms import places_by_number
 from core.store.reads.session_moments import RUNS_READ
-from core.store.settings import settings_in_force
+from core.store.settings import SettingsInForce, settings_in_force
 from core.store.transaction import Snapshot
 
 _EVER: Final = 1 << 60
@@ -221,17 +221,17 @@ def session_runs(
     session, hour, run_class, model, channel, status, tokens, duration_ms, choice, *rest = columns
     import_nos, run_nos, *bills = rest
     draws = [coin_draw_of(*one) for one in zip(choice, import_nos, run_nos, strict=True)]
-    draw, prob, revision, budget, k = zip(*draws, strict=True) if draws else [()] * 5
+    draw, prob, revision, budget, k, _ = zip(*draws, strict=True) if draws else [()] * 6
+    settings_nos = _settings_numbers(in_force, draws, import_nos)
     columns = [
         *(session, hour, list(draw), run_class, model, channel, status, list(prob), tokens, duration_ms),
-        *(*bills, [UNKNOWN] * len(run_nos), run_nos, list(revision), list(budget), list(k)),
+        *(*bills, [UNKNOWN] * len(run_nos), run_nos, list(revision), list(budget), list(k), settings_nos),
     ]
     if snapshot.is_compacted:
         columns = _with_compacted(snapshot, columns, limit, since_ms, until_ms)
     session, hour, draws, run_class, model, channel, status, prob, *amounts = columns
     tokens, duration_ms, bill_pico, bill_marks, stated, run_nos, *limits = amounts
-    revisions, budgets, ks = map(ints, limits)
-    settings = ints(in_force.number)[np.searchsorted(in_force.revision, revisions, side="right") - 1]
+    revisions, budgets, ks, settings = map(ints, limits)
     is_by_coin, is_baseline = is_recorded_coin(ints(prob)), np.array(run_class, dtype=np.str_) == "baseline"
     achieved, source = compared_outcomes(snapshot, run_nos, ints(stated), is_baseline, is_by_coin)
     return SessionRuns(
@@ -249,12 +249,35 @@ def session_runs(
         bill_marks=ints(bill_marks),
         achieved=achieved,
         achieved_source=source or "",
-        settings=np.where(revisions == UNKNOWN, UNKNOWN, settings),
+        settings=settings,
         revision=revisions,
         budget_tokens=budgets,
         k=ks,
         is_all=limit == _ALL_KEYS - 1 and (not snapshot.is_compacted or len(session) >= n_runs),
     )
+
+
+def _settings_numbers(
+    in_force: SettingsInForce, draws: Sequence[CoinDraw], import_nos: Sequence[int]
+) -> list[int]:
+    """Return the number of the settings that selected each run; -1 = unknown.
+
+    Revisions of an imported run are those of its learner. So its settings are known by their hash alone.
+    """
+    revisions = ints([one.revision for one in draws])
+    numbers = ints(in_force.number)[np.searchsorted(in_force.revision, revisions, side="right") - 1]
+    numbers = np.where(revisions == UNKNOWN, UNKNOWN, numbers)
+    if not any(import_nos):
+        return list(numbers.tolist())
+    rows = list(zip(numbers.tolist(), draws, import_nos, strict=True))
+    known = {one.settings_hash: number for number, one, import_no in rows if not import_no}
+    for number, one, import_no in rows:
+        if import_no and number != UNKNOWN:
+            known.setdefault(one.settings_hash, len(in_force.number) + len(known))
+    return [
+        known[one.settings_hash] if import_no and number != UNKNOWN else number
+        for number, one, import_no in rows
+    ]
 
 
 def _with_compacted(
@@ -264,7 +287,7 @@ def _with_compacted(
     first = 0 if since_ms is None else since_ms // HOUR_MS
     hours = range(first, (_EVER if until_ms is None else until_ms) // HOUR_MS)
     compacted = decided_runs(snapshot, RUNS_READ - len(columns[0]), limit, hours)
-    unknown = (UNKNOWN,) * 3  # revision and limits of the selection
+    unknown = (UNKNOWN,) * 4  # revision, limits and settings of the selection
     rows = [*zip(*columns, strict=True), *((*run.columns, *unknown) for run in compacted)]
     rows.sort(key=itemgetter(0))
     return [list(column) for column in zip(*rows, strict=True)] if rows else columns
