@@ -51,7 +51,9 @@ def again(context: Context, folder: Path, name: str) -> Context:
 
 
 def plain_status(context: Context) -> dict[str, object]:
+    """The status without what each learner has by itself; outcomes are compared by coins of its own alone."""
     status = msgspec.to_builtins(queries.status(context))
+    del status["baseline"]["outcome"]
     return {name: value for name, value in status.items() if name not in {"database", "revision", "head"}}
 
 

@@ -12,6 +12,8 @@ import pytest
 from core import explained
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.export import export_file
+from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.select import select
 from core.flows.settings import change_all
@@ -19,6 +21,7 @@ from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.judgement import LimitInForce
 from core.records.run import Call, Inventory, Run
+from core.store.reads.sessions import session_runs
 from tests.worlds import context_at
 
 RATES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15)
@@ -141,3 +144,23 @@ def test_without_a_limit_all_are_picked_at_any_use(tmp_path: Path) -> None:
     assert {(one.chance, one.no_break_even) for one in judged} == {(1.0, "always_in")}
     assert {explained.limits_words(one.limits) for one in judged} == {"none"}
     assert {explained.picked(one) for one in judged} == {explained.arm.PICKED}
+
+
+def test_imported_runs_keep_the_settings_that_selected_them_apart(tmp_path: Path) -> None:
+    """Their revisions are those of their learner, so their settings are known by the hash alone."""
+    context = context_at(tmp_path / "a.db")
+    change_all(context, {"baseline_rate": 0.5})
+    for k in (2, 3, 2):
+        change_all(context, {"k": k})
+        played(context, 4, [(ARMS, {})])
+    export_file(context, tmp_path / "a.jsonl")
+    other = context_at(tmp_path / "b.db")
+    import_files(other, [tmp_path / "a.jsonl"])
+
+    def parts(one: Context) -> set[frozenset[int]]:
+        with one.reading() as snapshot:
+            runs = session_runs(snapshot, 12)
+        return {frozenset(runs.draw[runs.settings == number].tolist()) for number in runs.settings}
+
+    assert parts(other) == parts(context)
+    assert sorted(map(len, parts(other))) == [4, 8]
