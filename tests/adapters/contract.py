@@ -211,6 +211,8 @@ class Contract:
             (2 * (INPUT - CACHED), 2 * CACHED, 2 * OUTPUT),
             2 * (INPUT + OUTPUT),
         )
+        learner.outcome(learner.runs(1, session="chat-7")[0].uid, 0)
+        assert learner.runs(achieved="unsolved")[0].outcome_shown == (0, "program")
         assert learner.verify().clean
 
     def test_the_request_is_kept_where_texts_are(self, learner: Learner, tmp_path: Path) -> None:
