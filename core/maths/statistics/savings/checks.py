@@ -29,7 +29,7 @@ from core.maths.statistics.savings.bounded import always_limits
 from core.maths.statistics.savings.outcomes import CHECK_ERROR, MOSTLY_KNOWN, difference, share_difference
 from core.maths.statistics.savings.policies import FIRST_SHARE, HEADLINE_ERROR
 from core.maths.statistics.savings.runs import Balance
-from core.maths.statistics.savings.sums import BASELINE, SELECTED, no_estimate
+from core.maths.statistics.savings.sums import no_estimate
 from core.maths.statistics.savings.verdict import VerdictReason
 from core.records.arm import MICRO
 from core.records.estimate import Estimate
@@ -37,8 +37,10 @@ from core.records.saving import Check, CheckName, CheckState
 
 SEEN_POINTS: Final = 5.0
 """Points that a check must be able to see before it passes."""
-SUSPICIOUS: Final = 1.28
-"""Standard errors of the share of baseline runs that leave room for lost runs: one tail of a tenth."""
+SUSPICIOUS: Final = 2.5
+"""Standard errors of the share of baseline runs that leave room for lost runs."""
+ROOM: Final = 0.15
+"""Most room: about the part of selected runs that may be lost unseen where the share is known badly."""
 _PRIOR: Final = 100.0
 """Draws that the coin's probability counts for in the bets on the share of baseline runs."""
 
@@ -109,25 +111,28 @@ def _share(usage: UsageColumns, runs: SessionRuns) -> Estimate:
     return Estimate(value=value, lower=lower, upper=upper, prob=1 - CHECK_ERROR)
 
 
-def suspected(usage: UsageColumns, runs: SessionRuns) -> tuple[float, float]:
+def suspected(usage: UsageColumns, runs: SessionRuns, share: Check) -> tuple[float, float]:
     """Return the parts of baseline and selected runs that the share of baseline runs can't exclude to be lost.
 
-    They are those at a share that is off by `SUSPICIOUS` standard errors more.
+    Its log odds leave room of `SUSPICIOUS` standard errors, at most of `ROOM`; while the check is open, of all it
+    allows.
     """
     prob, n, hits = _draws(usage, runs)
     expected, spread = float((n * prob).sum()), float((n * prob * (1 - prob)).sum())
     came, n_all = float(hits.sum()), float(n.sum())
     if not (0 < came < n_all and spread > 0):
         return 0.0, 0.0
-    room = SUSPICIOUS * math.sqrt(spread)
-    fewest, most = max(came - room, 0.5), min(came + room, n_all - 0.5)
-    return _missing(fewest, expected, n_all)[BASELINE], _missing(most, expected, n_all)[SELECTED]
+    odds = _log_odds(came, expected, n_all)
+    room = min(SUSPICIOUS * math.sqrt(spread) / (expected * (1 - expected / n_all)), ROOM)
+    most = odds + room
+    if share.state == "open" and share.difference.upper is not None:
+        most = _log_odds(min(expected + n_all * share.difference.upper / 100, 0.999 * n_all), expected, n_all)
+    return max(-math.expm1(odds - room), 0.0), max(-math.expm1(-most), 0.0)
 
 
-def _missing(came: float, expected: float, n_all: float) -> tuple[float, float]:
-    """Return the parts of baseline and selected runs that were lost if so many baseline runs are left."""
-    odds = came / (n_all - came) * (n_all - expected) / expected
-    return max(1 - odds, 0.0), max(1 - 1 / odds, 0.0)
+def _log_odds(came: float, expected: float, n_all: float) -> float:
+    """Return the logarithm of the odds of a baseline run, divided by the expected ones."""
+    return math.log(came / (n_all - came) * (n_all - expected) / expected)
 
 
 def _draws(usage: UsageColumns, runs: SessionRuns) -> tuple[Floats, Floats, Floats]:
@@ -175,13 +180,15 @@ class ClaimTerms:
 
     ``unknown_open``: it can't be seen yet that tokens are unknown equally often, so a claim must hold with the runs
     of unknown tokens counted against it. ``lost`` are the parts of baseline and selected runs that the share of
-    baseline runs suggests never to have come; a claim must hold with them, at the cap.
+    baseline runs can't exclude to be lost. At the cap they must not make all of a difference; while the check of the
+    share is open (``share_open``), a claim must hold with them.
     """
 
     error: float
     objections: Mapping[VerdictReason, bool]
     unknown_open: bool
     lost: tuple[float, float]
+    share_open: bool = False
 
     @classmethod
     def of(
@@ -198,8 +205,13 @@ class ClaimTerms:
             "unknown_differ": state["unknown_usage"] == "failed",
             "follow_ups_differ": state["follow_ups"] == "failed",
         }
-        is_open = state["unknown_usage"] == "open"
-        return cls(error=error, objections=withheld, unknown_open=is_open, lost=lost)
+        return cls(
+            error=error,
+            objections=withheld,
+            unknown_open=state["unknown_usage"] == "open",
+            lost=lost,
+            share_open=state["share"] == "open",
+        )
 
     def of_usage(self, runs: SessionRuns) -> ClaimTerms:
         """Return the terms of a claim about other amounts of the runs."""

@@ -24,7 +24,7 @@ import scipy
 
 from core.columns import Bools, Floats, UsageColumns
 from core.maths.statistics.savings.checks import ClaimTerms
-from core.maths.statistics.savings.ratio import compare, estimated, saved, saved_percent
+from core.maths.statistics.savings.ratio import always_half_width, compare, estimated, saved, saved_percent
 from core.maths.statistics.savings.runs import ComparedRuns
 from core.maths.statistics.savings.sessions import SessionSums, session_design
 from core.maths.statistics.savings.shares import difference
@@ -370,7 +370,8 @@ def _holds_with_lost(runs: ComparedRuns, mask: Bools, claim: SavingsVerdict, des
     cut = runs.capped(mask).compared()
     dearer = max(runs.mean_cap(mask, group) / float(cut.mean[group]), 1.0) - 1
     distance = -float(cut.log_ratio) if claim == "proven" else float(cut.log_ratio)
-    return distance > math.log1p(design.lost[group] * dearer)
+    half = float(always_half_width(cut.log_variance, 1 - design.error)) if design.share_open else 0.0
+    return distance - math.log1p(design.lost[group] * dearer) > half
 
 
 def saved_percent_of(usage: UsageColumns) -> float | None:

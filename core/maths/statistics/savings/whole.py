@@ -369,27 +369,30 @@ def headline(
     ``error`` is the probability that the claim is ever wrong, ``each`` the savings by session.
     """
     results = checks(usage, sampled, runs.balance, left)
-    design = ClaimTerms.of(results, left, error, suspected(usage, sampled))
+    design = ClaimTerms.of(results, left, error, suspected(usage, sampled, results[1]))
     return results, design, _of_sessions(comparison(runs, runs.everything, prob, design), each)
 
 
 def _of_sessions(overall: Comparison, each: PerSession | None) -> Comparison:
-    """Return the comparison without its proof where sessions hold one selection and don't prove it, too."""
-    if overall.verdict != "proven" or each is None or not each.by_draw or _is_above(each.saved_percent):
+    """Return the comparison without its proof where sessions as a whole don't support it."""
+    if overall.verdict != "proven" or each is None or _is_supported(each, each.saved_percent):
         return overall
     return replace(overall, verdict="not_proven", reason="sessions_open")
 
 
 def _in_sessions(money: MoneySaved, each: PerSession | None) -> MoneySaved:
-    if money.verdict != "proven" or each is None or not each.by_draw:
-        return money
-    if each.money_percent is not None and _is_above(each.money_percent):
+    if money.verdict != "proven" or each is None or _is_supported(each, each.money_percent):
         return money
     return replace(money, verdict="not_proven", reason="sessions_open")
 
 
-def _is_above(estimate: Estimate) -> bool:
-    return estimate.lower is not None and estimate.lower > 0
+def _is_supported(each: PerSession, saved: Estimate | None) -> bool:
+    """Return whether sessions prove a saving, too; where each run has its own draw, whether they don't cost more."""
+    if saved is None:
+        return False
+    if each.by_draw:
+        return saved.lower is not None and saved.lower > 0
+    return saved.value is None or saved.value > 0
 
 
 def _parts(usage: UsageColumns, sampled: SessionRuns | None, of_policy: Policies) -> list[_Part]:
