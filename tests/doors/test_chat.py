@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from core.doors.chat import CONFIRM_S, ChatMessage, MemberOf, chat, routes
+from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
 from core.doors.exchange import HttpCall
 from core.doors.service import Service
 from core.errors import Denied, InvalidInput
@@ -98,6 +98,36 @@ def room(tmp_path: Path) -> Iterator[Room]:
 
 
 # What is meant
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("", "Usage"),
+        ("tool", "may mean tool:exec:Bash, tool:web:search"),
+        ("main 1", "may mean skill:coding:main, skill:go:main"),
+        ("serch", "Did you mean tool:web:search?"),
+        ("tool:web:serch", "Did you mean tool:web:search"),
+        ("1", "No arm is called '1'"),
+        ("quux 1", "No arm is called 'quux'"),
+        ("bash 2", "from 0 to 1"),
+        ("bash -0.5", "from 0 to 1"),
+        ("bash 00", "from 0 to 1"),
+        ("bash 0,5", "from 0 to 1"),
+        ("bash 50%", "from 0 to 1"),
+        ("bash 1e400", "from 0 to 1"),
+        ("bash nan", "No arm is called 'bash nan'"),
+        ("a:b", "type:category:name"),
+        ("bash" + "h" * MAX_COMMAND_CHARS, "at most 2,000 characters"),
+    ],
+)
+def test_what_is_not_clear_is_asked_and_nothing_is_recorded(room: Room, said: str, answer: str) -> None:
+    before = room.moment
+    told = room.says(f"/learning reward {said}")
+    assert told is not None
+    assert answer in told
+    assert len(told) < 600
+    assert room.moment == before
 
 
 @pytest.mark.parametrize(

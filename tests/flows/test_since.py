@@ -40,6 +40,7 @@ from core.records.posterior import Posterior
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
 from core.records.times import iso
+from core.records.view import View
 from tests.worlds import START_MS, context_at, lines_file, run_line
 
 KEYS = ("tool:other:a", "tool:other:b")
@@ -396,3 +397,37 @@ def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int, bool]])
             assert not queries.judged_posteriors(context, since=marks[0])
             assert not queries.judged_arms(context, since=marks[1])
         context.store.close()
+
+
+def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_leave(
+    context: Context, tmp_path: Path
+) -> None:
+    record(context, run_of("r0", rank=0, model="large"))
+    line: dict[str, object] = {"kind": "arm", "key": "skill:pdf:main"}
+    imported = import_files(context, [lines_file(tmp_path / "arms.jsonl", line)])
+    every = queries.judged_posteriors(context, since=0)
+    assert [(one.arm, one.state) for one in every] == [(key, "listed") for key in (*KEYS, "skill:pdf:main")]
+    reward(context, KEYS[1], 1.0)
+    (moved,) = queries.judged_posteriors(context, since=every[-1].mark)
+    assert (moved.arm, moved.pulls) == (KEYS[1], 2)
+    assert [one.arm for one in queries.judged_posteriors(context, type="skill", since=0)] == [
+        "skill:pdf:main"
+    ]
+    undo(context, imported.id)
+    (left,) = queries.judged_posteriors(context, since=moved.mark)
+    assert (left.arm, left.state, left.pulls, left.judgement) == (
+        "skill:pdf:main",
+        "unlisted",
+        0,
+        "too_early",
+    )
+    assert [one.arm for one in queries.judged_arms(context, since=moved.mark)] == ["skill:pdf:main"]
+    assert not queries.judged_arms(context, type="tool", since=moved.mark)
+    head = queries.status(context).head
+    assert not queries.judged_posteriors(context, since=head)
+    with pytest.raises(InvalidInput, match="until_ms"):
+        queries.judged_posteriors(context, View(until_ms=START_MS), since=0)
+    assert {one.mark for one in queries.judged_posteriors(context, View(until_ms=START_MS))} <= {None}
+    with pytest.raises(InvalidInput, match="type"):
+        queries.judged_arms(context, type="tools")  # type: ignore[arg-type]
+    context.store.close()
