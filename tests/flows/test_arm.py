@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from core.errors import UnknownArm
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record
@@ -216,11 +214,3 @@ def test_break_even_lies_where_the_chance_is_one_half(tmp_path: Path) -> None:
     assert found.standard_error <= 0.01
     change(context, "phase", "passive")
     assert queries.inclusion(context).arms[A].no_break_even == "always_in"
-
-
-def test_unknown_arms_are_named_with_what_may_have_been_meant(context: Context) -> None:
-    for ask in (queries.arm_path, queries.arm_ledger, queries.arm_runs):
-        with pytest.raises(UnknownArm):
-            ask(context, "tool:other:nobody")
-    assert queries.near_arms(context, "tool:othr:a")[0] == A
-    assert np.isfinite(queries.arm_path(context, A).path.lower).all()

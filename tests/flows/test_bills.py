@@ -99,18 +99,6 @@ def test_disjoint_parts_add_up_to_the_total(read: int, written: int, cached: int
     assert disjoint(read, written, cached, stored, beside.tokens + 1) is None
 
 
-def test_five_prices_are_exact_and_one_price_is_an_estimate(context: Context) -> None:
-    record(context, priced_run())
-    assert bills(context) == {"r": (None, 0)}
-    change(context, "prices", {"m": FULL})
-    exact = 400 * 3_000_000 + 15_000 * 300_000 + 300 * 15_000_000
-    assert bills(context) == {"r": (exact, 0)}
-    change(context, "prices", {"m": 3})
-    assert bills(context) == {"r": (exact, ESTIMATED)}, "the ratios are those of these prices"
-    change(context, "prices", {"m": {**FULL, "output": 20}})
-    assert bills(context)["r"] == (exact + 300 * 5_000_000, 0)
-
-
 def test_the_price_of_the_run_s_time_counts(context: Context) -> None:
     for uid, day in (("before", -1), ("first", 0), ("second", 5)):
         record(context, replace(priced_run(uid), ended_at_ms=START_MS + day * 86_400_000))

@@ -150,20 +150,6 @@ def test_a_run_that_grows_has_its_newest_texts_and_the_older_after_an_undo(
 
 
 @PACES
-def test_an_import_that_is_undone_hides_its_texts(tmp_path: Path, pace: ImportPace) -> None:
-    context = keeping(tmp_path, pace)
-    told = import_files(context, [file_of(tmp_path, "f", ("r", "hidden", 0))])
-    assert {uid: response_of(context, uid) for uid in ("r", "o3")} == {"r": "hidden", "o3": "said o3"}
-    undo(context, told.id)
-    assert response_of(context, "r") is None
-    export_file(context, tmp_path / "undone.jsonl")
-    assert b"hidden" not in (tmp_path / "undone.jsonl").read_bytes()
-    redo(context, told.id)
-    assert response_of(context, "r") == "hidden"
-    assert is_sound(context)
-
-
-@PACES
 def test_told_again_what_was_not_kept_can_be(tmp_path: Path, pace: ImportPace) -> None:
     context = replace(context_at(tmp_path / "a.db"), pace=pace)
     file = file_of(tmp_path, "f", ("r", "late", 0))
