@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from core.flows.bundle import export_bundle
     from core.flows.compact import compact
     from core.flows.context import Context
+    from core.flows.corrections import note, redo, repair, reset, undo
     from core.flows.credit import credit_episode
     from core.flows.episode import declare, mark_incomplete, preview_declare, record_step
     from core.flows.erase import erase
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
         set_role,
         sign_out_member,
     )
-    from core.flows.note import note
     from core.flows.queries.arm import arm_versions
     from core.flows.queries.environments import compare, lint
     from core.flows.queries.episodes import episode, episode_list, episodes
@@ -92,8 +92,6 @@ if TYPE_CHECKING:
     from core.flows.queries.status import status
     from core.flows.queries.verify import verify
     from core.flows.queues import add_queue, queues
-    from core.flows.repair import repair
-    from core.flows.reset import reset
     from core.flows.review import next_item
     from core.flows.reward import reward
     from core.flows.rollouts import rollouts
@@ -103,7 +101,6 @@ if TYPE_CHECKING:
     from core.flows.tokens import create_token, revoke_token, tokens
     from core.flows.traces import traces
     from core.flows.training import export_training
-    from core.flows.undo import redo, undo
     from core.flows.webhooks import add_webhook, remove_webhook
     from core.frames import RowList, RowTuple
 else:  # a flow is imported when it is called: until then its name is its address

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from core.doors.chat import ChatMessage, chat
+from core.flows.corrections import reset
 from core.flows.queries import openclaw_config, openclaw_posteriors, openclaw_summary
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.records.actor import Actor
 from tests.conformance import rules

@@ -17,12 +17,12 @@ from streamlit.testing.v1 import AppTest
 
 from core import explained
 from core.flows import queries
+from core.flows.corrections import note
 from core.flows.evaluate import evaluate
 from core.flows.identity import note_denied
 from core.flows.learn import record_all
 from core.flows.learners import create_learner
 from core.flows.members import add_member
-from core.flows.note import note
 from core.flows.queues import add_queue
 from core.flows.reward import reward
 from core.flows.rubrics import add_rubric

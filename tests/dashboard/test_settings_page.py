@@ -9,8 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
+from core.flows.corrections import undo
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings
 from core.records.transcript import texts_policy

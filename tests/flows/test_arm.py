@@ -8,13 +8,12 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import reset, undo
 from core.flows.learn import record
 from core.flows.queries import ArmObservation, ArmRuns, LedgerCursor
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.learner import DEFAULT_SEEDS
 from core.records.run import Call, Inventory, Run

@@ -15,12 +15,12 @@ from core import explained
 from core.errors import Conflict, InvalidInput
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.bill import (
     AT_LEAST,
     ESTIMATED,

@@ -13,10 +13,10 @@ from core.errors import InvalidInput, UnreadableSource
 from core.flows import queries
 from core.flows.bundle import export_bundle
 from core.flows.context import Context
+from core.flows.corrections import reset
 from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.learners import create_learner
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.parameters import EXPORT_FORMATS, ExportFormat

@@ -11,9 +11,9 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import reset
 from core.flows.learn import record_all
 from core.flows.queries.judgement import changes_in
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.maths.statistics.change import Shift
 from core.records.run import Call, Run

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from core.flows.undo import redo, undo
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, invariant, multiple, rule
 
 from core.errors import InvalidInput, NotApplicable, NotFound
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import declare, record_step
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.episode import Episode, Step
 from core.records.episode_credit import CREDIT_RULES, CreditLine, CreditRule, CreditShare

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from core.errors import Conflict, InvalidInput, NotFound, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.episode import declare, record_step
 from core.flows.export import lines
 from core.flows.importing import import_files
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.formats.tool_output import digest_of_metadata
 from core.maths.episodes import EpisodeSums, closed, totals_of

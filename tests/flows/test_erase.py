@@ -21,18 +21,16 @@ import core
 from core.errors import NotFound
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.erase import erase, preview_erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all
-from core.flows.note import note
 from core.flows.queues import add_queue
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.actor import Actor
 from core.records.arm import Arm

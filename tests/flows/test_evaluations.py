@@ -17,12 +17,12 @@ from core.errors import (
 )
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.evaluation import EvaluationOrder
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no

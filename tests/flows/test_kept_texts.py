@@ -11,13 +11,13 @@ import pytest
 from core.doors.python import Learner
 from core.flows import queries
 from core.flows.context import USUAL_PACE, Context, ImportPace
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.records.run import Run, Unit
 from core.store.reads import run_of_uid

@@ -14,14 +14,13 @@ import pytest
 from core.errors import InvalidArm, NotApplicable, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.offers import arm_states, finish_session, offer, report, start_session
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.arm import UNIFORM, Arm
 from core.records.observation import RewardOutcome
 from core.records.offer import ArmState, Report, Reported, SelectionOptions

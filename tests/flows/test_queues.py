@@ -20,6 +20,7 @@ from core.errors import (
 from core.flows import queries
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -28,7 +29,6 @@ from core.flows.queues import add_queue, propose_queue
 from core.flows.review import judge_batch, propose_batch, take_back, view_item
 from core.flows.reward import reward
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
-from core.flows.undo import redo, undo
 from core.records.evaluation import EvaluationOrder
 from core.records.review import About, Draft, QueueAsks
 from core.records.rubric import LEVELS, Criterion, Level, Rubric

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from core.flows.repair import repair
+from core.flows.undo import redo, undo
+
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, repair, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.repair import repair
-from core.flows.undo import redo, undo
 from core.records.answers import RepairAnswer
 from core.records.times import iso
 from tests.worlds import HOUR_MS, START_MS, context_at, lines_file, run_line

@@ -16,6 +16,7 @@ import pytest
 from core.errors import Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
 from core.flows import queries
 from core.flows.context import Context, utc_now_ms
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -38,7 +39,6 @@ from core.flows.review import (
 )
 from core.flows.rubrics import add_rubric
 from core.flows.training import export_training
-from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.parameters import EXPORT_FORMATS
 from core.records.review import Draft, NextItem, QueueAsks, ReviewItem

@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import pytest
+from core.flows.repair import repair
+from core.flows.reset import reset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -19,16 +21,14 @@ from msgspec.structs import replace
 from core.errors import ArmscopeError, InvalidInput
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, repair, reset, undo
 from core.flows.episode import record_step
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.repair import repair
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.audit import AuditEntry

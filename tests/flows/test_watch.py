@@ -12,8 +12,8 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.undo import undo
 from core.flows.watch import discover_sessions, has_news, watch
 from tests.flows.test_import_laws import known_to
 from tests.formats import builders

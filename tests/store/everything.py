@@ -28,6 +28,7 @@ from core.flows.batch import reward_batch, reward_run
 from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.choose import choose, next_pair
 from core.flows.context import USUAL_PACE, Context
+from core.flows.corrections import note, redo, repair, reset, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import declare, mark_incomplete, record_step
 from core.flows.erase import erase
@@ -57,12 +58,9 @@ from core.flows.members import (
     restore_member,
     senders,
 )
-from core.flows.note import note
 from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.queries.episodes import hacked
 from core.flows.queues import add_queue, assign, propose_queue
-from core.flows.repair import repair
-from core.flows.reset import reset
 from core.flows.restore import copy_database, restore
 from core.flows.review import (
     hold,
@@ -84,7 +82,6 @@ from core.flows.settings import change
 from core.flows.tokens import create_token
 from core.flows.traces import settle_all_traces, take_spans, traces
 from core.flows.training import export_training
-from core.flows.undo import redo, undo
 from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write

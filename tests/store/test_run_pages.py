@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.evidence import Outcome
 from core.records.run import RUN_CLASSES, Call, Inventory, Run, Status

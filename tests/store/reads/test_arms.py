@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from core.flows.context import Context
+from core.flows.corrections import reset
 from core.flows.learn import record
-from core.flows.reset import reset
 from core.flows.reward import reward
 from core.store import reads
 from core.store.transaction import Snapshot
