@@ -33,8 +33,11 @@ from dashboard.widgets.frame.search import search_field  # noqa: E402
 from dashboard.widgets.frame.status import no_access, role_badge, show_flashes, status, undo_last  # noqa: E402
 from dashboard.widgets.frame.window import FRAME, picture, style  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
-from dashboard.widgets.panel import panel  # noqa: E402
-from dashboard.widgets.words import both_ends, small  # noqa: E402
+from dashboard.widgets.parts import (  # noqa: E402
+    both_ends,
+    panel,
+    small,
+)
 
 
 def main() -> None:

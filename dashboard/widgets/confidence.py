@@ -16,7 +16,7 @@ from dashboard.reading import cached_figure, reading
 from dashboard.sentences import confidence as sentences
 from dashboard.sentences import judgement as judgement_sentences
 from dashboard.widgets.fields import choice, lazy_popover
-from dashboard.widgets.words import as_table, both_ends, chipped, section, small, small_table
+from dashboard.widgets.parts import as_table, both_ends, chipped, section, small, small_table
 from dashboard.wording import Words
 
 NEED: Final = "need"

@@ -18,8 +18,8 @@ from dashboard.sentences import fleet as sentences
 from dashboard.widgets import address, navigation
 from dashboard.widgets.fields import choice, matches
 from dashboard.widgets.opening import clicked_row
+from dashboard.widgets.parts import muted
 from dashboard.widgets.tables import ROW_PX, by_head, columns, config_of, frame_of
-from dashboard.widgets.words import muted
 
 FIND: Final = "fleet_find"
 WHICH: Final = "fleet_of"

@@ -24,10 +24,10 @@ from dashboard.sentences import Sentence
 from dashboard.sentences import acts as sentences
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.fields import choice, several_arms
+from dashboard.widgets.parts import small
 from dashboard.widgets.results import record_history, refusal
 from dashboard.widgets.tables import ACT_PX, ALL_AT_ONCE, ROW_PX, by_head, config_of, frame_of, height
 from dashboard.widgets.tables import columns as columns_shown
-from dashboard.widgets.words import small
 from dashboard.wording import Words
 
 ScopeName = Literal["all", "type", "named"]

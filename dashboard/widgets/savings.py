@@ -18,9 +18,8 @@ from dashboard.figures.savings_time import money_time, savings_time, tokens_time
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import savings as sentences
 from dashboard.widgets.charts import time_chart
-from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import choice
-from dashboard.widgets.words import section
+from dashboard.widgets.parts import command, empty, section
 from dashboard.wording import Words
 
 UNIT: Final = "unit"

@@ -22,9 +22,9 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
 from dashboard.widgets.fields import choice
+from dashboard.widgets.parts import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.widgets.results import refusal
 from dashboard.widgets.tables import ACT_PX, record_table
-from dashboard.widgets.words import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
 DOING: Final = "tokens_do"

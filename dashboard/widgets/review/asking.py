@@ -18,8 +18,8 @@ from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets import address
+from dashboard.widgets.parts import gray, muted, section
 from dashboard.widgets.results import result
-from dashboard.widgets.words import gray, muted, section
 from dashboard.wording import Markdown
 
 _ABOUT_WORDS: Final[Mapping[About, str]] = {
