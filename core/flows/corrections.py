@@ -12,7 +12,7 @@ from core.columns import ArmColumns
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.context import Context
 from core.flows.requests import repeated, unknown_arm
-from core.formats.scalars import utc_ms_of
+from core.formats.strict import utc_ms_of
 from core.records.actor import Actor, authorise
 from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
 from core.records.arm import ARM_TYPES, ArmType, check_key

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from core.formats.scalars import utc_ms_of
+from core.formats.strict import utc_ms_of
 from core.records.posterior import Band
 from core.records.run import Phase
 from core.records.times import instant

@@ -239,7 +239,7 @@ def _say_page(page: AuditPage | DenialPage, again: str, *, is_onward: bool) -> N
 def _utc_ms(option: str, text: str | None) -> int | None:
     if text is None:
         return None
-    from core.formats.scalars import utc_ms_of
+    from core.formats.strict import utc_ms_of
 
     at_ms, _ = utc_ms_of(text)
     if at_ms is None or at_ms < 0:
