@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from core.doors.exchange import HttpAnswer, HttpCall
-from core.doors.http.qortex import ROUTES
+from core.doors.http.foreign import ROUTES
 from core.doors.service import Service
 from core.errors import ArmscopeError, InvalidInput
 from tests.conformance.qortex_calls import (

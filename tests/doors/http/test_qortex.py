@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from core.doors.exchange import HttpCall
-from core.doors.http.qortex import ROUTES
+from core.doors.http.foreign import ROUTES
 from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.errors import Denied, InvalidInput, InvalidSetting
