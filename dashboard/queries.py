@@ -18,11 +18,10 @@ from core.columns import Ints
 from core.errors import ArmscopeError, NotFound
 from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
-from core.flows.context import Context
+from core.flows.context import Context, learner_names
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
-from core.flows.listed_names import learner_names
 from core.flows.rubrics import rubrics as rubrics_of
 from core.flows.settings import changed, changed_all
 from core.maths.statistics.confidence import Confidence

@@ -18,8 +18,7 @@ from core.doors import logs
 from core.errors import Denied, StoreError
 from core.flows import queries
 from core.flows.browsers import actor_of_browser
-from core.flows.context import Context, default_learner, open_context
-from core.flows.listed_names import learner_names
+from core.flows.context import Context, default_learner, learner_names, open_context
 from core.records.actor import Action, Actor
 from core.records.member import Session
 from core.records.view import View

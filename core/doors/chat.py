@@ -25,9 +25,8 @@ from core.doors.http.routes import Handler, Route
 from core.doors.service import OPENCLAW, Service
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
-from core.flows.context import Context
+from core.flows.context import Context, arm_ids
 from core.flows.corrections import ResetScope, reset
-from core.flows.listed_names import arm_ids
 from core.flows.members import members_behind
 from core.flows.reward import reward
 from core.formats.openclaw_learning import status_text

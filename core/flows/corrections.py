@@ -10,8 +10,7 @@ from msgspec import Meta
 
 from core.columns import ArmColumns
 from core.errors import Conflict, InvalidInput, NotApplicable
-from core.flows.context import Context
-from core.flows.requests import repeated, unknown_arm
+from core.flows.context import Context, repeated, unknown_arm
 from core.formats.strict import utc_ms_of
 from core.records.actor import Actor, authorise
 from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer

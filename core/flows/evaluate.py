@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from core.errors import InvalidEvaluation, UnknownExecution, UnknownLayer, UnknownRun
-from core.flows.context import Context, unlimited
-from core.flows.requests import in_rounds, repeated_of, unknown_arm
+from core.flows.context import Context, in_rounds, repeated_of, unknown_arm, unlimited
 from core.flows.reward import active_run_of
 from core.maths.credit import SHARING, credited
 from core.maths.evaluate import known_grade

@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from core.errors import UnknownLearner
-from core.flows.context import Context
-from core.flows.requests import unknown_arm
+from core.flows.context import Context, unknown_arm
 from core.flows.select import offered, with_guidance
 from core.flows.settings import put
 from core.maths.observe import observe

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from core.errors import Conflict, NotApplicable
-from core.flows.context import Context
-from core.flows.requests import OR_MAKE_IT, in_rounds, repeated_of, unknown_arm
+from core.flows.context import OR_MAKE_IT, Context, in_rounds, repeated_of, unknown_arm
 from core.records.arm import MICRO, Arm
 from core.records.batch import BatchLine
 from core.records.judged import INCLUDED, OBSERVATION

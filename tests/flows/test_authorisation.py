@@ -37,13 +37,12 @@ from core.flows import (
     webhooks,
 )
 from core.flows.compact import preview_compact
-from core.flows.context import Context
+from core.flows.context import Context, learner_names
 from core.flows.corrections import redo, reset, undo
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
 from core.flows.kairos import export_call, record_reward, reward_call
 from core.flows.learners import create_learner, fleet_version, learners
-from core.flows.listed_names import learner_names
 from core.flows.members import members, restore_member
 from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all

@@ -32,8 +32,7 @@ from core.doors.http.routes import Route
 from core.doors.logs import n_lost_lines
 from core.doors.service import Service
 from core.errors import StoreError
-from core.flows.context import Context
-from core.flows.listed_names import learner_names
+from core.flows.context import Context, learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials
 from core.records.actor import Actor, may
 from core.records.arm import MICRO

@@ -9,11 +9,10 @@ from typing import Annotated, Final, Literal, get_args
 from msgspec import Meta
 
 from core.columns import UNKNOWN
-from core.flows.context import Context
+from core.flows.context import Context, unknown_arm
 from core.flows.inventory import skill_edits
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.run import implied_where
-from core.flows.requests import unknown_arm
 from core.maths.observe import reward_of_flag
 from core.maths.posterior.beta import interval
 from core.maths.statistics.path import Boundary, Path, path

@@ -12,12 +12,11 @@ import numpy as np
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.errors import ArmscopeError
 from core.flows.batch import check_lines
-from core.flows.context import Context
+from core.flows.context import Context, unknown_arm
 from core.flows.corrections import RepairScope, ResetScope, redo_in, undo_in
 from core.flows.credit import credit_in
 from core.flows.evaluate import evaluated, order_of
 from core.flows.queries.chances import simulated
-from core.flows.requests import unknown_arm
 from core.flows.reward import OrderFacts, known_of, run_of_order
 from core.maths.posterior.beta import interval
 from core.maths.statistics.inclusion import Chances

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from core.flows.listed_names import learner_names
 
 from core.doors.exchange import HttpCall
 from core.doors.http.foreign import ROUTES
@@ -15,7 +16,7 @@ from core.doors.http.routes import Route
 from core.doors.service import Service
 from core.errors import Denied, InvalidInput, InvalidSetting
 from core.flows import queries
-from core.flows.listed_names import learner_names
+from core.flows.context import learner_names
 from core.flows.settings import change
 from core.records.actor import Actor, Grant
 from tests.conformance.qortex_calls import OPERATOR, desk_at
