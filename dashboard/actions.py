@@ -25,10 +25,10 @@ from core.flows.credit import credit_episode
 from core.flows.episode import declare
 from core.flows.identity import note_denied
 from core.flows.identity import sign_out as end_sessions
+from core.flows.learn import reward
 from core.flows.learners import create_learner
 from core.flows.queries import verify as verified
 from core.flows.review import take_back as undo_all
-from core.flows.reward import reward
 from core.flows.settings import change_all
 from core.records.alert import PAGES_AT, WebhookRow
 from core.records.answers import SettingAnswer

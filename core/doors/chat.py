@@ -27,8 +27,8 @@ from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unident
 from core.flows import queries
 from core.flows.context import Context, arm_ids
 from core.flows.corrections import ResetScope, reset
+from core.flows.learn import reward
 from core.flows.members import members_behind
-from core.flows.reward import reward
 from core.formats.openclaw_learning import status_text
 from core.formats.strict import json_body
 from core.records.actor import Action, Actor, authorise

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from core.flows.export import export_file
     from core.flows.importing.files import import_files
     from core.flows.inventory import carried
-    from core.flows.learn import record
+    from core.flows.learn import record, reward
     from core.flows.learners import create_learner, learners
     from core.flows.maintenance import backup
     from core.flows.members import (
@@ -93,7 +93,6 @@ if TYPE_CHECKING:
     from core.flows.queries.verify import verify
     from core.flows.queues import add_queue, queues
     from core.flows.review import next_item
-    from core.flows.reward import reward
     from core.flows.rollouts import rollouts
     from core.flows.rubrics import add_rubric, rubrics
     from core.flows.select import select

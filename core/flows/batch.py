@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm
 from core.flows.context import USE_A_LISTED_ARM, Context, repeated, unknown_arm
-from core.flows.reward import OrderFacts, active_run, active_run_of, admit, known_of, record_in, refuse_newer
+from core.flows.learn import OrderFacts, active_run, active_run_of, admit, known_of, record_in, refuse_newer
 from core.records.arm import arm_type
 from core.records.batch import (
     RUN_REWARD_RULES,

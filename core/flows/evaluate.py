@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from core.errors import InvalidEvaluation, UnknownExecution, UnknownLayer, UnknownRun
 from core.flows.context import Context, in_rounds, repeated_of, unknown_arm, unlimited
-from core.flows.reward import active_run_of
+from core.flows.learn import active_run_of
 from core.maths.credit import SHARING, credited
 from core.maths.evaluate import known_grade
 from core.records.actor import Actor

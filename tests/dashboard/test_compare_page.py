@@ -9,8 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.records.run_query import RunSide
 from core.records.view import View
 from dashboard import wording

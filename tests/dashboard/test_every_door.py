@@ -20,8 +20,7 @@ from core.doors.http import metrics, openclaw
 from core.doors.service import Service
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.records.actor import Actor
 from core.records.run import Run
 from core.records.times import DAY_MS

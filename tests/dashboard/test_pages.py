@@ -20,11 +20,10 @@ from core.flows import queries
 from core.flows.corrections import note
 from core.flows.evaluate import evaluate
 from core.flows.identity import note_denied
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.learners import create_learner
 from core.flows.members import add_member
 from core.flows.queues import add_queue
-from core.flows.reward import reward
 from core.flows.rubrics import add_rubric
 from core.flows.settings import change, change_all
 from core.flows.tokens import create_token

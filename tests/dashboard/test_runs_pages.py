@@ -9,8 +9,7 @@ import pytest
 
 from core.flows.corrections import undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm

@@ -13,7 +13,7 @@ from core.errors import Denied
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import note, reset, undo
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.flows.settings import change
 from core.records.actor import Actor
 from tests.dashboard.conftest import Open, check, unfold

@@ -16,7 +16,7 @@ from core.doors.exchange import HttpCall
 from core.doors.service import Service
 from core.errors import Denied, InvalidInput
 from core.flows import learn, queries
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.run import Inventory

@@ -23,7 +23,7 @@ from core.errors import InvalidInput, NotApplicable
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import note, undo
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.records.actor import Actor
 from core.records.episode_page import EpisodeFilter
 from core.records.evaluation_page import EvaluationFilter

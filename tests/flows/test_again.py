@@ -24,9 +24,8 @@ from core.flows.context import Context
 from core.flows.corrections import note, redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.flows.learners import create_learner
-from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
 from core.records.actor import Actor
 from core.records.learner import Sticky

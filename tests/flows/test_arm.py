@@ -9,9 +9,8 @@ import pytest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import reset, undo
-from core.flows.learn import record
+from core.flows.learn import record, reward
 from core.flows.queries import ArmObservation, ArmRuns, LedgerCursor
-from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm

@@ -18,7 +18,7 @@ from core.flows.browsers import browsers, confirm_browser
 from core.flows.context import Context
 from core.flows.corrections import repair, reset, undo
 from core.flows.evaluate import evaluate
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.records.actor import Actor
 from tests.flows.test_repair import SINCE, B, broken
 from tests.worlds import context_at

@@ -42,9 +42,9 @@ from core.flows.corrections import redo, reset, undo
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
 from core.flows.kairos import export_call, record_reward, reward_call
+from core.flows.learn import reward, reward_all
 from core.flows.learners import create_learner, fleet_version, learners
 from core.flows.members import members, restore_member
-from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
 from core.flows.training import training_into
 from core.flows.upload import ReceivedFile, import_uploaded

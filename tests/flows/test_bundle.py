@@ -15,9 +15,8 @@ from core.flows.bundle import export_bundle
 from core.flows.context import Context
 from core.flows.corrections import reset
 from core.flows.importing import import_files
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.learners import create_learner
-from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from tests.worlds import a_run, context_at

@@ -12,9 +12,8 @@ import pytest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import reset
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.queries.judgement import changes_in
-from core.flows.reward import reward
 from core.maths.statistics.change import Shift
 from core.records.run import Call, Run
 from core.records.times import DAY_MS

@@ -15,8 +15,7 @@ from core.flows.compact import compact
 from core.flows.context import Context
 from core.flows.corrections import note, redo, reset, undo
 from core.flows.evaluate import evaluate
-from core.flows.learn import record, record_all
-from core.flows.reward import reward
+from core.flows.learn import record, record_all, reward
 from core.flows.select import select
 from core.records.run import Run
 from core.records.run_query import RunSide

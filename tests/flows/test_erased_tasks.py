@@ -18,8 +18,7 @@ from core.flows.episode import record_step
 from core.flows.erase import erase, preview_erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.rollouts import settle_all_rollouts, take_events
 from core.records.episode import Episode, Step
 from tests.engine import content

@@ -27,8 +27,7 @@ from core.flows.context import Context
 from core.flows.corrections import redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.settings import change
 from core.formats import Opened, Source
 from core.records.arm import Arm

@@ -27,8 +27,7 @@ from core.flows.corrections import note, redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.importing.files import ImportSteps, import_in_steps
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.settings import change
 from core.formats import open_sources
 from core.records.run import Unit

@@ -20,9 +20,8 @@ from core.flows.context import Context
 from core.flows.corrections import note, redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward, reward_all
 from core.flows.learners import create_learner
-from core.flows.reward import reward, reward_all
 from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOrder, RewardOutcome
 from tests.engine import named
 from tests.formats.builders import lines

@@ -28,8 +28,7 @@ from core.flows import queries
 from core.flows.corrections import redo, repair, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.records.limits import LAST_MS
 from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOutcome
 from core.records.reset import Target

@@ -18,8 +18,8 @@ from core.flows.corrections import redo, reset, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
+from core.flows.learn import reward
 from core.flows.offers import arm_states, finish_session, offer, report, start_session
-from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.arm import UNIFORM, Arm
 from core.records.observation import RewardOutcome

@@ -24,10 +24,9 @@ from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.queues import add_queue, propose_queue
 from core.flows.review import judge_batch, propose_batch, take_back, view_item
-from core.flows.reward import reward
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.records.evaluation import EvaluationOrder
 from core.records.review import About, Draft, QueueAsks

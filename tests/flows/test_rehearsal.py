@@ -12,8 +12,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import redo, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.reward import reward
+from core.flows.learn import record, record_all, reward
 from core.flows.settings import change, change_all
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings

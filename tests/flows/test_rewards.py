@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from core.flows.note import note
 from core.flows.reset import reset
+from core.flows.reward import reward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,8 +30,7 @@ from core.flows.credit import credit_episode
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm

@@ -14,6 +14,7 @@ from typing import TypeVar
 import pytest
 from core.flows.repair import repair
 from core.flows.reset import reset
+from core.flows.reward import reward
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -26,8 +27,7 @@ from core.flows.episode import record_step
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.arm_summary import ArmSummary, JudgedArm

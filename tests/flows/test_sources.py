@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from core.flows.reward import reward, reward_all
 
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.flows.review import take_back
-from core.flows.reward import reward, reward_all
 from core.records.actor import Actor
 from core.records.judgement import Judgement
 from core.records.observation import RewardOrder

@@ -20,10 +20,9 @@ from core.flows.corrections import note, reset, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file, export_into
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward
 from core.flows.queues import add_queue
 from core.flows.review import keep_draft, skip_item
-from core.flows.reward import reward
 from core.flows.settings import change
 from core.formats.armscope import write
 from core.records.actor import Grant, Role

@@ -45,7 +45,7 @@ from core.flows.identity import (
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.inventory import carried, keep_inventory
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.flows.learners import create_learner
 from core.flows.members import (
     add_member,
@@ -74,7 +74,6 @@ from core.flows.review import (
     requeue,
     skip_item,
 )
-from core.flows.reward import reward, reward_all
 from core.flows.rollouts import rollouts, settle_all_rollouts, take_events
 from core.flows.rubrics import add_rubric, rubrics
 from core.flows.select import select

@@ -21,8 +21,7 @@ from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.flows.settings import change
 from core.formats.armscope import write
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine

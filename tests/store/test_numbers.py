@@ -14,9 +14,8 @@ from core.flows import maintenance, queries
 from core.flows.context import Context
 from core.flows.corrections import note, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward
 from core.flows.learners import create_learner, learners
-from core.flows.reward import reward
 from core.flows.settings import change
 from core.store.tables import metadata
 from tests.engine import file_database, kept_in

@@ -24,8 +24,7 @@ from core.flows.context import Context
 from core.flows.corrections import reset, undo
 from core.flows.erase import erase
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.records.actor import Actor
 from core.settings import Server
 from core.store.engine import Connection

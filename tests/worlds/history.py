@@ -14,8 +14,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import redo, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.records.arm import Arm
 from core.records.reset import Target
 from core.records.run import Inventory, Run

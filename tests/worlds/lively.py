@@ -7,8 +7,7 @@ from pathlib import Path
 from core.flows.context import Context
 from core.flows.corrections import note, repair, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
 from core.records.arm import Arm

@@ -24,7 +24,7 @@ from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import reset
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.formats.openclaw_shape import Json
 from core.formats.strict import json_body
 from core.records.actor import Action, Actor

@@ -33,10 +33,9 @@ from core.errors import ArmscopeError, InvalidInput, StoreError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_into
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward_all
 from core.flows.queries.previews import CreditPreview
 from core.flows.queries.timeseries import Point
-from core.flows.reward import reward_all
 from core.formats.armscope import RunDecoder
 from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.records.actor import Action, Actor, authorise

@@ -16,8 +16,8 @@ from core.flows.context import Context, unknown_arm
 from core.flows.corrections import RepairScope, ResetScope, redo_in, undo_in
 from core.flows.credit import credit_in
 from core.flows.evaluate import evaluated, order_of
+from core.flows.learn import OrderFacts, known_of, run_of_order
 from core.flows.queries.chances import simulated
-from core.flows.reward import OrderFacts, known_of, run_of_order
 from core.maths.posterior.beta import interval
 from core.maths.statistics.inclusion import Chances
 from core.maths.statistics.summary import Summary, summarise
