@@ -26,7 +26,7 @@ from core.records.batch import (
     key_of_line,
     refused,
 )
-from core.records.judged import OBSERVATION, REFERENCED
+from core.records.evidence import OBSERVATION, REFERENCED
 from core.records.limits import one_of
 from core.records.observation import RewardAnswer, RewardOrder, reward_of
 from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue

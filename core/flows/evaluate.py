@@ -31,7 +31,7 @@ from core.records.evaluation import (
     Subject,
     evaluation_payload,
 )
-from core.records.judged import INCLUDED
+from core.records.evidence import INCLUDED
 from core.records.layer import LayerUri, parse_uri
 from core.records.learner import LearnerSettings
 from core.records.observation import counted_in, not_in_prompt

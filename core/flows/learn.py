@@ -22,8 +22,7 @@ from core.maths.observe import observe
 from core.records.answers import RecordAnswer
 from core.records.arm import MICRO, Arm
 from core.records.batch import BatchLine
-from core.records.evidence import Evidence, Reference, Verdict
-from core.records.judged import INCLUDED, NAMED, OBSERVATION, Judged
+from core.records.evidence import INCLUDED, NAMED, OBSERVATION, Evidence, Judged, Reference, Verdict
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
 from core.records.observation import Amount, RewardAnswer, RewardOrder, not_in_prompt

@@ -19,8 +19,7 @@ from core.flows.settings import put
 from core.maths.observe import observe
 from core.maths.policy import select as select_arms
 from core.records.arm import MICRO, Arm, Prior, check_key
-from core.records.evidence import Evidence, Verdict
-from core.records.judged import Judged
+from core.records.evidence import Evidence, Judged, Verdict
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount
 from core.records.offer import ArmState, Offer, Report, Reported, SelectionOptions, SessionView, States

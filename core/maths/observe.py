@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.records.evidence import Evidence, Verdict
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, Evidence, Verdict
 from core.records.run import Run
 
 _LEARNED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED | OBSERVED, INCLUDED | REFERENCED | OBSERVED]))

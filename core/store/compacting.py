@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.columns import UNKNOWN
-from core.records.judged import OBSERVED, REFERENCED
+from core.records.evidence import OBSERVED, REFERENCED
 from core.records.times import HOUR_MS, iso
 from core.store.caches import coin_of, draw_key, rollup_facts
 from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from core.errors import UnreadableSource
 from core.records.arm import Arm
-from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED
+from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.ledger_lines import PlacedLine, RepairLine
 from core.records.repair import Repair
 from core.store.caches import automatic, shifting

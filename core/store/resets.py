@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from core.records.arm import Arm
-from core.records.judged import OBSERVED
+from core.records.evidence import OBSERVED
 from core.records.ledger_lines import PlacedLine, ResetLine
 from core.records.reset import Target
 from core.store.caches import restate, shifting, shifting_compacted

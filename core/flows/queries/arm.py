@@ -18,8 +18,7 @@ from core.maths.posterior.beta import interval
 from core.maths.statistics.path import Boundary, Path, path
 from core.records.arm import MICRO, arm_type
 from core.records.arm_summary import ArmVersion, ArmVersions, SkillUse
-from core.records.evidence import Where
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, state_of, was_loaded
+from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, Where, state_of, was_loaded
 from core.records.observation import Observation
 from core.records.posterior import Interval
 from core.records.run_page import Cursor, RunRow

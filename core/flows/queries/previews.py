@@ -26,7 +26,7 @@ from core.records.arm import MICRO, ArmType
 from core.records.batch import BatchLine, RewardKind
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome
-from core.records.judged import RETRACTED
+from core.records.evidence import RETRACTED
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount, RewardOrder
 from core.records.posterior import BANDS, Band

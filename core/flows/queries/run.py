@@ -17,8 +17,7 @@ from core.maths.observe import reward_of_flag
 from core.maths.policy import settings_hash
 from core.maths.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.records.arm import ARM_TYPES, arm_type
-from core.records.evidence import Reference, Where
-from core.records.judged import INCLUDED, REFERENCED, STATES, state_of, was_loaded
+from core.records.evidence import INCLUDED, REFERENCED, STATES, Reference, Where, state_of, was_loaded
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
 from core.records.run_story import ArmFlip, RunArm, RunStory

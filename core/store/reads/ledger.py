@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards, ints
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
+from core.records.evidence import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.note import Note
 from core.records.observation import KINDS, Kind, Observation, Replacement, plain_reward
 from core.records.reset import Reset

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.evaluation import Subject
-from core.records.judged import INCLUDED, REFERENCED
+from core.records.evidence import INCLUDED, REFERENCED
 from core.records.review import ItemText, MyJudgement, QueueAsks, RubricRow, Suggestion
 from core.records.rubric import Rubric
 from core.records.run_page import Direction

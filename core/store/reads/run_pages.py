@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from core.columns import UNKNOWN
-from core.records.judged import INCLUDED, NAMED
+from core.records.evidence import INCLUDED, NAMED
 from core.records.limits import LAST_MS
 from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, SessionCursor, SessionRow
 from core.records.times import DAY_HOURS, HOUR_MS

@@ -25,7 +25,7 @@ from core.columns import (
     ints,
 )
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.caches import coin_of, draw_key
 from core.store.compacted import decided_runs
