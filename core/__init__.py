@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         StepAnswer,
         UndoAnswer,
     )
-    from core.records.arm import Arm, Prior
+    from core.records.arm import Arm, Posterior, Prior
     from core.records.arm_summary import ArmVersion, ArmVersions, JudgedArm
     from core.records.audit import AuditEntry, AuditFilter, AuditPage, DenialPage
     from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer
@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from core.records.member import MemberAnswer, MemberRow, SenderRow
     from core.records.note import NoteAnswer
     from core.records.observation import Observation, RewardAnswer
-    from core.records.posterior import Posterior
     from core.records.review import NextItem, QueueAnswer, QueueAsks, QueueRow, RubricAnswer, RubricRow
     from core.records.rollout import RolloutRow, TraceRow
     from core.records.rubric import Rubric

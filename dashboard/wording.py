@@ -15,9 +15,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
 
-from core.records.arm import ArmType, arm_type
+from core.records.arm import BANDS, ArmType, Band, arm_type
 from core.records.evidence import ArmState
-from core.records.posterior import BANDS, Band
 from core.records.times import DAY_MS, instant
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.columns import Ints
 from core.maths.statistics.confidence import Confidence
-from core.records.posterior import BANDS
+from core.records.arm import BANDS
 from dashboard import queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import confidence as sentences

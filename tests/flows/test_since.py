@@ -29,14 +29,13 @@ from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
 from core.flows.settings import change
-from core.records.arm import Arm
+from core.records.arm import Arm, Posterior
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.audit import AuditEntry
 from core.records.episode_page import EpisodeFilter
 from core.records.evaluation_page import Evaluation, EvaluationFilter
 from core.records.judgement import JudgedPosterior
 from core.records.observation import Observation
-from core.records.posterior import Posterior
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
 from core.records.times import iso

@@ -35,9 +35,8 @@ from core.errors import StoreError
 from core.flows.context import Context, learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials
 from core.records.actor import Actor, may
-from core.records.arm import MICRO
+from core.records.arm import BANDS, MICRO
 from core.records.estimate import Estimate
-from core.records.posterior import BANDS
 from core.spool import spools
 from core.store.engine.port import BUCKETS_S, WAITS, Waited
 from core.store.store import Store

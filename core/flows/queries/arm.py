@@ -16,11 +16,10 @@ from core.flows.queries.run import implied_where
 from core.maths.observe import reward_of_flag
 from core.maths.posterior.beta import interval
 from core.maths.statistics.path import Boundary, Path, path
-from core.records.arm import MICRO, arm_type
+from core.records.arm import MICRO, Interval, arm_type
 from core.records.arm_summary import ArmVersion, ArmVersions, SkillUse
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, Where, state_of, was_loaded
 from core.records.observation import Observation
-from core.records.posterior import Interval
 from core.records.run_page import Cursor, RunRow
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
