@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from core.records.rubric import Rubric
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.run_page import RunRow, RunsOfSession, SessionRow
-    from core.records.run_query import RunSide
+    from core.records.run_query import RunSide, View
     from core.records.run_story import RunStory
     from core.records.search import SearchAnswer, SearchHit
     from core.records.selection import Selection
@@ -92,7 +92,6 @@ if TYPE_CHECKING:
     from core.records.token import NewToken, TokenRow
     from core.records.training import TrainingAnswer
     from core.records.verification import Verification
-    from core.records.view import View
 else:
     _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy", "yaml"}
 

@@ -38,11 +38,10 @@ from core.records.judgement import Judgement
 from core.records.learner import LearnerSummary
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction, RunsOfSession, SessionRow
-from core.records.run_query import RunSide, side_of
+from core.records.run_query import RunFilter, RunSide, View, side_of
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
-from core.records.view import RunFilter, View
 from dashboard.reading import (
     Cache,
     at_revision,

@@ -21,7 +21,7 @@ from core.flows.browsers import actor_of_browser
 from core.flows.context import Context, default_learner, learner_names, open_context
 from core.records.actor import Action, Actor
 from core.records.member import Session
-from core.records.view import View
+from core.records.run_query import View
 from core.settings import Settings
 from dashboard import who
 from dashboard.figures.theme import Tokens

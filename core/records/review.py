@@ -10,7 +10,7 @@ from core.errors import InvalidInput
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, Subject, check_feedback, check_score
 from core.records.limits import MAX_LABEL_CHARS, number, shown, text, whole
 from core.records.rubric import MOST_LEVELS, Level, Rubric
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 
 Source = Literal["unjudged", "low", "disagree", "filter", "runs"]
 """Sources of items: not judged by a person, low reward, disputed by raters, any match of a filter, runs picked by

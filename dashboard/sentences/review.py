@@ -21,8 +21,8 @@ from core.records.review import (
     SubmitAnswer,
 )
 from core.records.rubric import Level
+from core.records.run_query import RunFilter
 from core.records.times import instant
-from core.records.view import RunFilter
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words

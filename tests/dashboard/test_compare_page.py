@@ -10,8 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.learn import record_all, reward
-from core.records.run_query import RunSide
-from core.records.view import View
+from core.records.run_query import RunSide, View
 from dashboard import wording
 from dashboard.sentences.gain import no_figure
 from dashboard.widgets import address

@@ -23,8 +23,8 @@ from core.flows.context import Context
 from core.flows.learn import record_all, reward
 from core.records.actor import Actor
 from core.records.run import Run
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence
 from dashboard.sentences import overview as overview_sentences

@@ -40,8 +40,8 @@ from core.records.episode import FINDING_KINDS, Pattern
 from core.records.episode_credit import CREDIT_RULES
 from core.records.evaluation import BLOCKERS
 from core.records.evaluation_page import EvaluationFilter
+from core.records.run_query import View
 from core.records.training import TRAINING_FORMATS, TrainingFormat
-from core.records.view import View
 from core.store.environments import environment_no_of
 from core.store.episodes import read_episodes
 from core.store.store import Store

@@ -28,9 +28,8 @@ from core.records.actor import Actor
 from core.records.episode_page import EpisodeFilter
 from core.records.evaluation_page import EvaluationFilter
 from core.records.run import RUN_CLASSES
-from core.records.run_query import OUTCOMES, SPANS, STATUSES
+from core.records.run_query import OUTCOMES, SPANS, STATUSES, RunFilter, View
 from core.records.times import DAY_MS, HOUR_MS, iso
-from core.records.view import RunFilter, View
 from core.store.reads.log import after_of
 from core.store.store import Store
 from tests.doors.examples import ARM, RUN, example_world

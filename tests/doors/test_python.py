@@ -13,7 +13,7 @@ from core.columns import UNKNOWN
 from core.errors import InvalidInput, UnknownLearner
 from core.flows import queries
 from core.records.arm import MICRO
-from core.records.view import View
+from core.records.run_query import View
 from tests.worlds import put_empty_database
 
 READ, SEARCH = "tool:fs:Read", "tool:web:search"

@@ -17,7 +17,7 @@ from core.records.arm import Arm
 from core.records.learner import DEFAULT_SEEDS
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import Cursor
-from core.records.view import View
+from core.records.run_query import View
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at
 from tests.worlds.lively import lively_context
 

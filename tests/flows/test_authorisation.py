@@ -62,8 +62,8 @@ from core.records.limits import LAST_MS
 from core.records.observation import RewardOrder
 from core.records.offer import Report
 from core.records.review import Draft, QueueAsks
+from core.records.run_query import View
 from core.records.training import TrainingQuery
-from core.records.view import View
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
 from tests.engine import copy_world
 from tests.worlds import a_run, acting, context_at, granted

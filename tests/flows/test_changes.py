@@ -16,8 +16,8 @@ from core.flows.learn import record_all, reward
 from core.flows.queries.judgement import changes_in
 from core.maths.statistics.change import Shift
 from core.records.run import Call, Run
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from core.store import reads
 from tests.worlds import HOUR_MS, START_MS, a_run, acting, context_at, tools
 

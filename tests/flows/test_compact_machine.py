@@ -14,8 +14,8 @@ from core.flows import queries
 from core.flows.corrections import redo, repair, undo
 from core.flows.learn import record
 from core.records.limits import LAST_MS
+from core.records.run_query import View
 from core.records.times import HOUR_MS, iso
-from core.records.view import View
 from tests.flows.model import Model
 from tests.flows.test_machine import RANKS, UIDS, Machine, Made, Words, tell
 from tests.store.compacting import compact_until

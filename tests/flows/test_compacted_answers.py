@@ -18,9 +18,8 @@ from core.flows.evaluate import evaluate
 from core.flows.learn import record, record_all, reward
 from core.flows.select import select
 from core.records.run import Run
-from core.records.run_query import RunSide
+from core.records.run_query import RunSide, View
 from core.records.times import DAY_MS
-from core.records.view import View
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at, tools
 
 ARMS = ("a", "b", "c", "d")

@@ -25,8 +25,8 @@ from core.records.actor import Actor, Grant
 from core.records.alert import Alarm
 from core.records.learner import LearnerSummary
 from core.records.run import Run, RunClass
+from core.records.run_query import View
 from core.records.times import DAY_MS, iso
-from core.records.view import View
 from core.store.engine import Connection
 from tests.store.said import listening
 from tests.waiting import memory_folder

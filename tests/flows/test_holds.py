@@ -35,8 +35,8 @@ from core.maths.statistics.savings.runs import ComparedRuns
 from core.records.arm import Arm
 from core.records.learner import LearnerSettings
 from core.records.run import Call, Inventory, Run, Usage
+from core.records.run_query import View
 from core.records.selection import Decision, Selection
-from core.records.view import View
 from tests.worlds import START_MS, a_run, context_at
 from tests.worlds.usage import Counted, sessions_of, usage_of
 

@@ -32,7 +32,7 @@ from core.records.evaluation import EvaluationOrder
 from core.records.review import About, Draft, QueueAsks
 from core.records.rubric import LEVELS, Criterion, Level, Rubric
 from core.records.run import Run
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 from tests.engine import named
 from tests.worlds import START_MS, a_run
 from tests.worlds.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty

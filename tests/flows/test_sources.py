@@ -17,8 +17,8 @@ from core.flows.review import take_back
 from core.records.actor import Actor
 from core.records.judgement import Judgement
 from core.records.observation import RewardOrder
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from dashboard.sentences import Phrase
 from dashboard.sentences import judgement as sentences
 from tests.flows.sources import check_sources

@@ -101,11 +101,10 @@ from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks
 from core.records.rubric import Rubric
 from core.records.run import History, Inventory, Run
 from core.records.run_page import Cursor, Direction, SessionCursor
-from core.records.run_query import RunSide, rewards_of
+from core.records.run_query import RunFilter, RunSide, View, rewards_of
 from core.records.times import iso
 from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
-from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.compacted import compacted_observations
 from core.store.compacting import old_runs

@@ -21,9 +21,9 @@ from core.records.arm_summary import ArmVersion, ArmVersions, SkillUse
 from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, Where, state_of, was_loaded
 from core.records.observation import Observation
 from core.records.run_page import Cursor, RunRow
+from core.records.run_query import RunFilter, View
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
-from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.reads.arm_story import (
     ArmPart,

@@ -32,9 +32,8 @@ from core.records.arm import ArmType, BetaPair, Posterior
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.judgement import ENOUGH_PULLS, JudgedPosterior, Judgement
 from core.records.layer import BareLayer, JudgedLayer
-from core.records.run_query import ArmQuery, ArmScope, arms_of
+from core.records.run_query import EVERYTHING, ArmQuery, ArmScope, View, arms_of
 from core.records.times import DAY_MS, HOUR_MS, iso
-from core.records.view import EVERYTHING, View
 from core.store import reads
 from core.store.reads import arm_columns
 from core.store.reads.evaluations import bare_layers, judged_layers, n_bare_layers, n_judged_layers

@@ -13,8 +13,8 @@ from msgspec import Meta
 from core.columns import Bools, SessionRuns, UsageColumns
 from core.flows.context import Context
 from core.maths.statistics import savings as savings_of
+from core.records.run_query import EVERYTHING, View
 from core.records.times import HOUR_MS, instant
-from core.records.view import EVERYTHING, View
 from core.store import reads
 from core.store.transaction import Snapshot
 

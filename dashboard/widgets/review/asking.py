@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.errors import ArmscopeError
 from core.records.evaluation import MAX_FEEDBACK_CHARS, EvaluationOutcome
 from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
-from core.records.view import RunFilter
+from core.records.run_query import RunFilter
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
