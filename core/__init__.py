@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         skill_candidate,
         tool_candidate,
     )
+    from core.records.corrections import NoteAnswer
     from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
     from core.records.episode import Episode, Finding, Part, Scale, Step
     from core.records.episode_credit import CreditAnswer
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.learner import LearnerSettings, LearnerSummary
     from core.records.member import MemberAnswer, MemberRow, SenderRow
-    from core.records.note import NoteAnswer
     from core.records.observation import Observation, RewardAnswer
     from core.records.review import NextItem, QueueAnswer, QueueAsks, QueueRow, RubricAnswer, RubricRow
     from core.records.rollout import RolloutRow, TraceRow

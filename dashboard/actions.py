@@ -34,10 +34,10 @@ from core.records.alert import PAGES_AT, WebhookRow
 from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule, past_effect
+from core.records.corrections import Target
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.observation import epoch_words
-from core.records.reset import Target
 from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading

@@ -54,7 +54,7 @@ def answer_of(flow: str) -> Any:  # noqa: ANN401 - a type
     """Return the type of a flow's answer.
 
     >>> answer_of("core.flows.corrections:note")
-    <class 'core.records.note.NoteAnswer'>
+    <class 'core.records.corrections.NoteAnswer'>
     """
     returned, names = _definition(flow).returns, _Names(flow.partition(":")[0])
     assert returned is not None, "flows are typed"  # noqa: S101 - strict types
@@ -67,7 +67,7 @@ def signature_of(flow: str) -> Signature:
     """Return the signature of the method of a learner that calls a flow.
 
     >>> signature_of("core.flows.corrections:note")
-    <Signature (self, /, arm: str, text: str, *, key: str | None = None) -> core.records.note.NoteAnswer>
+    <Signature (self, /, arm: str, text: str, *, key: str | None = None) -> core.records.corrections.NoteAnswer>
     """
     positional = {one.arg for one in _definition(flow).args.args}
     parameters = [

@@ -15,12 +15,17 @@ from core.formats.strict import utc_ms_of
 from core.records.actor import Actor, authorise
 from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
 from core.records.arm import ARM_TYPES, ArmType, check_key
+from core.records.corrections import (
+    NoteAnswer,
+    Target,
+    check_text,
+    note_payload,
+    repair_payload,
+    reset_payload,
+)
 from core.records.limits import LAST_MS, listed, shown
-from core.records.note import NoteAnswer, check_text, note_payload
 from core.records.observation import check_reason, check_request_key
 from core.records.parameters import ArmKey, Reason, RequestKey
-from core.records.repair import repair_payload
-from core.records.reset import Target, reset_payload
 from core.store.facts import FACTS
 from core.store.notes import add_note, reply_to_note
 from core.store.reads import arm_columns, hidden_arm_nos, listed_arm, listed_arms

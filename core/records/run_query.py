@@ -1,4 +1,4 @@
-"""Run query: the filters of a list of runs, by the names that the pages have in their addresses; and the view of a page.
+"""Run query: the filters of a list of runs, by the names in addresses of pages; and the view of a page.
 
 A name that Python keeps for itself ends in an underscore here. Every other door has it without. A view is the part of
 a learner's history that a page shows.

@@ -14,7 +14,7 @@ import streamlit as st
 from core.explained import EXCLUDED, NOT_OFFERED, chance_words
 from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, Hit, RepairPreview
 from core.formats.strict import utc_ms_of
-from core.records.repair import Repair
+from core.records.corrections import Repair
 from core.records.times import iso
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.evidence import evidence_rows

@@ -14,9 +14,9 @@ from core.explained.arms import CHANCE
 from core.explained.table import Field, Table, count, mean, text, time
 from core.flows.queries import ResetPreview
 from core.records.arm import BANDS, ArmType
+from core.records.corrections import REASONS, Reset, Target
 from core.records.learner import LearnerSettings
 from core.records.observation import MAX_REASON_CHARS
-from core.records.reset import REASONS, Reset, Target
 from dashboard import actions, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import Sentence

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import note, reset
-from core.records.reset import REASONS
+from core.records.corrections import REASONS
 from dashboard.widgets.reset import ARM_PX
 from dashboard.widgets.tables import arm_name
 from tests.dashboard.conftest import Open, check, texts, unfold

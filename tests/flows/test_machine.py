@@ -29,9 +29,9 @@ from core.flows.corrections import redo, repair, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
+from core.records.corrections import Target
 from core.records.limits import LAST_MS
 from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOutcome
-from core.records.reset import Target
 from core.records.times import iso
 from tests.flows.model import Model, Repair, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.sources import check_sources

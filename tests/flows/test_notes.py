@@ -13,7 +13,7 @@ from core.flows.corrections import note, redo, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.records.note import Note
+from core.records.corrections import Note
 from tests.formats.builders import lines
 from tests.worlds import a_run, context_at
 

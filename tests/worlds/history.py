@@ -16,7 +16,7 @@ from core.flows.corrections import redo, reset, undo
 from core.flows.importing import import_files
 from core.flows.learn import record, reward
 from core.records.arm import Arm
-from core.records.reset import Target
+from core.records.corrections import Target
 from core.records.run import Inventory, Run
 from core.store.lines import arm_lines
 from tests.flows.model import Model, Reset, Reward, Telling

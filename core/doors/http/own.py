@@ -42,10 +42,10 @@ from core.records.actor import Action, Actor, authorise
 from core.records.answers import ExportAnswer, RecordAnswer
 from core.records.audit import AuditEntry, AuditPage
 from core.records.batch import answers_of, key_of_line
+from core.records.corrections import Target
 from core.records.episode_page import EpisodeCursor, EpisodeRow
 from core.records.observation import MAX_REQUEST_KEY_CHARS, RewardAnswer, RewardOrder
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
-from core.records.reset import Target
 from core.records.run import Run
 from core.records.run_page import Cursor, SessionCursor
 from core.records.run_query import Dates, RunQuery, SessionQuery, side_words

@@ -24,12 +24,12 @@ from core.maths.statistics.summary import Summary, summarise
 from core.records.actor import Action
 from core.records.arm import BANDS, MICRO, ArmType, Band
 from core.records.batch import BatchLine, RewardKind
+from core.records.corrections import Target
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome
 from core.records.evidence import RETRACTED
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount, RewardOrder
-from core.records.reset import Target
 from core.store import reads
 from core.store.caches import automatic
 from core.store.repairs import AutomaticObservation

@@ -14,7 +14,7 @@ from core.columns import UNKNOWN
 from core.explained import EXCLUDED
 from core.flows.queries import ArmPath, Belief
 from core.records.arm import MICRO
-from core.records.note import MAX_NOTE_CHARS
+from core.records.corrections import MAX_NOTE_CHARS
 from dashboard import actions, pages, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import transcript
