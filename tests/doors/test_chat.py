@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from core.doors.exchange import HttpCall
 
 from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
-from core.doors.exchange import HttpCall
-from core.doors.service import Service
+from core.doors.service import HttpCall, Service
 from core.errors import Denied, InvalidInput
 from core.flows import learn, queries
 from core.flows.learn import reward
