@@ -1,4 +1,4 @@
-"""Learning: recorded runs, and rewards by hand minutes or days after the run.
+"""Learning from recorded runs, and from rewards by hand, minutes or days after the run.
 
 A run is detected, judged and written as observations; `importing` does this for files. A reward is one lagged
 observation.

@@ -25,7 +25,6 @@ from core.flows import (
     inventory,
     launch,
     learn,
-    listed_names,
     maintenance,
     offers,
     queries,
@@ -37,7 +36,7 @@ from core.flows import (
     webhooks,
 )
 from core.flows.compact import preview_compact
-from core.flows.context import Context, learner_names
+from core.flows.context import Context, arm_ids, learner_names, settle_learners
 from core.flows.corrections import redo, reset, undo
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
@@ -128,8 +127,8 @@ READ_OF_ALL: Final = (
 """Queries that need a context alone."""
 
 OF_OTHERS: dict[str, tuple[Action, Flow]] = {
-    "undo.undo of another's": ("undo", lambda context, _: undo(context, "reward-1")),
-    "undo.redo of another's": ("undo", lambda context, _: redo(context, "reward-2")),
+    "corrections.undo of another's": ("undo", lambda context, _: undo(context, "reward-1")),
+    "corrections.redo of another's": ("undo", lambda context, _: redo(context, "reward-2")),
 }
 """Flows that ask for more where the act is not one's own."""
 
@@ -210,13 +209,13 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "launch.prepare": ("select", lambda context, folder: launch.prepare(context, folder, folder)),
     "launch.begin_imports": ("ingest", lambda context, _: launch.begin_imports(context)),
     "launch.import_ended": ("ingest", launch.import_ended),
-    "listed_names.arm_ids": ("read", lambda context, _: listed_names.arm_ids(context)),
+    "context.arm_ids": ("read", lambda context, _: arm_ids(context)),
     "learners.fleet_version": ("read", lambda context, _: fleet_version(context)),
-    "listed_names.settle_learners": (
+    "context.settle_learners": (
         "ingest",
-        lambda context, _: listed_names.settle_learners(context, rollouts.settle_rollouts),
+        lambda context, _: settle_learners(context, rollouts.settle_rollouts),
     ),
-    "listed_names.learner_names": ("read", lambda context, _: listed_names.learner_names(context)),
+    "context.learner_names": ("read", lambda context, _: learner_names(context)),
     "maintenance.database_facts": ("read", lambda context, _: maintenance.database_facts(context)),
     "members.restore_member": ("members", restored),
     "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [a_run("x")])),
@@ -230,7 +229,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.arm_runs": ("read", lambda context, _: queries.arm_runs(context, A)),
     "queries.near_arms": ("read", lambda context, _: queries.near_arms(context, A)),
     "queries.notes": ("read", lambda context, _: queries.notes(context, A)),
-    "reward.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
+    "learn.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
     "evaluate.order_of": (
         "read",
         lambda context, _: order_of(context, RUN, "success"),
