@@ -78,9 +78,16 @@ if TYPE_CHECKING:
     from core.records.learner import LearnerSettings, LearnerSummary
     from core.records.member import MemberAnswer, MemberRow, SenderRow
     from core.records.observation import Observation, RewardAnswer
-    from core.records.review import NextItem, QueueAnswer, QueueAsks, QueueRow, RubricAnswer, RubricRow
+    from core.records.review import (
+        NextItem,
+        QueueAnswer,
+        QueueAsks,
+        QueueRow,
+        Rubric,
+        RubricAnswer,
+        RubricRow,
+    )
     from core.records.rollout import RolloutRow, TraceRow
-    from core.records.rubric import Rubric
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.run_page import RunRow, RunsOfSession, SessionRow
     from core.records.run_query import RunSide, View

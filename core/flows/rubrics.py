@@ -7,8 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from core.flows.context import Context
-from core.records.review import RubricAnswer, RubricRow
-from core.records.rubric import LEVELS, Level, Rubric
+from core.records.review import LEVELS, Level, Rubric, RubricAnswer, RubricRow
 from core.store.notes import add_rubric as store_rubric
 from core.store.notes import rubric_of
 from core.store.reads.reviewable import rubric_rows

@@ -19,7 +19,7 @@ from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import BrowserLine, ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, RepairLine, ResetLine, RewardLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
-from core.records.rubric import Rubric
+from core.records.review import Rubric
 from core.store import tables
 from core.store.browsers import add_browser, settle_browsers
 from core.store.environments import read_scale, scale_lines, settle_scales

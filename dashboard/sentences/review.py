@@ -12,6 +12,7 @@ from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Threshold
 from core.records.observation import epoch_words
 from core.records.review import (
     STATE_WORDS,
+    Level,
     MyJudgement,
     Progress,
     QueueRow,
@@ -20,7 +21,6 @@ from core.records.review import (
     StoredOrder,
     SubmitAnswer,
 )
-from core.records.rubric import Level
 from core.records.run_query import RunFilter
 from core.records.times import instant
 from dashboard import wording

@@ -29,8 +29,7 @@ from core.flows.settings import change, change_all
 from core.flows.tokens import create_token
 from core.records.actor import Actor
 from core.records.episode import Episode, Part, Step
-from core.records.review import QueueAsks
-from core.records.rubric import Criterion, Level, Rubric
+from core.records.review import Criterion, Level, QueueAsks, Rubric
 from core.records.times import DAY_MS
 from core.store.episodes import tell_episodes
 from dashboard.pages import PAGES

@@ -36,8 +36,7 @@ from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.ledger_lines import LedgerLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
-from core.records.review import QueueAsks
-from core.records.rubric import Criterion, Level, Rubric
+from core.records.review import Criterion, Level, QueueAsks, Rubric
 from core.records.run import History, Inventory, Run
 from core.store import tables
 from core.store.erasing import REACHED

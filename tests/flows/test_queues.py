@@ -29,8 +29,7 @@ from core.flows.queues import add_queue, propose_queue
 from core.flows.review import judge_batch, propose_batch, take_back, view_item
 from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.records.evaluation import EvaluationOrder
-from core.records.review import About, Draft, QueueAsks
-from core.records.rubric import LEVELS, Criterion, Level, Rubric
+from core.records.review import LEVELS, About, Criterion, Draft, Level, QueueAsks, Rubric
 from core.records.run import Run
 from core.records.run_query import RunFilter, View
 from tests.engine import named

@@ -41,8 +41,7 @@ from core.flows.rubrics import add_rubric
 from core.flows.training import export_training
 from core.records.actor import Actor
 from core.records.parameters import EXPORT_FORMATS
-from core.records.review import Draft, NextItem, QueueAsks, ReviewItem
-from core.records.rubric import Level, Rubric
+from core.records.review import Draft, Level, NextItem, QueueAsks, ReviewItem, Rubric
 from core.settings import Located
 from core.store.review import hidden_evaluations
 from tests.engine import located

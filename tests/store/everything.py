@@ -97,8 +97,7 @@ from core.records.evaluation_page import EvaluationFilter
 from core.records.limits import LAST_MS
 from core.records.observation import RewardOrder
 from core.records.offer import Report, SelectionOptions
-from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks
-from core.records.rubric import Rubric
+from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks, Rubric
 from core.records.run import History, Inventory, Run
 from core.records.run_page import Cursor, Direction, SessionCursor
 from core.records.run_query import RunFilter, RunSide, View, rewards_of

@@ -15,8 +15,7 @@ import msgspec
 
 from core.records.evaluation import Subject
 from core.records.evidence import INCLUDED, REFERENCED
-from core.records.review import ItemText, MyJudgement, QueueAsks, RubricRow, Suggestion
-from core.records.rubric import Rubric
+from core.records.review import ItemText, MyJudgement, QueueAsks, Rubric, RubricRow, Suggestion
 from core.records.run_page import Direction
 from core.records.run_query import RunFilter, View
 from core.store.browsers import RATER
