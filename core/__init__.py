@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     )
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.learner import LearnerSettings, LearnerSummary
-    from core.records.member import MemberAnswer, MemberRow, SenderRow
+    from core.records.member import MemberAnswer, MemberRow, NewToken, SenderRow, TokenRow
     from core.records.observation import Observation, RewardAnswer
     from core.records.review import (
         NextItem,
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
     from core.records.selection import Selection
     from core.records.sides import ComparedSides
     from core.records.status import Status
-    from core.records.token import NewToken, TokenRow
     from core.records.training import TrainingAnswer
     from core.records.verification import Verification
 else:

@@ -15,8 +15,8 @@ import streamlit as st
 
 from core.explained import people
 from core.records.actor import Scope
+from core.records.member import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, NewToken, TokenRow
 from core.records.times import DAY_MS
-from core.records.token import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, NewToken, TokenRow
 from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading

@@ -95,6 +95,7 @@ from core.records.episode import Scale, ScaleLine, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
 from core.records.evaluation_page import EvaluationFilter
 from core.records.limits import LAST_MS
+from core.records.member import secret_of
 from core.records.observation import RewardOrder
 from core.records.offer import Report, SelectionOptions
 from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks, Rubric
@@ -102,7 +103,6 @@ from core.records.run import History, Inventory, Run
 from core.records.run_page import Cursor, Direction, SessionCursor
 from core.records.run_query import RunFilter, RunSide, View, rewards_of
 from core.records.times import iso
-from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
 from core.store import reads
 from core.store.compacted import compacted_observations

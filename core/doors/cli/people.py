@@ -29,15 +29,14 @@ from core.errors import InvalidInput
 from core.explained import people
 from core.records.actor import SCOPES
 from core.records.audit import AuditFilter, DenialPage
+from core.records.member import check_scopes
 from core.records.times import iso
-from core.records.token import check_scopes
 
 if TYPE_CHECKING:
     from core.doors.alerting import CheckResult
     from core.records.alert import AlertsView, SendResult, WebhookRow
     from core.records.audit import AuditPage
-    from core.records.member import MemberAnswer, SenderRow
-    from core.records.token import NewToken, TokenRow
+    from core.records.member import MemberAnswer, NewToken, SenderRow, TokenRow
 
 _IN = typer.Option("--in", metavar="LEARNER", help="In this learner only; else in every one.")
 _INS = typer.Option(

@@ -24,7 +24,7 @@ from core.doors.service import JSON
 from core.errors import InvalidInput, InvalidSetting, Unidentified
 from core.records.actor import Actor
 from core.records.counts import number_of
-from core.records.token import BEGINNING, digest_of
+from core.records.member import BEGINNING, digest_of
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
