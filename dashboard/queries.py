@@ -22,7 +22,7 @@ from core.flows.context import Context, learner_names
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
-from core.flows.rubrics import rubrics as rubrics_of
+from core.flows.queues import rubrics as rubrics_of
 from core.flows.settings import changed, changed_all
 from core.maths.statistics.confidence import Confidence
 from core.maths.statistics.heatmap import RowChoice

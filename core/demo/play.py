@@ -50,8 +50,7 @@ from core.flows.episode import record_step
 from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all, reward
 from core.flows.queries import DEMO_ORIGIN
-from core.flows.queues import add_queue
-from core.flows.rubrics import add_rubric
+from core.flows.queues import add_queue, add_rubric
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.upload import ReceivedFile, import_uploaded

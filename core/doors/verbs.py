@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from core.flows.alerts import alerts
     from core.flows.audit import audit, denials
     from core.flows.batch import reward_batch, reward_run
-    from core.flows.browsers import browsers, confirm_browser
     from core.flows.bundle import export_bundle
     from core.flows.compact import compact
     from core.flows.context import Context
@@ -91,10 +90,9 @@ if TYPE_CHECKING:
     from core.flows.queries.sides import compare_sides
     from core.flows.queries.status import status
     from core.flows.queries.verify import verify
-    from core.flows.queues import add_queue, queues
+    from core.flows.queues import add_queue, add_rubric, browsers, confirm_browser, queues, rubrics
     from core.flows.review import next_item
     from core.flows.rollouts import rollouts
-    from core.flows.rubrics import add_rubric, rubrics
     from core.flows.select import select
     from core.flows.settings import accept_price, change, in_force
     from core.flows.tokens import create_token, revoke_token, tokens

@@ -23,8 +23,7 @@ from core.flows.identity import note_denied
 from core.flows.learn import record_all, reward
 from core.flows.learners import create_learner
 from core.flows.members import add_member
-from core.flows.queues import add_queue
-from core.flows.rubrics import add_rubric
+from core.flows.queues import add_queue, add_rubric
 from core.flows.settings import change, change_all
 from core.flows.tokens import create_token
 from core.records.actor import Actor

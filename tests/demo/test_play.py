@@ -30,9 +30,8 @@ from core.demo.world import (
 )
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.queues import queues
+from core.flows.queues import queues, rubrics
 from core.flows.review import view_item
-from core.flows.rubrics import rubrics
 from core.flows.training import export_training
 from core.maths.statistics.rewards import lint, paid, pattern
 from core.records.actor import Actor

@@ -19,7 +19,6 @@ from core.doors.verbs import VERBS, Verb
 from core.errors import Denied, UnknownExecution
 from core.flows import (
     alerts,
-    browsers,
     choose,
     export,
     inventory,
@@ -31,7 +30,6 @@ from core.flows import (
     queues,
     review,
     rollouts,
-    rubrics,
     traces,
     webhooks,
 )
@@ -181,7 +179,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     **{f"queries.{name}": ("read", query_named(name)) for name in READ_OF_ALL},
     "queries.months": ("read", lambda context, _: queries.months(context, View(), 0)),
     "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
-    "browsers.actor_of_browser": ("read", lambda context, _: browsers.actor_of_browser(context, BROWSER)),
+    "queues.actor_of_browser": ("read", lambda context, _: queues.actor_of_browser(context, BROWSER)),
     "queries.acts": ("read", lambda context, _: queries.acts(context, before=9)),
     "queries.environment": ("read", lambda context, _: queries.environment(context, "sums")),
     "queries.preview_settings": ("settings", lambda context, _: queries.preview_settings(context, {"k": 3})),
@@ -285,7 +283,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "review.judge_batch": ("judge", lambda context, _: judged_at_once(context)),
     "choose.next_pair": ("judge", lambda context, _: choose.next_pair(context)),
     "choose.choose": ("judge", lambda context, _: chosen(context)),
-    "rubrics.rubric_levels": ("read", lambda context, _: rubrics.rubric_levels(context, "v1")),
+    "queues.rubric_levels": ("read", lambda context, _: queues.rubric_levels(context, "v1")),
     "offers.offer": ("select", lambda context, _: offers.offer(context, [Arm(key=A)])),
     "offers.report": ("ingest", lambda context, _: offers.report(context, Report(arm=A))),
     "offers.arm_states": ("read", lambda context, _: offers.arm_states(context)),

@@ -27,8 +27,7 @@ from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all, reward
-from core.flows.queues import add_queue
-from core.flows.rubrics import add_rubric, rubric_levels, rubrics
+from core.flows.queues import add_queue, add_rubric, rubric_levels, rubrics
 from core.flows.settings import change
 from core.formats.armscope import write
 from core.records.actor import Actor

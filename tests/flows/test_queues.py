@@ -25,9 +25,8 @@ from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all, reward
-from core.flows.queues import add_queue, propose_queue
+from core.flows.queues import add_queue, add_rubric, propose_queue, rubric_levels, rubrics
 from core.flows.review import judge_batch, propose_batch, take_back, view_item
-from core.flows.rubrics import add_rubric, rubric_levels, rubrics
 from core.records.evaluation import EvaluationOrder
 from core.records.review import LEVELS, About, Criterion, Draft, Level, QueueAsks, Rubric
 from core.records.run import Run

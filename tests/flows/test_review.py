@@ -21,7 +21,7 @@ from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.queues import add_queue, assign, progress, propose_queue, queues
+from core.flows.queues import add_queue, add_rubric, assign, progress, propose_queue, queues
 from core.flows.restore import copy_database
 from core.flows.review import (
     draft,
@@ -37,7 +37,6 @@ from core.flows.review import (
     take_back,
     view_item,
 )
-from core.flows.rubrics import add_rubric
 from core.flows.training import export_training
 from core.records.actor import Actor
 from core.records.parameters import EXPORT_FORMATS

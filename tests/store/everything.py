@@ -25,7 +25,6 @@ from core.errors import (
 from core.flows import alerts, maintenance, queries
 from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
-from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.choose import choose, next_pair
 from core.flows.context import USUAL_PACE, Context
 from core.flows.corrections import note, redo, repair, reset, undo
@@ -60,7 +59,16 @@ from core.flows.members import (
 )
 from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.queries.episodes import hacked
-from core.flows.queues import add_queue, assign, propose_queue
+from core.flows.queues import (
+    actor_of_browser,
+    add_queue,
+    add_rubric,
+    assign,
+    browsers,
+    confirm_browser,
+    propose_queue,
+    rubrics,
+)
 from core.flows.restore import copy_database, restore
 from core.flows.review import (
     hold,
@@ -75,7 +83,6 @@ from core.flows.review import (
     skip_item,
 )
 from core.flows.rollouts import rollouts, settle_all_rollouts, take_events
-from core.flows.rubrics import add_rubric, rubrics
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.tokens import create_token
