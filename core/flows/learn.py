@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from core.detect import detect
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.context import OR_MAKE_IT, Context, in_rounds, repeated_of, unknown_arm
-from core.maths.guard import guard
-from core.maths.observe import observe
+from core.maths.observe import guard, observe
 from core.records.answers import RecordAnswer
 from core.records.arm import MICRO, Arm
 from core.records.batch import BatchLine
