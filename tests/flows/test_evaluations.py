@@ -17,7 +17,7 @@ from core.errors import (
 )
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.corrections import redo, reset, undo
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
