@@ -1,4 +1,4 @@
-"""Members: people who may sign in, identified by issuer and subject, never by an address; and tokens of programs.
+"""People who may sign in, identified by issuer and subject, never by an address; and tokens of programs.
 
 A bridge is a program that brings chat messages, with the members behind its senders. A token is the secret by which a
 program acts, with its scopes and its end.
