@@ -2,9 +2,9 @@
 
 Only a run in which the agent really called a tool says something about the arms. A small talk, an interrupted or a
 failed request would otherwise count against every arm that was in its prompt. The arms in the prompt come first, in
-the inventory's order, then those by name, then those left out. A flag says
-whether the arm was in (`INCLUDED`), recognised (`REFERENCED`) and learned from (`OBSERVED`). An arm that was there by
-name (`NAMED`) is in from the call that found it on, and nothing is learned: that it was used is why it is in.
+the inventory's order, then those by name, then those left out. A flag says whether the arm was in (`INCLUDED`),
+recognised (`REFERENCED`) and learned from (`OBSERVED`). An arm that was there by name (`NAMED`) is in from the call
+that found it on, and nothing is learned: that it was used is why it is in.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from core.records.run import Phase, Run, Status
 _LEARNED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED | OBSERVED, INCLUDED | REFERENCED | OBSERVED]))
 _RECORDED: Final = bytes.maketrans(b"\0\1", bytes([INCLUDED, INCLUDED | REFERENCED]))
 _BY_NAME: Final = bytes.maketrans(b"\0\1", bytes([NAMED, NAMED | INCLUDED | REFERENCED]))
+# One object per outcome: verdicts are made by the hundred thousand.
+_VERDICTS: Final[dict[Outcome, Verdict]] = {
+    outcome: Verdict(outcome=outcome)
+    for outcome in ("observed", "conversational", "aborted", "error", "passive", "empty")
+}
 _SKIPPED: Final[dict[Status, Outcome]] = {
     "completed": "conversational",
     "aborted": "aborted",
@@ -63,13 +68,6 @@ def reward_of_flag(flag: int) -> float | None:
     if not flag & OBSERVED:
         return None
     return 1.0 if flag & REFERENCED else 0.0
-
-
-# One object per outcome: verdicts are made by the hundred thousand.
-_VERDICTS: Final[dict[Outcome, Verdict]] = {
-    outcome: Verdict(outcome=outcome)
-    for outcome in ("observed", "conversational", "aborted", "error", "passive", "empty")
-}
 
 
 def guard(run: Run, evidence: Evidence, phase: Phase = "active") -> Verdict:
