@@ -580,18 +580,6 @@ def ago(at_ms: int, now_ms: int) -> Words:
     return f"on {minute(at_ms, year_of_ms=now_ms)} UTC"
 
 
-def days(n: int) -> Words:
-    """Return so many days, in the largest unit of which there are two or more.
-
-    >>> days(9), days(27), days(245), days(800)
-    ('nine days', 'three weeks', 'eight months', 'two years')
-    """
-    for unit, length in (("year", 365), ("month", 30), ("week", 7)):
-        if n >= 2 * length:
-            return f"{number_word(n // length)} {unit}s"
-    return f"{number_word(n)} day{'' if n == 1 else 's'}"
-
-
 def since(at_ms: int, *, year_of_ms: int | None = None) -> Words:
     """Return the time from which something holds: a day where it began with one, else with its minute.
 

@@ -210,12 +210,6 @@ def rubrics(context: Context) -> tuple[RubricRow, ...]:
         return rubric_rows(snapshot)
 
 
-def rubric_levels(context: Context, version: str) -> tuple[Level, ...]:
-    """Return the levels of a version, level 1 first; the default levels for an undefined version."""
-    with context.reading() as snapshot:
-        return levels_of(snapshot, version)
-
-
 def levels_of(facts: Facts, version: str) -> tuple[Level, ...]:
     """Return the levels of a version in an open snapshot."""
     known = rubric_of(facts, version) if version else None

@@ -283,7 +283,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "review.judge_batch": ("judge", lambda context, _: judged_at_once(context)),
     "choose.next_pair": ("judge", lambda context, _: choose.next_pair(context)),
     "choose.choose": ("judge", lambda context, _: chosen(context)),
-    "queues.rubric_levels": ("read", lambda context, _: queues.rubric_levels(context, "v1")),
     "offers.offer": ("select", lambda context, _: offers.offer(context, [Arm(key=A)])),
     "offers.report": ("ingest", lambda context, _: offers.report(context, Report(arm=A))),
     "offers.arm_states": ("read", lambda context, _: offers.arm_states(context)),

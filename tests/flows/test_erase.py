@@ -27,7 +27,7 @@ from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record, record_all, reward
-from core.flows.queues import add_queue, add_rubric, rubric_levels, rubrics
+from core.flows.queues import add_queue, add_rubric, rubrics
 from core.flows.settings import change
 from core.formats.armscope import write
 from core.records.actor import Actor
@@ -266,7 +266,8 @@ def test_the_words_of_a_rubric_and_a_queue_go_by_their_ids(tmp_path: Path) -> No
     for act in ("rubric-1", "queue-1"):
         erase(context, act=act)
     assert holding(context, "ZAP") == set()
-    assert [level.outcome for level in rubric_levels(context, "v1")] == ["failure", "failure"]
+    (left,) = rubrics(context)
+    assert [level.outcome for level in left.rubric.levels] == ["failure", "failure"]
     assert queries.verify(context).differences == ()
     context.store.close()
 

@@ -25,7 +25,7 @@ from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all, reward
-from core.flows.queues import add_queue, add_rubric, propose_queue, rubric_levels, rubrics
+from core.flows.queues import add_queue, add_rubric, levels_of, propose_queue, rubrics
 from core.flows.review import judge_batch, propose_batch, take_back, view_item
 from core.records.evaluation import EvaluationOrder
 from core.records.review import LEVELS, About, Criterion, Draft, Level, QueueAsks, Rubric
@@ -276,8 +276,9 @@ def test_a_version_is_defined_once_counted_and_taken_back(desk: Desk) -> None:
     evaluate(desk.of("ann"), "r0", "success", rubric="v2")
     (row,) = rubrics(desk.context)
     assert (row.id, row.rubric, row.by, row.n_judged) == ("rubric-1", rubric, "mara", 1)
-    assert rubric_levels(desk.context, "v2") == rubric.levels
-    assert rubric_levels(desk.context, "v9") == LEVELS
+    with desk.context.reading() as snapshot:
+        assert levels_of(snapshot, "v2") == rubric.levels
+        assert levels_of(snapshot, "v9") == LEVELS
     undo(desk.context, first.id)
     assert rubrics(desk.context) == ()
     redo(desk.context, first.id)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from core.records.sides import ComparedSides
     from core.records.transcript import Message
 
-_PICO = 10**12
 FILTERS = tuple(one.encode_name for one in msgspec.structs.fields(RunSide))
 NOTHING = "Nothing was found in {searched}."
 

@@ -18,7 +18,6 @@ CELL_STATES: Final[tuple[CellState, ...]] = ("absent", "left_out", "unjudged", "
 run. Penalised: in and not referenced. Rewarded: in and referenced."""
 
 RowChoice = Literal["most in", "last used"]
-ROW_CHOICES: Final[tuple[RowChoice, ...]] = ("most in", "last used")
 
 
 @dataclass(frozen=True, kw_only=True)
