@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from core.doors.exchange import HttpCall
 
 from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
 from core.doors.service import HttpCall, Service

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from core.flows.undo import redo, undo
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, invariant, multiple, rule
 

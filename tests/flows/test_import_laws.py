@@ -19,7 +19,6 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from core.flows.reset import reset
 
 from core.errors import UnreadableSource
 from core.flows import queries

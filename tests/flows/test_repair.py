@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from core.flows.repair import repair
-from core.flows.undo import redo, undo
-
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.corrections import redo, repair, undo

@@ -10,9 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

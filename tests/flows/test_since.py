@@ -12,9 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import pytest
-from core.flows.repair import repair
-from core.flows.reset import reset
-from core.flows.reward import reward
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -38,7 +35,6 @@ from core.records.judgement import JudgedPosterior
 from core.records.observation import Observation
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
-from core.records.run_query import View
 from core.records.times import iso
 from core.records.view import View
 from tests.worlds import START_MS, context_at, lines_file, run_line

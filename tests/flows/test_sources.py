@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from core.flows.reward import reward, reward_all
 
 from core.flows import queries
 from core.flows.context import Context

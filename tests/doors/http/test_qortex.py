@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-from core.flows.listed_names import learner_names
 
 from core.doors.http.foreign import ROUTES
 from core.doors.http.routes import Route
