@@ -35,8 +35,8 @@ from core.records.judgement import JudgedPosterior
 from core.records.observation import Observation
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
+from core.records.run_query import View
 from core.records.times import iso
-from core.records.view import View
 from tests.worlds import START_MS, context_at, lines_file, run_line
 
 KEYS = ("tool:other:a", "tool:other:b")
