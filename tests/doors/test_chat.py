@@ -163,6 +163,17 @@ def test_a_confirmation_is_of_its_sender_its_scope_and_its_moment(room: Room) ->
     assert room.n_pulls() == 7
 
 
+@pytest.mark.parametrize(
+    ("scope", "n"),
+    [("all", 6), ("tools", 2), ("skill", 2), ("memories", 1), ("bash", 1), ("file:workspace:chapter 2", 1)],
+)
+def test_a_reset_has_a_scope(room: Room, scope: str, n: int) -> None:
+    told = room.says(f"/learning reset {scope}")
+    assert f"reset {n} arm(s)" in (told or "")
+    assert f"Reset {n} arm(s)" in (room.says(f"/learning reset {code_in(told)}") or "")
+    assert room.n_pulls() == 6 - n
+
+
 @pytest.mark.parametrize(("after_s", "holds"), [(CONFIRM_S - 1, True), (CONFIRM_S, False)])
 def test_a_confirmation_ends_after_five_minutes(room: Room, after_s: int, holds: bool) -> None:
     code = code_in(room.says("/learning reset"))
