@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         StepAnswer,
         UndoAnswer,
     )
-    from core.records.arm import Arm, Prior
+    from core.records.arm import Arm, Posterior, Prior
     from core.records.arm_summary import ArmVersion, ArmVersions, JudgedArm
     from core.records.audit import AuditEntry, AuditFilter, AuditPage, DenialPage
     from core.records.batch import BatchAnswer, BatchLine, RunRewardAnswer
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         skill_candidate,
         tool_candidate,
     )
+    from core.records.corrections import NoteAnswer
     from core.records.environment import EnvironmentDesign, EnvironmentSummary, ModelComparison
     from core.records.episode import Episode, Finding, Part, Scale, Step
     from core.records.episode_credit import CreditAnswer
@@ -76,25 +77,28 @@ if TYPE_CHECKING:
     )
     from core.records.judgement import JudgedPosterior, Judgement
     from core.records.learner import LearnerSettings, LearnerSummary
-    from core.records.member import MemberAnswer, MemberRow, SenderRow
-    from core.records.note import NoteAnswer
+    from core.records.member import MemberAnswer, MemberRow, NewToken, SenderRow, TokenRow
     from core.records.observation import Observation, RewardAnswer
-    from core.records.posterior import Posterior
-    from core.records.review import NextItem, QueueAnswer, QueueAsks, QueueRow, RubricAnswer, RubricRow
+    from core.records.review import (
+        NextItem,
+        QueueAnswer,
+        QueueAsks,
+        QueueRow,
+        Rubric,
+        RubricAnswer,
+        RubricRow,
+    )
     from core.records.rollout import RolloutRow, TraceRow
-    from core.records.rubric import Rubric
     from core.records.run import Call, Inventory, Run, Usage
     from core.records.run_page import RunRow, RunsOfSession, SessionRow
-    from core.records.run_query import RunSide
+    from core.records.run_query import RunSide, View
     from core.records.run_story import RunStory
     from core.records.search import SearchAnswer, SearchHit
     from core.records.selection import Selection
     from core.records.sides import ComparedSides
     from core.records.status import Status
-    from core.records.token import NewToken, TokenRow
     from core.records.training import TrainingAnswer
     from core.records.verification import Verification
-    from core.records.view import View
 else:
     _OF_EXTRA = {"alembic", "filelock", "numpy", "scipy", "sqlalchemy", "yaml"}
 

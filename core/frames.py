@@ -109,7 +109,7 @@ class FrameColumn(NamedTuple):
 def columns_of(record: type) -> tuple[FrameColumn, ...]:
     """Return the columns of a record: a msgspec struct, a dataclass or a named tuple.
 
-    >>> from core.records.posterior import Interval
+    >>> from core.records.arm import Interval
     >>> [(one.name, one.kind) for one in columns_of(Interval)]
     [('lower', 'float'), ('upper', 'float'), ('method', 'text'), ('prob', 'float')]
     """

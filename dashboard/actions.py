@@ -20,27 +20,24 @@ from core.errors import ArmscopeError, Denied, InvalidInput
 from core.flows import maintenance, webhooks
 from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context
+from core.flows.corrections import note, redo, repair, reset, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import declare
 from core.flows.identity import note_denied
 from core.flows.identity import sign_out as end_sessions
+from core.flows.learn import reward
 from core.flows.learners import create_learner
-from core.flows.note import note
 from core.flows.queries import verify as verified
-from core.flows.repair import repair
-from core.flows.reset import reset
 from core.flows.review import take_back as undo_all
-from core.flows.reward import reward
 from core.flows.settings import change_all
-from core.flows.undo import redo, undo
 from core.records.alert import PAGES_AT, WebhookRow
 from core.records.answers import SettingAnswer
 from core.records.arm import ArmType
 from core.records.batch import BatchLine, RunRewardRule, past_effect
+from core.records.corrections import Target
 from core.records.episode_credit import CreditRule
 from core.records.learner import LearnerSettings
 from core.records.observation import epoch_words
-from core.records.reset import Target
 from core.settings import base_path
 from dashboard import wording
 from dashboard.reading import ask_again, reading

@@ -27,14 +27,17 @@ from dashboard.figures import theme  # noqa: E402
 from dashboard.open_files import DRAWING  # noqa: E402
 from dashboard.pages import FLEET  # noqa: E402
 from dashboard.reading import Reading, begin, context_of, under_own_name, unspoken  # noqa: E402
-from dashboard.widgets import address, navigation, results  # noqa: E402
+from dashboard.widgets import address, parts, results  # noqa: E402
 from dashboard.widgets.frame import filters, window  # noqa: E402
 from dashboard.widgets.frame.search import search_field  # noqa: E402
 from dashboard.widgets.frame.status import no_access, role_badge, show_flashes, status, undo_last  # noqa: E402
 from dashboard.widgets.frame.window import FRAME, picture, style  # noqa: E402
 from dashboard.widgets.keys import keys_button  # noqa: E402
-from dashboard.widgets.panel import panel  # noqa: E402
-from dashboard.widgets.words import both_ends, small  # noqa: E402
+from dashboard.widgets.parts import (  # noqa: E402
+    both_ends,
+    panel,
+    small,
+)
 
 
 def main() -> None:
@@ -48,12 +51,12 @@ def main() -> None:
         context, first, default = _arrived()
     except ArmscopeError as problem:
         if isinstance(problem, Denied | Unidentified) and who.people_sign_in():
-            st.navigation(navigation.every(), position="hidden")
+            st.navigation(parts.every(), position="hidden")
             no_access()
         else:
             _cannot_open(problem)
         return
-    shown = navigation.shown_to(context, presenting=window.presenting(), n_learners=len(first.learners))
+    shown = parts.shown_to(context, presenting=window.presenting(), n_learners=len(first.learners))
     page = st.navigation(shown, position="top")
     address.put_back(page.url_path)
     with st.container(
@@ -133,7 +136,7 @@ def _cannot_open(problem: ArmscopeError) -> None:
     """Show why the data can't be opened and the next step. The page about all learners is shown where others are
     readable.
     """
-    page = st.navigation(navigation.every(), position="hidden")
+    page = st.navigation(parts.every(), position="hidden")
     other = queries.learner_that_opens() if isinstance(problem, StoreAway | StoreDamaged) else None
     if other is not None and page.url_path == FLEET.name:
         address.take_along(address.LEARNER, other)
@@ -144,7 +147,7 @@ def _cannot_open(problem: ArmscopeError) -> None:
         st.markdown(f"**What to do.** {wording.literal(problem.next_step)}")
         st.button("Retry", type="primary", icon=":material/refresh:")
     if other is not None:
-        navigation.link(FLEET, "Other learners can be opened: all of them")
+        parts.link(FLEET, "Other learners can be opened: all of them")
 
 
 with DRAWING:

@@ -180,7 +180,7 @@ def report(
     """
     _refuse_without("report")
     from core.flows.new_file import new_file
-    from core.records.view import View
+    from core.records.run_query import View
     from dashboard import wording
     from dashboard.report import gather, rendered, report
 

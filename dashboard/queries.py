@@ -18,12 +18,11 @@ from core.columns import Ints
 from core.errors import ArmscopeError, NotFound
 from core.flows import maintenance, queries
 from core.flows.alerts import alerts as alerts_of
-from core.flows.context import Context
+from core.flows.context import Context, learner_names
 from core.flows.episode import preview_declare as preview_declared
 from core.flows.inventory import carried
 from core.flows.learners import LearnerCache, fleet_version, learners
-from core.flows.listed_names import learner_names
-from core.flows.rubrics import rubrics as rubrics_of
+from core.flows.queues import rubrics as rubrics_of
 from core.flows.settings import changed, changed_all
 from core.maths.statistics.confidence import Confidence
 from core.maths.statistics.heatmap import RowChoice
@@ -39,11 +38,10 @@ from core.records.judgement import Judgement
 from core.records.learner import LearnerSummary
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction, RunsOfSession, SessionRow
-from core.records.run_query import RunSide, side_of
+from core.records.run_query import RunFilter, RunSide, View, side_of
 from core.records.search import SEARCH_KINDS, TEXT_KINDS, SearchAnswer
 from core.records.times import DAY_MS, MINUTE_MS
 from core.records.transcript import Transcript
-from core.records.view import RunFilter, View
 from dashboard.reading import (
     Cache,
     at_revision,

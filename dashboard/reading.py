@@ -17,12 +17,11 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from core.doors import logs
 from core.errors import Denied, StoreError
 from core.flows import queries
-from core.flows.browsers import actor_of_browser
-from core.flows.context import Context, default_learner, open_context
-from core.flows.listed_names import learner_names
+from core.flows.context import Context, default_learner, learner_names, open_context
+from core.flows.queues import actor_of_browser
 from core.records.actor import Action, Actor
 from core.records.member import Session
-from core.records.view import View
+from core.records.run_query import View
 from core.settings import Settings
 from dashboard import who
 from dashboard.figures.theme import Tokens

@@ -11,8 +11,7 @@ from itertools import count
 from typing import Final, Literal
 
 from core.errors import ArmscopeError
-from core.flows import browsers as flow_browsers
-from core.flows import choose, queries, queues, review, rubrics
+from core.flows import choose, queries, queues, review
 from core.flows.context import Context
 from core.records.evaluation import EvaluationOutcome
 from core.records.review import (
@@ -40,8 +39,8 @@ progress: Final = uncached(queues.progress)
 
 make_queue: Final = acted(queues.add_queue)
 assign: Final = acted(queues.assign)
-browsers: Final = uncached(flow_browsers.browsers)
-confirm_browser: Final = acted(flow_browsers.confirm_browser)
+browsers: Final = uncached(queues.browsers)
+confirm_browser: Final = acted(queues.confirm_browser)
 
 next_item: Final = acted(review.next_item)
 
@@ -77,7 +76,7 @@ def propose(asks: QueueAsks, *, batch: bool = False) -> QueueProposal:
 def known_rubrics() -> tuple[RubricRow, ...]:
     """Return the active rubrics, newest first."""
     here = reading()
-    return cached("rubrics", None, lambda: rubrics.rubrics(here.context))
+    return cached("rubrics", None, lambda: queues.rubrics(here.context))
 
 
 # Items

@@ -15,10 +15,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
 
-from core.records.arm import ArmType, arm_type
+from core.records.arm import BANDS, ArmType, Band, arm_type
 from core.records.currency import money_decimals, money_words
-from core.records.judged import ArmState
-from core.records.posterior import BANDS, Band
+from core.records.evidence import ArmState
 from core.records.times import DAY_MS, instant
 
 if TYPE_CHECKING:
@@ -580,18 +579,6 @@ def ago(at_ms: int, now_ms: int) -> Words:
     if minutes < 12 * 60:
         return Words("an hour ago" if minutes < 120 else f"{minutes // 60} hours ago")
     return f"on {minute(at_ms, year_of_ms=now_ms)} UTC"
-
-
-def days(n: int) -> Words:
-    """Return so many days, in the largest unit of which there are two or more.
-
-    >>> days(9), days(27), days(245), days(800)
-    ('nine days', 'three weeks', 'eight months', 'two years')
-    """
-    for unit, length in (("year", 365), ("month", 30), ("week", 7)):
-        if n >= 2 * length:
-            return f"{number_word(n // length)} {unit}s"
-    return f"{number_word(n)} day{'' if n == 1 else 's'}"
 
 
 def since(at_ms: int, *, year_of_ms: int | None = None) -> Words:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.detect import detect
-from core.detect.openclaw import PREFIX_UNITS, SHORT_UNITS
-from core.maths.guard import guard
-from core.maths.observe import observe, reward_of_flag
+from core.detect.mentions import PREFIX_UNITS, SHORT_UNITS
+from core.maths.observe import guard, observe, reward_of_flag
 from core.records.arm import Arm, file_key, tool_key
 from core.records.evidence import EXCERPT_CHARS
 from core.records.run import Call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.maths.guard import guard
+from core.maths.observe import guard
 from core.records.evidence import Evidence, Outcome
 from core.records.run import Inventory, Phase, Run, Status
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from core import explained
 from core.errors import InvalidSetting
 from core.flows import queries
+from core.flows.corrections import undo
 from core.flows.learn import record
 from core.flows.settings import accept_price, change
-from core.flows.undo import undo
 from core.records.bill import Spent
 from core.records.model_kinds import kind_of, price_offers, price_words
 from core.records.run import Usage

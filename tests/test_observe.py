@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from core.maths.observe import observe, outcome_arms
 from core.records.arm import Arm
-from core.records.evidence import Evidence, Outcome, Verdict
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, OBSERVED, REFERENCED, Evidence, Outcome, Verdict
 from core.records.run import Inventory, Run
 
 

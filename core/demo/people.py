@@ -25,11 +25,10 @@ from core.demo.world import (
 )
 from core.records.actor import Actor
 from core.records.arm import ArmType, arm_type
+from core.records.corrections import Target
 from core.records.evaluation import EvaluationOrder, EvaluationOutcome
 from core.records.observation import RewardOutcome
-from core.records.reset import Target
-from core.records.review import QueueAsks
-from core.records.rubric import Rubric
+from core.records.review import QueueAsks, Rubric
 from core.records.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 Chosen = Literal["first", "second", "equal"]

@@ -47,17 +47,14 @@ from core.demo.world import (
 )
 from core.flows.choose import choose
 from core.flows.context import Context
+from core.flows.corrections import reset, undo
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate_all
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.queries import DEMO_ORIGIN
-from core.flows.queues import add_queue
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.rubrics import add_rubric
+from core.flows.queues import add_queue, add_rubric
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.flows.upload import ReceivedFile, import_uploaded
 from core.records.evaluation import EvaluationOrder
 from core.records.run import Run

@@ -35,8 +35,7 @@ from core.demo.world import at
 from core.records.actor import Actor
 from core.records.evaluation import EvaluationOrder
 from core.records.evaluation_lines import LayerLine
-from core.records.review import QueueAsks
-from core.records.rubric import LEVELS, Criterion, Level, Rubric
+from core.records.review import LEVELS, Criterion, Level, QueueAsks, Rubric
 from core.records.times import MINUTE_MS
 
 GRADER: Final = Actor(name="grader", role="reviewer")

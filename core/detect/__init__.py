@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol
 
-from core.detect.openclaw import OpenclawMentions
-from core.detect.standard import StandardMentions
+from core.detect.mentions import OpenclawMentions, StandardMentions
 from core.detect.words import names_a_server, spellings
 from core.records.arm import Arm
 from core.records.evidence import Evidence, Reference, Where

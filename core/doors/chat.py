@@ -20,16 +20,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.routes import Handler, Route
-from core.doors.service import OPENCLAW, Service
+from core.doors.service import OPENCLAW, HttpAnswer, HttpCall, Service, json_answer
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
-from core.flows.context import Context
-from core.flows.listed_names import arm_ids
+from core.flows.context import Context, arm_ids
+from core.flows.corrections import ResetScope, reset
+from core.flows.learn import reward
 from core.flows.members import members_behind
-from core.flows.reset import ResetScope, reset
-from core.flows.reward import reward
 from core.formats.openclaw_learning import status_text
 from core.formats.strict import json_body
 from core.records.actor import Action, Actor, authorise

@@ -43,7 +43,7 @@ def words_of(flow: str) -> str:
 def summary_of(flow: str) -> str:
     """Return the first line of the docstring of a flow.
 
-    >>> summary_of("core.flows.note:note")
+    >>> summary_of("core.flows.corrections:note")
     'Write a note about an arm; it moves no number.'
     """
     return words_of(flow).partition("\n")[0]
@@ -53,8 +53,8 @@ def summary_of(flow: str) -> str:
 def answer_of(flow: str) -> Any:  # noqa: ANN401 - a type
     """Return the type of a flow's answer.
 
-    >>> answer_of("core.flows.note:note")
-    <class 'core.records.note.NoteAnswer'>
+    >>> answer_of("core.flows.corrections:note")
+    <class 'core.records.corrections.NoteAnswer'>
     """
     returned, names = _definition(flow).returns, _Names(flow.partition(":")[0])
     assert returned is not None, "flows are typed"  # noqa: S101 - strict types
@@ -66,8 +66,8 @@ def answer_of(flow: str) -> Any:  # noqa: ANN401 - a type
 def signature_of(flow: str) -> Signature:
     """Return the signature of the method of a learner that calls a flow.
 
-    >>> signature_of("core.flows.note:note")
-    <Signature (self, /, arm: str, text: str, *, key: str | None = None) -> core.records.note.NoteAnswer>
+    >>> signature_of("core.flows.corrections:note")
+    <Signature (self, /, arm: str, text: str, *, key: str | None = None) -> core.records.corrections.NoteAnswer>
     """
     positional = {one.arg for one in _definition(flow).args.args}
     parameters = [
@@ -89,7 +89,7 @@ def parameters_of(flow: str) -> dict[str, Parameter]:
 
     A parameter without one, such as ``context`` or ``progress``, can only come from this process, and is left out.
 
-    >>> list(parameters_of("core.flows.note:note"))
+    >>> list(parameters_of("core.flows.corrections:note"))
     ['arm', 'text', 'key']
     """
     arguments, names = _definition(flow).args, _Names(flow.partition(":")[0])

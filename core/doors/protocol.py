@@ -52,13 +52,13 @@ from core.records.arm import Arm, ArmType, check_key, skill_name, token_cost_of
 from core.records.batch import BatchAnswer, BatchLine
 from core.records.bill import Spent, heaviest, merged
 from core.records.candidate import tool_candidate
+from core.records.corrections import Target
 from core.records.environment import ModelComparison
 from core.records.import_answer import ImportAnswer
 from core.records.learner import LearnerSettings
 from core.records.limits import listed, shown
 from core.records.observation import value_of
 from core.records.parameters import Compared, ExportFormat
-from core.records.reset import Target
 from core.records.run import Call, Inventory, Phase, Run, Status, Unit, Usage, beyond, received
 from core.records.run_story import RunStory
 from core.records.selection import Selection

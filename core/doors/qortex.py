@@ -14,10 +14,9 @@ import msgspec
 
 from core.doors.service import Service
 from core.errors import InvalidInput, NotApplicable, UnknownLearner
-from core.flows.context import Context
-from core.flows.listed_names import arm_ids
+from core.flows.context import Context, arm_ids
+from core.flows.corrections import reset
 from core.flows.offers import arm_states, finish_session, offer, report, start_session
-from core.flows.reset import reset
 from core.records.actor import Action, Actor
 from core.records.arm import ARM_TYPES, MICRO, Arm, check_key
 from core.records.limits import shown

@@ -24,7 +24,7 @@ from core.doors.asynchronous import AsyncLearnerProtocol
 from core.doors.running import RunUnderWay
 from core.errors import InvalidInput
 from core.formats.ors import FINISHED, NAME, answered, called
-from core.formats.scalars import plain
+from core.formats.strict import plain
 from core.formats.tool_output import task_of
 from core.records.answers import EpisodeMarked, StepAnswer
 from core.records.episode import EpisodeOptions, Step, StepOptions

@@ -13,8 +13,7 @@ from core.maths.statistics.savings.baseline import BaselineNeed, BaselineShare
 from core.maths.statistics.savings.comparison import Comparison
 from core.maths.statistics.savings.plan import ProofNeed
 from core.maths.statistics.savings.whole import LeftOut, Savings
-from core.records.evidence import Where
-from core.records.judged import ArmState
+from core.records.evidence import ArmState, Where
 from core.records.observation import Observation
 from core.records.run_story import RunFacts
 from core.records.saving import (

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from core.flows.alerts import alerts
     from core.flows.audit import audit, denials
     from core.flows.batch import reward_batch, reward_run
-    from core.flows.browsers import browsers, confirm_browser
     from core.flows.bundle import export_bundle
     from core.flows.compact import compact
     from core.flows.context import Context
+    from core.flows.corrections import note, redo, repair, reset, undo
     from core.flows.credit import credit_episode
     from core.flows.episode import declare, mark_incomplete, preview_declare, record_step
     from core.flows.erase import erase
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from core.flows.export import export_file
     from core.flows.importing.files import import_files
     from core.flows.inventory import carried
-    from core.flows.learn import record
+    from core.flows.learn import record, reward
     from core.flows.learners import create_learner, learners
     from core.flows.maintenance import backup
     from core.flows.members import (
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
         set_role,
         sign_out_member,
     )
-    from core.flows.note import note
     from core.flows.outcome import outcome, outcomes
     from core.flows.queries.arm import arm_versions
     from core.flows.queries.environments import compare, lint
@@ -92,19 +91,14 @@ if TYPE_CHECKING:
     from core.flows.queries.sides import compare_sides
     from core.flows.queries.status import status
     from core.flows.queries.verify import verify
-    from core.flows.queues import add_queue, queues
-    from core.flows.repair import repair
-    from core.flows.reset import reset
+    from core.flows.queues import add_queue, add_rubric, browsers, confirm_browser, queues, rubrics
     from core.flows.review import next_item
-    from core.flows.reward import reward
     from core.flows.rollouts import rollouts
-    from core.flows.rubrics import add_rubric, rubrics
     from core.flows.select import select
     from core.flows.settings import accept_price, change, in_force
     from core.flows.tokens import create_token, revoke_token, tokens
     from core.flows.traces import traces
     from core.flows.training import export_training
-    from core.flows.undo import redo, undo
     from core.flows.webhooks import add_webhook, remove_webhook
     from core.frames import RowList, RowTuple
 else:  # a flow is imported when it is called: until then its name is its address

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from core.maths.statistics.agreement import Agreement, NoAgreement
     from core.records.browser import BrowserRow
     from core.records.evaluation_page import Evaluation, Grader
-    from core.records.review import QueueRow, RubricRow
-    from core.records.rubric import Level
+    from core.records.review import Level, QueueRow, RubricRow
 
 _WHY: Final[dict[NoAgreement, str]] = {
     "no_pairs": "nothing was judged by two",

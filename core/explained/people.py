@@ -11,8 +11,7 @@ from core.records.times import iso
 if TYPE_CHECKING:
     from core.records.alert import AlertRow, WebhookRow
     from core.records.audit import AuditEntry, Denial
-    from core.records.member import MemberRow, SenderRow
-    from core.records.token import TokenRow
+    from core.records.member import MemberRow, SenderRow, TokenRow
 
 DENIALS: Final[Table[Denial]] = Table(
     at=time("minute", lambda one: one.at_ms, width=140),

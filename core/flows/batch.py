@@ -11,9 +11,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.errors import ArmscopeError, Conflict, InvalidReward, NotApplicable, UnknownArm
-from core.flows.context import Context
-from core.flows.requests import USE_A_LISTED_ARM, repeated, unknown_arm
-from core.flows.reward import OrderFacts, active_run, active_run_of, admit, known_of, record_in, refuse_newer
+from core.flows.context import USE_A_LISTED_ARM, Context, repeated, unknown_arm
+from core.flows.learn import OrderFacts, active_run, active_run_of, admit, known_of, record_in, refuse_newer
 from core.records.arm import arm_type
 from core.records.batch import (
     RUN_REWARD_RULES,
@@ -28,7 +27,7 @@ from core.records.batch import (
     refused,
 )
 from core.records.counts import number_in
-from core.records.judged import OBSERVATION, REFERENCED
+from core.records.evidence import OBSERVATION, REFERENCED
 from core.records.limits import one_of
 from core.records.observation import RewardAnswer, RewardOrder, reward_of
 from core.records.parameters import Reason, RequestKey, RewardOutcomeName, RewardValue

@@ -1,6 +1,7 @@
 """Context of every flow: the open store, the learner, the actor, the clock and the random source.
 
-A pace has the sizes of the transactions of imports.
+A pace has the sizes of the transactions of imports. Requests repeat under a key; names of learners are listed without
+statistics.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import secrets
 import shlex
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+import msgspec
 from msgspec.structs import replace as replace_settings
 
-from core.errors import InvalidSetting, UnknownLearner
+from core.errors import InvalidSetting, StoreError, UnknownArm, UnknownLearner
 from core.records.actor import OF_INSTALLATION, Action, Actor, authorise, may
 from core.records.learner import INSTALLATION, Sticky
 from core.settings import (
@@ -31,7 +33,9 @@ from core.settings import (
     default_database,
     launches_folder,
 )
-from core.store import fleet
+from core.store import fleet, reads
+from core.store.reads import near_keys
+from core.store.replies import Reply, reply_of, taken
 from core.store.review import hidden_evaluations
 from core.store.staging import Part, Stage
 from core.store.store import Store
@@ -39,6 +43,10 @@ from core.store.transaction import Snapshot, Transaction, has_others, unknown_le
 
 _T = TypeVar("_T")
 _MOST_LISTED: Final = 10
+_A = TypeVar("_A")
+_SHOWN_CHARS: Final = 80
+USE_A_LISTED_ARM: Final = "Use an id that armscope arms lists."
+OR_MAKE_IT: Final = "Use an id that armscope arms lists, or --create to make one on purpose."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,3 +357,76 @@ def listed(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
     return ", ".join(repr(name) for name in names[:_MOST_LISTED]) + more
+
+
+def unknown_arm(facts: Transaction | Snapshot, key: str, next_step: str = USE_A_LISTED_ARM) -> UnknownArm:
+    """Return the error for an unknown arm, with near matches; ``next_step`` is `OR_MAKE_IT` if it may be created."""
+    near = near_keys(facts, key)
+    meant = f" Did you mean {', '.join(near)}?" if near else ""
+    return UnknownArm(
+        f"There is no arm {key[:_SHOWN_CHARS]!r} in learner {facts.name!r}.{meant}", next_step=next_step
+    )
+
+
+def in_rounds(keys: Sequence[str | None], answered: Callable[[Sequence[int]], Mapping[int, _A]]) -> list[_A]:
+    """Return the answers to requests of which some share a key: a repeat is answered after the first.
+
+    ``answered`` answers requests without common keys, by index.
+    """
+    answers: dict[int, _A] = {}
+    rest = list(range(len(keys)))
+    while rest:
+        first: dict[str, int] = {}
+        later = {
+            index
+            for index in rest
+            if (key := keys[index]) is not None and first.setdefault(key, index) != index
+        }
+        answers |= answered([index for index in rest if index not in later])
+        rest = sorted(later)
+    return [answers[index] for index in range(len(keys))]
+
+
+def repeated(txn: Transaction, key: str, payload: int, answer: type[_A]) -> _A | None:
+    """Return the first answer of a key, or None; raises `Conflict` if its request had another digest."""
+    reply = reply_of(txn, key)
+    return None if reply is None else repeated_of(reply, key, payload, answer)
+
+
+def repeated_of(reply: Reply, key: str, payload: int, answer: type[_A]) -> _A:
+    """Return the stored answer of a key; raises `Conflict` if its request had another digest."""
+    if reply.payload != payload:
+        raise taken(key, reply)
+    return msgspec.json.decode(reply.answer, type=answer)
+
+
+def arm_ids(context: Context) -> tuple[str, ...]:
+    """List the ids of all arms, sorted."""
+    with context.reading() as snapshot:
+        return reads.arm_columns(snapshot).keys
+
+
+def learner_names(context: Context) -> tuple[str, ...]:
+    """List the names of all learners that the actor may read, sorted.
+
+    Raises `Denied` for an actor without any role.
+    """
+    actor = context.actor
+    if not actor.grants:
+        authorise(actor, "read", None)
+    return readable(actor, fleet.names(context.store))
+
+
+def settle_learners(context: Context, settle: Callable[[Context], object]) -> None:
+    """Settle what was sent to each learner. One with a store error is settled next time."""
+    authorise(context.actor, "ingest", None)
+    with context.store.reading(context.learner) as snapshot:
+        names = reads.learners(snapshot)
+    for name in names:
+        with suppress(StoreError):
+            settle(context.of(name))
+
+
+def readable(actor: Actor, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of learners that the actor may read, in their order."""
+    return tuple(name for name in names if may(actor, "read", name))

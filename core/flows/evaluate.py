@@ -15,9 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from core.errors import InvalidEvaluation, UnknownExecution, UnknownLayer, UnknownRun
-from core.flows.context import Context, unlimited
-from core.flows.requests import in_rounds, repeated_of, unknown_arm
-from core.flows.reward import active_run_of
+from core.flows.context import Context, in_rounds, repeated_of, unknown_arm, unlimited
+from core.flows.learn import active_run_of
 from core.maths.credit import SHARING, credited
 from core.maths.evaluate import known_grade
 from core.records.actor import Actor
@@ -32,7 +31,7 @@ from core.records.evaluation import (
     Subject,
     evaluation_payload,
 )
-from core.records.judged import INCLUDED
+from core.records.evidence import INCLUDED
 from core.records.layer import LayerUri, parse_uri
 from core.records.learner import LearnerSettings
 from core.records.observation import counted_in, not_in_prompt

@@ -10,9 +10,8 @@ from contextlib import suppress
 from core.errors import Denied, InvalidInput, StoreError, Unidentified
 from core.records.actor import Actor, Grant, may_give
 from core.records.learner import INSTALLATION
-from core.records.member import Session, check_email
+from core.records.member import Session, check_email, digest_of, is_well_formed
 from core.records.times import HOUR_MS, MINUTE_MS
-from core.records.token import digest_of, is_well_formed
 from core.store.members import (
     MemberMatch,
     clear_roles,

@@ -9,8 +9,7 @@ from typing import Annotated, Final, get_args
 from msgspec import Meta
 
 from core.errors import Conflict, StoreAway, StoreError
-from core.flows.context import Context
-from core.flows.listed_names import readable
+from core.flows.context import Context, readable
 from core.flows.queries.frame import DEMO_ORIGIN
 from core.maths.statistics.overview import silent_days
 from core.maths.statistics.savings import PlainSavings, plain_savings

@@ -13,15 +13,13 @@ from typing import Final
 import msgspec
 
 from core.errors import UnknownLearner
-from core.flows.context import Context
-from core.flows.requests import unknown_arm
+from core.flows.context import Context, unknown_arm
 from core.flows.select import offered, with_guidance
 from core.flows.settings import put
 from core.maths.observe import observe
 from core.maths.policy import select as select_arms
 from core.records.arm import MICRO, Arm, Prior, check_key
-from core.records.evidence import Evidence, Verdict
-from core.records.judged import Judged
+from core.records.evidence import Evidence, Judged, Verdict
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount
 from core.records.offer import ArmState, Offer, Report, Reported, SelectionOptions, SessionView, States

@@ -9,9 +9,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from core.errors import ArmscopeError, Conflict
-from core.flows.context import Context
-from core.flows.requests import in_rounds, repeated
-from core.flows.reward import active_run_of
+from core.flows.context import Context, in_rounds, repeated
+from core.flows.learn import active_run_of
 from core.records.achieved import OutcomeAnswer, OutcomeOrder, OutcomesAnswer, outcome_payload
 from core.records.batch import check_batch_key, check_size, key_of_line, refused
 from core.records.limits import shown

@@ -1,4 +1,7 @@
-"""Queues of items to review: add, list and assign."""
+"""Queues of items to review, the rubrics that people judge by, and browsers that judge where people do not sign in.
+
+Until an operator confirms the name of a browser, its judgements count as those of the machine's user.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,34 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from core.errors import InvalidInput
-from core.flows.context import Context
+from core.errors import InvalidInput, NotFound
+from core.flows.context import Context, listed
 from core.flows.previewed_items import FrozenItem, check_token, frozen, proposed
 from core.records.actor import Actor
 from core.records.alike import alike
+from core.records.browser import BrowserAnswer, BrowserRow, check_browser_name, named_browser
 from core.records.limits import MAX_LABEL_CHARS, text, whole
 from core.records.queue_lines import QueueLine
 from core.records.review import (
+    LEVELS,
     MAX_NAME_CHARS,
     MAX_REVIEWERS,
+    Level,
     Progress,
     QueueAnswer,
     QueueAsks,
     QueueProposal,
     QueueRow,
+    Rubric,
+    RubricAnswer,
+    RubricRow,
 )
+from core.store.browsers import add_browser, browser_rows, confirmation_of
+from core.store.notes import add_rubric as store_rubric
+from core.store.notes import rubric_of
 from core.store.queues import Item, Queue, active_queues, assign_items, find_queue
 from core.store.queues import add_queue as store_queue
+from core.store.reads.reviewable import rubric_rows
 from core.store.review import Board, board_of, put_off_by
 from core.store.transaction import Facts, Transaction
 
@@ -165,3 +178,88 @@ def assign(context: Context, queue: str, items: Sequence[int], to: str | None) -
         return changed
 
     return context.write("queue", work)
+
+
+def add_rubric(
+    context: Context, rubric: Annotated[Rubric, Meta(description="Its version, title, criteria and levels.")]
+) -> RubricAnswer:
+    """Define a version of the rubric; it never changes.
+
+    The version is on disk when this returns, and `undo` reverts it. The same version with the same content returns
+    the active one. Raises `Conflict` where it is active with other content.
+    """
+
+    def work(txn: Transaction) -> RubricAnswer:
+        known = rubric_of(txn, rubric.version)
+        if known is not None and known[1] == rubric:
+            return RubricAnswer(id=f"rubric-{known[0]}", version=rubric.version)
+        number = store_rubric(txn, rubric, txn.own)
+        answer = RubricAnswer(id=f"rubric-{number}", version=rubric.version)
+        txn.audit("rubric", answer.id, {"version": rubric.version, "title": rubric.title})
+        return answer
+
+    return context.write("queue", work)
+
+
+def rubrics(context: Context) -> tuple[RubricRow, ...]:
+    """List active versions of the rubric, with their levels.
+
+    The newest come first, each with the number of its evaluations.
+    """
+    with context.reading() as snapshot:
+        return rubric_rows(snapshot)
+
+
+def levels_of(facts: Facts, version: str) -> tuple[Level, ...]:
+    """Return the levels of a version in an open snapshot."""
+    known = rubric_of(facts, version) if version else None
+    return LEVELS if known is None else known[1].levels
+
+
+def browsers(context: Context) -> tuple[BrowserRow, ...]:
+    """List the browsers that judge under a name of their own, without sign-in.
+
+    Those come first whose name no operator has confirmed.
+    """
+    with context.reading() as snapshot:
+        return browser_rows(snapshot)
+
+
+def confirm_browser(
+    context: Context, browser: Annotated[str, Meta(description="Its name and its id, as a list shows them.")]
+) -> BrowserAnswer:
+    """Confirm the name of a browser, so that it counts as a rater of its own.
+
+    This holds for its earlier judgements too. The confirmation is on disk when this returns, and `undo` reverts it:
+    the judgements then count as those of the machine's user again. A repeat returns the active one. Raises `NotFound`
+    for a browser that neither judged nor holds an item under that name.
+    """
+
+    def work(txn: Transaction) -> BrowserAnswer:
+        rows = {row.browser: row for row in browser_rows(txn)}
+        row = rows.get(browser)
+        if row is None:
+            known = f"there are {listed(list(rows))}" if rows else "there is none"
+            raise NotFound(
+                f"A browser must have judged or hold an item under its own name, got {browser[:60]!r}; {known}.",
+                next_step="Let it name itself on the page Review, or list those there are.",
+            )
+        named = check_browser_name(row.name)
+        number = confirmation_of(txn, browser_id := browser.rpartition(" ")[2], named)
+        if number is None:
+            number = add_browser(txn, browser_id, named, txn.own)
+            txn.audit("browser", f"browser-{number}", {"browser": browser, "person": row.person})
+        return BrowserAnswer(id=f"browser-{number}", browser=browser, name=named, n_judged=row.n_judged)
+
+    return context.write("queue", work)
+
+
+def actor_of_browser(context: Context, actor: Actor) -> Actor:
+    """Return the actor under the browser's name, if an operator confirmed it."""
+    one = named_browser(actor)
+    if one is None:
+        return actor
+    with context.reading() as snapshot:
+        if confirmation_of(snapshot, one.browser, one.named) is None:
+            return actor
+    return msgspec.structs.replace(actor, name=one.named, person=one.person)

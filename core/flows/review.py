@@ -13,11 +13,10 @@ from msgspec import Meta
 
 from core.errors import Conflict, InvalidEvaluation, NotFound
 from core.flows.context import Context
+from core.flows.corrections import undo_in
 from core.flows.evaluate import evaluated, replaced_browsers
 from core.flows.previewed_items import check_token, frozen, proposed
-from core.flows.queues import progress_of
-from core.flows.rubrics import levels_of
-from core.flows.undo import undo_in
+from core.flows.queues import levels_of, progress_of
 from core.records.actor import may
 from core.records.counts import number_in
 from core.records.evaluation import EvaluationOrder, EvaluationOutcome

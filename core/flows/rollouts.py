@@ -16,8 +16,7 @@ import msgspec
 from msgspec import structs
 
 from core.errors import InvalidInput
-from core.flows.context import Context
-from core.flows.listed_names import settle_learners
+from core.flows.context import Context, settle_learners
 from core.formats.openreward import Rollouts, check_known, event_of, later
 from core.formats.strict import Flaw
 from core.records.episode import Episode

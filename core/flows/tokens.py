@@ -13,8 +13,7 @@ from core.flows.context import Context
 from core.flows.identity import check_may_grant
 from core.records.actor import Scope
 from core.records.limits import whole
-from core.records.times import DAY_MS
-from core.records.token import (
+from core.records.member import (
     DEFAULT_DAYS,
     MAX_DAYS,
     MAX_LEARNERS,
@@ -27,6 +26,7 @@ from core.records.token import (
     granted_scopes,
     secret_of,
 )
+from core.records.times import DAY_MS
 from core.settings import check_learner
 from core.store.members import add_token, token_row, token_rows
 from core.store.members import revoke_token as store_revoked

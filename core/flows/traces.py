@@ -11,9 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from core.flows.context import Context
+from core.flows.context import Context, settle_learners
 from core.flows.learn import judge
-from core.flows.listed_names import settle_learners
 from core.formats.otlp import RequestSpans, TracedSpan, run_or_reason, unpacked
 from core.records.counts import number_of
 from core.records.rollout import Settled, SpansTaken, TraceRow, TraceState

@@ -23,9 +23,8 @@ from core.errors import InvalidInput, UnreadableSource
 from core.formats.archive import Archive
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import utc_ms_of
 from core.formats.stream import Damage
-from core.formats.strict import Flaw, decoded
+from core.formats.strict import Flaw, decoded, utc_ms_of
 from core.records.arm import Arm
 from core.records.bill import Spent
 from core.records.evidence import Outcome, Reference

@@ -38,9 +38,18 @@ from core.formats.claude_code import Used
 from core.formats.entries import Entry, Limits, Outside, Progress, Remark, Skipped
 from core.formats.prompts import is_part, readable, split, usage_of
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import digest_of, named, plain, utc_ms_of
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, Flaw, check, decoded, with_nulls
+from core.formats.strict import (
+    UNDECODABLE,
+    Flaw,
+    check,
+    decoded,
+    digest_of,
+    named,
+    plain,
+    utc_ms_of,
+    with_nulls,
+)
 from core.formats.sub_agents import alone, parted
 from core.formats.tools import DeclaredLists
 from core.formats.unknown import Unknown

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Final
 
 from core.errors import InvalidInput
-from core.formats.scalars import digest_of
+from core.formats.strict import digest_of
 from core.records.arm import MICRO, UNIFORM
 from core.records.ledger_lines import ArmLine, RewardContext, RewardLine, carried_prefix
 

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Outside, Progress, Rejected, Remark
 from core.formats.reading import Head, Piece, Reading, first_keys
-from core.formats.scalars import utc_ms_of
 from core.formats.split import SLICE_BYTES
+from core.formats.strict import utc_ms_of
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown
 from core.records.bill import Spent, merged

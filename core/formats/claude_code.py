@@ -40,9 +40,8 @@ from msgspec.structs import replace as replace_fields
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.prompts import Parts, Prompt, readable, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
-from core.formats.scalars import digest_of, plain
 from core.formats.sessions import Session, lines_of, read_named
-from core.formats.strict import decoded
+from core.formats.strict import decoded, digest_of, plain
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown, may_be_call
 from core.records.bill import Owner, Spent

@@ -31,9 +31,8 @@ from msgspec.structs import replace as replace_fields
 from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.prompts import counts_of, readable, split, unread
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
-from core.formats.scalars import plain, utc_ms_of
 from core.formats.sessions import Steps, read_segments
-from core.formats.strict import decoded
+from core.formats.strict import decoded, plain, utc_ms_of
 from core.formats.sub_agents import Response, alone, counted
 from core.records.bill import Spent
 from core.records.limits import Label, Millis, Tokens

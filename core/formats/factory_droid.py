@@ -16,9 +16,8 @@ import msgspec
 
 from core.formats.chat import identity_of
 from core.formats.reading import Format, Head
-from core.formats.scalars import digest_of, plain
 from core.formats.sessions import LinkedLine, Session, lines_of, read_segments
-from core.formats.strict import decoded
+from core.formats.strict import decoded, digest_of, plain
 from core.records.limits import Label
 
 NAME: Final = "factory-droid"

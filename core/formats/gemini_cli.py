@@ -29,9 +29,8 @@ from core.formats.entries import Rejected, Skipped
 from core.formats.heads import head_of
 from core.formats.prompts import Beside, Counts, counts_of
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
-from core.formats.scalars import digest_of, plain, utc_ms_of
 from core.formats.sessions import PART_BYTES, NamedSession, read_named
-from core.formats.strict import UNDECODABLE, Flaw, decoded
+from core.formats.strict import UNDECODABLE, Flaw, decoded, digest_of, plain, utc_ms_of
 from core.formats.sub_agents import Response, alone
 from core.records.limits import Label
 from core.records.run import Run, Status

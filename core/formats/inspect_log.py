@@ -22,9 +22,8 @@ from core.formats.chat import Message, Part, Pieces, Record, read
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.prompts import Parts, counts_of, summed
 from core.formats.reading import Format, Head, Piece, Reading
-from core.formats.scalars import named, plain, utc_ms_of
 from core.formats.stream import Damage
-from core.formats.strict import decoded
+from core.formats.strict import decoded, named, plain, utc_ms_of
 from core.formats.tools import DeclaredLists
 from core.records.arm import Arm
 from core.records.bill import Spent, disjoint, merged

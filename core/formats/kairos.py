@@ -22,8 +22,7 @@ import msgspec
 import orjson
 
 from core.errors import ArmscopeError, Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
-from core.formats.scalars import utc_ms_of
-from core.formats.strict import UNDECODABLE, check, reason
+from core.formats.strict import UNDECODABLE, check, reason, utc_ms_of
 from core.maths.evaluate import known_grade
 from core.records.alike import alike
 from core.records.cells import csv_line

@@ -19,8 +19,7 @@ from core.errors import InvalidEvaluation
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.kairos import Reward, read_rewarded, read_trace
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import digest_of
-from core.formats.strict import Flaw
+from core.formats.strict import Flaw, digest_of
 from core.records.evaluation_lines import (
     CONTENT_PREFIX,
     EvaluationLine,

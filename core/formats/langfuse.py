@@ -16,9 +16,8 @@ import msgspec
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.prompts import is_part, readable
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import utc_ms_of
 from core.formats.spans import Span, attributes_of
-from core.formats.strict import UNDECODABLE
+from core.formats.strict import UNDECODABLE, utc_ms_of
 from core.formats.traced import Step, Tokens, Traced, apart
 from core.formats.unknown import Unknown
 from core.records.limits import MAX_TOKENS, Label

@@ -18,8 +18,7 @@ from core.formats.carried import Belief, carried, micro_above_one
 from core.formats.entries import Entry, Progress, Rejected, Stated
 from core.formats.prompts import counts_of, summed
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import digest_of, millis, plain, utc_ms_of
-from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.strict import UNDECODABLE, Flaw, digest_of, millis, plain, utc_ms_of
 from core.formats.unknown import Unknown
 from core.records.arm import Arm, check_key
 from core.records.bill import Spent, merged

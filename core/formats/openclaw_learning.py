@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from core.formats.scalars import utc_ms_of
-from core.records.posterior import Band
+from core.formats.strict import utc_ms_of
+from core.records.arm import Band
 from core.records.run import Phase
 from core.records.times import instant
 

@@ -18,9 +18,8 @@ import msgspec
 from core.errors import InvalidArm, UnreadableSource
 from core.formats.entries import Rejected
 from core.formats.reading import Reading
-from core.formats.scalars import millis
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, Flaw, check, reason
+from core.formats.strict import UNDECODABLE, Flaw, check, millis, reason
 from core.records.arm import Arm, file_key, skill_key, tool_key
 from core.records.limits import Count, Label, Tokens
 from core.records.run import Inventory

@@ -33,11 +33,10 @@ from core.formats.entries import Entry, Progress, Rejected
 from core.formats.heads import head_of
 from core.formats.prompts import counts_of
 from core.formats.reading import Document, Format, Head, Reading, SubAgentFiles
-from core.formats.scalars import plain
 from core.formats.sessions import PART_BYTES, Steps
 from core.formats.sqlite_file import MAGIC, Rows, opened, tables_in
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, Flaw, decoded, uncollected
+from core.formats.strict import UNDECODABLE, Flaw, decoded, plain, uncollected
 from core.formats.sub_agents import Response, alone
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent

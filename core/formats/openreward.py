@@ -20,9 +20,8 @@ import msgspec
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Progress, Rejected, Remark, RolloutEvents
 from core.formats.reading import Format, Head, Piece, Reading
-from core.formats.scalars import named, plain
 from core.formats.stream import Damage
-from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.strict import UNDECODABLE, Flaw, named, plain
 from core.formats.tool_output import digest_of_metadata, digest_of_value, first_of, paid_of, storable, task_of
 from core.maths.episodes import closed
 from core.records.alike import alike

@@ -24,9 +24,8 @@ import orjson
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.reading import Format, Head, Piece, Reading
-from core.formats.scalars import named, plain
 from core.formats.stream import Damage
-from core.formats.strict import UNDECODABLE, Flaw, check
+from core.formats.strict import UNDECODABLE, Flaw, check, named, plain
 from core.formats.tool_output import digest_of_value, first_of, lenient, read_output, storable, task_of
 from core.maths.episodes import closed
 from core.records.episode import Episode, Step, StepNote

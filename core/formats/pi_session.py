@@ -34,8 +34,8 @@ from core.formats.entries import Entry, Progress, Rejected, Skipped
 from core.formats.openclaw_report import Report, report_beside
 from core.formats.prompts import Parts, Prompt, counts_of
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import digest_of, plain
 from core.formats.sessions import LinkedLine, Session, lines_of, read_segments, role_of
+from core.formats.strict import digest_of, plain
 from core.formats.unknown import Unknown
 from core.records.bill import Owner, Spent, disjoint
 from core.records.limits import Label, Tokens

@@ -14,9 +14,8 @@ from core.errors import InvalidInput, UnreadableSource
 from core.formats.carried import Belief, carried, micro_above_one
 from core.formats.entries import Entry, Progress, Rejected, Remark
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import utc_ms_of
 from core.formats.sqlite_file import MAGIC, opened
-from core.formats.strict import UNDECODABLE, Flaw, reason
+from core.formats.strict import UNDECODABLE, Flaw, reason, utc_ms_of
 
 NAME: Final = "qortex-db"
 

@@ -22,9 +22,8 @@ from core.formats.chat import identity_of
 from core.formats.entries import Rejected, Skipped
 from core.formats.prompts import Beside, Counts, counts_of
 from core.formats.reading import Format, Head, Reading, SubAgentFiles
-from core.formats.scalars import digest_of, plain
 from core.formats.sessions import NamedSession, lines_of, read_named
-from core.formats.strict import decoded
+from core.formats.strict import decoded, digest_of, plain
 from core.formats.sub_agents import Response, alone
 from core.records.limits import Label, Tokens
 from core.records.run import Run

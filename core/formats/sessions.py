@@ -27,8 +27,7 @@ from core.formats.chat import argument_text, metadata, one_spelling, output_text
 from core.formats.entries import Entry, Progress, Rejected, Remark, Skipped
 from core.formats.prompts import Beside, Prompt, Reported, counts_tokens
 from core.formats.reading import Reading
-from core.formats.scalars import plain, utc_ms_of
-from core.formats.strict import UNDECODABLE, Flaw, decoded
+from core.formats.strict import UNDECODABLE, Flaw, decoded, plain, utc_ms_of
 from core.formats.sub_agents import SubAgents
 from core.formats.tools import inferred
 from core.formats.unknown import Unknown

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from core.formats.entries import Skipped
 from core.formats.prompts import Prompt
-from core.formats.scalars import utc_ms_of
+from core.formats.strict import utc_ms_of
 from core.formats.unknown import Unknown
 from core.records.bill import Spent
 

@@ -25,8 +25,7 @@ from core.formats.entries import Entry, Progress
 from core.formats.openai_chat import CHAT_USAGE, ChatUsage
 from core.formats.prompts import counts_of, summed
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import digest_of
-from core.formats.strict import Flaw, decoded
+from core.formats.strict import Flaw, decoded, digest_of
 from core.records.bill import merged
 from core.records.limits import Label, Tokens
 from core.records.run import Status, Usage, rows_of_usage

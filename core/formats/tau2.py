@@ -24,9 +24,8 @@ from core.formats.chat import Message, Record, ToolCall, read
 from core.formats.entries import Entry, Progress, Rejected
 from core.formats.prompts import counts_of, summed
 from core.formats.reading import Format, Head, Piece, Reading
-from core.formats.scalars import named, plain
 from core.formats.stream import Bytes, Damage
-from core.formats.strict import UNDECODABLE, Flaw
+from core.formats.strict import UNDECODABLE, Flaw, named, plain
 from core.formats.tools import inventory_of
 from core.records.limits import Label, Tokens
 from core.records.run import Inventory, Status, Usage

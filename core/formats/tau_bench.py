@@ -14,7 +14,7 @@ import msgspec
 from core.formats.chat import Message, Record, read
 from core.formats.entries import Entry, Progress
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import named
+from core.formats.strict import named
 from core.records.limits import Label
 
 NAME: Final = "tau-bench"

@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.formats.reading import Piece
-from core.formats.scalars import digest_of, named
 from core.formats.stream import Damage
-from core.formats.strict import UNDECODABLE
+from core.formats.strict import UNDECODABLE, digest_of, named
 from core.records.episode import MAX_MEMBERS, StepNote
 from core.records.limits import MAX_LABEL_CHARS
 

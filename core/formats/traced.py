@@ -32,7 +32,6 @@ from msgspec.structs import replace
 
 from core.formats.by_name import ByName
 from core.formats.prompts import summed
-from core.formats.scalars import plain
 from core.formats.spans import (
     Span,
     SpanCall,
@@ -45,7 +44,7 @@ from core.formats.spans import (
     tool_called,
     user_text,
 )
-from core.formats.strict import Flaw
+from core.formats.strict import Flaw, plain
 from core.formats.sub_agents import parted
 from core.formats.tools import inferred, inventory_of
 from core.formats.unknown import Unknown

@@ -25,9 +25,8 @@ from core.formats import verifiers_traces
 from core.formats.chat import Message, Record, Requested, ToolCall, read
 from core.formats.entries import Entry, Limits, Progress, Remark
 from core.formats.reading import Format, Head, Reading
-from core.formats.scalars import digest_of, named
 from core.formats.stream import Bytes
-from core.formats.strict import UNDECODABLE, check, with_nulls
+from core.formats.strict import UNDECODABLE, check, digest_of, named, with_nulls
 from core.formats.tools import DeclaredLists
 from core.records.counts import number_of
 from core.records.episode import Episode, Part

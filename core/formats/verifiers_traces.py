@@ -18,9 +18,8 @@ from core.formats.chat import Message, Record
 from core.formats.entries import Progress
 from core.formats.prompts import counts_of, readable, usage_of
 from core.formats.reading import Piece, Reading
-from core.formats.scalars import named, plain
 from core.formats.stream import Damage
-from core.formats.strict import decoded, with_nulls
+from core.formats.strict import decoded, named, plain, with_nulls
 from core.formats.tools import DeclaredLists
 from core.records.bill import Spent, heaviest, merged
 from core.records.episode import Part

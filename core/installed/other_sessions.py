@@ -19,10 +19,9 @@ from core.formats.entries import Limits
 from core.formats.opencode import LAYOUTS
 from core.formats.pi_session import Line
 from core.formats.reading import Reading
-from core.formats.scalars import utc_ms_of
 from core.formats.sessions import skills_read
 from core.formats.sqlite_file import opened
-from core.formats.strict import decoded
+from core.formats.strict import decoded, utc_ms_of
 from core.installed.files import clean
 from core.installed.sessions import UNREADABLE, Definition, NamedUse, SessionReader, SessionUse, use_key
 

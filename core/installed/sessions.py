@@ -17,8 +17,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from core.formats.by_name import listed_names
-from core.formats.scalars import utc_ms_of
-from core.formats.strict import decoded
+from core.formats.strict import decoded, utc_ms_of
 from core.installed.files import clean, matches_below
 
 AGENT: Final = "Claude Code"

@@ -19,7 +19,7 @@ import msgspec
 
 from core.records.arm import MICRO
 from core.records.evaluation import Crediting, GraderKind, Graders
-from core.records.judged import INCLUDED, REFERENCED
+from core.records.evidence import INCLUDED, REFERENCED
 
 Sharer = TypeVar("Sharer", int, tuple[int, int])
 """An arm by number, or a run and an arm in its prompt."""

@@ -7,10 +7,10 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from core.records.corrections import Target
 from core.records.episode import Scale
 from core.records.evidence import Outcome
 from core.records.parameters import ExportFormat
-from core.records.reset import Target
 from core.records.verification import unprovable_words
 
 Recorded = Literal["new", "duplicate", "updated"]

@@ -1,4 +1,4 @@
-"""An arm: one prompt component that is included or left out.
+"""An arm: one prompt component that is included or left out; and its posterior, as the doors return it.
 
 Its id reads ``type:category:name``. Everything after the second colon belongs to the name. An id is data, never a
 path, HTML or Markdown.
@@ -14,18 +14,16 @@ from msgspec.structs import force_setattr
 
 from core.errors import InvalidArm
 from core.records.limits import MAX_TOKENS, Tokens, one, shown, storable, text, whole
+from core.records.times import Moment
 
 ArmType = Literal["tool", "skill", "file", "memory", "section"]
 ARM_TYPES: Final[tuple[ArmType, ...]] = get_args(ArmType)
-
 MICRO: Final = 1_000_000
 """One whole pseudo-count, in the integers that everything inside is kept in."""
-
 MAX_KEY_CHARS: Final = 512
 MAX_VERSION_CHARS: Final = 64
 _MAX_PRIOR_MICRO: Final = 10**15
 """More would, with what is observed, pass the 64 bits of a column."""
-
 _TOOL_CATEGORIES: Final = (
     (("bash", "exec", "shell", "run"), "exec"),
     (("read", "write", "edit", "glob", "grep"), "fs"),
@@ -33,12 +31,15 @@ _TOOL_CATEGORIES: Final = (
     (("web", "fetch", "browse", "search"), "web"),
     (("send", "reply", "message"), "messaging"),
 )
-
 ESTIMATE_ERROR: Final = (
     "Against four tokenisers the sum of 76 tool definitions was 1% too low to 10% too high, "
     "a single one 26% too low to 29% too high."
 )
 """Measured error of `quarter_up`, by ``python -m tests.bench.carried --estimate``."""
+Band = Literal["none", "low", "medium", "high", "very_high"]
+BANDS: Final[tuple[Band, ...]] = get_args(Band)
+BAND_FLOORS: Final = (0, 1, 5, 20, 50)
+"""Fewest pulls of each band."""
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,8 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UNIFORM: Final = Prior(alpha_micro=MICRO, beta_micro=MICRO)
+
+
 CURATED: Final = Prior(alpha_micro=3 * MICRO, beta_micro=MICRO)
 
 
@@ -251,3 +254,47 @@ def quarter_up(n_chars: int) -> int:
 def _is_control(char: str) -> bool:
     point = ord(char)
     return point < 0x20 or 0x7F <= point < 0xA0 or 0xD800 <= point < 0xE000
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """Interval that holds a rate with probability ``prob``; ``effective``: by effective pulls, without the prior."""
+
+    lower: float
+    upper: float
+    method: Literal["exact", "highest-density", "effective"] = "exact"
+    prob: float = 0.95
+
+
+class NormalInterval(msgspec.Struct, frozen=True, kw_only=True):
+    lower: float
+    upper: float
+
+
+class BetaPair(msgspec.Struct, frozen=True, kw_only=True):
+    alpha: float
+    beta: float
+
+
+class Posterior(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm's belief; ``alpha`` and ``beta`` include the prior.
+
+    ``epoch`` is the revision of the reset that began it (0 = the first). ``last_updated`` is the time of its newest
+    counted observation (ISO 8601, UTC). An observation of weight below 1 adds its weight to the pulls. ``pulls`` is a
+    whole number; ``pulls_exact`` is the sum, None where it is whole.
+    """
+
+    arm: str
+    type: ArmType
+    alpha: float
+    beta: float
+    mean: float
+    variance: float
+    pulls: int
+    pulls_exact: float | None
+    inclusions: int
+    confidence: Band
+    interval: Interval
+    normal: NormalInterval
+    prior: BetaPair
+    epoch: int
+    last_updated: Moment | None

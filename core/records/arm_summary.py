@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from core.records.arm import ArmType
+from core.records.arm import ArmType, BetaPair, Interval
 from core.records.judgement import JudgementName, Listing
-from core.records.posterior import BetaPair, Interval
 
 
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):

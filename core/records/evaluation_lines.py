@@ -20,7 +20,7 @@ from core.records.evaluation import (
 from core.records.limits import MAX_LABEL_CHARS, Count, Label, Millis, shown, storable, text
 from core.records.line_checks import KindLine, check_id, check_storable
 from core.records.observation import check_request_key
-from core.records.rubric import Rubric
+from core.records.review import Rubric
 
 MAX_TAGS = 100
 CONTENT_PREFIX = "kairos/"

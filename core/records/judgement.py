@@ -6,8 +6,8 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from core.records.arm import Interval, Posterior
 from core.records.observation import Source
-from core.records.posterior import Interval, Posterior
 from core.records.times import Moment
 
 JudgementName = Literal[

@@ -1,4 +1,4 @@
-"""Steps of an adapter that an agent executes; executions, and their pairs for training.
+"""Steps of an adapter that an agent executes.
 
 KAIROS names them by URIs. Ids compare in lower case and are returned as they were sent.
 
@@ -14,17 +14,14 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from core.errors import InvalidEvaluation, InvalidInput
+from core.errors import InvalidEvaluation
 from core.records.javascript import WHITE_SPACE
 from core.records.limits import (
-    LAST_MS,
     MAX_COUNT,
     MAX_LABEL_CHARS,
     flag,
     one,
-    several,
     shown,
-    storable,
     text,
     texts,
     whole,
@@ -214,66 +211,6 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     def is_head(self) -> bool:
         """True if it also gains what its adapter's other layers gain."""
         return self.index == 1
-
-
-class TrainingPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Instruction and response of a layer in an execution: JSON objects as text, written as JavaScript writes them
-    (`core.records.javascript.rewritten`). None = not stored.
-
-    ``layer_uri`` is the layer's as it was sent.
-    """
-
-    layer_uri: str
-    index: int
-    instruction: str | None = None
-    response: str | None = None
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "layer_uri", text("pair.layer_uri", self.layer_uri, MAX_URI_CHARS, lowest=1))
-        force_setattr(self, "index", whole("pair.index", self.index, MAX_COUNT))
-        for name in ("instruction", "response"):
-            value = getattr(self, name)
-            if value is not None:
-                force_setattr(self, name, _object_text(f"pair.{name}", value))
-
-
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """One pass of an agent through an adapter; ``at_ms`` in UTC milliseconds, None = unknown.
-
-    >>> Execution(uid="11111111-2222-3333-4444-555555555555", at_ms=0).pairs
-    ()
-    """
-
-    uid: str
-    adapter: Adapter | None = None
-    at_ms: int | None = None
-    session: str = ""
-    pairs: tuple[TrainingPair, ...] = ()
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "uid", text("execution.uid", self.uid, MAX_LABEL_CHARS, lowest=1))
-        if self.adapter is not None:
-            one("execution.adapter", self.adapter, Adapter)
-        if self.at_ms is not None:
-            force_setattr(self, "at_ms", whole("execution.at_ms", self.at_ms, LAST_MS))
-        _check_labels(self, "execution", ("session",))
-        force_setattr(self, "pairs", several("execution.pairs", self.pairs, TrainingPair))
-
-    @property
-    def key(self) -> str:
-        """Key of the layer for comparison."""
-        return self.uid.lower()
-
-
-def _object_text(name: str, value: object) -> str:
-    """A text that may be JSON of an object; whether it is shows when it is written into an export."""
-    checked = storable(name, text(name, value))
-    if not checked.startswith("{") or not checked.endswith("}"):
-        raise InvalidInput(
-            f"{name} must be the JSON text of an object, got {shown(checked)}.",
-            next_step="Put the text into a member of an object, such as trace.",
-        )
-    return checked
 
 
 def _check_labels(record: msgspec.Struct, where: str, names: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from core.errors import InvalidInput
 from core.records.achieved import OutcomeLine
 from core.records.arm import MICRO, Prior, check_key
+from core.records.corrections import Target, check_text
 from core.records.episode import Episode, ScaleLine
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import (
@@ -30,10 +31,8 @@ from core.records.evidence import Outcome, Reference
 from core.records.learner import LearnerSettings
 from core.records.limits import MAX_COUNT, Count, Label, Millis, Tokens
 from core.records.line_checks import KindLine, check_id, check_number, check_storable
-from core.records.note import check_text
 from core.records.observation import Kind, check_reason, check_request_key, check_reward
 from core.records.queue_lines import QueueLine, SkippedLine
-from core.records.reset import Target
 from core.records.run import Phase, Run
 
 LINES_VERSION: Final = 1

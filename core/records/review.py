@@ -1,4 +1,4 @@
-"""Review: sources of a queue, its items, and the answers to reviewers."""
+"""Review: sources of a queue, its items, and the answers to reviewers; and the rubrics they read beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import msgspec
 from core.errors import InvalidInput
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome, Subject, check_feedback, check_score
 from core.records.limits import MAX_LABEL_CHARS, number, shown, text, whole
-from core.records.rubric import MOST_LEVELS, Level, Rubric
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 
 Source = Literal["unjudged", "low", "disagree", "filter", "runs"]
 """Sources of items: not judged by a person, low reward, disputed by raters, any match of a filter, runs picked by
@@ -23,7 +22,6 @@ Order = Literal["oldest", "lowest", "disagreement"]
 StoredOrder = Literal[Order, "information"]
 """Orders of stored queues. An earlier version ordered by information."""
 ItemState = Literal["needs_review", "needs_another", "done", "set_aside"]
-
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 ABOUTS: Final[tuple[About, ...]] = get_args(About)
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
@@ -42,6 +40,12 @@ SKIP_RATERS: Final = 2
 HOLD_MINUTES: Final = 10
 MAX_HOLD_MINUTES: Final = 24 * 60
 DRAFT_MS: Final = 7 * 24 * 3_600_000
+MAX_VERSION_CHARS: Final = 200
+MAX_TITLE_CHARS: Final = 200
+MAX_WORDS_CHARS: Final = 4_000
+MAX_CRITERIA: Final = 50
+FEWEST_LEVELS: Final = 2
+MOST_LEVELS: Final = 9
 
 
 class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -337,3 +341,78 @@ def check_skip_reason(reason: str) -> str:
     "the answer is in a language I don't read"
     """
     return text("reason", reason, MAX_REASON_CHARS, lowest=1)
+
+
+class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing to look at, and an example of it."""
+
+    name: str
+    words: str = ""
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        text("A criterion's name", self.name, MAX_TITLE_CHARS, lowest=1)
+        text("A criterion's words", self.words, MAX_WORDS_CHARS)
+        text("A criterion's example", self.example, MAX_WORDS_CHARS)
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The meaning of one digit: an outcome with its score. For a failure the score is the certainty.
+
+    >>> Level(words="Right", outcome="success", score=1.0).example
+    ''
+    """
+
+    words: str
+    outcome: EvaluationOutcome
+    score: float
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        text("A level's words", self.words, MAX_TITLE_CHARS, lowest=1)
+        text("A level's example", self.example, MAX_WORDS_CHARS)
+        number("A level's score", self.score, lowest=0, highest=1)
+
+
+LEVELS: Final = (
+    Level(words="Wrong, and surely so", outcome="failure", score=1.0),
+    Level(words="Probably wrong", outcome="failure", score=0.7),
+    Level(words="Right, with flaws", outcome="success", score=0.7),
+    Level(words="Right", outcome="success", score=1.0),
+)
+
+
+"""The levels of a rubric that names none."""
+
+
+class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One version: its title, what to look at, and 2 to 9 levels.
+
+    >>> [level.outcome for level in Rubric(version="v1").levels]
+    ['failure', 'failure', 'success', 'success']
+    """
+
+    version: str
+    title: str = ""
+    criteria: tuple[Criterion, ...] = ()
+    levels: tuple[Level, ...] = LEVELS
+
+    def __post_init__(self) -> None:
+        text("A rubric's version", self.version, MAX_VERSION_CHARS, lowest=1)
+        text("A rubric's title", self.title, MAX_TITLE_CHARS)
+        if self.version.strip() != self.version:
+            raise InvalidInput(
+                f"A rubric's version must not begin or end with a blank, got {self.version[:60]!r}.",
+                next_step="Write it without.",
+            )
+        if len(self.criteria) > MAX_CRITERIA:
+            raise InvalidInput(
+                f"A rubric must have at most {MAX_CRITERIA} criteria, got {len(self.criteria):,}.",
+                next_step="Join those that belong together.",
+            )
+        if not FEWEST_LEVELS <= len(self.levels) <= MOST_LEVELS:
+            raise InvalidInput(
+                f"A rubric must have {FEWEST_LEVELS} to {MOST_LEVELS} levels, one for each digit, got "
+                f"{len(self.levels)}.",
+                next_step="Leave levels out to have the usual four.",
+            )

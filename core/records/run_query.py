@@ -1,6 +1,7 @@
-"""Run query: the filters of a list of runs, by the names that the pages have in their addresses.
+"""Run query: the filters of a list of runs, by the names in addresses of pages; and the view of a page.
 
-A name that Python keeps for itself ends in an underscore here. Every other door has it without.
+A name that Python keeps for itself ends in an underscore here. Every other door has it without. A view is the part of
+a learner's history that a page shows.
 """
 
 from __future__ import annotations
@@ -9,18 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_args, get_type_hints
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from core.errors import InvalidInput
 from core.records.achieved import SOLVED_WORDS, Solved
 from core.records.arm import ARM_TYPES, ArmType
+from core.records.evidence import Outcome
 from core.records.limits import MAX_LABEL_CHARS, one_of, shown, text
 from core.records.observation import KINDS, Kind
 from core.records.parameters import completed
 from core.records.run import RUN_CLASSES, RunClass, Status
 from core.records.times import DAY_MS, HOUR_MS
-from core.records.view import RunFilter, View
 
 Span = Literal["all", "7 days", "30 days", "90 days", "dates"]
 SPANS: Final[tuple[Span, ...]] = get_args(Span)
@@ -339,3 +341,38 @@ def _at_ms(name: str, value: object, *, of_day: int) -> int:
         f"{name} must be a day or a full hour such as {_EXAMPLE}, got {shown(value)}.",
         next_step="Lists go by full hours in UTC; round it.",
     )
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """Time span and filters; empty = all. Times are UTC milliseconds, ``until_ms`` is "as of", exclusive.
+
+    Models, channels and the start of the span choose runs. There is one posterior per arm, so beliefs heed
+    only ``until_ms`` (by full hours) and ``types``.
+
+    >>> View(types=("tool",)).until_ms is None
+    True
+    """
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    models: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    types: tuple[ArmType, ...] = ()
+
+
+EVERYTHING: Final = View()
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Filter of the runs in a view, beside span, models and channels; empty = all.
+
+    ``arm`` selects runs that had it in the prompt in full, by name or left out, or (None) any. ``achieved`` has words
+    of outcomes.
+    """
+
+    arm: str | None = None
+    part: Literal["in", "named", "out"] | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    achieved: tuple[Solved, ...] = ()
+    classes: tuple[RunClass, ...] = ()
+    statuses: tuple[Status, ...] = ()

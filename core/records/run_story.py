@@ -11,8 +11,7 @@ import msgspec
 from core.records.achieved import OutcomeSource
 from core.records.bill import Spent
 from core.records.currency import DOLLAR
-from core.records.evidence import Outcome, Where
-from core.records.judged import ArmState
+from core.records.evidence import ArmState, Outcome, Where
 from core.records.observation import Observation
 from core.records.run import InventoryKind, Phase, RunClass, Status, Unit
 from core.records.selection import Reason, Selection

@@ -16,7 +16,7 @@ import msgspec
 
 from core.columns import DECLARED_COIN, HELD_COIN, UNKNOWN
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, RETRACTED
+from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, RETRACTED
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.compacted import compacted_rollups, newest_compacted
 from core.store.engine import Row

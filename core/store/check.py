@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from core.errors import InvalidInput
 from core.maths.episodes import totals_of
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, NAMED, OBSERVATION, RETRACTED
+from core.records.evidence import INCLUDED, NAMED, OBSERVATION, RETRACTED
 from core.records.observation import Amount, plain_reward
 from core.records.run import OFFERED
 from core.records.times import iso

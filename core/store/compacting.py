@@ -22,7 +22,7 @@ import msgspec
 from core.columns import UNKNOWN
 from core.maths.achieved import paid
 from core.maths.episodes import written
-from core.records.judged import OBSERVED, REFERENCED
+from core.records.evidence import OBSERVED, REFERENCED
 from core.records.times import HOUR_MS, iso
 from core.store.caches import coin_draw_of, rollup_facts
 from core.store.compacted import DecidedRun, ObservedRow, Segments, Sums, sources_of, uid_key

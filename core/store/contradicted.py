@@ -22,7 +22,6 @@ from core.store.tables import ACTS, metadata
 from core.store.transaction import TEXTS_OF_DETAILS, Facts, Snapshot
 from core.store.version import APART_COLUMNS, AS_JUDGED, COLUMNS, NO_SOURCE, SPENT_COLUMNS, Version, load
 
-Rows = Mapping[int, Sequence[Row]]
 _SESSION: Final = COLUMNS.index("session")
 _PARTS: Final = (
     "SELECT run_no, arm_no, flags, token_cost FROM outcome WHERE learner_id = ? AND run_no IN ({})"

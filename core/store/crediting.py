@@ -18,7 +18,7 @@ import msgspec
 from core.maths.credit import CreditClaim, shares
 from core.maths.evaluate import grader_kind
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED
+from core.records.evidence import INCLUDED
 from core.records.observation import Amount
 from core.records.verification import Difference
 from core.store.caches import CHUNK, shifting

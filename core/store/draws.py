@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from core.maths.packing import belief_digest, coin_and_draws
-from core.records.judged import INCLUDED, OBSERVATION
+from core.records.evidence import INCLUDED, OBSERVATION
 from core.records.verification import Difference
 from core.store.caches import CHUNK, automatic
 from core.store.compacted import compacted_observations

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from core.errors import UnreadableSource
 from core.records.episode_credit import CreditLine, CreditRule, CreditShare
-from core.records.judged import INCLUDED, REFERENCED
+from core.records.evidence import INCLUDED, REFERENCED
 from core.records.ledger_lines import PlacedLine
 from core.records.limits import shown
 from core.records.observation import Amount, not_in_prompt, whole_pulls

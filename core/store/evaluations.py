@@ -28,7 +28,7 @@ from core.records.evaluation import (
     evaluation_payload,
 )
 from core.records.evaluation_lines import CONTENT_PREFIX, Credit, EvaluationLine
-from core.records.judged import INCLUDED
+from core.records.evidence import INCLUDED
 from core.records.ledger_lines import PlacedLine
 from core.records.observation import CountedIn, not_in_prompt
 from core.records.times import iso

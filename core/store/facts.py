@@ -14,13 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from core.records.achieved import OutcomeLine, outcome_payload
+from core.records.corrections import note_payload
 from core.records.episode import Scale, ScaleLine
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import BrowserLine, ChoiceLine, EvaluationLine, RubricLine
 from core.records.ledger_lines import FactLine, NoteLine, PlacedLine, RepairLine, ResetLine, RewardLine
-from core.records.note import note_payload
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
-from core.records.rubric import Rubric
+from core.records.review import Rubric
 from core.store import tables
 from core.store.achieved import add_outcome, outcome_reply, settle_outcomes
 from core.store.browsers import add_browser, settle_browsers

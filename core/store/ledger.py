@@ -12,7 +12,7 @@ import msgspec
 from core.errors import UnreadableSource
 from core.records.alike import alike
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVATION, RETRACTED
+from core.records.evidence import INCLUDED, OBSERVATION, RETRACTED
 from core.records.ledger_lines import (
     PlacedLine,
     RewardContext,

@@ -9,7 +9,7 @@ import msgspec
 
 from core.columns import UNKNOWN
 from core.records.arm import Arm, Prior
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.ledger_lines import ArmLine, FactLine, PlacedLine, RunLine
 from core.records.run import History, Inventory, Run, Usage
 from core.store.engine.dialect import ACTIVE

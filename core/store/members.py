@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from core.records.actor import Actor, Grant, Role, Scope
-from core.records.member import MemberRow, SenderRow
+from core.records.member import MemberRow, SenderRow, TokenRow, token_actor
 from core.records.times import HOUR_MS
-from core.records.token import TokenRow, token_actor
 from core.store.engine import Row
 from core.store.mapped import FLAG, Mapped, StoredAs, none_is, numbered
 from core.store.tables import insert_into

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from core.errors import Conflict
+from core.records.corrections import NoteAnswer, note_payload
 from core.records.evaluation_lines import ChoiceLine, RubricLine
 from core.records.ledger_lines import NoteLine, PlacedLine
-from core.records.note import NoteAnswer, note_payload
-from core.records.rubric import Rubric
+from core.records.review import Rubric
 from core.store.engine.dialect import ACTIVE
 from core.store.replies import Reply, reply_to
 from core.store.subjects import name_again, name_subject

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from core.columns import UNKNOWN
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, OBSERVED, REFERENCED
 from core.records.selection import Selection
 from core.store.caches import shifting
 from core.store.erased import Erased

@@ -18,7 +18,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from core.records.judged import NAMED, OBSERVED
+from core.records.evidence import NAMED, OBSERVED
 from core.store.caches import CHUNK, shifting
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE

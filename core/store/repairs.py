@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from core.errors import UnreadableSource
 from core.records.arm import Arm
-from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED
+from core.records.corrections import Repair
+from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.ledger_lines import PlacedLine, RepairLine
-from core.records.repair import Repair
 from core.store.caches import automatic, shifting
 from core.store.compacted import compacted_runs, refuse_compacted_span
 from core.store.engine.dialect import ACTIVE, BY_ARM, RUNS_BY_UID

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from core.records.arm import Arm
-from core.records.judged import OBSERVED
+from core.records.corrections import Target
+from core.records.evidence import OBSERVED
 from core.records.ledger_lines import PlacedLine, ResetLine
-from core.records.reset import Target
 from core.store.caches import restate, shifting, shifting_compacted
 from core.store.engine.dialect import ACTIVE
 from core.store.transaction import Byline, Snapshot, Transaction, rebase

@@ -16,7 +16,7 @@ import numpy as np
 
 from core.columns import UNKNOWN, Floats, Ints, log_micro, token_bucket
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.observation import Kind, part_micro
 from core.records.times import DAY_HOURS, HOUR_MS
 from core.store.engine.dialect import GREATEST

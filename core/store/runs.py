@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.errors import Conflict
 from core.records.answers import Imported
 from core.records.arm import Arm
-from core.records.judged import Judged
+from core.records.evidence import Judged
 from core.records.run import History, Inventory, Rollout, Run, digest_of_uid
 from core.store.caches import run_facts
 from core.store.compacted import compacted_runs

@@ -18,7 +18,7 @@ import msgspec
 from core.columns import UNKNOWN
 from core.errors import StoreUnusable
 from core.records.bill import OWNERS, PARTS, UNKNOWN_BILL, Bill, ModelPrices, Spent, bill_of, disjoint
-from core.records.judged import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
+from core.records.evidence import OBSERVATION, OBSERVED, REFERENCED, RETRACTED, Judged
 from core.records.model_kinds import unpriced_parts
 from core.records.selection import LaterDraw, Selection
 from core.store.engine import Row

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, NAMED, OBSERVATION, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, NAMED, OBSERVATION, OBSERVED, REFERENCED
 from core.records.observation import SOURCE_OF
 from core.store.engine import Connection
 from core.store.engine.dialect import ACTIVE, BY_RUN, OUTCOMES_BY_RUN

@@ -13,10 +13,9 @@ from core.records.alert import AlertRow, WebhookRow
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import alerts as sentences
-from dashboard.widgets.panel import panel
+from dashboard.widgets.parts import muted, panel, section, sentence, small
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import record_table
-from dashboard.widgets.words import muted, section, sentence, small
 
 _URL: Final = "webhook url"
 _PRIVATE: Final = "webhook private"

@@ -11,9 +11,7 @@ from dashboard.reading import reading
 from dashboard.sentences import arm as arm_sentences
 from dashboard.sentences import judgement as sentences
 from dashboard.widgets.arm import belief, head, ledger
-from dashboard.widgets.navigation import how_it_is_computed
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import compacted, muted, sentence
+from dashboard.widgets.parts import compacted, how_it_is_computed, muted, panel, sentence
 from dashboard.wording import literal
 
 

@@ -10,8 +10,7 @@ from dashboard.reading import reading
 from dashboard.sentences import Sentence
 from dashboard.sentences import audit as sentences
 from dashboard.widgets import audit
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.parts import muted, panel, sentence
 
 
 def page() -> None:

@@ -11,10 +11,7 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import compare as sentences
 from dashboard.widgets import compare
 from dashboard.widgets.charts import chart
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import link
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import compacted, muted, section, sentence
+from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence
 from dashboard.wording import literal
 
 _PICTURED = 15

@@ -11,10 +11,16 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import confidence as sentences
 from dashboard.widgets import confidence
 from dashboard.widgets.charts import band_legend, chart, type_legend
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import how_it_is_computed
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence, small_table, to_arrow
+from dashboard.widgets.parts import (
+    how_it_is_computed,
+    muted,
+    no_arms,
+    panel,
+    section,
+    sentence,
+    small_table,
+    to_arrow,
+)
 
 
 def page() -> None:

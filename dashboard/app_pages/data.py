@@ -9,8 +9,7 @@ from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import data as sentences
 from dashboard.widgets.data import exports, imports
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.parts import muted, panel, section, sentence
 
 
 def page() -> None:

@@ -7,9 +7,7 @@ import streamlit as st
 from dashboard.reading import reading
 from dashboard.sentences import rewards as sentences
 from dashboard.widgets import environment as widgets
-from dashboard.widgets.navigation import how_it_is_computed
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.parts import how_it_is_computed, muted, panel, sentence
 
 
 def page() -> None:

@@ -7,8 +7,7 @@ import streamlit as st
 from dashboard.reading import reading
 from dashboard.sentences import episode as sentences
 from dashboard.widgets import episode as widgets
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.parts import muted, panel, sentence
 
 
 def page() -> None:

@@ -10,9 +10,7 @@ from dashboard.reading import reading
 from dashboard.sentences import rewards as sentences
 from dashboard.widgets import address, environment
 from dashboard.widgets import episodes as widgets
-from dashboard.widgets.navigation import link
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.parts import link, muted, panel, section, sentence
 
 
 def page() -> None:

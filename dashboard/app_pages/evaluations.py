@@ -9,11 +9,8 @@ from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import judging as sentences
 from dashboard.widgets import evaluations as widgets
-from dashboard.widgets.empty import no_arms
 from dashboard.widgets.evaluation_table import listed
-from dashboard.widgets.navigation import how_it_is_computed
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.parts import how_it_is_computed, muted, no_arms, panel, sentence
 
 
 def page() -> None:

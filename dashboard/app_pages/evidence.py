@@ -8,8 +8,7 @@ from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import evidence as sentences
 from dashboard.widgets import evidence
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import compacted, muted, sentence
+from dashboard.widgets.parts import compacted, muted, panel, sentence
 
 
 def page() -> None:

@@ -8,9 +8,7 @@ from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import fleet as sentences
 from dashboard.widgets import fleet
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.parts import muted, no_arms, panel, sentence
 
 
 def page() -> None:

@@ -10,8 +10,7 @@ from dashboard.reading import reading
 from dashboard.sentences import Phrase
 from dashboard.widgets import help_topics
 from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import HELPING, muted, sentence
+from dashboard.widgets.parts import HELPING, muted, panel, sentence
 
 
 def page() -> None:

@@ -14,12 +14,9 @@ from dashboard.pages import STEPS
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import overview as sentences
 from dashboard.widgets.charts import chart
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import arm_chart
 from dashboard.widgets.overview import attention, carried, changes
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import compacted, muted, section, sentence, small_table
+from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence, small_table
 
 
 def page() -> None:

@@ -11,9 +11,7 @@ from dashboard.sentences import people as sentences
 from dashboard.who import people_sign_in
 from dashboard.widgets import people
 from dashboard.widgets.address import HELP_PART, HELP_TOPIC
-from dashboard.widgets.navigation import link
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.parts import link, muted, panel, section, sentence
 from dashboard.wording import Words
 
 

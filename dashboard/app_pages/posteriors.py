@@ -12,11 +12,8 @@ from dashboard.sentences import inclusion as inclusion_sentences
 from dashboard.sentences import judgement as sentences
 from dashboard.widgets import posteriors
 from dashboard.widgets.charts import type_legend
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import how_it_is_computed
 from dashboard.widgets.opening import arm_chart
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import section, sentence, small
+from dashboard.widgets.parts import how_it_is_computed, no_arms, panel, section, sentence, small
 
 
 def page() -> None:

@@ -7,10 +7,8 @@ import streamlit as st
 from dashboard import pages
 from dashboard.reading import reading
 from dashboard.widgets import reset
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.panel import panel
+from dashboard.widgets.parts import no_arms, panel, section, sentence
 from dashboard.widgets.results import result
-from dashboard.widgets.words import section, sentence
 from dashboard.wording import Words
 
 

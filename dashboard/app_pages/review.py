@@ -10,12 +10,10 @@ from core.records.review import QueueRow
 from dashboard import reviews
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.panel import panel
+from dashboard.widgets.parts import both_ends, gray, muted, no_arms, panel, sentence
 from dashboard.widgets.review import asking, making, open_item, queue
 from dashboard.widgets.review.evidence import evidence, shown_pair, side_by_side
 from dashboard.widgets.review.judgement import judgement, rubric
-from dashboard.widgets.words import both_ends, gray, muted, sentence
 
 
 def page() -> None:

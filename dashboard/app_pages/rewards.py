@@ -8,11 +8,9 @@ from typing import Final
 import streamlit as st
 
 from dashboard.reading import reading
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.panel import panel
+from dashboard.widgets.parts import no_arms, panel, section, sentence
 from dashboard.widgets.rewards import form, history, many
 from dashboard.widgets.rewards.form import effect
-from dashboard.widgets.words import section, sentence
 
 _SENTENCES: Final[Mapping[many.How, str]] = {
     "one": "A reward given by hand counts once, is marked as lagged, and can be undone.",

@@ -6,12 +6,10 @@ import streamlit as st
 
 from dashboard.reading import reading
 from dashboard.sentences import runs as sentences
-from dashboard.widgets.navigation import how_it_is_computed
-from dashboard.widgets.panel import panel
+from dashboard.widgets.parts import how_it_is_computed, muted, panel, section, sentence
 from dashboard.widgets.results import repaired
 from dashboard.widgets.run import judging, story
 from dashboard.widgets.transcript import conversation
-from dashboard.widgets.words import muted, section, sentence
 
 
 def page() -> None:

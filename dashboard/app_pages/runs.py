@@ -10,11 +10,8 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import runs as sentences
 from dashboard.widgets import address, run_table, runs
 from dashboard.widgets.charts import heat_legend
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import run_chart
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import compacted, muted, section, sentence
+from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, section, sentence
 
 
 def page() -> None:

@@ -14,10 +14,10 @@ from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import savings as sentences
 from dashboard.widgets import savings
 from dashboard.widgets.charts import chart
-from dashboard.widgets.navigation import how_it_is_computed
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import (
+from dashboard.widgets.parts import (
+    how_it_is_computed,
     muted,
+    panel,
     paragraphs,
     section,
     sentence,

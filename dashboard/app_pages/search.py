@@ -8,11 +8,9 @@ from dashboard import queries
 from dashboard.reading import reading
 from dashboard.sentences import search as sentences
 from dashboard.widgets.address import SEARCH_WORDS
-from dashboard.widgets.empty import no_arms
 from dashboard.widgets.frame import search
 from dashboard.widgets.frame.search import page_field
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.parts import muted, no_arms, panel, sentence
 
 
 def page() -> None:

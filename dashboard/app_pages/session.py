@@ -6,8 +6,7 @@ from dashboard import wording
 from dashboard.reading import reading
 from dashboard.sentences import runs as sentences
 from dashboard.widgets import run_table, sessions
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import compacted, muted, section, sentence
+from dashboard.widgets.parts import compacted, muted, panel, section, sentence
 
 
 def page() -> None:

@@ -9,10 +9,7 @@ from dashboard import pages, queries
 from dashboard.reading import reading
 from dashboard.sentences import runs as sentences
 from dashboard.widgets import sessions
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import link
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import compacted, muted, sentence
+from dashboard.widgets.parts import compacted, link, muted, no_arms, panel, sentence
 
 
 def page() -> None:

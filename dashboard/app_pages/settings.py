@@ -8,9 +8,7 @@ from dashboard.pages import ALERTS
 from dashboard.reading import reading
 from dashboard.sentences import settings as sentences
 from dashboard.widgets import settings as widgets
-from dashboard.widgets.navigation import link
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.parts import link, muted, panel, section, sentence
 
 
 def page() -> None:

@@ -14,9 +14,7 @@ from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.sentences import Phrase
 from dashboard.widgets import address
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.navigation import link
-from dashboard.widgets.words import muted, sentence
+from dashboard.widgets.parts import link, muted, no_arms, sentence
 from dashboard.wording import Markdown, Words
 
 _MOST_ARMS: Final = 12

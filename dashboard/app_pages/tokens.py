@@ -8,8 +8,7 @@ from dashboard import administration
 from dashboard.reading import reading
 from dashboard.sentences import tokens
 from dashboard.widgets import tokens as widgets
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.parts import muted, panel, section, sentence
 
 
 def page() -> None:

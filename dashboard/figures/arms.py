@@ -14,9 +14,8 @@ from core.explained.arms import posteriors
 from core.maths.posterior import beta
 from core.maths.statistics.overview import RankedArm
 from core.maths.statistics.summary import Summary
-from core.records.arm import ARM_TYPES, MICRO, ArmType
+from core.records.arm import ARM_TYPES, BANDS, MICRO, ArmType, Band
 from core.records.judgement import ALARMS, ENOUGH_PULLS, JUDGEMENTS, Judgement
-from core.records.posterior import BANDS, Band
 from dashboard import wording
 
 Method = Literal["exact", "highest-density", "normal"]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from core.maths.statistics.confidence import TypeBands
-from core.records.posterior import BANDS
+from core.records.arm import BANDS
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of

@@ -11,8 +11,7 @@ from core.columns import Floats, Ints
 from core.maths.posterior import beta
 from core.maths.posterior.bands import TYPICAL_WIDTHS
 from core.maths.statistics.confidence import Confidence, ReferenceCurve
-from core.records.arm import ARM_TYPES
-from core.records.posterior import BAND_FLOORS, BANDS, Band
+from core.records.arm import ARM_TYPES, BAND_FLOORS, BANDS, Band
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart, Trace, chart_of, scatter

@@ -14,7 +14,7 @@ from core.maths.statistics.overview import Overview
 from core.maths.statistics.savings import Savings
 from core.records.audit import AuditEntry
 from core.records.judgement import Judgement
-from core.records.view import View
+from core.records.run_query import View
 from dashboard import wording
 
 Answer = TypeVar("Answer")

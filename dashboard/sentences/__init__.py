@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.records.posterior import Band
+from core.records.arm import Band
 from dashboard.wording import Markdown
 
 

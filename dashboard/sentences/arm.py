@@ -11,11 +11,10 @@ from core import explained
 from core.explained.arms import VERSIONS
 from core.explained.table import Table
 from core.flows.queries import ArmInRun, ArmObservation, ArmPath, HistoryMark
-from core.records.arm import MICRO
+from core.records.arm import MICRO, Band
 from core.records.arm_summary import ArmVersion, ArmVersions
 from core.records.judgement import Judgement, SourceSum
 from core.records.observation import Kind, Source
-from core.records.posterior import Band
 from core.records.selection import Reason
 from dashboard import wording
 from dashboard.figures.path import Lettered

@@ -10,8 +10,8 @@ from core.columns import Ints
 from core.flows.queries import UnreadReport
 from core.maths.posterior.bands import TYPICAL_WIDTHS
 from core.maths.statistics.confidence import UNREACHABLE, Confidence
+from core.records.arm import BANDS, Band
 from core.records.judgement import ENOUGH_PULLS
-from core.records.posterior import BANDS, Band
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from core.records.actor import Grant
-from core.records.member import MemberAnswer, MemberRow
-from core.records.token import TokenRow
+from core.records.member import MemberAnswer, MemberRow, TokenRow
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words

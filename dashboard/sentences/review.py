@@ -12,6 +12,7 @@ from core.records.evaluation import Blocker, EvaluationOutcome, Grade, Threshold
 from core.records.observation import epoch_words
 from core.records.review import (
     STATE_WORDS,
+    Level,
     MyJudgement,
     Progress,
     QueueRow,
@@ -20,9 +21,8 @@ from core.records.review import (
     StoredOrder,
     SubmitAnswer,
 )
-from core.records.rubric import Level
+from core.records.run_query import RunFilter
 from core.records.times import instant
-from core.records.view import RunFilter
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Markdown, Words

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.records.actor import Scope
+from core.records.member import TokenRow
 from core.records.times import DAY_MS
-from core.records.token import TokenRow
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.wording import Words

@@ -15,8 +15,8 @@ import msgspec
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from core.records.run_query import RunFilter
 from core.records.times import DAY_MS, iso
-from core.records.view import RunFilter
 
 # The frame's, which go along from page to page
 

@@ -23,8 +23,8 @@ from dashboard.sentences import audit as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, in_use, lazy_popover
 from dashboard.widgets.paging import paging
+from dashboard.widgets.parts import muted, small
 from dashboard.widgets.tables import record_table
-from dashboard.widgets.words import muted, small
 from dashboard.wording import Markdown, Words
 
 WHICH: Final = "audit_of"

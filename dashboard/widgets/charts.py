@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from core.records.posterior import BANDS
+from core.records.arm import BANDS
 from core.records.run_page import RunRow
 from dashboard import wording
 from dashboard.figures import theme

@@ -23,8 +23,8 @@ from dashboard.widgets import address
 from dashboard.widgets.fields import choice, lazy_popover
 from dashboard.widgets.opening import open_arm, opening_table
 from dashboard.widgets.paging import paging
+from dashboard.widgets.parts import as_table, both_ends, section, small_table
 from dashboard.widgets.tables import arm_name, type_cells, type_column
-from dashboard.widgets.words import as_table, both_ends, section, small_table
 from dashboard.wording import Markdown, Words
 
 By = Literal["models", "channels", "spans", "runs"]

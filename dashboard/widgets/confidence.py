@@ -10,13 +10,13 @@ import streamlit as st
 
 from core.columns import Ints
 from core.maths.statistics.confidence import Confidence
-from core.records.posterior import BANDS
+from core.records.arm import BANDS
 from dashboard import queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import confidence as sentences
 from dashboard.sentences import judgement as judgement_sentences
 from dashboard.widgets.fields import choice, lazy_popover
-from dashboard.widgets.words import as_table, both_ends, chipped, section, small, small_table
+from dashboard.widgets.parts import as_table, both_ends, chipped, section, small, small_table
 from dashboard.wording import Words
 
 NEED: Final = "need"

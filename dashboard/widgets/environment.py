@@ -21,11 +21,9 @@ from dashboard.sentences import rewards
 from dashboard.sentences.episode import short, step_name, step_request, threshold
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
-from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.fields import choice
-from dashboard.widgets.navigation import link
+from dashboard.widgets.parts import as_table, link, muted, not_named, quoted, section, small, small_table
 from dashboard.widgets.results import result
-from dashboard.widgets.words import as_table, muted, section, small, small_table
 from dashboard.wording import Markdown, Words
 
 TRUTH: Final = "planted_here"

@@ -24,14 +24,22 @@ from dashboard.sentences import rewards
 from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address, run_table
 from dashboard.widgets.charts import chart
-from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.fields import choice
-from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import opening_records
 from dashboard.widgets.paging import neighbour
+from dashboard.widgets.parts import (
+    both_ends,
+    chipped,
+    link,
+    muted,
+    not_named,
+    quoted,
+    section,
+    small,
+    small_table,
+)
 from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.transcript import conversation
-from dashboard.widgets.words import both_ends, chipped, muted, section, small, small_table
 from dashboard.wording import Words
 
 _TRANSCRIPTS: Final = 3

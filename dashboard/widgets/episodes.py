@@ -26,12 +26,10 @@ from dashboard.reading import cached_figure, reading
 from dashboard.sentences import rewards
 from dashboard.sentences.rewards import OUTCOME_WORDS
 from dashboard.widgets import address
-from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import in_use, lazy_popover
-from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import open_environment, open_episode, opening_records, opening_table
+from dashboard.widgets.parts import command, empty, link, muted
 from dashboard.widgets.tables import by_head, config_of, cut, frame_of, heads
-from dashboard.widgets.words import muted
 from dashboard.wording import Markdown, Words
 
 SPLIT: Final = "split"

@@ -19,9 +19,9 @@ from dashboard.sentences import judging
 from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.opening import open_run, opening_table
 from dashboard.widgets.paging import paging
+from dashboard.widgets.parts import muted, section, small
 from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK
-from dashboard.widgets.words import muted, section, small
 from dashboard.wording import Markdown, Words
 
 _PHONE: Final = {"judged, UTC": 104, "act": ACT_PX, "what": 110, "outcome": 76}

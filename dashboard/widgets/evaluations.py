@@ -20,11 +20,20 @@ from dashboard.reading import pictured_once, reading
 from dashboard.sentences import judging
 from dashboard.sentences.judging import BLOCKER_WORDS, KIND_WORDS, NO_RUBRIC, UNNAMED
 from dashboard.widgets.charts import chart
-from dashboard.widgets.empty import command, empty
 from dashboard.widgets.evaluation_table import to_newest
 from dashboard.widgets.fields import in_use, lazy_popover, one_arm
+from dashboard.widgets.parts import (
+    as_table,
+    both_ends,
+    command,
+    empty,
+    muted,
+    paragraphs,
+    section,
+    small,
+    small_table,
+)
 from dashboard.widgets.tables import ROW_PX, columns, height
-from dashboard.widgets.words import as_table, both_ends, muted, paragraphs, section, small, small_table
 from dashboard.wording import Markdown, Words
 
 RATER: Final = "judged_by"

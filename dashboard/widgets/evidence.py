@@ -13,8 +13,8 @@ import streamlit as st
 
 from core.explained import EXCLUDED, NOT_OFFERED, chance_words
 from core.flows.queries import MAX_EVIDENCE_ARMS, ArmBelief, ChangeEvidence, Hit, RepairPreview
-from core.formats.scalars import utc_ms_of
-from core.records.repair import Repair
+from core.formats.strict import utc_ms_of
+from core.records.corrections import Repair
 from core.records.times import iso
 from dashboard import actions, pages, queries, wording
 from dashboard.figures.evidence import evidence_rows
@@ -23,10 +23,8 @@ from dashboard.sentences import changes as changes_sentences
 from dashboard.sentences import evidence as sentences
 from dashboard.widgets import address
 from dashboard.widgets.charts import time_chart
-from dashboard.widgets.empty import empty, no_arms
-from dashboard.widgets.navigation import link
+from dashboard.widgets.parts import empty, link, no_arms, section, small, small_table
 from dashboard.widgets.results import offered_undo, refusal, result
-from dashboard.widgets.words import section, small, small_table
 from dashboard.wording import Markdown, Words
 
 _HEADS: Final = {"model": "model", "channel": "channel", "format": "format", "source": "source"}

@@ -15,11 +15,11 @@ from core.records.learner import LearnerSummary
 from dashboard import pages, wording
 from dashboard.reading import reading
 from dashboard.sentences import fleet as sentences
-from dashboard.widgets import address, navigation
+from dashboard.widgets import address, parts
 from dashboard.widgets.fields import choice, matches
 from dashboard.widgets.opening import clicked_row
+from dashboard.widgets.parts import muted
 from dashboard.widgets.tables import ROW_PX, by_head, columns, config_of, frame_of
-from dashboard.widgets.words import muted
 
 FIND: Final = "fleet_find"
 WHICH: Final = "fleet_of"
@@ -156,6 +156,6 @@ def open_chosen() -> None:
         address.take_along(address.LEARNER, learner)
         try:
             # A picker that isn't drawn yet puts into the address only what it read from the address.
-            navigation.go(pages.OVERVIEW, **{address.LEARNER: learner})
+            parts.go(pages.OVERVIEW, **{address.LEARNER: learner})
         except StreamlitAPIException:  # it is drawn, and writes its own value there
-            navigation.go(pages.OVERVIEW)
+            parts.go(pages.OVERVIEW)

@@ -13,8 +13,7 @@ from core.guide import Section, Topic
 from dashboard import wording
 from dashboard.pages import HELP
 from dashboard.widgets.address import HELP_PART, HELP_QUERY, HELP_TOPIC, say
-from dashboard.widgets.navigation import link
-from dashboard.widgets.words import gray, muted
+from dashboard.widgets.parts import gray, link, muted
 from dashboard.wording import Markdown
 
 _SHOWN: Final = 20

@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard.widgets.words import muted, small_table
+from dashboard.widgets.parts import muted, small_table
 
 KEYS: Final = "K"
 UNDO: Final = "U"

@@ -14,7 +14,7 @@ from dashboard import pages, wording
 from dashboard.figures import theme
 from dashboard.figures.chart import Chart
 from dashboard.reading import cached_figure, reading
-from dashboard.widgets import address, navigation
+from dashboard.widgets import address, parts
 from dashboard.widgets.tables import ROW_PX, TALL_PX, by_head, columns, config_of, frame_of, heads, height
 
 _OPENED: Final = "armscope opened"
@@ -31,31 +31,31 @@ def fresh(name: str) -> str:
 def open_arm(arm: str) -> NoReturn:
     """Go to the page of an arm, filters and all."""
     opened()
-    navigation.go(pages.ARM, **{address.ARM: arm})
+    parts.go(pages.ARM, **{address.ARM: arm})
 
 
 def open_run(run: str) -> NoReturn:
     """Go to the page of a run, filters and all."""
     opened()
-    navigation.go(pages.RUN, **{address.RUN: run})
+    parts.go(pages.RUN, **{address.RUN: run})
 
 
 def open_session(session: str) -> NoReturn:
     """Go to the page of a session, filters and all."""
     opened()
-    navigation.go(pages.SESSION, **{address.SESSION: session})
+    parts.go(pages.SESSION, **{address.SESSION: session})
 
 
 def open_episode(episode: str) -> NoReturn:
     """Go to the page of an episode, filters and all."""
     opened()
-    navigation.go(pages.EPISODE, **{address.EPISODE: episode})
+    parts.go(pages.EPISODE, **{address.EPISODE: episode})
 
 
 def open_environment(environment: str) -> NoReturn:
     """Go to the page of an environment, filters and all."""
     opened()
-    navigation.go(pages.ENVIRONMENT, **{address.ENVIRONMENT: environment})
+    parts.go(pages.ENVIRONMENT, **{address.ENVIRONMENT: environment})
 
 
 def opened() -> None:

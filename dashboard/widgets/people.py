@@ -23,9 +23,9 @@ from dashboard.sentences import people as sentences
 from dashboard.who import sign_in_here
 from dashboard.widgets.fields import choice
 from dashboard.widgets.keys import UNDO
+from dashboard.widgets.parts import both_ends, muted, paragraphs, section, small
 from dashboard.widgets.results import refusal
 from dashboard.widgets.tables import ACT_PX, record_table
-from dashboard.widgets.words import both_ends, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
 DOING: Final = "people_do"

@@ -18,8 +18,8 @@ from core.columns import Bools, Ints
 from core.explained import is_excluded
 from core.explained.arms import posteriors as described
 from core.flows.queries import Belief
+from core.records.arm import BANDS
 from core.records.judgement import Judgement
-from core.records.posterior import BANDS
 from dashboard import queries, wording
 from dashboard.figures.arms import (
     METHOD_WORDS,

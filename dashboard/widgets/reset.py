@@ -13,21 +13,20 @@ from core.explained import EXCLUDED, NOT_OFFERED, chance_words
 from core.explained.arms import CHANCE
 from core.explained.table import Field, Table, count, mean, text, time
 from core.flows.queries import ResetPreview
-from core.records.arm import ArmType
+from core.records.arm import BANDS, ArmType
+from core.records.corrections import REASONS, Reset, Target
 from core.records.learner import LearnerSettings
 from core.records.observation import MAX_REASON_CHARS
-from core.records.posterior import BANDS
-from core.records.reset import REASONS, Reset, Target
 from dashboard import actions, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import Sentence
 from dashboard.sentences import acts as sentences
 from dashboard.widgets.address import NAMED_ARMS, RESET_ARMS, RESET_SCOPE
 from dashboard.widgets.fields import choice, several_arms
+from dashboard.widgets.parts import small
 from dashboard.widgets.results import record_history, refusal
 from dashboard.widgets.tables import ACT_PX, ALL_AT_ONCE, ROW_PX, by_head, config_of, frame_of, height
 from dashboard.widgets.tables import columns as columns_shown
-from dashboard.widgets.words import small
 from dashboard.wording import Words
 
 ScopeName = Literal["all", "type", "named"]

@@ -18,9 +18,8 @@ from dashboard.actions import Result
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.widgets import address
-from dashboard.widgets.navigation import link
+from dashboard.widgets.parts import link, muted
 from dashboard.widgets.tables import act_table, record_table
-from dashboard.widgets.words import muted
 from dashboard.wording import Markdown, Words
 
 _DRAWN: Final = "armscope results drawn"

@@ -16,8 +16,7 @@ from core.maths.statistics.heatmap import RowChoice
 from core.records.achieved import SOLVED_WORDS
 from core.records.run import RUN_CLASSES
 from core.records.run_page import Cursor, Direction, RunPage
-from core.records.run_query import OUTCOMES, STATUSES, Part
-from core.records.view import RunFilter, View
+from core.records.run_query import OUTCOMES, STATUSES, Part, RunFilter, View
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.widgets.address import RUNS_ARM

@@ -22,9 +22,8 @@ from dashboard.sentences.achieved import percent_words, solved_table, weeks_tabl
 from dashboard.sentences.gain import blocks, headline
 from dashboard.sentences.money import months_table
 from dashboard.widgets.charts import time_chart
-from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import choice
-from dashboard.widgets.words import literal_cells, section, small_table
+from dashboard.widgets.parts import command, empty, literal_cells, section, small_table
 from dashboard.wording import Markdown, Words
 
 UNIT: Final = "unit"

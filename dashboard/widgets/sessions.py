@@ -11,9 +11,8 @@ from core.explained.runs import SESSIONS
 from core.records.run_page import RunsOfSession, SessionRow
 from dashboard import pages, queries, wording
 from dashboard.widgets import address
-from dashboard.widgets.empty import not_named, quoted
-from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import open_session, opening_records
+from dashboard.widgets.parts import link, not_named, quoted
 
 _PHONE: Final = {"last": 110, "session": 150, "n_runs": 56}
 

@@ -26,10 +26,9 @@ from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import settings as sentences
 from dashboard.widgets.address import SETTINGS_PART
-from dashboard.widgets.empty import command
+from dashboard.widgets.parts import command, muted, small, small_table
 from dashboard.widgets.results import history, result
 from dashboard.widgets.tables import ACT_PX
-from dashboard.widgets.words import muted, small, small_table
 from dashboard.wording import Markdown, Words
 
 _PHASES: Final[tuple[Phase, ...]] = ("active", "passive")

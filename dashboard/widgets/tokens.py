@@ -15,16 +15,16 @@ import streamlit as st
 
 from core.explained import people
 from core.records.actor import Scope
+from core.records.member import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, NewToken, TokenRow
 from core.records.times import DAY_MS
-from core.records.token import DEFAULT_DAYS, MAX_DAYS, MAX_LEARNERS, MAX_TOKEN_NAME_CHARS, NewToken, TokenRow
 from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
 from dashboard.widgets.fields import choice
+from dashboard.widgets.parts import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.widgets.results import refusal
 from dashboard.widgets.tables import ACT_PX, record_table
-from dashboard.widgets.words import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.wording import Markdown, Words
 
 DOING: Final = "tokens_do"

@@ -12,7 +12,7 @@ from core.flows.queries import RunArm, RunStory
 from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.sentences.transcript import how_to_keep, transcript, transcript_note
-from dashboard.widgets.words import chipped, muted, section, small
+from dashboard.widgets.parts import chipped, muted, section, small
 from dashboard.wording import Markdown, Words
 
 _NAMED: Final = 15

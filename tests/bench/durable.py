@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from core.flows.context import Context
-from core.flows.learn import record, record_all
-from core.flows.reward import reward, reward_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.records.observation import RewardOrder
 from core.records.run import Inventory, Run
 from tests.bench import bare

@@ -17,8 +17,7 @@ from typing import Final
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.reward import reward, reward_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.settings import Located
 from tests.bench.durable import orders, partly
 from tests.bench.harness import Pairs, Row, Scale, pairs

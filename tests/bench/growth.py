@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from core.flows.context import Context
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.records.run_page import Cursor
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 from core.settings import Located
 from core.store.reads.run_pages import run_page
 from tests.bench.durable import orders

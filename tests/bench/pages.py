@@ -15,7 +15,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
 from core.records.run_page import Cursor
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 from core.store.reads import arm_columns, counts_by_day, totals, usage_columns
 from core.store.reads.run_pages import run_page
 from core.store.transaction import Snapshot

@@ -14,8 +14,7 @@ from typing import Final
 
 from filelock import lock_descriptor
 
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.store.engine.sqlite import Database
 from core.store.lock import Files, WritersLock
 from tests.bench.harness import Row, Scale

@@ -16,10 +16,10 @@ import msgspec
 
 from core.doors.service import Service
 from core.errors import StoreError
+from core.flows.corrections import reset
 from core.flows.importing import import_files
+from core.flows.learn import reward
 from core.flows.queries import openclaw_posteriors, openclaw_summary
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.flows.settings import change_all
 from core.records.arm import MICRO
 from core.records.observation import OUTCOME_REWARDS

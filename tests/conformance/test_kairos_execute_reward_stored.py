@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from core.doors.http.app import Api
+from core.doors.http.foreign import ROUTES
 from core.doors.http.guard import Listener
-from core.doors.http.kairos import ROUTES
 from core.doors.mcp.server import agent
 from core.doors.mcp.tools import call as call_tool
 from core.doors.service import Service

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from core.doors.chat import ChatMessage, chat
+from core.flows.corrections import reset
+from core.flows.learn import reward
 from core.flows.queries import openclaw_config, openclaw_posteriors, openclaw_summary
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.records.actor import Actor
 from tests.conformance import rules
 from tests.conformance.arm_ids import is_arm_id

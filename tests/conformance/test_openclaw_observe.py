@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 
 from core.detect import detect
-from core.maths.guard import guard
-from core.maths.observe import observe, outcome_arms, reward_of_flag
+from core.maths.observe import guard, observe, outcome_arms, reward_of_flag
 from core.records.arm import Arm
 from core.records.observation import OUTCOME_REWARDS
 from core.records.run import Call, Inventory, Phase, Run

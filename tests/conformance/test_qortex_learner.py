@@ -18,8 +18,8 @@ import pytest
 from core.errors import InvalidReward, NotApplicable, UnknownArm
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.corrections import reset
+from core.flows.learn import reward
 from core.flows.settings import change
 from core.records.arm import ARM_TYPES, MICRO, Arm, Prior
 from core.records.observation import OUTCOME_REWARDS

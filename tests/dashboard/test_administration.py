@@ -17,11 +17,11 @@ from streamlit.testing.v1 import AppTest
 from core.doors.cli import main
 from core.errors import Unidentified
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.identity import actor_of_member, actor_of_token, note_denied
+from core.flows.learn import reward
 from core.flows.members import add_member, invite_member, members, remove_member, set_role
-from core.flows.reward import reward
 from core.flows.tokens import create_token, revoke_token, tokens
-from core.flows.undo import undo
 from core.records.actor import Actor, Grant
 from core.records.audit import AuditEntry
 from core.records.member import MemberRow

@@ -19,8 +19,8 @@ from core.flows.settings import change
 from core.maths.statistics.savings import Savings
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, RunClass, Usage
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from dashboard.report.document import report
 from dashboard.report.facts import gather
 from dashboard.report.html import rendered

@@ -10,12 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.learn import record, reward
 from core.records.candidate import tool_candidate
 from core.records.run import Call, Inventory, Run
 from tests.dashboard.conftest import Open, check, heads, texts, unfold

@@ -8,10 +8,9 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
-from core.flows.browsers import browsers, confirm_browser
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
-from core.flows.queues import add_queue
+from core.flows.queues import add_queue, browsers, confirm_browser
 from core.flows.review import next_item
 from core.records.actor import Actor
 from core.records.review import QueueAsks

@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
+from core.flows.corrections import redo, undo
 from core.flows.importing import import_files
 from core.flows.inventory import carried, keep_inventory
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.installed.answer import machine_inventory
 from core.records.inventory import MachineInventory
 from dashboard import wording

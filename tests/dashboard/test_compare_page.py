@@ -9,10 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
-from core.flows.learn import record_all
-from core.flows.reward import reward
-from core.records.run_query import RunSide
-from core.records.view import View
+from core.flows.learn import record_all, reward
+from core.records.run_query import RunSide, View
 from dashboard import wording
 from dashboard.sentences.gain import no_figure
 from dashboard.widgets import address

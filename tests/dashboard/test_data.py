@@ -14,12 +14,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
+from core.flows.corrections import note, undo
 from core.flows.evaluate import evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.note import note
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.parameters import TakingOptions
 from core.records.training import TRAINING_FORMATS

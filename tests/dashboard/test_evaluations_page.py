@@ -11,9 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.actor import Actor, Role
 from core.records.evaluation import EvaluationOrder, Subject
 from core.records.evaluation_page import EvaluationFilter

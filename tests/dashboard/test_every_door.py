@@ -15,17 +15,15 @@ from typer.testing import CliRunner
 
 from core.doors.chat import ChatMessage, chat
 from core.doors.cli import app
-from core.doors.exchange import HttpCall
 from core.doors.http import metrics, openclaw
-from core.doors.service import Service
+from core.doors.service import HttpCall, Service
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.records.actor import Actor
 from core.records.run import Run
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence, achieved, gain
 from dashboard.sentences import overview as overview_sentences

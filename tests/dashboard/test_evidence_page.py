@@ -9,11 +9,10 @@ from streamlit.testing.v1 import AppTest
 from core import explained
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import repair, undo
 from core.flows.learn import record
-from core.flows.repair import repair
 from core.flows.select import select
 from core.flows.settings import change, in_force
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory
 from core.records.times import iso

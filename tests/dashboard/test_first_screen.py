@@ -18,7 +18,7 @@ from core.flows.learn import record_all
 from core.flows.settings import change
 from core.maths.statistics.savings import Savings, savings
 from core.records.run import RunClass
-from core.records.view import View
+from core.records.run_query import View
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import gain as gain_sentences
 from dashboard.sentences import overview as overview_sentences

@@ -12,8 +12,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.flows import maintenance, queries
+from core.flows.learn import reward
 from core.flows.queues import add_queue
-from core.flows.reward import reward
 from core.flows.settings import change
 from tests.dashboard.conftest import Open, check, texts, unfold
 from tests.dashboard.worlds import HOSTILE, keys, world

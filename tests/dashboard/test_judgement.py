@@ -11,10 +11,10 @@ import pytest
 from core.flows import queries
 from core.flows.learn import record_all
 from core.flows.settings import change
+from core.records.arm import Interval
 from core.records.judgement import Judgement, JudgementName, RecentMean, SourceSum
-from core.records.posterior import Interval
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from dashboard.report import gather, rendered, report
 from dashboard.sentences import Phrase, Sentence
 from dashboard.sentences import judgement as sentences

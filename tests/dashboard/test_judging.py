@@ -11,9 +11,8 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.batch import reward_batch
 from core.flows.context import Context
-from core.flows.learn import record_all
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.corrections import undo
+from core.flows.learn import record_all, reward
 from core.records.batch import MAX_BATCH, BatchLine
 from core.records.run import Run
 from dashboard import actions, wording

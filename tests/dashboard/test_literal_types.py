@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import wording
 from dashboard.actions import Flash
 from dashboard.sentences import Phrase, composed
-from dashboard.widgets.words import muted, section, small
+from dashboard.widgets.parts import muted, section, small
 from dashboard.wording import Markdown, Words
 from tests.conftest import ROOT
 

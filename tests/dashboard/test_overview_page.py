@@ -8,12 +8,10 @@ from typing import get_args
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record_all
+from core.flows.corrections import reset, undo
+from core.flows.learn import record_all, reward, reward_all
 from core.flows.queues import add_queue
-from core.flows.reset import reset
-from core.flows.reward import reward, reward_all
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.maths.statistics.overview import AttentionKind
 from core.records.actor import Actor
 from core.records.arm import Arm

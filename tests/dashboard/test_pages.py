@@ -17,21 +17,18 @@ from streamlit.testing.v1 import AppTest
 
 from core import explained
 from core.flows import queries
+from core.flows.corrections import note
 from core.flows.evaluate import evaluate
 from core.flows.identity import note_denied
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.learners import create_learner
 from core.flows.members import add_member
-from core.flows.note import note
-from core.flows.queues import add_queue
-from core.flows.reward import reward
-from core.flows.rubrics import add_rubric
+from core.flows.queues import add_queue, add_rubric
 from core.flows.settings import change, change_all
 from core.flows.tokens import create_token
 from core.records.actor import Actor
 from core.records.episode import Episode, Part, Step
-from core.records.review import QueueAsks
-from core.records.rubric import Criterion, Level, Rubric
+from core.records.review import Criterion, Level, QueueAsks, Rubric
 from core.records.times import DAY_MS
 from core.store.episodes import tell_episodes
 from dashboard.pages import PAGES
@@ -281,8 +278,8 @@ def test_pages_give_a_chance_or_say_that_recent_runs_did_not_offer_the_arm(
     assert "**Not in the latest 25 runs " in shown
     assert "None of the latest 25 runs that armscope chose for offered it." in shown
     page = open_page("reset", scope="All arms", target="Each arm’s prior")
-    (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
-    chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
+    (table,) = [one for one in page.dataframe if "chance" in one.value]
+    chance = dict(zip(table.value["id"], table.value["chance"], strict=True))
     assert chance[forgotten] == "not in the last 25 runs"
     assert "%" in chance[offered]
     page = open_page("rewards", reward_arm=forgotten, reward_outcome="Accepted")

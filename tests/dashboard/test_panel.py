@@ -14,7 +14,7 @@ def _page() -> None:
     import streamlit as st  # noqa: PLC0415 - AppTest runs this function as a script of its own
 
     from core.errors import NotFound  # noqa: PLC0415
-    from dashboard.widgets.panel import panel  # noqa: PLC0415
+    from dashboard.widgets.parts import panel  # noqa: PLC0415
 
     def fails(problem: Exception) -> None:
         raise problem

@@ -21,7 +21,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
 from core.records.actor import Actor
-from core.records.view import View
+from core.records.run_query import View
 from core.store.store import Store
 from dashboard import commands, wording
 from dashboard.report import gather, rendered, report

@@ -9,9 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.note import note
-from core.flows.reset import reset
-from core.records.reset import REASONS
+from core.flows.corrections import note, reset
+from core.records.corrections import REASONS
 from dashboard.widgets.reset import ARM_PX
 from dashboard.widgets.tables import arm_name
 from tests.dashboard.conftest import Open, check, texts, unfold

@@ -9,9 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.corrections import undo
+from core.flows.learn import record, reward
 from core.records.run import Call, Run
 from dashboard.widgets.fields import AT_ONCE, options_of
 from tests.dashboard.conftest import Open, check, heads, is_said, press, texts

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from core.flows.corrections import undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run
 from tests.dashboard.conftest import Open, check, heads, is_text_only, said, unfold

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.corrections import undo
+from core.flows.learn import record_all, reward
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from tests.dashboard.conftest import Open, check, said

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.flows import queries
+from core.flows.corrections import note
 from core.flows.learn import record
-from core.flows.note import note
 from core.records.search import PAGES as PAGE_OF
 from dashboard.pages import PAGES
 from tests.dashboard.conftest import Open, texts

@@ -15,7 +15,7 @@ from core.flows.learn import record
 from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
-from core.records.view import View
+from core.records.run_query import View
 from tests.dashboard.conftest import Open, check, texts
 from tests.dashboard.worlds import NOON_MS, context_at
 

@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import NumberInput
 
 from core.flows import queries
+from core.flows.corrections import undo
 from core.flows.settings import change, changed
-from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.bill import Price
 from core.records.learner import LearnerSettings

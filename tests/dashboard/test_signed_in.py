@@ -13,13 +13,12 @@ from streamlit.testing.v1 import AppTest
 from core.flows import queries
 from core.flows.audit import denials
 from core.flows.context import Context
+from core.flows.corrections import note
 from core.flows.episode import record_step
 from core.flows.identity import SESSION_MS
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.members import invite_member, members, remove_member, set_role
-from core.flows.note import note
 from core.flows.queues import add_queue
-from core.flows.reward import reward
 from core.records.actor import Action, PersonRole
 from core.records.member import MemberRow
 from core.records.times import HOUR_MS

@@ -12,11 +12,9 @@ from streamlit.testing.v1 import AppTest
 from core.errors import Denied
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.corrections import note, reset, undo
+from core.flows.learn import reward
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.actor import Actor
 from tests.dashboard.conftest import Open, check, unfold
 from tests.dashboard.worlds import keys, world

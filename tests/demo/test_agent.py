@@ -18,7 +18,7 @@ from core.demo.world import (
     planted,
 )
 from core.detect import detect
-from core.maths.guard import guard
+from core.maths.observe import guard
 
 ARMS = planted(7)
 

@@ -14,8 +14,8 @@ from core.demo import LEARNER, DemoAnswer, build
 from core.errors import Conflict, SchemaMismatch, StoreBusy, StoreUnusable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.learn import reward
 from core.flows.queries import DEMO_ORIGIN
-from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.actor import Actor
 from core.store.store import Store

@@ -30,9 +30,8 @@ from core.demo.world import (
 )
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.queues import queues
+from core.flows.queues import queues, rubrics
 from core.flows.review import view_item
-from core.flows.rubrics import rubrics
 from core.flows.training import export_training
 from core.maths.statistics.rewards import lint, paid, pattern
 from core.records.actor import Actor
@@ -40,8 +39,8 @@ from core.records.episode import FINDING_KINDS, Pattern
 from core.records.episode_credit import CREDIT_RULES
 from core.records.evaluation import BLOCKERS
 from core.records.evaluation_page import EvaluationFilter
+from core.records.run_query import View
 from core.records.training import TRAINING_FORMATS, TrainingFormat
-from core.records.view import View
 from core.store.environments import environment_no_of
 from core.store.episodes import read_episodes
 from core.store.store import Store

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from core.doors.verbs import Verb
 from core.flows import learn
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
+from core.flows.learn import reward
 from core.flows.members import add_member, add_sender
 from core.flows.queues import add_queue
 from core.flows.review import next_item
-from core.flows.reward import reward
 from core.flows.settings import change
 from core.flows.tokens import create_token
-from core.flows.undo import undo
 from core.flows.webhooks import add_webhook
 from core.records.actor import Actor
 from core.records.arm import Arm

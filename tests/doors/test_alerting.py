@@ -21,7 +21,7 @@ from core.errors import StoreBusy
 from core.flows import queries
 from core.flows.alerts import alerts, look
 from core.flows.context import Context
-from core.flows.note import note
+from core.flows.corrections import note
 from core.flows.queues import add_queue
 from core.flows.traces import take_spans, traces
 from core.flows.webhooks import add_webhook

@@ -11,12 +11,11 @@ from typing import Final
 
 import pytest
 
-from core.doors.chat import CONFIRM_S, ChatMessage, MemberOf, chat, routes
-from core.doors.exchange import HttpCall
-from core.doors.service import Service
+from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
+from core.doors.service import HttpCall, Service
 from core.errors import Denied, InvalidInput
 from core.flows import learn, queries
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.records.actor import Actor, Grant, Role
 from core.records.arm import Arm
 from core.records.run import Inventory
@@ -101,6 +100,36 @@ def room(tmp_path: Path) -> Iterator[Room]:
 
 
 @pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("", "Usage"),
+        ("tool", "may mean tool:exec:Bash, tool:web:search"),
+        ("main 1", "may mean skill:coding:main, skill:go:main"),
+        ("serch", "Did you mean tool:web:search?"),
+        ("tool:web:serch", "Did you mean tool:web:search"),
+        ("1", "No arm is called '1'"),
+        ("quux 1", "No arm is called 'quux'"),
+        ("bash 2", "from 0 to 1"),
+        ("bash -0.5", "from 0 to 1"),
+        ("bash 00", "from 0 to 1"),
+        ("bash 0,5", "from 0 to 1"),
+        ("bash 50%", "from 0 to 1"),
+        ("bash 1e400", "from 0 to 1"),
+        ("bash nan", "No arm is called 'bash nan'"),
+        ("a:b", "type:category:name"),
+        ("bash" + "h" * MAX_COMMAND_CHARS, "at most 2,000 characters"),
+    ],
+)
+def test_what_is_not_clear_is_asked_and_nothing_is_recorded(room: Room, said: str, answer: str) -> None:
+    before = room.moment
+    told = room.says(f"/learning reward {said}")
+    assert told is not None
+    assert answer in told
+    assert len(told) < 600
+    assert room.moment == before
+
+
+@pytest.mark.parametrize(
     "said", ["", "hi", "hello /learning", "/learningx", "/learn", "/learning reward bash\n0"]
 )
 def test_what_is_no_command_gets_no_answer(room: Room, said: str) -> None:
@@ -132,6 +161,17 @@ def test_a_confirmation_is_of_its_sender_its_scope_and_its_moment(room: Room) ->
     reward(room.service.context(MARA), ARMS[0])
     assert "is invalid" in (room.bridged(f"/learning reset {code}") or "")
     assert room.n_pulls() == 7
+
+
+@pytest.mark.parametrize(
+    ("scope", "n"),
+    [("all", 6), ("tools", 2), ("skill", 2), ("memories", 1), ("bash", 1), ("file:workspace:chapter 2", 1)],
+)
+def test_a_reset_has_a_scope(room: Room, scope: str, n: int) -> None:
+    told = room.says(f"/learning reset {scope}")
+    assert f"reset {n} arm(s)" in (told or "")
+    assert f"Reset {n} arm(s)" in (room.says(f"/learning reset {code_in(told)}") or "")
+    assert room.n_pulls() == 6 - n
 
 
 @pytest.mark.parametrize(("after_s", "holds"), [(CONFIRM_S - 1, True), (CONFIRM_S, False)])

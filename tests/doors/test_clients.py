@@ -37,8 +37,8 @@ from core.errors import (
 from core.maths.statistics.savings import Savings
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from tests.conftest import ROOT
 from tests.doors.examples import ARM, FILE, RUN
 from tests.doors.http.test_served import served

@@ -15,7 +15,7 @@ import pytest
 
 from core.demo import LEARNER, build
 from core.flows.context import Context
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.records.actor import Actor
 from core.store.store import Store
 from tests.doors.test_cli import Shell, document, shell

@@ -25,8 +25,8 @@ from core.doors.verbs import verb
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.corrections import undo
+from core.flows.learn import reward
 from tests.doors.examples import ARM, LAYER, RUN, example_world
 from tests.doors.http.asking import Asking
 from tests.doors.http.conftest import LOCAL, MARA, at_desk

@@ -25,8 +25,7 @@ from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.members import members, senders
-from core.flows.queues import queues
-from core.flows.rubrics import rubrics
+from core.flows.queues import queues, rubrics
 from core.flows.settings import in_force
 from core.flows.tokens import tokens
 from core.records.times import DAY_MS

@@ -22,16 +22,14 @@ from core.doors.verbs import outside, verb
 from core.errors import InvalidInput, NotApplicable
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.note import note
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.corrections import note, undo
+from core.flows.learn import reward
 from core.records.actor import Actor
 from core.records.episode_page import EpisodeFilter
 from core.records.evaluation_page import EvaluationFilter
 from core.records.run import RUN_CLASSES
-from core.records.run_query import OUTCOMES, SPANS, STATUSES
+from core.records.run_query import OUTCOMES, SPANS, STATUSES, RunFilter, View
 from core.records.times import DAY_MS, HOUR_MS, iso
-from core.records.view import RunFilter, View
 from core.store.reads.log import after_of
 from core.store.store import Store
 from tests.doors.examples import ARM, RUN, example_world

@@ -17,7 +17,7 @@ from core.doors.verbs import verb
 from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.records.actor import Action, Actor, Grant, Role, Scope, may
 from tests.doors.examples import ARM, LAYER, RUN, SESSION, example_world
 

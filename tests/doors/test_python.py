@@ -10,10 +10,10 @@ import pytest
 
 from core import Arm, Prior, Usage, open_learner
 from core.columns import UNKNOWN
-from core.errors import InvalidArm, InvalidInput, UnknownArm, UnknownLearner
+from core.errors import InvalidInput, UnknownLearner
 from core.flows import queries
 from core.records.arm import MICRO
-from core.records.view import View
+from core.records.run_query import View
 from tests.worlds import put_empty_database
 
 READ, SEARCH = "tool:fs:Read", "tool:web:search"
@@ -77,19 +77,6 @@ def test_times_are_aware_and_neither_before_1970_nor_beyond_reason(tmp_path: Pat
             learner.record(f"r{number}", arms=[READ], calls=["Read"], ended_at=moment)
         assert learner.status().runs == 4
         assert learner.verify().clean
-
-
-def test_a_run_has_a_selection_or_arms(tmp_path: Path) -> None:
-    with open_learner(tmp_path / "a.db") as learner:
-        with pytest.raises(InvalidInput, match="its selection or its arms, got neither"):
-            learner.record("r")
-        with pytest.raises(InvalidArm):
-            learner.record("r", arms=["Read"])
-        with pytest.raises(InvalidInput, match="twice"):
-            learner.record("r", arms=[READ, READ])
-        with pytest.raises(UnknownArm):
-            learner.reward(READ)
-        assert learner.status().runs == 0
 
 
 def test_an_arms_own_prior_and_a_memorys_content(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from core.flows.context import Context
 from core.flows.queries.belief import belief_in
 from core.maths.statistics.sources import observed, sources
-from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, OBSERVATION, OBSERVED, REFERENCED
+from core.records.run_query import View
 from core.records.times import HOUR_MS
-from core.records.view import View
 from core.store import reads
 from core.store.engine import Row
 from core.store.transaction import Snapshot

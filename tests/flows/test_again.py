@@ -21,15 +21,12 @@ from core.demo.world import LEARNER
 from core.errors import StoreError, StoreUnusable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.flows.learners import create_learner
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
-from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.learner import Sticky
 from core.records.observation import RewardOrder

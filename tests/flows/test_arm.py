@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from core.errors import UnknownArm
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record
+from core.flows.corrections import reset, undo
+from core.flows.learn import record, reward
 from core.flows.queries import ArmObservation, ArmRuns, LedgerCursor
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.learner import DEFAULT_SEEDS
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import Cursor
-from core.records.view import View
+from core.records.run_query import View
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at
 from tests.worlds.lively import lively_context
 
@@ -216,11 +212,3 @@ def test_break_even_lies_where_the_chance_is_one_half(tmp_path: Path) -> None:
     assert found.standard_error <= 0.01
     change(context, "phase", "passive")
     assert queries.inclusion(context).arms[A].no_break_even == "always_in"
-
-
-def test_unknown_arms_are_named_with_what_may_have_been_meant(context: Context) -> None:
-    for ask in (queries.arm_path, queries.arm_ledger, queries.arm_runs):
-        with pytest.raises(UnknownArm):
-            ask(context, "tool:other:nobody")
-    assert queries.near_arms(context, "tool:othr:a")[0] == A
-    assert np.isfinite(queries.arm_path(context, A).path.lower).all()

@@ -14,13 +14,11 @@ import pytest
 
 from core.errors import ArmscopeError, Conflict, NotApplicable
 from core.flows import queries
-from core.flows.browsers import browsers, confirm_browser
 from core.flows.context import Context
+from core.flows.corrections import repair, reset, undo
 from core.flows.evaluate import evaluate
-from core.flows.repair import repair
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.learn import reward
+from core.flows.queues import browsers, confirm_browser
 from core.records.actor import Actor
 from tests.flows.test_repair import SINCE, B, broken
 from tests.worlds import context_at

@@ -19,36 +19,31 @@ from core.doors.verbs import VERBS, Verb
 from core.errors import Denied, UnknownExecution
 from core.flows import (
     alerts,
-    browsers,
     choose,
     export,
     inventory,
     launch,
     learn,
-    listed_names,
     maintenance,
     offers,
     queries,
     queues,
     review,
     rollouts,
-    rubrics,
     traces,
     webhooks,
 )
 from core.flows.compact import preview_compact
-from core.flows.context import Context
+from core.flows.context import Context, arm_ids, learner_names, settle_learners
+from core.flows.corrections import redo, reset, undo
 from core.flows.erase import preview_erase
 from core.flows.evaluate import evaluate_all, order_of
 from core.flows.kairos import export_call, record_reward, reward_call
+from core.flows.learn import reward, reward_all
 from core.flows.learners import create_learner, fleet_version, learners
-from core.flows.listed_names import learner_names
 from core.flows.members import members, restore_member
-from core.flows.reset import reset
-from core.flows.reward import reward, reward_all
 from core.flows.settings import change, change_all
 from core.flows.training import training_into
-from core.flows.undo import redo, undo
 from core.flows.upload import ReceivedFile, import_uploaded
 from core.flows.watch import watch
 from core.formats.kairos import read_reward
@@ -64,8 +59,8 @@ from core.records.limits import LAST_MS
 from core.records.observation import RewardOrder
 from core.records.offer import Report
 from core.records.review import Draft, QueueAsks
+from core.records.run_query import View
 from core.records.training import TrainingQuery
-from core.records.view import View
 from tests.doors.examples import ARM, FILE, LAYER, RUN, arguments, example_world
 from tests.engine import copy_world
 from tests.worlds import a_run, acting, context_at, granted
@@ -130,8 +125,8 @@ READ_OF_ALL: Final = (
 """Queries that need a context alone."""
 
 OF_OTHERS: dict[str, tuple[Action, Flow]] = {
-    "undo.undo of another's": ("undo", lambda context, _: undo(context, "reward-1")),
-    "undo.redo of another's": ("undo", lambda context, _: redo(context, "reward-2")),
+    "corrections.undo of another's": ("undo", lambda context, _: undo(context, "reward-1")),
+    "corrections.redo of another's": ("undo", lambda context, _: redo(context, "reward-2")),
 }
 """Flows that ask for more where the act is not one's own."""
 
@@ -183,7 +178,7 @@ def query_named(name: str) -> Flow:
 NO_VERBS: dict[str, tuple[Action, Flow]] = {
     **{f"queries.{name}": ("read", query_named(name)) for name in READ_OF_ALL},
     "queries.evidence": ("read", lambda context, _: queries.evidence(context, [A], 0)),
-    "browsers.actor_of_browser": ("read", lambda context, _: browsers.actor_of_browser(context, BROWSER)),
+    "queues.actor_of_browser": ("read", lambda context, _: queues.actor_of_browser(context, BROWSER)),
     "queries.acts": ("read", lambda context, _: queries.acts(context, before=9)),
     "queries.environment": ("read", lambda context, _: queries.environment(context, "sums")),
     "queries.preview_settings": ("settings", lambda context, _: queries.preview_settings(context, {"k": 3})),
@@ -211,13 +206,13 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "launch.prepare": ("select", lambda context, folder: launch.prepare(context, folder, folder)),
     "launch.begin_imports": ("ingest", lambda context, _: launch.begin_imports(context)),
     "launch.import_ended": ("ingest", launch.import_ended),
-    "listed_names.arm_ids": ("read", lambda context, _: listed_names.arm_ids(context)),
+    "context.arm_ids": ("read", lambda context, _: arm_ids(context)),
     "learners.fleet_version": ("read", lambda context, _: fleet_version(context)),
-    "listed_names.settle_learners": (
+    "context.settle_learners": (
         "ingest",
-        lambda context, _: listed_names.settle_learners(context, rollouts.settle_rollouts),
+        lambda context, _: settle_learners(context, rollouts.settle_rollouts),
     ),
-    "listed_names.learner_names": ("read", lambda context, _: listed_names.learner_names(context)),
+    "context.learner_names": ("read", lambda context, _: learner_names(context)),
     "maintenance.database_facts": ("read", lambda context, _: maintenance.database_facts(context)),
     "members.restore_member": ("members", restored),
     "learn.record_all": ("ingest", lambda context, _: learn.record_all(context, [a_run("x")])),
@@ -231,7 +226,7 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "queries.arm_runs": ("read", lambda context, _: queries.arm_runs(context, A)),
     "queries.near_arms": ("read", lambda context, _: queries.near_arms(context, A)),
     "queries.notes": ("read", lambda context, _: queries.notes(context, A)),
-    "reward.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
+    "learn.reward_all": ("reward", lambda context, _: reward_all(context, [RewardOrder(arm=A)])),
     "evaluate.order_of": (
         "read",
         lambda context, _: order_of(context, RUN, "success"),
@@ -287,7 +282,6 @@ NO_VERBS: dict[str, tuple[Action, Flow]] = {
     "review.judge_batch": ("judge", lambda context, _: judged_at_once(context)),
     "choose.next_pair": ("judge", lambda context, _: choose.next_pair(context)),
     "choose.choose": ("judge", lambda context, _: chosen(context)),
-    "rubrics.rubric_levels": ("read", lambda context, _: rubrics.rubric_levels(context, "v1")),
     "offers.offer": ("select", lambda context, _: offers.offer(context, [Arm(key=A)])),
     "offers.report": ("ingest", lambda context, _: offers.report(context, Report(arm=A))),
     "offers.arm_states": ("read", lambda context, _: offers.arm_states(context)),

@@ -18,12 +18,10 @@ from core.errors import (
 from core.flows import queries
 from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.undo import redo, undo
+from core.flows.learn import record, reward
 from core.records.arm import Arm
 from core.records.batch import MAX_BATCH, RUN_REWARD_RULES, BatchLine, RunRewardRule
 from core.records.observation import RewardOrder

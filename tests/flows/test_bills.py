@@ -15,12 +15,12 @@ from core import explained
 from core.errors import Conflict, InvalidInput
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.bill import (
     AT_LEAST,
     ESTIMATED,
@@ -97,18 +97,6 @@ def test_disjoint_parts_add_up_to_the_total(read: int, written: int, cached: int
     assert beside is not None
     assert beside.tokens == read + written + cached + stored
     assert disjoint(read, written, cached, stored, beside.tokens + 1) is None
-
-
-def test_five_prices_are_exact_and_one_price_is_an_estimate(context: Context) -> None:
-    record(context, priced_run())
-    assert bills(context) == {"r": (None, 0)}
-    change(context, "prices", {"m": FULL})
-    exact = 400 * 3_000_000 + 15_000 * 300_000 + 300 * 15_000_000
-    assert bills(context) == {"r": (exact, 0)}
-    change(context, "prices", {"m": 3})
-    assert bills(context) == {"r": (exact, ESTIMATED)}, "the ratios are those of these prices"
-    change(context, "prices", {"m": {**FULL, "output": 20}})
-    assert bills(context)["r"] == (exact + 300 * 5_000_000, 0)
 
 
 def test_the_price_of_the_run_s_time_counts(context: Context) -> None:

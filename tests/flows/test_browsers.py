@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 
 from core.flows import queries
-from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.maintenance import backup
-from core.flows.queues import add_queue, progress
+from core.flows.queues import actor_of_browser, add_queue, browsers, confirm_browser, progress
 from core.flows.restore import copy_database
 from core.flows.review import judge_batch, my_last, next_item, propose_batch, submit
 from core.flows.training import export_training
-from core.flows.undo import redo, undo
 from core.records.actor import NOT_SIGNED_IN, Actor
 from core.records.evaluation_page import EvaluationFilter
 from core.records.review import BatchAnswer, QueueAsks

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,10 @@ from core.errors import InvalidInput, UnreadableSource
 from core.flows import queries
 from core.flows.bundle import export_bundle
 from core.flows.context import Context
+from core.flows.corrections import reset
 from core.flows.importing import import_files
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.learners import create_learner
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.flows.settings import change
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
 from tests.worlds import a_run, context_at
@@ -59,22 +57,6 @@ def test_the_manifest_says_what_is_in_the_zip(context: Context, tmp_path: Path, 
     assert told["settings"]["k"] == 3
     assert told["arms"] == 3
     assert told["made_by"] == "mara"
-
-
-def test_it_fills_another_learner_and_changes_nothing_at_home(context: Context, tmp_path: Path) -> None:
-    export_bundle(context, tmp_path / "out.zip")
-    copy = replace(context.of("copy"), identity=lambda: "test:copy")
-    create_learner(copy, "copy")
-    there = import_files(copy, [tmp_path / "out.zip"])
-    assert (there.format, there.runs, there.rejected_count) == ("armscope", 8, 0)
-    told, known = queries.posteriors(copy), queries.posteriors(context)
-    assert [(one.arm, one.alpha, one.beta, one.pulls) for one in told] == [
-        (one.arm, one.alpha, one.beta, one.pulls) for one in known
-    ]
-    before = queries.posteriors(context)
-    again = import_files(context, [tmp_path / "out.zip"])
-    assert again.duplicates == 8
-    assert queries.posteriors(context) == before
 
 
 def test_a_zip_that_was_changed_is_refused_as_a_whole(context: Context, tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.reset import reset
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.arm import Arm, skill_key, tool_key
 from core.records.run import Inventory

@@ -11,10 +11,10 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.undo import redo, undo
 from tests.flows.test_import_laws import known_to
 from tests.formats.builders import put
 from tests.formats.test_openclaw_export import arm, posterior, trace

@@ -11,15 +11,14 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record_all
+from core.flows.corrections import reset
+from core.flows.learn import record_all, reward
 from core.flows.queries.judgement import changes_in
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.maths.statistics.change import Shift
 from core.records.run import Call, Run
+from core.records.run_query import View
 from core.records.selection import Decision, Selection
 from core.records.times import DAY_MS
-from core.records.view import View
 from core.store import reads
 from tests.worlds import HOUR_MS, START_MS, a_run, acting, context_at, tools
 

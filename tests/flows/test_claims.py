@@ -9,6 +9,7 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -17,7 +18,6 @@ from core.flows.queues import add_queue
 from core.flows.review import next_item
 from core.flows.settings import change
 from core.flows.training import export_training
-from core.flows.undo import undo
 from core.records.actor import Actor, Grant
 from core.records.evaluation_page import EvaluationFilter
 from core.records.review import QueueAsks

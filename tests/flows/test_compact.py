@@ -14,8 +14,7 @@ from core.flows import queries
 from core.flows.compact import compact, preview_compact
 from core.flows.context import Context
 from core.flows.importing import import_files
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.flows.settings import change
 from core.records.times import DAY_MS, iso
 from core.store import compacting

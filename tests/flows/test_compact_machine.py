@@ -11,12 +11,11 @@ from hypothesis.stateful import invariant, multiple, precondition, rule
 
 from core.errors import ArmscopeError, Conflict, NotApplicable, UnknownRun
 from core.flows import queries
+from core.flows.corrections import redo, repair, undo
 from core.flows.learn import record
-from core.flows.repair import repair
-from core.flows.undo import redo, undo
 from core.records.limits import LAST_MS
+from core.records.run_query import View
 from core.records.times import HOUR_MS, iso
-from core.records.view import View
 from tests.flows.model import Model
 from tests.flows.test_machine import RANKS, UIDS, Machine, Made, Words, tell
 from tests.store.compacting import compact_until

@@ -13,17 +13,13 @@ import pytest
 from core.flows import queries
 from core.flows.compact import compact
 from core.flows.context import Context
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.evaluate import evaluate
-from core.flows.learn import record, record_all
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, record_all, reward
 from core.flows.select import select
-from core.flows.undo import redo, undo
 from core.records.run import Run
-from core.records.run_query import RunSide
+from core.records.run_query import RunSide, View
 from core.records.times import DAY_MS
-from core.records.view import View
 from tests.worlds import HOUR_MS, START_MS, a_run, context_at, tools
 
 ARMS = ("a", "b", "c", "d")

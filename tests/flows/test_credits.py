@@ -19,13 +19,13 @@ from hypothesis.stateful import Bundle, MultipleResults, invariant, multiple, ru
 from core.errors import InvalidInput, NotApplicable, NotFound
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import declare, record_step
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.episode import Episode, Step
 from core.records.episode_credit import CREDIT_RULES, CreditLine, CreditRule, CreditShare
@@ -67,6 +67,22 @@ def weights(context: Context, rule: CreditRule) -> dict[tuple[str, str], int]:
     found = credit_episode(context, "e", rule)
     assert is_clean(context)
     return {(share.run, share.arm): share.weight_micro for share in found.shares}
+
+
+def test_each_rule_deals_one_observation_to_those_it_names(tmp_path: Path) -> None:
+    context = learner_of(tmp_path, RUN, paid(("a", 0.1), ("b", 0.3), ("b", None), ("strange", 0.4)))
+    before = beliefs(context)
+    assert weights(context, "equal") == {("r", A): 333_334, ("r", B): 333_333, ("r", C): 333_333}
+    assert weights(context, "referenced") == {("r", A): 500_000, ("r", B): 500_000}
+    assert weights(context, "step") == {("r", A): 250_000, ("r", B): 750_000}
+    after = beliefs(context)
+    assert after[A] == (before[A][0] + 0.2, before[A][1] + 0.05), "worth 0.8, of which a quarter"
+    assert after[B] == pytest.approx((before[B][0] + 0.6, before[B][1] + 0.15))
+    assert after[C] == before[C]
+    (one, *_) = [row for row in queries.rewards(context) if row.counts]
+    assert (one.kind, one.reward, one.id) == ("episode", 0.8, "credit-3")
+    assert weights(context, "off") == {}
+    assert beliefs(context) == before
 
 
 def test_tools_of_one_name_share_and_what_is_no_tool_is_called_by_no_step(tmp_path: Path) -> None:
@@ -117,6 +133,29 @@ def test_off_its_scale_it_is_refused_until_one_is_declared(tmp_path: Path) -> No
     assert seen is not None
     assert (seen.reward, seen.fits) == (0.75, False), "what was decided then stays, and is told apart"
     assert credit_episode(context, "e", "equal").reward == 0.875
+
+
+def test_a_second_takes_the_place_of_the_first_in_one_act_and_undo_gives_it_back(tmp_path: Path) -> None:
+    context = learner_of(tmp_path, RUN, paid(("a", 0.5)))
+    never = beliefs(context)
+    credit_episode(context, "e", "equal")
+    first = beliefs(context)
+    again = credit_episode(context, "e", "equal")
+    assert (again.id, again.repeated) == ("credit-1", True)
+    second = credit_episode(context, "e", "step")
+    assert (second.id, second.replaces) == ("credit-2", "credit-1")
+    other = beliefs(context)
+    undo(context, "credit-2")
+    assert beliefs(context) == first
+    redo(context, "credit-2")
+    assert beliefs(context) == other
+    undo(context, "credit-1")
+    assert beliefs(context) == other, "it was not in force"
+    undo(context, "credit-2")
+    assert beliefs(context) == never
+    assert is_clean(context)
+    with pytest.raises(NotApplicable, match="follows from credit-1"):
+        undo(context, "reward-1")
 
 
 def test_a_preview_is_what_is_done_and_leaves_nothing(tmp_path: Path) -> None:

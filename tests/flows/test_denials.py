@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from core.flows.audit import audit, denials
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.identity import note_denied
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.learn import reward
 from core.records.actor import Actor
 from core.records.audit import AuditEntry, AuditFilter, Denial
 from core.records.times import MINUTE_MS

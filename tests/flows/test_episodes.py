@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from core.errors import Conflict, InvalidInput, NotFound, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.episode import declare, record_step
 from core.flows.export import lines
 from core.flows.importing import import_files
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.formats.tool_output import digest_of_metadata
 from core.maths.episodes import EpisodeSums, closed, totals_of
@@ -248,6 +248,31 @@ def test_step_by_step_is_all_at_once(said: list[tuple[str, float | None, bool]],
         assert answer.total == (None if sums.total is None else float(sums.total))
         assert is_clean(context)
         context.store.close()
+
+
+def test_a_step_is_not_another_and_leaves_none_out(context: Context, tmp_path: Path) -> None:
+    for wrong in ({}, {"environment": "sums", "number": 1}):
+        with pytest.raises(InvalidInput, match="first step"):
+            record_step(context, "e", reward=0.1, **wrong)  # type: ignore[arg-type]
+    for reward in ("1.0", True, float("nan"), float("inf")):
+        with pytest.raises(InvalidInput, match="reward"):
+            record_step(context, "e", environment="sums", reward=reward)  # type: ignore[arg-type]
+    assert held(context) == {}
+    record_step(context, "e", environment="sums", reward=0.1)
+    record_step(context, "e", reward=0.1)
+    with pytest.raises(Conflict, match="Step 1"):
+        record_step(context, "e", number=1, reward=0.2)
+    with pytest.raises(InvalidInput, match="number 2"):
+        record_step(context, "e", number=3, reward=0.2)
+    assert [step.reward for step in held(context)["e"].steps] == [0.1, 0.1]
+    known = held(context)["e"]
+    import_cleanly(context, file_of(tmp_path, "other.jsonl", replace(LONG, uid="e")))
+    assert held(context)["e"] == known, "what goes on otherwise is no later state"
+    grown = replace(known, steps=(*known.steps, Step(number=2, reward=0.3)))
+    import_cleanly(context, file_of(tmp_path, "long.jsonl", grown))
+    with pytest.raises(Conflict):
+        record_step(context, "e", reward=0.2)
+    assert is_clean(context)
 
 
 def test_steps_come_from_several_threads_and_none_is_lost(context: Context) -> None:

@@ -21,26 +21,21 @@ import core
 from core.errors import NotFound
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.erase import erase, preview_erase
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.note import note
-from core.flows.queues import add_queue
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.rubrics import add_rubric, rubric_levels, rubrics
+from core.flows.learn import record, record_all, reward
+from core.flows.queues import add_queue, add_rubric, rubrics
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine, PairLine
 from core.records.ledger_lines import LedgerLine
 from core.records.queue_lines import ItemLine, QueueLine, SkippedLine
-from core.records.review import QueueAsks
-from core.records.rubric import Criterion, Level, Rubric
+from core.records.review import Criterion, Level, QueueAsks, Rubric
 from core.records.run import History, Inventory, Run
 from core.store import tables
 from core.store.erasing import REACHED
@@ -271,7 +266,8 @@ def test_the_words_of_a_rubric_and_a_queue_go_by_their_ids(tmp_path: Path) -> No
     for act in ("rubric-1", "queue-1"):
         erase(context, act=act)
     assert holding(context, "ZAP") == set()
-    assert [level.outcome for level in rubric_levels(context, "v1")] == ["failure", "failure"]
+    (left,) = rubrics(context)
+    assert [level.outcome for level in left.rubric.levels] == ["failure", "failure"]
     assert queries.verify(context).differences == ()
     context.store.close()
 

@@ -12,16 +12,14 @@ from msgspec.structs import replace as with_fields
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import record_step
 from core.flows.erase import erase, preview_erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.note import note
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.rollouts import settle_all_rollouts, take_events
-from core.flows.undo import redo, undo
 from core.records.episode import Episode, Step
 from tests.engine import content
 from tests.flows.test_episodes import file_of

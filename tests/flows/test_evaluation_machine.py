@@ -22,13 +22,12 @@ from hypothesis.stateful import (
 
 from core.errors import Conflict
 from core.flows import queries
+from core.flows.corrections import redo, reset, undo
 from core.flows.evaluate import evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.reset import reset
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.maths.quality import total, updates
 from core.records.evaluation import EvaluationOrder, EvaluationOutcome, Rated
 from core.store.quality import stored_quality

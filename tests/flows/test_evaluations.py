@@ -17,11 +17,12 @@ from core.errors import (
 )
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
+from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.evaluation import EvaluationOrder
 from core.store.quality import stored_quality
 from core.store.subjects import subject_no
@@ -50,6 +51,22 @@ def moved(
         for arm in after
         if after[arm] != before[arm]
     }
+
+
+@pytest.mark.parametrize(
+    ("graders", "expected"), [("all", (0.5, 0.5)), ("human", (0.0, 1.0)), ("model", (1.0, 0.0))]
+)
+def test_which_graders_move_an_arm_is_a_setting(
+    context: Context, graders: str, expected: tuple[float, float]
+) -> None:
+    change(context, "graders", graders)
+    before = beliefs(context)
+    evaluate(context, "r1", "success", arm=A, model="judge-1")
+    evaluate(context, "r1", "failure", arm=A, rater="mara")
+    assert moved(before, beliefs(context)) == {A: expected}
+    change(context, "graders", "all")  # holds from then on
+    assert moved(before, beliefs(context)) == {A: expected}
+    assert is_clean(context)
 
 
 def test_a_rater_may_weigh_less_from_then_on(context: Context) -> None:
@@ -91,6 +108,36 @@ def test_a_blank_rater_is_no_identity_and_no_error(context: Context) -> None:
     given = evaluate(context, "r1", "success", rater=" ", rubric="v1")
     assert given.sft_blockers == ("missing_evaluator_identity",)
     assert given.warnings == ("There is no rubric 'v1': it is kept as it was given.",)
+
+
+def test_an_export_brings_all_of_it_and_undoing_the_import_none(context: Context, tmp_path: Path) -> None:
+    change(context, "evaluation_credit", "equal")
+    evaluate(context, "r1", "success", arm=A, rater="mara", key="first", feedback="well done")
+    evaluate(context, "r1", "failure", arm=A, rater="bob")
+    evaluate(context, "r2", "success", score=0.25)
+    for outcome in ("success", "failure"):
+        evaluate(context, EXECUTED, outcome, rater="", model="judge-1", create=True)
+    undo(context, "evaluation-2")
+    export_file(context, tmp_path / "one.jsonl")
+    other = context_at(tmp_path / "b.db")
+    record(other, a_run("own"))
+    before = beliefs(other)
+    told = import_files(other, [tmp_path / "one.jsonl"])
+    assert not told.rejected
+    assert {arm: beliefs(other)[arm] for arm in (B, C)} != {arm: before[arm] for arm in (B, C)}
+    assert import_files(other, [tmp_path / "one.jsonl"]).id is None
+    again = evaluate(other, "r1", "success", arm=A, rater="mara", key="first", feedback="well done")
+    assert again.id == "evaluation-1"
+    undo(other, told.id)
+    assert beliefs(other) == before
+    assert is_clean(other)
+    redo(other, told.id)
+    assert is_clean(other)
+    empty = context_at(tmp_path / "c.db")
+    import_files(empty, [tmp_path / "one.jsonl"])
+    assert beliefs(empty) == beliefs(context)
+    with context.reading() as mine, empty.reading() as theirs:
+        assert stored_quality(mine) == stored_quality(theirs)
 
 
 def test_what_is_judged_here_outlives_the_import_that_brought_it(context: Context, tmp_path: Path) -> None:

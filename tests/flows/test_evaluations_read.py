@@ -14,12 +14,12 @@ import pytest
 from core.errors import InvalidInput
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.learn import record_all
 from core.flows.queues import add_queue
 from core.flows.review import next_item, release
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.maths.evaluate import PREFERENCE_BLOCKERS, SFT_BLOCKERS, grade, grade_all
 from core.maths.statistics.agreement import alpha
 from core.records.actor import Role

@@ -9,14 +9,12 @@ import msgspec
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.arm import Arm, Prior
 from core.records.run import Call, Inventory, Run, Usage
 from core.store.version import read_version

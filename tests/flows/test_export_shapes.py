@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from core.errors import InvalidInput, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.export import export_file, export_into
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.learn import record, reward
 from core.formats.openclaw_shape import Observed, observations_as_csv
 from core.records.cells import defused
 from core.records.ledger_lines import RewardContext

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from core.errors import Denied
 from core.flows import alerts, queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.learn import record_all
 from core.flows.learners import LearnerCache, create_learner, fleet_version, learners
 from core.flows.queries.savings import usage_in
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.flows.webhooks import add_webhook
 from core.maths.statistics.savings import saved_percent_of
 from core.records.actor import Actor, Grant
 from core.records.alert import Alarm
 from core.records.learner import LearnerSummary
 from core.records.run import Run, RunClass
+from core.records.run_query import View
 from core.records.times import DAY_MS, iso
-from core.records.view import View
 from core.store.engine import Connection
 from tests.store.said import listening
 from tests.waiting import memory_folder

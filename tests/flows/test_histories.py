@@ -11,7 +11,7 @@ import pytest
 from core.flows import queries
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.records.posterior import Posterior
+from core.records.arm import Posterior
 from tests.worlds import context_at
 from tests.worlds.history import History
 

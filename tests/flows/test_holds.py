@@ -18,6 +18,7 @@ from core.columns import HELD_COIN, UNKNOWN, is_held_coin, plain_prob
 from core.errors import InvalidInput, InvalidSetting, UnknownLearner
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -27,7 +28,6 @@ from core.flows.offers import offer
 from core.flows.queries.savings import used_in
 from core.flows.select import select
 from core.flows.settings import change, change_all, in_force
-from core.flows.undo import redo, undo
 from core.maths.policy import on_offer
 from core.maths.statistics.cheapest import READ_RATIO, WRITE_RATIO
 from core.maths.statistics.savings.baseline import baseline_share
@@ -35,8 +35,8 @@ from core.maths.statistics.savings.runs import ComparedRuns
 from core.records.arm import Arm
 from core.records.learner import LearnerSettings
 from core.records.run import Call, Inventory, Run, Usage
+from core.records.run_query import View
 from core.records.selection import Decision, Selection
-from core.records.view import View
 from tests.worlds import START_MS, a_run, context_at
 from tests.worlds.usage import Counted, sessions_of, usage_of
 

@@ -23,13 +23,11 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats import Opened, Source
 from core.records.arm import Arm
 from core.records.run import Inventory, Unit

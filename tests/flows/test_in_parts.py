@@ -23,15 +23,12 @@ from hypothesis.stateful import Bundle, multiple, precondition, rule
 from core.errors import ArmscopeError, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
 from core.flows.importing.files import ImportSteps, import_in_steps
-from core.flows.learn import record
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.records.run import Unit
 from core.records.times import HOUR_MS

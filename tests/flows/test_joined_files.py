@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
+from core.flows.corrections import redo, undo
 from core.flows.importing import import_files
-from core.flows.undo import redo, undo
 from core.formats import sessions
 from tests.flows.test_import_laws import Seen, known_to
 from tests.formats.agents import AGENTS, NAMED, made_up

@@ -16,8 +16,8 @@ from core.flows.settings import change
 from core.records.arm import Arm
 from core.records.judgement import ALARMS, Judgement
 from core.records.run import Call, Inventory, Run
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from tests.worlds import START_MS, a_run, context_at
 
 _RARE = "other:update_reservation_passengers"

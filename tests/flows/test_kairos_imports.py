@@ -10,12 +10,12 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.evaluate import evaluate_all
 from core.flows.export import lines as all_lines
 from core.flows.importing import import_files
 from core.flows.settings import change
 from core.flows.training import export_training
-from core.flows.undo import undo
 from core.formats import recognise
 from core.records.evaluation_lines import EvaluationLine, ExecutionLine
 from core.records.training import TrainingFormat

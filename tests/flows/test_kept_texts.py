@@ -11,13 +11,13 @@ import pytest
 from core.doors.python import Learner
 from core.flows import queries
 from core.flows.context import USUAL_PACE, Context, ImportPace
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats import open_sources
 from core.records.run import Run, Unit
 from core.store.reads import run_of_uid
@@ -146,20 +146,6 @@ def test_a_run_that_grows_has_its_newest_texts_and_the_older_after_an_undo(
     assert response_of(context, "r") == "short"
     redo(context, grown.id)
     assert response_of(context, "r") == "long"
-    assert is_sound(context)
-
-
-@PACES
-def test_an_import_that_is_undone_hides_its_texts(tmp_path: Path, pace: ImportPace) -> None:
-    context = keeping(tmp_path, pace)
-    told = import_files(context, [file_of(tmp_path, "f", ("r", "hidden", 0))])
-    assert {uid: response_of(context, uid) for uid in ("r", "o3")} == {"r": "hidden", "o3": "said o3"}
-    undo(context, told.id)
-    assert response_of(context, "r") is None
-    export_file(context, tmp_path / "undone.jsonl")
-    assert b"hidden" not in (tmp_path / "undone.jsonl").read_bytes()
-    redo(context, told.id)
-    assert response_of(context, "r") == "hidden"
     assert is_sound(context)
 
 

@@ -17,14 +17,11 @@ from core.errors import Conflict
 from core.flows import queries
 from core.flows.bundle import export_bundle
 from core.flows.context import Context
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward, reward_all
 from core.flows.learners import create_learner
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward, reward_all
-from core.flows.undo import redo, undo
 from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOrder, RewardOutcome
 from tests.engine import named
 from tests.formats.builders import lines

@@ -12,12 +12,12 @@ import pytest
 from core import explained
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.select import select
 from core.flows.settings import change_all
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.judgement import LimitInForce
 from core.records.run import Call, Inventory, Run

@@ -25,16 +25,13 @@ from hypothesis.stateful import (
 
 from core.errors import ArmscopeError, Conflict, InvalidInput, NotApplicable, UnknownArm, UnknownRun
 from core.flows import queries
+from core.flows.corrections import redo, repair, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.repair import repair
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.undo import redo, undo
+from core.flows.learn import record, reward
+from core.records.corrections import Target
 from core.records.limits import LAST_MS
 from core.records.observation import OUTCOME_REWARDS, RewardAnswer, RewardOutcome
-from core.records.reset import Target
 from core.records.times import iso
 from tests.flows.model import Model, Repair, Reset, Reward, Saying, Telling, Undos, in_millionths
 from tests.flows.sources import check_sources

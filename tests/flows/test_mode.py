@@ -9,12 +9,12 @@ import pytest
 from core.errors import InvalidSetting
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.select import select
 from core.flows.settings import change, change_all, in_force
-from core.flows.undo import undo
 from core.records.arm import Arm, skill_key
 from core.records.candidate import file_candidate, skill_candidate, tool_candidate
 from core.records.learner import DEFAULT_SEEDS, OPENCLAW_SEEDS, LearnerSettings

@@ -6,8 +6,8 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.learn import reward
 from core.flows.queries.overview import alarms
-from core.flows.reward import reward
 from core.maths.statistics.overview import Attention
 from core.records.times import DAY_MS
 from tests.worlds.months import ARMS, FIRST_DAY, PLANTED, QUIET, Played, at_end_of, looks

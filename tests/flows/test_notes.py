@@ -9,12 +9,11 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.note import note
-from core.flows.undo import redo, undo
-from core.records.note import Note
+from core.records.corrections import Note
 from tests.formats.builders import lines
 from tests.worlds import a_run, context_at
 

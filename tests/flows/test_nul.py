@@ -10,12 +10,10 @@ import pytest
 from core.errors import InvalidInput, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, reset
 from core.flows.importing import import_files
-from core.flows.learn import record
+from core.flows.learn import record, reward
 from core.flows.learners import create_learner
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run

@@ -14,15 +14,15 @@ import pytest
 from core.errors import InvalidArm, NotApplicable, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
+from core.flows.learn import reward
 from core.flows.offers import arm_states, finish_session, offer, report, start_session
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.arm import UNIFORM, Arm
+from core.records.observation import RewardOutcome
 from core.records.offer import ArmState, Report, Reported, SelectionOptions
 from core.records.selection import Selection
 from tests.engine import content
@@ -101,6 +101,27 @@ def test_a_reported_row_is_taken_back_and_given_again(context: Context) -> None:
     redo(context, given.id)
     assert (state(context, KEYS[0]).alpha, state(context, KEYS[0]).pulls) == (given.alpha, 2)
     assert [row.reason for row in queries.rewards(context)] == ["half of it", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome", "counts"),
+    [
+        (0.0, "accepted", 0),
+        (None, "accepted", 1),
+        (None, "partial", 0.5),
+        (None, "rejected", 0),
+        (None, None, 1),
+    ],
+)
+def test_a_number_wins_and_absent_is_not_zero(
+    context: Context, value: float | None, outcome: RewardOutcome | None, counts: float
+) -> None:
+    for is_offered in (False, True):
+        if is_offered:
+            offered(context, k=0)
+        before = state(context, KEYS[0]).total_reward if is_offered else 0
+        reported(context, KEYS[0], value, outcome=outcome)
+        assert state(context, KEYS[0]).total_reward - before == counts
 
 
 def test_each_observation_belongs_to_the_latest_offer_that_waits_for_it(context: Context) -> None:

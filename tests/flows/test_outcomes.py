@@ -18,15 +18,14 @@ from core.flows import queries
 from core.flows.batch import reward_run
 from core.flows.compact import compact
 from core.flows.context import Context, ImportPace
+from core.flows.corrections import redo, undo
 from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward
 from core.flows.outcome import outcome, outcomes
-from core.flows.reward import reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats.outcome_table import read_outcomes
 from core.records.achieved import OUTCOME_SOURCES, OutcomeOrder, OutcomeSource
 from core.records.episode import Scale

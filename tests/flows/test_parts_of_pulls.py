@@ -20,11 +20,10 @@ from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.select import select
 from core.flows.settings import change
-from core.records.arm import MICRO
+from core.records.arm import BAND_FLOORS, BANDS, MICRO, Posterior
 from core.records.observation import Amount
-from core.records.posterior import BAND_FLOORS, BANDS, Posterior
+from core.records.run_query import View
 from core.records.times import iso
-from core.records.view import View
 from tests.waiting import memory_folder
 from tests.worlds import HOUR_MS, START_MS, context_at, lines_file, run_line
 from tests.worlds.lively import THIRDS, part_line

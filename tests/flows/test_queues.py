@@ -20,20 +20,17 @@ from core.errors import (
 from core.flows import queries
 from core.flows.choose import choose, next_pair
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record_all
-from core.flows.queues import add_queue, propose_queue
+from core.flows.learn import record_all, reward
+from core.flows.queues import add_queue, add_rubric, levels_of, propose_queue, rubrics
 from core.flows.review import judge_batch, propose_batch, take_back, view_item
-from core.flows.reward import reward
-from core.flows.rubrics import add_rubric, rubric_levels, rubrics
-from core.flows.undo import redo, undo
 from core.records.evaluation import EvaluationOrder
-from core.records.review import About, Draft, QueueAsks
-from core.records.rubric import LEVELS, Criterion, Level, Rubric
+from core.records.review import LEVELS, About, Criterion, Draft, Level, QueueAsks, Rubric
 from core.records.run import Run
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 from tests.engine import named
 from tests.worlds import START_MS, a_run
 from tests.worlds.reviewers import LAYER, MINUTE_MS, QUEUE, Desk, desk_at, executed, judge_all, n_done, thirty
@@ -279,8 +276,9 @@ def test_a_version_is_defined_once_counted_and_taken_back(desk: Desk) -> None:
     evaluate(desk.of("ann"), "r0", "success", rubric="v2")
     (row,) = rubrics(desk.context)
     assert (row.id, row.rubric, row.by, row.n_judged) == ("rubric-1", rubric, "mara", 1)
-    assert rubric_levels(desk.context, "v2") == rubric.levels
-    assert rubric_levels(desk.context, "v9") == LEVELS
+    with desk.context.reading() as snapshot:
+        assert levels_of(snapshot, "v2") == rubric.levels
+        assert levels_of(snapshot, "v9") == LEVELS
     undo(desk.context, first.id)
     assert rubrics(desk.context) == ()
     redo(desk.context, first.id)

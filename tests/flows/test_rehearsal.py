@@ -10,12 +10,10 @@ import pytest
 from core.errors import Conflict, Denied, InvalidSetting, UnknownAct
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, record_all, reward
 from core.flows.settings import change, change_all
-from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.learner import LearnerSettings
 from core.store import reads

@@ -12,9 +12,8 @@ import pytest
 from core.errors import ArmscopeError, Denied, InvalidInput, SchemaMismatch, StoreDamaged
 from core.flows import maintenance, queries
 from core.flows.context import Context
-from core.flows.learn import record
+from core.flows.learn import record, reward
 from core.flows.restore import RestorePlan, restore
-from core.flows.reward import reward
 from core.records.actor import Actor
 from tests.engine import kept_in
 from tests.store.test_numbers import swapped

@@ -16,11 +16,12 @@ import pytest
 from core.errors import Conflict, Denied, InvalidEvaluation, InvalidInput, NotFound
 from core.flows import queries
 from core.flows.context import Context, utc_now_ms
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.queues import add_queue, assign, progress, propose_queue, queues
+from core.flows.queues import add_queue, add_rubric, assign, progress, propose_queue, queues
 from core.flows.restore import copy_database
 from core.flows.review import (
     draft,
@@ -36,13 +37,10 @@ from core.flows.review import (
     take_back,
     view_item,
 )
-from core.flows.rubrics import add_rubric
 from core.flows.training import export_training
-from core.flows.undo import redo, undo
 from core.records.actor import Actor
 from core.records.parameters import EXPORT_FORMATS
-from core.records.review import Draft, NextItem, QueueAsks, ReviewItem
-from core.records.rubric import Level, Rubric
+from core.records.review import Draft, Level, NextItem, QueueAsks, ReviewItem, Rubric
 from core.settings import Located
 from core.store.review import hidden_evaluations
 from tests.engine import located

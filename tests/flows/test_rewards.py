@@ -22,17 +22,14 @@ from core.errors import (
 )
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import record_step
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.arm import Arm
 from core.records.episode_credit import CreditAnswer
 from core.records.evaluation import EvaluationAnswer

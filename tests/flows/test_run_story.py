@@ -11,13 +11,12 @@ import pytest
 from core import explained
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.importing import import_files
-from core.flows.learn import record
+from core.flows.learn import record, reward
 from core.flows.queries import RunArm, RunStory
-from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.guidance import guidance
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Status

@@ -9,12 +9,11 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import note, undo
 from core.flows.episode import record_step
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.note import note
 from core.flows.queues import add_queue
-from core.flows.undo import undo
 from core.records.actor import Role
 from core.records.arm import Arm
 from core.records.run import Inventory

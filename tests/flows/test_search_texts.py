@@ -11,6 +11,7 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.episode import record_step
 from core.flows.erase import erase
 from core.flows.learn import record
@@ -18,7 +19,6 @@ from core.flows.maintenance import backup
 from core.flows.queues import add_queue, assign
 from core.flows.restore import copy_database
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.actor import Actor, Role
 from core.records.review import QueueAsks
 from core.records.transcript import Message

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from core.columns import SessionSums
 from core.flows.context import Context
-from core.flows.learn import record_all
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.corrections import reset
+from core.flows.learn import record_all, reward
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, InventoryKind, Run
 from core.records.times import HOUR_MS

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.flows import queries
+from core.flows.corrections import undo
 from core.flows.importing import import_files
-from core.flows.undo import undo
 from tests.flows.test_import_laws import Growing, check, known_to
 from tests.formats.builders import put
 from tests.formats.test_pi_session import Session, call, report

@@ -13,15 +13,13 @@ from core.columns import ArmColumns
 from core.errors import InvalidInput, UnknownRun
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import reset
 from core.flows.evaluate import evaluate
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward
 from core.flows.queries.belief import belief_in
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.records.run_query import RunQuery, RunSide, side_of
+from core.records.run_query import RunQuery, RunSide, View, side_of
 from core.records.sides import ComparedSides, SideArm
 from core.records.times import HOUR_MS, iso
-from core.records.view import View
 from core.settings import Located
 from tests.flows.sources import recounted
 from tests.store.test_every_engine import context_of, lively

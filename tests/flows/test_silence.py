@@ -10,8 +10,8 @@ import pytest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from tests.worlds import START_MS, a_run, context_at
 
 

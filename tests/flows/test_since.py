@@ -19,26 +19,23 @@ from msgspec.structs import replace
 from core.errors import ArmscopeError, InvalidInput
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, repair, reset, undo
 from core.flows.episode import record_step
 from core.flows.erase import erase
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.repair import repair
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
-from core.records.arm import Arm
+from core.records.arm import Arm, Posterior
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.audit import AuditEntry
 from core.records.episode_page import EpisodeFilter
 from core.records.evaluation_page import Evaluation, EvaluationFilter
 from core.records.judgement import JudgedPosterior
 from core.records.observation import Observation
-from core.records.posterior import Posterior
 from core.records.run import Call, Inventory, Run
 from core.records.run_page import RunRow
+from core.records.run_query import View
 from core.records.times import iso
 from tests.worlds import START_MS, context_at, lines_file, run_line
 
@@ -396,3 +393,37 @@ def test_loads_of_arms_and_beliefs_add_up_too(acts: list[tuple[str, int, bool]])
             assert not queries.judged_posteriors(context, since=marks[0])
             assert not queries.judged_arms(context, since=marks[1])
         context.store.close()
+
+
+def test_beliefs_that_changed_are_those_of_the_act_and_arms_of_an_undone_import_leave(
+    context: Context, tmp_path: Path
+) -> None:
+    record(context, run_of("r0", rank=0, model="large"))
+    line: dict[str, object] = {"kind": "arm", "key": "skill:pdf:main"}
+    imported = import_files(context, [lines_file(tmp_path / "arms.jsonl", line)])
+    every = queries.judged_posteriors(context, since=0)
+    assert [(one.arm, one.state) for one in every] == [(key, "listed") for key in (*KEYS, "skill:pdf:main")]
+    reward(context, KEYS[1], 1.0)
+    (moved,) = queries.judged_posteriors(context, since=every[-1].mark)
+    assert (moved.arm, moved.pulls) == (KEYS[1], 2)
+    assert [one.arm for one in queries.judged_posteriors(context, type="skill", since=0)] == [
+        "skill:pdf:main"
+    ]
+    undo(context, imported.id)
+    (left,) = queries.judged_posteriors(context, since=moved.mark)
+    assert (left.arm, left.state, left.pulls, left.judgement) == (
+        "skill:pdf:main",
+        "unlisted",
+        0,
+        "too_early",
+    )
+    assert [one.arm for one in queries.judged_arms(context, since=moved.mark)] == ["skill:pdf:main"]
+    assert not queries.judged_arms(context, type="tool", since=moved.mark)
+    head = queries.status(context).head
+    assert not queries.judged_posteriors(context, since=head)
+    with pytest.raises(InvalidInput, match="until_ms"):
+        queries.judged_posteriors(context, View(until_ms=START_MS), since=0)
+    assert {one.mark for one in queries.judged_posteriors(context, View(until_ms=START_MS))} <= {None}
+    with pytest.raises(InvalidInput, match="type"):
+        queries.judged_arms(context, type="tools")  # type: ignore[arg-type]
+    context.store.close()

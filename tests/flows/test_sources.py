@@ -11,14 +11,13 @@ import pytest
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.evaluate import evaluate
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.flows.review import take_back
-from core.flows.reward import reward, reward_all
 from core.records.actor import Actor
 from core.records.judgement import Judgement
 from core.records.observation import RewardOrder
+from core.records.run_query import View
 from core.records.times import DAY_MS
-from core.records.view import View
 from dashboard.sentences import Phrase
 from dashboard.sentences import judgement as sentences
 from tests.flows.sources import check_sources

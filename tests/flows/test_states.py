@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.export import lines
 from core.flows.importing import import_files
 from core.flows.maintenance import backup
 from core.flows.restore import restore
-from core.flows.undo import redo, undo
 from core.formats import Rejected, open_sources
 from core.records.episode import Episode
 from core.records.import_answer import ImportAnswer

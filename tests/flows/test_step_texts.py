@@ -11,13 +11,13 @@ from msgspec.structs import replace as with_fields
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.episode import record_step
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.episode import Episode, Step
 from core.store.episodes import episode_digest
 from core.store.texts import MAX_TEXT_CHARS

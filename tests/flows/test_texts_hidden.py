@@ -16,17 +16,14 @@ from core.errors import Denied
 from core.flows import queries
 from core.flows.bundle import export_bundle
 from core.flows.context import Context
+from core.flows.corrections import note, reset, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file, export_into
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.note import note
+from core.flows.learn import record, record_all, reward
 from core.flows.queues import add_queue
-from core.flows.reset import reset
 from core.flows.review import keep_draft, skip_item
-from core.flows.reward import reward
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.formats.armscope import write
 from core.records.actor import Grant, Role
 from core.records.arm import Arm

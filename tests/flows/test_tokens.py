@@ -11,9 +11,9 @@ import pytest
 from core.errors import InvalidSetting, NotFound, Unidentified
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo
 from core.flows.identity import actor_of_token
 from core.flows.tokens import create_token, revoke_token, tokens
-from core.flows.undo import redo
 from core.records.times import DAY_MS, HOUR_MS
 from tests.engine import kept_in
 from tests.worlds import START_MS

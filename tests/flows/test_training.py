@@ -15,12 +15,12 @@ import pytest
 
 from core.errors import InvalidInput
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate, evaluate_all
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
 from core.flows.training import export_training, training_into
-from core.flows.undo import redo, undo
 from core.records.training import TRAINING_FORMATS, TrainingAnswer, TrainingFormat, TrainingQuery
 from tests.engine import named
 from tests.worlds import a_run, lines_file

@@ -17,6 +17,7 @@ from core.doors.python import Learner
 from core.errors import ArmscopeError, NotFound
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.erase import erase, preview_erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
@@ -24,7 +25,6 @@ from core.flows.importing.files import import_in_steps
 from core.flows.learn import record
 from core.flows.maintenance import backup
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.formats import open_sources
 from core.records.transcript import MAX_TRANSCRIPT_CHARS
 from core.secrecy import secrets_in

@@ -8,11 +8,9 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.learn import record, reward
 from tests.formats.builders import lines, put
 from tests.worlds import a_run, context_at
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from core.errors import InvalidInput, UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.importing import import_files
-from core.flows.undo import undo
 from core.flows.upload import ReceivedFile, import_uploaded
 from tests.formats.builders import lines
 from tests.worlds import context_at

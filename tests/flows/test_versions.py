@@ -21,12 +21,11 @@ import pytest
 from core.errors import UnknownArm
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.inventory import keep_inventory
 from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.undo import redo, undo
 from core.maths.posterior.beta import interval
 from core.records.arm import Arm, definition_version, skill_key, tool_key
 from core.records.arm_summary import ArmVersions

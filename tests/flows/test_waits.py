@@ -17,8 +17,7 @@ from core.flows import queries
 from core.flows.context import Context
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
-from core.flows.learn import record, record_all
-from core.flows.reward import reward
+from core.flows.learn import record, record_all, reward
 from core.flows.select import select
 from core.formats import Opened, Source, open_sources
 from core.store.store import Store

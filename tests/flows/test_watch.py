@@ -12,8 +12,8 @@ import pytest
 from core.errors import UnreadableSource
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.importing import ImportAnswer, import_files
-from core.flows.undo import undo
 from core.flows.watch import discover_sessions, has_news, watch
 from tests.flows.test_import_laws import known_to
 from tests.formats import builders
@@ -211,8 +211,3 @@ def test_answers_of_one_import_add_up(folder: Path, tmp_path: Path) -> None:
     assert (both.runs, both.observed, both.skipped_by) == (2, 1, {"conversational": 1})
     assert (len(both.rejected), both.rejected_count) == (100, 152)
     assert both.after(first).rejected_count == 202, "fifty of them are kept nowhere"
-
-
-def test_a_path_that_is_not_there_is_refused(context: Context, tmp_path: Path) -> None:
-    with pytest.raises(UnreadableSource, match="must exist"):
-        next(watch(context, [tmp_path / "nope"], nothing))

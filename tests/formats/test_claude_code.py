@@ -10,7 +10,7 @@ import pytest
 from core.detect import detect
 from core.errors import InvalidInput
 from core.formats import open_sources
-from core.maths.guard import guard
+from core.maths.observe import guard
 from core.records.run import Run
 from tests.formats.builders import Session, lines, names, offered, put, read, rejected, runs, text, tool, use
 

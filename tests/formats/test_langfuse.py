@@ -11,7 +11,7 @@ import pytest
 
 from core.detect import detect
 from core.formats import Entry, recognise
-from core.maths.guard import guard
+from core.maths.observe import guard
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, tool
 

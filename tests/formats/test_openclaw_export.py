@@ -10,7 +10,7 @@ import pytest
 from core.detect import detect
 from core.errors import UnreadableSource
 from core.formats import Entry, Stated, recognise
-from core.maths.guard import guard
+from core.maths.observe import guard
 from core.records.ledger_lines import ArmLine, RewardLine
 from core.records.run import Run
 from tests.formats.builders import Json, put, read, rejected, runs

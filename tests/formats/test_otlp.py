@@ -21,7 +21,7 @@ from core.detect import detect
 from core.errors import InvalidInput
 from core.formats.otlp import Encoding, answer_to, problem_of, read_spans, run_of, run_or_reason, unpacked
 from core.formats.spans import attributes_of
-from core.maths.guard import guard
+from core.maths.observe import guard
 from core.records.arm import skill_key
 from core.records.run import Run
 

@@ -13,7 +13,7 @@ import pytest
 from core.detect import detect
 from core.errors import UnreadableSource
 from core.formats import Limits, open_sources, recognise
-from core.maths.guard import guard
+from core.maths.observe import guard
 from core.records.run import Run
 from tests.formats.builders import Json, lines, names, offered, put, read, rejected, runs, text, tool
 from tests.formats.test_real_data import expected, expected_rows, read_folder, usage_of

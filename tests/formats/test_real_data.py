@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from core.detect import detect
 from core.formats import Outside, Rejected, open_sources, recognise
 from core.formats.armscope import write
-from core.maths.guard import guard
+from core.maths.observe import guard
 from core.records.episode import Episode
 from core.records.evidence import Evidence, Verdict
 from core.records.run import Run, Unit

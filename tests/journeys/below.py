@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from core.guide import read
-from tests.journeys.provider import free_port
+from tests.bench.servers import free_port
 
 PATH: Final = "/tools/armscope"
 KINDS: Final = ("own", "nginx") if shutil.which("nginx") else ("own",)

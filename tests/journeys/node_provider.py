@@ -16,8 +16,9 @@ from urllib.parse import urljoin
 
 import httpx
 
+from tests.bench.servers import free_port
 from tests.conftest import ROOT
-from tests.journeys.provider import CLIENT, CLIENT_SECRET, free_port
+from tests.journeys.provider import CLIENT, CLIENT_SECRET
 
 PACKAGE: Final = "oidc-provider@9.13.3"
 _FOLDER: Final = ROOT / ".pytest_cache" / PACKAGE.replace("@", "-")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Final
 
 from joserfc.jwk import RSAKey
 
+from tests.bench.servers import free_port
 from tests.conftest import ROOT
 
 PACKAGE: Final = "canaille[sqlite,front,oidc,server]==0.3.6"
@@ -65,13 +65,6 @@ class Provider:
                 continue
             return
         raise AssertionError(self.log.read_text("utf-8", "replace"))
-
-
-def free_port() -> int:
-    """A port that no one has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def installed() -> Path | None:

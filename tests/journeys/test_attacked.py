@@ -12,11 +12,12 @@ from core import open_learner
 from core.flows.context import open_context
 from core.flows.members import remove_member
 from core.settings import Settings
+from tests.bench.servers import free_port
 from tests.dashboard.attacks import ATTACKS, MEMBER, PEOPLE, Site
 from tests.dashboard.signed_in import SECRET
 from tests.journeys.conftest import is_again
 from tests.journeys.node_provider import NodeProvider, providing
-from tests.journeys.provider import CLIENT, CLIENT_SECRET, free_port
+from tests.journeys.provider import CLIENT, CLIENT_SECRET
 from tests.journeys.server import serving
 from tests.journeys.world import ARMS, run_lines
 

@@ -27,9 +27,9 @@ from websockets.typing import Origin, Subprotocol
 
 from core import open_learner
 from dashboard.server import MOST_UPLOADED
+from tests.bench.servers import free_port
 from tests.bench.visitor import Visitor
 from tests.dashboard.signed_in import ISSUER, SECRET, auth_file, claims
-from tests.journeys.provider import free_port
 from tests.journeys.server import Served, armscope, serving
 from tests.journeys.world import ARMS, run_lines
 

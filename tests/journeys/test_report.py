@@ -9,7 +9,7 @@ from typing import Final, Literal
 import pytest
 from playwright.sync_api import Browser
 
-from core.records.view import View
+from core.records.run_query import View
 from dashboard.report import gather, rendered, report
 from tests.dashboard.worlds import keys, world
 

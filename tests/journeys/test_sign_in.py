@@ -12,8 +12,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from core import open_learner
+from tests.bench.servers import free_port
 from tests.journeys.below import KINDS, PATH, nginx, proxied
-from tests.journeys.provider import CLIENT, CLIENT_SECRET, PASSWORD, USER, Provider, free_port, providing
+from tests.journeys.provider import CLIENT, CLIENT_SECRET, PASSWORD, USER, Provider, providing
 from tests.journeys.server import Served, armscope, ask, fields, serving
 from tests.journeys.visit import Visit
 from tests.journeys.world import ARMS, run_lines

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from core.errors import InvalidInput
 from core.maths.posterior.bands import TYPICAL_WIDTHS, band_index, pulls_to_next, typical_width_below
-from core.records.posterior import BAND_FLOORS, BANDS
+from core.records.arm import BAND_FLOORS, BANDS
 
 
 @given(st.integers(min_value=0, max_value=10**12))

@@ -181,7 +181,7 @@ import pytest
 
 from core.errors import UnknownAct
 from core.flows import queries
-from core.flows.undo import undo
+from core.flows.corrections import undo
 from core.store.flags import add_flag
 from tests.worlds import context_at
 

@@ -16,9 +16,9 @@ _PAGE: Final = '''"""Goals: what is to be reached."""
 from __future__ import annotations
 
 from dashboard.reading import reading
-from dashboard.widgets.empty import no_arms
-from dashboard.widgets.panel import panel
-from dashboard.widgets.words import muted, section, sentence
+from dashboard.widgets.parts import no_arms
+from dashboard.widgets.parts import panel
+from dashboard.widgets.parts import muted, section, sentence
 
 
 def page() -> None:

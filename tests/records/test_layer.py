@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidEvaluation, InvalidInput
-from core.records.layer import Adapter, Execution, Layer, LayerUri, TrainingPair, parse_uri
+from core.records.layer import Adapter, Layer, LayerUri, parse_uri
 
 LAYER = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 EXECUTION = "11111111-2222-3333-4444-555555555555"
@@ -82,11 +82,6 @@ def test_what_follows_an_older_layers_id_is_not_looked_at(tail: str) -> None:
         (Layer, {"uid": LAYER, "tags": ["a"] * 101}),
         (Layer, {"uid": LAYER, "task": "\0"}),
         (Layer, {"uid": LAYER, "adapter": "kairos://adapter/a"}),
-        (Execution, {"uid": EXECUTION, "at_ms": 1.5}),
-        (Execution, {"uid": EXECUTION, "pairs": [1]}),
-        (TrainingPair, {"layer_uri": "x", "index": 1, "instruction": "\0"}),
-        (TrainingPair, {"layer_uri": "x", "index": 1, "response": b"{}"}),
-        (TrainingPair, {"layer_uri": "x", "index": 1, "response": "an answer"}),
     ],
 )
 def test_a_record_refuses_what_could_not_be_kept(make: Callable[..., object], fields: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from core.maths.posterior import beta
 from core.maths.statistics.confidence import Confidence, confidence, convergence, reference_curve
 from core.maths.statistics.summary import summarise
-from core.records.posterior import BANDS
+from core.records.arm import BANDS
 from tests.worlds.columns import arms
 
 KEYS = [

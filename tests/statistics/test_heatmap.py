@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.maths.statistics.heatmap import CELL_STATES, CellState, Heatmap, chosen_rows, grouped, heatmap
 from core.records.arm import ARM_TYPES, ArmType
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, OBSERVED, REFERENCED
 
 KEYS = ("tool:a:a", "tool:a:b", "file:a:c")
 KINDS: tuple[ArmType, ...] = ("tool", "tool", "file")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.columns import ArmColumns
 from core.maths.posterior import beta
 from core.maths.statistics.summary import Summary, summarise
-from core.records.posterior import BAND_FLOORS
+from core.records.arm import BAND_FLOORS
 from tests.worlds.columns import arms
 
 COUNTS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=40)

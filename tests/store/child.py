@@ -29,9 +29,8 @@ from core.flows.compact import compact
 from core.flows.context import Context
 from core.flows.evaluate import evaluate_all
 from core.flows.importing.files import import_in_steps
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward_all
 from core.flows.maintenance import upgrade
-from core.flows.reward import reward_all
 from core.formats import open_sources
 from core.records.actor import Actor
 from core.records.observation import RewardOrder

@@ -11,7 +11,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Final
 
 from core.flows.context import Context
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.flows.select import select
 from core.records.actor import Actor
 from core.records.arm import Arm

@@ -25,9 +25,9 @@ from core.errors import (
 from core.flows import alerts, maintenance, queries
 from core.flows.audit import audit, denials
 from core.flows.batch import reward_batch, reward_run
-from core.flows.browsers import actor_of_browser, browsers, confirm_browser
 from core.flows.choose import choose, next_pair
 from core.flows.context import USUAL_PACE, Context
+from core.flows.corrections import note, redo, repair, reset, undo
 from core.flows.credit import credit_episode
 from core.flows.episode import declare, mark_incomplete, record_step
 from core.flows.erase import erase
@@ -44,7 +44,7 @@ from core.flows.identity import (
 from core.flows.importing import import_files
 from core.flows.importing.files import import_in_steps
 from core.flows.inventory import carried, keep_inventory
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward, reward_all
 from core.flows.learners import create_learner
 from core.flows.members import (
     add_member,
@@ -57,14 +57,20 @@ from core.flows.members import (
     restore_member,
     senders,
 )
-from core.flows.note import note
 from core.flows.offers import finish_session, offer, report, start_session
 from core.flows.outcome import outcome as state_outcome
 from core.flows.outcome import outcomes
 from core.flows.queries.episodes import hacked
-from core.flows.queues import add_queue, assign, propose_queue
-from core.flows.repair import repair
-from core.flows.reset import reset
+from core.flows.queues import (
+    actor_of_browser,
+    add_queue,
+    add_rubric,
+    assign,
+    browsers,
+    confirm_browser,
+    propose_queue,
+    rubrics,
+)
 from core.flows.restore import copy_database, restore
 from core.flows.review import (
     hold,
@@ -78,15 +84,12 @@ from core.flows.review import (
     requeue,
     skip_item,
 )
-from core.flows.reward import reward, reward_all
 from core.flows.rollouts import rollouts, settle_all_rollouts, take_events
-from core.flows.rubrics import add_rubric, rubrics
 from core.flows.select import select
 from core.flows.settings import change
 from core.flows.tokens import create_token
 from core.flows.traces import settle_all_traces, take_spans, traces
 from core.flows.training import export_training
-from core.flows.undo import redo, undo
 from core.flows.webhooks import add_webhook, remove_webhook, settle, take_due
 from core.formats import open_sources
 from core.formats.armscope import write
@@ -102,17 +105,15 @@ from core.records.episode import Scale, ScaleLine, Step
 from core.records.episode_page import EPISODE_OUTCOMES, EpisodeCursor, EpisodeFilter
 from core.records.evaluation_page import EvaluationFilter
 from core.records.limits import LAST_MS
+from core.records.member import secret_of
 from core.records.observation import RewardOrder
 from core.records.offer import Report, SelectionOptions
-from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks
-from core.records.rubric import Rubric
+from core.records.review import ABOUTS, ORDERS, Draft, QueueAsks, Rubric
 from core.records.run import History, Inventory, Run
 from core.records.run_page import Cursor, Direction, SessionCursor
-from core.records.run_query import RunSide, rewards_of
+from core.records.run_query import RunFilter, RunSide, View, rewards_of
 from core.records.times import iso
-from core.records.token import secret_of
 from core.records.training import TRAINING_FORMATS
-from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.compacted import compacted_observations
 from core.store.compacting import old_runs

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.credit import credit_episode
 from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate_all
@@ -16,7 +17,6 @@ from core.flows.importing import import_files
 from core.flows.learn import record_all
 from core.flows.rollouts import take_events
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.evaluation import EvaluationOrder
 from core.store.store import Store
 from core.store.tables import metadata

@@ -24,10 +24,8 @@ import msgspec
 
 from core.errors import NotFound, StoreError, StoreUnsure
 from core.flows.context import Context
-from core.flows.learn import record
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.corrections import note, reset
+from core.flows.learn import record, reward
 from core.records.actor import Actor
 from core.settings import Server
 from core.store.store import Store

@@ -22,14 +22,12 @@ import pytest
 from core.errors import InvalidInput, SchemaMismatch
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.corrections import note, redo, undo
 from core.flows.erase import erase
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.note import note
+from core.flows.learn import record, record_all, reward, reward_all
 from core.flows.restore import copy_database, restore
-from core.flows.reward import reward, reward_all
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.observation import RewardOrder
 from core.records.times import iso

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from core.errors import Conflict, NotApplicable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.evaluate import evaluate
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record_all
-from core.flows.reward import reward
+from core.flows.learn import record_all, reward
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.evaluation_lines import ChoiceLine, ExecutionLine
 from core.records.layer import adapter_uri, layer_uid

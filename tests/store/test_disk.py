@@ -20,8 +20,7 @@ from core.flows import maintenance, queries
 from core.flows.context import Context
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.reward import reward
+from core.flows.learn import record, record_all, reward
 from core.store.engine.sqlite import Database
 from core.store.files import refuse_network
 from core.store.store import Store

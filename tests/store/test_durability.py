@@ -13,8 +13,7 @@ import pytest
 
 from core.flows import maintenance, queries
 from core.flows.context import Context
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.records.observation import RewardAnswer
 from tests.store.child import say
 from tests.store.storm import ENDLESS, Storm, compactor, reader, rows, writer

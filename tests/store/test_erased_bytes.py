@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from core.flows import queries
+from core.flows.corrections import note
 from core.flows.erase import erase
 from core.flows.importing import import_files
-from core.flows.note import note
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.flows.settings import change
 from tests.engine import Cluster
 from tests.flows.test_erase import written_by

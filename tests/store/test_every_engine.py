@@ -42,14 +42,12 @@ from core.errors import (
 from core.flows import maintenance, queries
 from core.flows.batch import reward_batch, reward_run
 from core.flows.context import Context, open_context
+from core.flows.corrections import reset, undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, record_in, reward, reward_all
 from core.flows.maintenance import examine
-from core.flows.reset import reset
 from core.flows.restore import copy_database, restore
-from core.flows.reward import record_in, reward, reward_all
-from core.flows.undo import undo
 from core.records.actor import Actor
 from core.records.batch import BatchLine
 from core.records.observation import RewardOrder

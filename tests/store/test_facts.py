@@ -9,9 +9,9 @@ import pytest
 
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, undo
 from core.flows.export import lines
 from core.flows.importing import import_files
-from core.flows.undo import redo, undo
 from core.formats.armscope import write
 from core.records.ledger_lines import FactLine, LedgerLine
 from core.store.facts import EXCHANGED, FACTS, Exchanged

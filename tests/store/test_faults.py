@@ -25,9 +25,8 @@ import pytest
 from core.errors import StoreBusy, StoreUnsure, StoreUnusable
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record
-from core.flows.note import note
-from core.flows.reward import reward
+from core.flows.corrections import note
+from core.flows.learn import record, reward
 from core.records.actor import Actor
 from core.settings import Server
 from core.store.engine.postgres import Database

@@ -13,8 +13,7 @@ import core
 from core.errors import ArmscopeError
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.store.covered import ENCODING, ENCODINGS
 from core.store.tables import NUMBERED, metadata
 from core.store.text_index import NAME

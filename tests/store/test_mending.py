@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 from core.errors import StoreDamaged
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.corrections import note
 from core.flows.erase import erase
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.note import note
+from core.flows.learn import record, reward
 from core.flows.restore import restore
-from core.flows.reward import reward
 from core.records.verification import Verification, unprovable_words
 from core.settings import Settings
 from core.store.chain import ChainedConnection

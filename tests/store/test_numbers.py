@@ -12,14 +12,11 @@ import pytest
 
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.corrections import note, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward
 from core.flows.learners import create_learner, learners
-from core.flows.note import note
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.store.tables import metadata
 from tests.engine import file_database, kept_in
 from tests.store.child import Living

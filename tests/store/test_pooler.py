@@ -21,12 +21,10 @@ from psycopg.conninfo import conninfo_to_dict
 from core.errors import StoreBusy, StoreUnusable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import reset, undo
 from core.flows.erase import erase
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.learn import record, reward
 from core.records.actor import Actor
 from core.settings import Server
 from core.store.engine import Connection

@@ -16,8 +16,7 @@ import pytest
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.flows import maintenance, queries
 from core.flows.context import Context
-from core.flows.learn import record
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from tests.engine import kept_in
 from tests.store.child import answer
 from tests.worlds import a_run, context_at

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.evidence import Outcome
 from core.records.run import RUN_CLASSES, Call, Inventory, Run, Status
 from core.records.run_page import Cursor, Direction, RunRow
+from core.records.run_query import RunFilter, View
 from core.records.times import HOUR_MS
-from core.records.view import RunFilter, View
 from core.store.reads import run_pages
 from core.store.reads.run_pages import run_page, runs_counted
 from tests.worlds import START_MS, context_at, lines_file, run_line

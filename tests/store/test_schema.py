@@ -24,10 +24,10 @@ from core.columns import DECLARED_COIN
 from core.errors import NoDatabase, SchemaMismatch, StoreUnusable
 from core.flows import maintenance, queries
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.export import export_file
 from core.flows.importing import import_files
 from core.flows.learn import record
-from core.flows.undo import undo
 from core.store.schema import BASELINE, HEAD, UPGRADES_OLDER, migrate
 from core.store.store import Store, open_database
 from core.store.tables import metadata

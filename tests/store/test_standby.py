@@ -15,9 +15,8 @@ import pytest
 from core.errors import InvalidSetting, StoreReadOnly
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.learn import record
+from core.flows.learn import record, reward
 from core.flows.learners import create_learner, learners
-from core.flows.reward import reward
 from core.records.actor import Actor
 from core.records.status import ServerState
 from core.settings import Located, Server

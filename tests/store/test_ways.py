@@ -12,7 +12,7 @@ from core.flows.evaluate import evaluated
 from core.records.evaluation import EvaluationOrder
 from core.records.ledger_lines import RewardLine
 from core.records.run_page import Cursor
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 from core.store import reads
 from core.store.caches import refresh_last
 from core.store.engine.sqlite import Connection

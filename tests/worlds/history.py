@@ -12,13 +12,11 @@ import msgspec
 from core.errors import Conflict, NotApplicable
 from core.flows import queries
 from core.flows.context import Context
+from core.flows.corrections import redo, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.reward import reward
-from core.flows.undo import redo, undo
+from core.flows.learn import record, reward
 from core.records.arm import Arm
-from core.records.reset import Target
+from core.records.corrections import Target
 from core.records.run import Inventory, Run
 from core.store.lines import arm_lines
 from tests.flows.model import Model, Reset, Reward, Telling

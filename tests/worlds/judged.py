@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.evaluate import evaluate_all
 from core.flows.learn import record_all
-from core.flows.undo import undo
 from core.maths.evaluate import grade
 from core.records.evaluation import EvaluationOrder, Grade, Thresholds
 from tests.worlds import a_run, context_at

@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.flows.context import Context
+from core.flows.corrections import note, repair, reset, undo
 from core.flows.importing import import_files
-from core.flows.learn import record
-from core.flows.note import note
-from core.flows.repair import repair
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.learn import record, reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Call, Inventory, Run, Usage
 from core.records.times import iso

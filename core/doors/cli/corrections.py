@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from core.formats.reward_table import RewardTable
     from core.records.achieved import OutcomeAnswer, OutcomesAnswer
     from core.records.answers import RepairAnswer, ResetAnswer, UndoAnswer
-    from core.records.note import NoteAnswer
+    from core.records.corrections import NoteAnswer
     from core.records.observation import RewardAnswer
 
 _ARMS = typer.Option("--arm", metavar="ID", autocompletion=arm_ids)

@@ -16,10 +16,9 @@ from core.explained import judging
 from core.records.counts import number_of
 from core.records.misfits import misfit
 from core.records.observation import epoch_words
-from core.records.review import STATE_WORDS, About, Order, QueueAsks, Source
-from core.records.rubric import MOST_LEVELS, Rubric
+from core.records.review import MOST_LEVELS, STATE_WORDS, About, Order, QueueAsks, Rubric, Source
+from core.records.run_query import RunFilter
 from core.records.times import iso
-from core.records.view import RunFilter
 
 if TYPE_CHECKING:
     from core.flows import queries

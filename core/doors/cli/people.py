@@ -29,15 +29,14 @@ from core.errors import InvalidInput
 from core.explained import people
 from core.records.actor import SCOPES
 from core.records.audit import AuditFilter, DenialPage
+from core.records.member import check_scopes
 from core.records.times import iso
-from core.records.token import check_scopes
 
 if TYPE_CHECKING:
     from core.doors.alerting import CheckResult
     from core.records.alert import AlertsView, SendResult, WebhookRow
     from core.records.audit import AuditPage
-    from core.records.member import MemberAnswer, SenderRow
-    from core.records.token import NewToken, TokenRow
+    from core.records.member import MemberAnswer, NewToken, SenderRow, TokenRow
 
 _IN = typer.Option("--in", metavar="LEARNER", help="In this learner only; else in every one.")
 _INS = typer.Option(
@@ -239,7 +238,7 @@ def _say_page(page: AuditPage | DenialPage, again: str, *, is_onward: bool) -> N
 def _utc_ms(option: str, text: str | None) -> int | None:
     if text is None:
         return None
-    from core.formats.scalars import utc_ms_of
+    from core.formats.strict import utc_ms_of
 
     at_ms, _ = utc_ms_of(text)
     if at_ms is None or at_ms < 0:

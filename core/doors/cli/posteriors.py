@@ -20,8 +20,8 @@ from core.explained.table import Row, Table
 from core.files import read_file
 from core.records.arm import Arm
 from core.records.counts import number_of
+from core.records.run_query import View
 from core.records.savings_words import figure
-from core.records.view import View
 
 if TYPE_CHECKING:
     from core.maths.statistics.savings import Comparison, Savings

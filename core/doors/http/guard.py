@@ -18,13 +18,13 @@ from ipaddress import ip_address, ip_network
 from threading import Lock
 from typing import Final
 
-from core.doors.exchange import JSON
 from core.doors.http.address import network_of
 from core.doors.http.refusals import Foreign, Full, Misdirected, NotJson, TooMany
+from core.doors.service import JSON
 from core.errors import InvalidInput, InvalidSetting, Unidentified
 from core.records.actor import Actor
 from core.records.counts import number_of
-from core.records.token import BEGINNING, digest_of
+from core.records.member import BEGINNING, digest_of
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})

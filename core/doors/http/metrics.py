@@ -27,18 +27,15 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from core.doors.alerting import COUNTS
-from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.routes import Route
 from core.doors.logs import n_lost_lines
-from core.doors.service import Service
+from core.doors.service import HttpAnswer, HttpCall, Service
 from core.errors import StoreError
-from core.flows.context import Context
-from core.flows.listed_names import learner_names
+from core.flows.context import Context, learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials
 from core.records.actor import Actor, may
-from core.records.arm import MICRO
+from core.records.arm import BANDS, MICRO
 from core.records.estimate import Estimate
-from core.records.posterior import BANDS
 from core.spool import spools
 from core.store.engine.port import BUCKETS_S, WAITS, Waited
 from core.store.store import Store

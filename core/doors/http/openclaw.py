@@ -16,15 +16,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.guard import SAFE_METHODS, check_body_type
 from core.doors.http.routes import Route
-from core.doors.service import OPENCLAW, Service
+from core.doors.service import OPENCLAW, HttpAnswer, HttpCall, Service, json_answer
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
 from core.flows import queries
 from core.flows.context import Context
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.corrections import reset
+from core.flows.learn import reward
 from core.formats.openclaw_shape import Json
 from core.formats.strict import json_body
 from core.records.actor import Action, Actor

@@ -21,32 +21,30 @@ import msgspec
 import orjson
 
 from core.doors import documents
-from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes, http_error
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, Form, RouteText, choice
-from core.doors.service import Service
+from core.doors.service import JSON, HttpAnswer, HttpCall, Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import PAGING, RECORDS, Input, Verb, Verbs, query_fields
 from core.errors import ArmscopeError, InvalidInput, StoreError
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.export import export_into
-from core.flows.learn import record_all
+from core.flows.learn import record_all, reward_all
 from core.flows.queries.previews import CreditPreview
 from core.flows.queries.timeseries import Point
-from core.flows.reward import reward_all
 from core.formats.armscope import RunDecoder
 from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.records.actor import Action, Actor, authorise
 from core.records.answers import ExportAnswer, RecordAnswer
 from core.records.audit import AuditEntry, AuditPage
 from core.records.batch import answers_of, key_of_line
+from core.records.corrections import Target
 from core.records.episode_page import EpisodeCursor, EpisodeRow
 from core.records.observation import MAX_REQUEST_KEY_CHARS, RewardAnswer, RewardOrder
 from core.records.parameters import EXPORT_FORMATS, ExportFormat
-from core.records.reset import Target
 from core.records.run import Run
 from core.records.run_page import Cursor, SessionCursor
 from core.records.run_query import Dates, RunQuery, SessionQuery, side_words

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from core.doors import chat
-from core.doors.http import api, kairos, metrics, openclaw, openreward, otlp, qortex
+from core.doors.http import api, foreign, metrics, openclaw, otlp
 from core.doors.http.app import Api
 from core.doors.http.guard import (
     LAYERS_PER_MINUTE,
@@ -43,10 +43,8 @@ def has_package(name: str) -> bool:
 
 ROUTES: Final[tuple[Route, ...]] = (
     *api.ROUTES,
-    *kairos.ROUTES,
-    *qortex.ROUTES,
+    *foreign.ROUTES,
     *openclaw.ROUTES,
-    *openreward.ROUTES,
     *chat.ROUTES,
     *metrics.ROUTES,
     # Without a protocol's package, as in an agent's slim install, its path does not exist.

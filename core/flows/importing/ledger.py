@@ -22,7 +22,7 @@ from core.records.counts import number_of
 from core.records.episode import Episode
 from core.records.episode_credit import CreditLine
 from core.records.evaluation_lines import ExecutionLine, LayerLine
-from core.records.evidence import SKIP_REASONS
+from core.records.evidence import SKIP_REASONS, Judged
 from core.records.import_answer import (
     SHOWN,
     BeliefDifference,
@@ -31,7 +31,6 @@ from core.records.import_answer import (
     most_called,
     unread_of,
 )
-from core.records.judged import Judged
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import ArmLine, ContentLine, FactLine, LearnerLine, ResetLine, RewardLine
 from core.store.arms import attribute_arms, is_described, recompute_arms

@@ -36,8 +36,8 @@ from core.records.arm import MICRO, Arm, arm_type
 from core.records.counts import number_of
 from core.records.episode import Episode
 from core.records.evaluation_lines import ExecutionLine, without_texts
+from core.records.evidence import Judged
 from core.records.import_answer import BeliefDifference
-from core.records.judged import Judged
 from core.records.learner import LearnerSettings, Mode
 from core.records.ledger_lines import ContentLine, LearnerLine, ResetLine, RunLine
 from core.records.limits import shown

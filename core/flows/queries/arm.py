@@ -9,24 +9,21 @@ from typing import Annotated, Final, Literal, get_args
 from msgspec import Meta
 
 from core.columns import UNKNOWN
-from core.flows.context import Context
+from core.flows.context import Context, unknown_arm
 from core.flows.inventory import skill_edits
 from core.flows.queries.blind import hidden_from
 from core.flows.queries.run import implied_where
-from core.flows.requests import unknown_arm
 from core.maths.observe import reward_of_flag
 from core.maths.posterior.beta import interval
 from core.maths.statistics.path import Boundary, Path, path
-from core.records.arm import MICRO, arm_type
+from core.records.arm import MICRO, Interval, arm_type
 from core.records.arm_summary import ArmVersion, ArmVersions, SkillUse
-from core.records.evidence import Where
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, state_of, was_loaded
+from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED, ArmState, Where, state_of, was_loaded
 from core.records.observation import Observation
-from core.records.posterior import Interval
 from core.records.run_page import Cursor, RunRow
+from core.records.run_query import RunFilter, View
 from core.records.selection import REASONS, Reason
 from core.records.times import DAY_MS
-from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.reads.arm_story import (
     ArmPart,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from core.columns import ArmColumns, Floats, Ints
 from core.flows.context import Context
 from core.maths.statistics.summary import Summary, summarise
-from core.records.arm import MICRO
-from core.records.posterior import BANDS, BetaPair, Interval, NormalInterval, Posterior
+from core.records.arm import BANDS, MICRO, BetaPair, Interval, NormalInterval, Posterior
+from core.records.run_query import View
 from core.records.times import iso
-from core.records.view import View
 from core.store import reads
 from core.store.transaction import Snapshot
 

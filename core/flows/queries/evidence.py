@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from core.errors import InvalidInput
-from core.flows.context import Context
+from core.flows.context import Context, unknown_arm
 from core.flows.queries.arm import arm_versions
 from core.flows.queries.ledger import changes
-from core.flows.requests import unknown_arm
 from core.maths.posterior.beta import interval
 from core.records.alike import alike
 from core.records.audit import AuditEntry

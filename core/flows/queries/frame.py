@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from core.flows.context import Context
-from core.flows.listed_names import readable
+from core.flows.context import Context, readable
 from core.flows.queries.blind import hidden_from
 from core.records.actor import Role
 from core.records.arm import ArmType

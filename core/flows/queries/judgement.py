@@ -28,14 +28,12 @@ from core.maths.statistics.effective import Effective, effective
 from core.maths.statistics.judgement import STALE_DAYS, judge, never_referenced, stale_arms
 from core.maths.statistics.sources import automatic_columns
 from core.records.alike import alike
-from core.records.arm import ArmType
+from core.records.arm import ArmType, BetaPair, Posterior
 from core.records.arm_summary import ArmSummary, JudgedArm
 from core.records.judgement import ENOUGH_PULLS, JudgedPosterior, Judgement
 from core.records.layer import BareLayer, JudgedLayer
-from core.records.posterior import BetaPair, Posterior
-from core.records.run_query import ArmQuery, ArmScope, arms_of
+from core.records.run_query import EVERYTHING, ArmQuery, ArmScope, View, arms_of
 from core.records.times import DAY_MS, HOUR_MS, iso
-from core.records.view import EVERYTHING, View
 from core.store import reads
 from core.store.reads import arm_columns
 from core.store.reads.evaluations import bare_layers, judged_layers, n_bare_layers, n_judged_layers

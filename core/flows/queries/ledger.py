@@ -13,11 +13,9 @@ from msgspec.structs import replace
 from core.flows.context import Context
 from core.flows.queries.blind import hidden_from
 from core.records.audit import AuditEntry, AuditFilter, AuditPage
-from core.records.note import Note
+from core.records.corrections import Note, Repair, Reset
 from core.records.observation import Observation
 from core.records.parameters import completed
-from core.records.repair import Repair
-from core.records.reset import Reset
 from core.records.run_query import ChangeQuery, RewardQuery, dates_of, rewards_of
 from core.store import reads
 from core.store.reads.log import Position, after_of, mark_of

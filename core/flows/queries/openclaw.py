@@ -24,8 +24,8 @@ from core.formats.openclaw_learning import (
 )
 from core.formats.openclaw_shape import Json, trace_of
 from core.maths.statistics.savings import Comparison
-from core.records.posterior import BANDS
-from core.records.view import RunFilter, View
+from core.records.arm import BANDS
+from core.records.run_query import RunFilter, View
 from core.store import reads
 from core.store.lines import lines_of
 from core.store.reads.run_pages import run_numbers, runs_counted

@@ -26,8 +26,8 @@ from core.records.alert import MAX_IDS, Alarm, AlertKind
 from core.records.arm import arm_type
 from core.records.evaluation_page import EvaluationFilter
 from core.records.import_answer import ImportAnswer
+from core.records.run_query import View
 from core.records.times import DAY_MS, MINUTE_MS
-from core.records.view import View
 from core.store import reads
 from core.store.denials import count_denials
 from core.store.queues import active_queues

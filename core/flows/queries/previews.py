@@ -12,28 +12,24 @@ import numpy as np
 from core.columns import ArmColumns, Bools, Floats, Ints
 from core.errors import ArmscopeError
 from core.flows.batch import check_lines
-from core.flows.context import Context
+from core.flows.context import Context, unknown_arm
+from core.flows.corrections import RepairScope, ResetScope, redo_in, undo_in
 from core.flows.credit import credit_in
 from core.flows.evaluate import evaluated, order_of
+from core.flows.learn import OrderFacts, known_of, run_of_order
 from core.flows.queries.chances import simulated
-from core.flows.repair import RepairScope
-from core.flows.requests import unknown_arm
-from core.flows.reset import ResetScope
-from core.flows.reward import OrderFacts, known_of, run_of_order
-from core.flows.undo import redo_in, undo_in
 from core.maths.posterior.beta import interval
 from core.maths.statistics.inclusion import Chances
 from core.maths.statistics.summary import Summary, summarise
 from core.records.actor import Action
-from core.records.arm import MICRO, ArmType
+from core.records.arm import BANDS, MICRO, ArmType, Band
 from core.records.batch import BatchLine, RewardKind
+from core.records.corrections import Target
 from core.records.episode_credit import CreditAnswer, CreditRule
 from core.records.evaluation import EvaluationAnswer, EvaluationOutcome
-from core.records.judged import RETRACTED
+from core.records.evidence import RETRACTED
 from core.records.learner import LearnerSettings
 from core.records.observation import Amount, RewardOrder
-from core.records.posterior import BANDS, Band
-from core.records.reset import Target
 from core.store import reads
 from core.store.caches import automatic
 from core.store.repairs import AutomaticObservation

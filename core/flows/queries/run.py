@@ -17,14 +17,13 @@ from core.maths.observe import reward_of_flag
 from core.maths.policy import settings_hash
 from core.maths.statistics.flip import NO_RANK, Flips, flips, recorded
 from core.records.arm import ARM_TYPES, arm_type
-from core.records.evidence import Reference, Where
-from core.records.judged import INCLUDED, REFERENCED, STATES, state_of, was_loaded
+from core.records.evidence import INCLUDED, REFERENCED, STATES, Reference, Where, state_of, was_loaded
 from core.records.observation import Observation
 from core.records.run_page import Cursor, Direction
+from core.records.run_query import RunFilter, View
 from core.records.run_story import ArmFlip, RunArm, RunStory
 from core.records.selection import LEFT_OUT, Decision, Selection
 from core.records.transcript import Transcript
-from core.records.view import RunFilter, View
 from core.store.episodes import episodes_of_run
 from core.store.reads import missing_run, observations
 from core.store.reads.run_pages import run_page

@@ -23,9 +23,8 @@ from core.records.run_page import (
     SessionPage,
     SessionRow,
 )
-from core.records.run_query import RunQuery, RunScope, SessionQuery, scope_of
+from core.records.run_query import RunFilter, RunQuery, RunScope, SessionQuery, View, scope_of
 from core.records.transcript import Message
-from core.records.view import RunFilter, View
 from core.store import reads
 from core.store.reads.log import marked_runs, position_of
 from core.store.reads.run_pages import (

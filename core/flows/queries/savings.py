@@ -14,8 +14,8 @@ from core.columns import UNKNOWN, Bools, SessionRuns, UsageColumns
 from core.flows.context import Context
 from core.maths.statistics import savings as savings_of
 from core.maths.statistics.savings.checks import Selections
+from core.records.run_query import EVERYTHING, View
 from core.records.times import DAY_HOURS, HOUR_MS
-from core.records.view import EVERYTHING, View
 from core.store import reads
 from core.store.offers import EndedSelection, ended_selections
 from core.store.reads.sessions import SAMPLED

@@ -23,10 +23,10 @@ from core.maths.statistics.summary import Summary
 from core.records.actor import authorise
 from core.records.judgement import JUDGEMENTS, JudgementName
 from core.records.learner import INSTALLATION
+from core.records.run_query import View
 from core.records.saving import Outcomes
 from core.records.status import Baseline, Status
 from core.records.times import MINUTE_MS, iso
-from core.records.view import View
 from core.spool import Spool
 from core.store import reads
 from core.store.compacted import all_compacted

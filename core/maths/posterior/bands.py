@@ -14,7 +14,7 @@ import numpy as np
 
 from core.columns import Floats, Ints
 from core.errors import InvalidInput
-from core.records.posterior import BAND_FLOORS, BANDS, Band
+from core.records.arm import BAND_FLOORS, BANDS, Band
 
 TYPICAL_WIDTHS: Final[dict[Band, tuple[float, float] | None]] = {
     "none": None,

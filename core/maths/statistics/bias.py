@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import scipy
@@ -19,9 +19,6 @@ from core.errors import InvalidInput
 from core.maths.statistics.savings.shares import share
 from core.maths.statistics.savings.sums import MIN_FOR_FIGURE, MIN_FOR_INTERVAL, no_estimate
 from core.records.estimate import Estimate
-
-IntervalName = Literal["student-t", "wilson"]
-
 
 N_BINS: Final = 10
 """Classes of scores: [0, .1), [.1, .2), …, [.9, 1]."""

@@ -20,8 +20,7 @@ from core.maths.packing import seed_places
 from core.maths.posterior.bands import pulls_to_next, typical_width_below
 from core.maths.posterior.beta import interval
 from core.maths.statistics.summary import Summary
-from core.records.arm import ARM_TYPES, ArmType
-from core.records.posterior import BANDS
+from core.records.arm import ARM_TYPES, BANDS, ArmType
 
 _PULLS_FROM: Final = np.array(
     [0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 70, 100, 140, 200, 300, 500, 1000, 2000, 5000, 10_000, 100_000],

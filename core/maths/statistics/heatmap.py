@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from core.columns import Bools, Floats, Ints
 from core.records.arm import ARM_TYPES, MICRO, ArmType
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, OBSERVED, REFERENCED
 
 CellState = Literal["absent", "left_out", "unjudged", "penalised", "rewarded"]
 CELL_STATES: Final[tuple[CellState, ...]] = ("absent", "left_out", "unjudged", "penalised", "rewarded")
@@ -18,7 +18,6 @@ CELL_STATES: Final[tuple[CellState, ...]] = ("absent", "left_out", "unjudged", "
 run. Penalised: in and not referenced. Rewarded: in and referenced."""
 
 RowChoice = Literal["most in", "last used"]
-ROW_CHOICES: Final[tuple[RowChoice, ...]] = ("most in", "last used")
 
 
 @dataclass(frozen=True, kw_only=True)

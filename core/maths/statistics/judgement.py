@@ -17,9 +17,8 @@ from core.maths.statistics.effective import PROB, Effective
 from core.maths.statistics.inclusion import Chance
 from core.maths.statistics.sources import observed, sources
 from core.maths.statistics.summary import Summary
-from core.records.arm import MICRO
+from core.records.arm import MICRO, Interval
 from core.records.judgement import ENOUGH_PULLS, ENOUGH_SESSIONS, Judgement, JudgementName, RecentMean
-from core.records.posterior import Interval
 from core.records.times import DAY_MS
 
 STALE_DAYS: Final = 14

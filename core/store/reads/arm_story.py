@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from core.records.judged import INCLUDED, NAMED, OBSERVATION, REFERENCED, RETRACTED
-from core.records.reset import Target
+from core.records.corrections import Target
+from core.records.evidence import INCLUDED, NAMED, OBSERVATION, REFERENCED, RETRACTED
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.transaction import Snapshot, base_of

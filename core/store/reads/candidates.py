@@ -35,7 +35,7 @@ import numpy as np
 from core.columns import UNKNOWN, ArmColumns, CandidateSets, Ints, OwnLimits
 from core.records.learner import LearnerSettings
 from core.records.run import RunClass
-from core.records.view import RunFilter
+from core.records.run_query import RunFilter
 from core.store.engine.dialect import TEXTS_JOINED
 from core.store.reads.arms import places_by_number
 from core.store.reads.run_pages import newest_runs

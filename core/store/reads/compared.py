@@ -11,8 +11,8 @@ import numpy as np
 from core.columns import Ints, ints
 from core.records.arm import MICRO
 from core.records.bill import AT_LEAST
-from core.records.judged import INCLUDED, OBSERVED, REFERENCED
-from core.records.view import RunFilter, View
+from core.records.evidence import INCLUDED, OBSERVED, REFERENCED
+from core.records.run_query import RunFilter, View
 from core.store.engine import Row
 from core.store.engine.dialect import TEXTS_JOINED
 from core.store.reads.ledger import KindSum, sums_by_kind

@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 
 from core.columns import UNKNOWN, ArmColumns, ArmHours, Ints, LedgerSums, ManualRewards, ints
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
-from core.records.note import Note
+from core.records.corrections import Note, Reset
+from core.records.evidence import INCLUDED, OBSERVATION, OBSERVED, REFERENCED, RETRACTED
 from core.records.observation import KINDS, Kind, Observation, Replacement, plain_reward
-from core.records.reset import Reset
 from core.records.run_query import EVERY_REWARD, RewardScope
 from core.records.times import HOUR_MS
 from core.store.engine import Row

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from core.records.evaluation import Subject
-from core.records.judged import INCLUDED, REFERENCED
-from core.records.review import ItemText, MyJudgement, QueueAsks, RubricRow, Suggestion
-from core.records.rubric import Rubric
+from core.records.evidence import INCLUDED, REFERENCED
+from core.records.review import ItemText, MyJudgement, QueueAsks, Rubric, RubricRow, Suggestion
 from core.records.run_page import Direction
-from core.records.view import RunFilter, View
+from core.records.run_query import RunFilter, View
 from core.store.browsers import RATER
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_RUN, EVALUATIONS_BY_KEY, EVALUATIONS_BY_RUN

@@ -17,11 +17,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from core.columns import UNKNOWN
 from core.records.achieved import solved_word
-from core.records.judged import INCLUDED, NAMED
+from core.records.evidence import INCLUDED, NAMED
 from core.records.limits import LAST_MS
 from core.records.run_page import Cursor, Direction, RowState, RunPage, RunRow, SessionCursor, SessionRow
+from core.records.run_query import RunFilter, View
 from core.records.times import DAY_HOURS, HOUR_MS
-from core.records.view import RunFilter, View
 from core.store.engine import Row
 from core.store.engine.dialect import ACTIVE, BY_NAME
 from core.store.reads.achieved import achieved_of

@@ -10,8 +10,7 @@ import msgspec
 from core.columns import UNKNOWN, Ints, ints
 from core.records.achieved import Achieved
 from core.records.arm import ArmType
-from core.records.evidence import Reference
-from core.records.judged import INCLUDED, REFERENCED
+from core.records.evidence import INCLUDED, REFERENCED, Reference
 from core.records.learner import LearnerSettings
 from core.records.model_kinds import price_offers
 from core.records.run_page import Cursor

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from core.errors import UnknownRun
-from core.records.judged import INCLUDED, REFERENCED
+from core.records.evidence import INCLUDED, REFERENCED
 from core.records.run_page import RunRow
 from core.records.times import iso
 from core.store.compacted import compacted_runs

@@ -14,7 +14,7 @@ import numpy as np
 
 from core.columns import UNKNOWN, ArmColumns, Bools, Floats, Ints, SessionSums, ints
 from core.records.arm import MICRO
-from core.records.judged import OBSERVED, REFERENCED
+from core.records.evidence import OBSERVED, REFERENCED
 from core.records.judgement import ENOUGH_SESSIONS
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.compacted import observed_rows

@@ -26,7 +26,7 @@ from core.columns import (
     is_recorded_coin,
 )
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, NAMED, OBSERVED, REFERENCED
+from core.records.evidence import INCLUDED, NAMED, OBSERVED, REFERENCED
 from core.records.times import DAY_MS, HOUR_MS
 from core.store.caches import CoinDraw, coin_draw_of
 from core.store.compacted import decided_runs

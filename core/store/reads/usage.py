@@ -11,9 +11,9 @@ import msgspec
 
 from core.columns import UNKNOWN, DayCounts, Ints, MixDays, UsageColumns, ints
 from core.records.arm import MICRO
-from core.records.judged import INCLUDED, OBSERVATION
+from core.records.evidence import INCLUDED, OBSERVATION
+from core.records.run_query import View
 from core.records.times import DAY_HOURS, HOUR_MS
-from core.records.view import View
 from core.store.compacted import compacted_ends
 from core.store.engine.dialect import ACTIVE, BY_RUN
 from core.store.rollup import USAGE_SUMS, joined

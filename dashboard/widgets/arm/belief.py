@@ -23,8 +23,8 @@ from dashboard.widgets import address
 from dashboard.widgets.arm.head import none_by_day, token_cost
 from dashboard.widgets.charts import chart, time_chart
 from dashboard.widgets.fields import in_use, lazy_popover
+from dashboard.widgets.parts import gray, muted, paragraphs, section, small, small_table
 from dashboard.widgets.tables import frame_of
-from dashboard.widgets.words import gray, muted, paragraphs, section, small, small_table
 
 THEN: Final = "then"
 _BACK_DAYS: Final = 7

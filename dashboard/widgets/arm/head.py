@@ -14,16 +14,14 @@ from core.columns import UNKNOWN
 from core.explained import EXCLUDED
 from core.flows.queries import ArmPath, Belief
 from core.records.arm import MICRO
-from core.records.note import MAX_NOTE_CHARS
+from core.records.corrections import MAX_NOTE_CHARS
 from dashboard import actions, pages, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import transcript
 from dashboard.widgets import address
-from dashboard.widgets.empty import empty, no_arms, not_named, quoted
 from dashboard.widgets.fields import lazy_popover
-from dashboard.widgets.navigation import link
+from dashboard.widgets.parts import chip, empty, link, muted, no_arms, not_named, quoted, section, small
 from dashboard.widgets.results import offered_undo, result, way_back
-from dashboard.widgets.words import chip, muted, section, small
 from dashboard.wording import Words
 
 _NEAR: Final = 5

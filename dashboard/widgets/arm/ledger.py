@@ -24,9 +24,9 @@ from dashboard.sentences import arm as sentences
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.opening import open_run, opening_records, opening_table
 from dashboard.widgets.paging import paging
+from dashboard.widgets.parts import as_table, muted, section
 from dashboard.widgets.results import offered_undo, repaired, result
 from dashboard.widgets.tables import ACT_PX, TAKE_BACK, by_head, config_of, draw, frame_of, heads
-from dashboard.widgets.words import as_table, muted, section
 
 LEDGER: Final = "ledger"
 _PHONE: Final = {"at": 104, "run": 76, "reward": 70, "act": ACT_PX}

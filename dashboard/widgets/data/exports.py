@@ -21,9 +21,9 @@ from dashboard import actions, downloads, queries, wording
 from dashboard.reading import reading, still
 from dashboard.sentences.judging import BLOCKER_WORDS
 from dashboard.widgets.fields import choice, in_use, lazy_popover
+from dashboard.widgets.parts import as_table, small
 from dashboard.widgets.results import refusal, result
 from dashboard.widgets.tables import frame_of
-from dashboard.widgets.words import as_table, small
 from dashboard.wording import Markdown, Words
 
 _Format = TypeVar("_Format", ExportFormat, TrainingFormat)

@@ -18,13 +18,10 @@ from core.records.run import Phase, Unit
 from dashboard import actions, pages, queries, uploads, wording
 from dashboard.reading import reading
 from dashboard.sentences import data as sentences
-from dashboard.widgets.empty import command
 from dashboard.widgets.fields import in_use
-from dashboard.widgets.navigation import link
-from dashboard.widgets.panel import panel
+from dashboard.widgets.parts import as_table, command, link, muted, panel, section, small, small_table
 from dashboard.widgets.results import offered_undo, result
 from dashboard.widgets.tables import ACT_PX, frame_of, record_table
-from dashboard.widgets.words import as_table, muted, section, small, small_table
 from dashboard.wording import Words
 
 IMPORT: Final = "import"

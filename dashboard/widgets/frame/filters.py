@@ -17,8 +17,7 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
 from core.flows.queries import Frame
 from core.records.arm import ARM_TYPES, ArmType
-from core.records.run_query import SPAN_DAYS, SPANS, Span, days_before
-from core.records.view import View
+from core.records.run_query import SPAN_DAYS, SPANS, Span, View, days_before
 from dashboard import actions, wording
 from dashboard.widgets.address import CHANNEL, LEARNER, MODEL, SINCE, SPAN, TYPE, UNTIL
 from dashboard.widgets.fields import choice, in_use, popover

@@ -15,7 +15,7 @@ from core.explained.runs import HITS
 from core.records.search import SearchHit
 from dashboard import pages, wording
 from dashboard.sentences import search as sentences
-from dashboard.widgets import address, navigation
+from dashboard.widgets import address, parts
 from dashboard.widgets.address import SEARCH_WORDS
 from dashboard.widgets.frame.window import compact
 from dashboard.widgets.opening import opened, opening_records
@@ -34,7 +34,7 @@ def search_field(page: str) -> None:
     if not compact():
         _field(page, width=_WIDTH_PX)
     elif page != pages.SEARCH.name:
-        navigation.link_by_icon(pages.SEARCH, "Search", ":material/search:")
+        parts.link_by_icon(pages.SEARCH, "Search", ":material/search:")
 
 
 def page_field() -> None:
@@ -58,7 +58,7 @@ def _field(page: str, *, width: int | Literal["stretch"]) -> None:
         on_change=_send,
     ).strip()
     if is_new and typed != words:
-        navigation.go(pages.SEARCH, **{SEARCH_WORDS: typed})
+        parts.go(pages.SEARCH, **{SEARCH_WORDS: typed})
 
 
 def _send() -> None:
@@ -86,4 +86,4 @@ def _open(hit: SearchHit) -> None:
     opened()
     page = urlsplit(hit.link)
     names = {name: value for name, value in parse_qsl(page.query) if name != address.LEARNER}
-    navigation.go(_PAGES[page.path], **names)
+    parts.go(_PAGES[page.path], **names)

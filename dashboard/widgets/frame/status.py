@@ -27,7 +27,7 @@ from dashboard.widgets.address import COMPACT, PRESENT
 from dashboard.widgets.fields import in_use, popover
 from dashboard.widgets.frame.window import compact, is_narrow, presenting
 from dashboard.widgets.keys import UNDO
-from dashboard.widgets.navigation import link
+from dashboard.widgets.parts import link
 from dashboard.wording import Markdown, Words
 
 _EVERY_S: Final = 10

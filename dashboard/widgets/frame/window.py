@@ -16,7 +16,7 @@ from dashboard.configuration import PACKAGE
 from dashboard.figures.theme import Tokens
 from dashboard.widgets.address import COMPACT, PRESENT
 from dashboard.widgets.keys import JUDGE_BAR, JUDGE_EFFECT
-from dashboard.widgets.words import COPIED, HELPING, RIGHT
+from dashboard.widgets.parts import COPIED, HELPING, RIGHT
 
 WIDTH_COOKIE: Final = "armscope-width"
 NARROW_PX: Final = 700

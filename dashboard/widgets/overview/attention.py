@@ -39,9 +39,8 @@ from dashboard.sentences import overview as sentences
 from dashboard.widgets import address
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import lazy_popover
-from dashboard.widgets.navigation import how_it_is_computed, link
+from dashboard.widgets.parts import both_ends, how_it_is_computed, link, muted, paragraphs, small
 from dashboard.widgets.results import result
-from dashboard.widgets.words import both_ends, muted, paragraphs, small
 from dashboard.wording import Markdown
 
 ICONS: Final[dict[Severity, str]] = {

@@ -13,11 +13,9 @@ from dashboard import queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import carried as sentences
 from dashboard.sentences.carried import WHICH, Which
-from dashboard.widgets.empty import command
 from dashboard.widgets.fields import choice
-from dashboard.widgets.panel import panel
+from dashboard.widgets.parts import RIGHT, command, muted, panel, section, sentence, small, small_table
 from dashboard.widgets.tables import ROW_PX, columns, height
-from dashboard.widgets.words import RIGHT, muted, section, sentence, small, small_table
 from dashboard.wording import Markdown, Words
 
 SHOWN: Final = "carried"

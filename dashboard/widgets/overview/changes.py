@@ -14,10 +14,9 @@ from dashboard.reading import reading
 from dashboard.sentences import changes as sentences
 from dashboard.widgets import address
 from dashboard.widgets.fields import choice, in_use, lazy_popover
-from dashboard.widgets.navigation import link
+from dashboard.widgets.parts import both_ends, link, small
 from dashboard.widgets.results import UndoLabel, offered_undo, result, way_back
 from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.words import both_ends, small
 from dashboard.wording import Markdown
 
 KIND: Final = "changes_of"

@@ -12,14 +12,14 @@ from streamlit.delta_generator import DeltaGenerator
 from core.errors import ArmscopeError
 from core.records.evaluation import MAX_FEEDBACK_CHARS, EvaluationOutcome
 from core.records.review import ABOUTS, MAX_ITEMS, ORDERS, SOURCES, About, Order, QueueAsks, QueueProposal
-from core.records.view import RunFilter
+from core.records.run_query import RunFilter
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets import address
+from dashboard.widgets.parts import gray, muted, section
 from dashboard.widgets.results import result
-from dashboard.widgets.words import gray, muted, section
 from dashboard.wording import Markdown
 
 _ABOUT_WORDS: Final[Mapping[About, str]] = {

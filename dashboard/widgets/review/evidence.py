@@ -21,10 +21,9 @@ from dashboard.sentences import review as sentences
 from dashboard.sentences.review import Part
 from dashboard.sentences.transcript import how_to_keep
 from dashboard.widgets import address
-from dashboard.widgets.navigation import link
+from dashboard.widgets.parts import both_ends, chipped, gray, link, muted, section, small
 from dashboard.widgets.results import refusal
 from dashboard.widgets.transcript import messages_of
-from dashboard.widgets.words import both_ends, chipped, gray, muted, section, small
 from dashboard.wording import Markdown
 
 _TALL_PX: Final = 350

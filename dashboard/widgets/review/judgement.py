@@ -21,10 +21,10 @@ from dashboard.reading import reading
 from dashboard.sentences import review as sentences
 from dashboard.widgets.fields import lazy_popover
 from dashboard.widgets.keys import JUDGE_BAR, JUDGE_EFFECT, SEND, SEND_HERE
+from dashboard.widgets.parts import both_ends, gray, paragraphs, section, small, small_table
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.review.open_item import Open
-from dashboard.widgets.words import both_ends, gray, paragraphs, section, small, small_table
 from dashboard.wording import Markdown, Words
 
 JUDGE_HERE: Final = "judge-here"

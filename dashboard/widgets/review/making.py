@@ -19,10 +19,10 @@ from core.records.review import (
 from dashboard import actions, reviews, wording
 from dashboard.actions import Flash
 from dashboard.sentences import review as sentences
+from dashboard.widgets.parts import muted, section
 from dashboard.widgets.results import result
 from dashboard.widgets.review.asking import Counted, asks_fields, counted, forget
 from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.words import muted, section
 
 _NAME: Final = "new queue"
 _QUEUES: Final = "queues"

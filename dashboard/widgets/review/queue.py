@@ -19,12 +19,11 @@ from dashboard.who import MAX_NAME, own_name
 from dashboard.widgets import address
 from dashboard.widgets.address import QUEUES, held
 from dashboard.widgets.address import REVIEW_HOW as HOW
-from dashboard.widgets.empty import command, empty
 from dashboard.widgets.fields import choice, lazy_popover
+from dashboard.widgets.parts import both_ends, command, empty, muted, section, small
 from dashboard.widgets.results import result
 from dashboard.widgets.review import open_item
 from dashboard.widgets.tables import ACT_PX, act_table
-from dashboard.widgets.words import both_ends, muted, section, small
 from dashboard.wording import Markdown, Words
 
 _FIELD: Final = "review queue"

@@ -25,10 +25,10 @@ from dashboard.sentences import acts as sentences
 from dashboard.widgets.charts import chart
 from dashboard.widgets.fields import options_of
 from dashboard.widgets.keys import SEND, SEND_HERE
+from dashboard.widgets.parts import both_ends, gray, muted, paragraphs, section, small, small_table
 from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.rewards import filled
 from dashboard.widgets.rewards.filled import Fields
-from dashboard.widgets.words import both_ends, gray, muted, paragraphs, section, small, small_table
 from dashboard.wording import Markdown, Words
 
 Field = Literal["arm", "outcome", "run", "kind"]

@@ -18,9 +18,9 @@ from core.records.batch import MAX_BATCH, BatchLine
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import acts as sentences
-from dashboard.widgets.empty import command
 from dashboard.widgets.fields import choice
 from dashboard.widgets.keys import SEND, SEND_HERE
+from dashboard.widgets.parts import as_table, both_ends, command, gray, muted, section, small, small_table
 from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
 from dashboard.widgets.tables import (
@@ -33,7 +33,6 @@ from dashboard.widgets.tables import (
     height,
     lazy_table,
 )
-from dashboard.widgets.words import as_table, both_ends, gray, muted, section, small, small_table
 
 HOW: Final = "rewards_as"
 How = Literal["one", "table"]

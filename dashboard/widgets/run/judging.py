@@ -24,8 +24,8 @@ from dashboard.sentences import acts as sentences
 from dashboard.widgets import address
 from dashboard.widgets.drafts import Draft, Drafts, here
 from dashboard.widgets.keys import NEXT, SEND, SEND_HERE
+from dashboard.widgets.parts import both_ends, chipped, coloured, gray, muted, section, small, small_table
 from dashboard.widgets.results import offered_undo, result, way_back
-from dashboard.widgets.words import both_ends, chipped, coloured, gray, muted, section, small, small_table
 from dashboard.wording import Markdown, Words
 
 _WORDS: Final[Mapping[RewardOutcome, str]] = {

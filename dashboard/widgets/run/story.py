@@ -20,12 +20,21 @@ from dashboard import actions, pages, queries, wording
 from dashboard.reading import cached_figure, reading
 from dashboard.sentences import runs as sentences
 from dashboard.widgets import address
-from dashboard.widgets.empty import not_named, quoted
 from dashboard.widgets.evaluation_table import listed
 from dashboard.widgets.fields import choice
-from dashboard.widgets.navigation import link
 from dashboard.widgets.opening import clicked_row, fresh, open_arm
 from dashboard.widgets.paging import neighbour
+from dashboard.widgets.parts import (
+    as_table,
+    both_ends,
+    chipped,
+    gray,
+    link,
+    not_named,
+    quoted,
+    section,
+    sentence,
+)
 from dashboard.widgets.results import result
 from dashboard.widgets.tables import (
     ALL_AT_ONCE,
@@ -37,7 +46,6 @@ from dashboard.widgets.tables import (
     type_cells,
     type_column,
 )
-from dashboard.widgets.words import as_table, both_ends, chipped, gray, section, sentence
 from dashboard.wording import Markdown
 
 _EPISODES_LINKED: Final = 1

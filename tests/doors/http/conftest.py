@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.doors.http import api, kairos
+from core.doors.http import api, foreign
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
 from core.doors.http.serving import ROUTES as EVERY
@@ -21,7 +21,7 @@ from core.records.actor import Actor
 from tests.doors.http.asking import Asking
 from tests.worlds import context_at
 
-ROUTES = (*api.ROUTES, *kairos.ROUTES)
+ROUTES = (*api.ROUTES, *foreign.ROUTES)
 """Those whose errors are in the one shape; of the other doors there are tests of their own."""
 MARA = Actor(name="mara")
 LOCAL = Listener(local=MARA)

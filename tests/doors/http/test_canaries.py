@@ -15,9 +15,9 @@ from core.doors.http.api import ROUTES
 from core.flows.members import add_member
 from core.flows.settings import change
 from core.flows.tokens import create_token, revoke_token
+from core.records.member import NewToken
 from core.records.parameters import EXPORT_FORMATS
-from core.records.token import NewToken
-from core.records.view import View
+from core.records.run_query import View
 from dashboard.report import gather, rendered, report
 from tests.bench.servers import free_port
 from tests.doors.http.slow import server

@@ -24,7 +24,7 @@ from core.doors.http.serving import ROUTES
 from core.doors.logs import LogWriter, acting, fields_of
 from core.errors import InvalidReward, Unidentified
 from core.flows.context import Context
-from core.flows.reward import reward
+from core.flows.learn import reward
 from core.records.actor import Actor, Grant
 from core.settings import LogFormat
 from tests.doors.examples import ARM

@@ -32,16 +32,13 @@ from core.doors.http.serving import ROUTES
 from core.errors import ArmscopeError, StoreBusy
 from core.flows import maintenance, queries
 from core.flows.context import Context, utc_now_ms
+from core.flows.corrections import note, redo, reset, undo
 from core.flows.identity import note_denied
-from core.flows.learn import record, record_all
+from core.flows.learn import record, record_all, reward
 from core.flows.learners import create_learner
-from core.flows.note import note
 from core.flows.queries.status import Measures
-from core.flows.reset import reset
-from core.flows.reward import reward
 from core.flows.select import select
 from core.flows.settings import change
-from core.flows.undo import redo, undo
 from core.records.actor import Actor, Grant
 from core.records.arm import Arm
 from core.records.run import RUN_CLASSES, Inventory, RunClass

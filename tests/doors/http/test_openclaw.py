@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import openclaw
-from core.doors.service import Service
+from core.doors.service import HttpAnswer, HttpCall, Service
 from core.errors import ArmscopeError, InvalidInput, UnknownLearner
 from core.flows import learn, queries
+from core.flows.settings import change
 from core.records.actor import Actor
 from core.records.arm import Arm
 from core.records.run import Inventory
@@ -83,6 +83,74 @@ def test_a_learner_that_is_awaited_has_nothing_yet_and_is_not_made_by_being_aske
         queries.status(service.context(MARA, "openclaw"))
 
 
+def test_arms_are_told_with_both_scales_of_confidence(service: Service) -> None:
+    read, hostile = asked(service, "/posteriors/")
+    believed = {one.arm: one for one in queries.posteriors(service.context(MARA))}
+    for one in (read, hostile):
+        ours = believed[one["armId"]]
+        assert (one["alpha"], one["beta"], one["mean"], one["pulls"]) == (
+            ours.alpha,
+            ours.beta,
+            ours.mean,
+            ours.pulls,
+        )
+        limits = {"lower": ours.interval.lower, "upper": ours.interval.upper}
+        assert one["credibleInterval"] == limits
+        assert (one["confidence"], one["tier"]) == ("medium", "medium")
+        assert one["lastUpdated"] == START_MS + 4 * DAY_MS
+        assert not one["isUnderexplored"]
+    assert (read["armId"], read["isSeed"], hostile["isSeed"]) == ("tool:fs:Read", True, False)
+    change(service.context(MARA), "min_pulls", 6)
+    assert all(one["isUnderexplored"] for one in asked(service, "/posteriors"))
+
+
+def test_an_arm_nobody_observed_was_never_updated(tmp_path: Path) -> None:
+    context = context_at(tmp_path / "b.db")
+    learn.record(context, a_run("r", calls=()))
+    found = asked(Service(store=context.store, learner="default"), "/posteriors")
+    assert [(one["lastUpdated"], one["tier"], one["confidence"]) for one in found] == [
+        ("", "none", "low")
+    ] * 3
+    context.store.close()
+
+
+def test_a_summary_adds_up_and_leaves_unknown_what_it_is(service: Service) -> None:
+    found = asked(service, "/summary")
+    assert found == asked(service, "/metrics", x="1")
+    assert (found["traceCount"], found["runs"], found["armCount"], found["totalTokens"]) == (10, 5, 2, 700)
+    assert (found["totalReward"], found["accuracy"]) == (5.0, 0.5)
+    assert (found["minTimestamp"], found["maxTimestamp"]) == (START_MS, START_MS + 4 * DAY_MS)
+    runs = found["baseline"]
+    assert (runs["baselineRuns"], runs["selectedRuns"]) == (1, 3)
+    assert runs["tokenSavingsPercent"] is runs["baselineAvgDuration"] is runs["selectedAvgDuration"] is None
+
+
+def test_traces_are_the_runs_newest_first(service: Service) -> None:
+    found = asked(service, "/traces", limit="2", offset="1")
+    assert found["total"] == 5
+    assert [one["runId"] for one in found["traces"]] == ["r3", "r2"]
+    first, second = found["traces"]
+    assert first["usage"]["total"] == 400
+    assert second["usage"] is None
+    assert first["arms"][0] == {
+        "armId": "tool:fs:Read",
+        "included": True,
+        "referenced": True,
+        "tokenCost": 120,
+    }
+    assert len(asked(service, "/traces")["traces"]) == 5
+    assert asked(service, "/traces", offset="5") == {"traces": [], "total": 5}
+    for wrong in (
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"offset": "-1"},
+        {"limit": "ten"},
+        {"offset": "9" * 30},
+    ):
+        with pytest.raises(InvalidInput):
+            sent(service, "/traces", wrong)
+
+
 def test_a_series_has_gaps_where_nothing_is_known(service: Service) -> None:
     day = START_MS // DAY_MS * DAY_MS
     tokens = asked(service, "/timeseries")["buckets"]
@@ -97,6 +165,22 @@ def test_a_series_has_gaps_where_nothing_is_known(service: Service) -> None:
     for wrong in ({"metric": "mood"}, {"window": "1m"}):
         with pytest.raises(InvalidInput):
             sent(service, "/timeseries", wrong)
+
+
+@pytest.mark.parametrize("window", ["1h", "1d"])
+def test_a_path_of_means_ends_where_the_arm_is_now(service: Service, window: str) -> None:
+    openclaw_reward(service, {"arm_id": HOSTILE, "reward": 0.25})
+    found = asked(service, "/timeseries", metric="convergence", window=window)["buckets"]
+    last = {one["armId"]: one["value"] for one in found}
+    now = {one["armId"]: one["mean"] for one in asked(service, "/posteriors")}
+    assert last == pytest.approx(now)
+    read = [one["value"] for one in found if one["armId"] == "tool:fs:Read"]
+    assert read[-1] == pytest.approx(8 / 9)
+    assert read == sorted(read)  # it was used in every run
+
+
+def openclaw_reward(service: Service, body: object) -> Any:  # noqa: ANN401
+    return asked(service, "/reward", body=json.dumps(body).encode())
 
 
 def test_a_body_has_a_length_at_most(service: Service) -> None:

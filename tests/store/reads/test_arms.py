@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from core.flows.context import Context
-from core.flows.learn import record
-from core.flows.reset import reset
-from core.flows.reward import reward
+from core.flows.corrections import reset
+from core.flows.learn import record, reward
 from core.store import reads
 from core.store.transaction import Snapshot
 from tests.worlds import HOUR_MS, START_MS, a_run

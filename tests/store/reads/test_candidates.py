@@ -6,10 +6,9 @@ from pathlib import Path
 
 from core.columns import CandidateSets
 from core.flows.context import Context
+from core.flows.corrections import undo
 from core.flows.importing import import_files
-from core.flows.learn import record, record_all
-from core.flows.reward import reward
-from core.flows.undo import undo
+from core.flows.learn import record, record_all, reward
 from core.records.arm import Arm
 from core.records.run import Inventory, Run
 from core.store import reads

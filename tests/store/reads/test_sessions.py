@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from core.columns import UNKNOWN
+from core.flows.corrections import undo
 from core.flows.importing import import_files
 from core.flows.learn import record_all
-from core.flows.undo import undo
 from core.records.run import RunClass
 from core.store import reads
 from core.store.reads.sessions import SAMPLED

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from msgspec.structs import replace
 
 from core.flows import maintenance, queries
+from core.flows.corrections import undo
 from core.flows.episode import declare, record_step
 from core.flows.evaluate import evaluate
 from core.flows.importing import import_files
 from core.flows.learn import record
 from core.flows.settings import change
-from core.flows.undo import undo
 from core.records.arm import Arm
 from core.records.run import Inventory
 from core.records.transcript import Message

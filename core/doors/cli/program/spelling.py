@@ -164,14 +164,14 @@ def types_of(names: list[str] | None) -> list[str] | None:
 
 def arm_ids(line: typer.Context, incomplete: str) -> list[str]:
     """Return arm ids that begin with the incomplete word."""
-    from core.flows.listed_names import arm_ids as ids
+    from core.flows.context import arm_ids as ids
 
     return _candidates(line, incomplete, ids)
 
 
 def learner_names(line: typer.Context, incomplete: str) -> list[str]:
     """Return learner names that begin with the incomplete word."""
-    from core.flows.listed_names import learner_names as names
+    from core.flows.context import learner_names as names
 
     return _candidates(line, incomplete, names)
 

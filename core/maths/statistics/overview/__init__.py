@@ -33,8 +33,8 @@ from core.maths.statistics.overview.key_figures import (
 )
 from core.maths.statistics.savings import Comparison, MoneySaved, Savings
 from core.maths.statistics.summary import Summary
+from core.records.arm import BANDS, Band
 from core.records.learner import LearnerSettings
-from core.records.posterior import BANDS, Band
 
 RANKED_FLOORS: Final = (20, 5, 1)
 """Pulls that an arm needs to be among the best or worst; the next one where fewer than two arms have them."""
