@@ -40,7 +40,7 @@ def settle_outcomes(txn: Transaction, numbers: Sequence[int]) -> None:
 
 def outcome_reply(txn: Transaction, line: OutcomeLine, number: int) -> Reply:
     """Return the answer to the request that made an imported outcome."""
-    answer = outcome_answer(txn, line.run, line.value, before=None)
+    answer = outcome_answer(txn, line.run, line.value, before=None, number=number)
     return reply_to_outcome(number, line.run, line.value, answer)
 
 

@@ -166,7 +166,7 @@ def sessions_line(saved: Savings) -> Markdown:
 
 def checks_line(saved: Savings) -> Markdown:
     """Return the checks that have failed or can't see a difference of five points yet; empty if all passed."""
-    names = {"balance": "balance", "share": "baseline share", "unknown_usage": "unknown tokens"}
+    names = {"share": "baseline share", "lost": "lost runs"}
     words = [
         f"{names.get(one.name, one.name.replace('_', ' '))}: "
         f"{'failed' if one.state == 'failed' else 'can’t see 5 points yet'}"

@@ -342,6 +342,10 @@ def test_a_key_counts_once_and_a_batch_is_one_act(tmp_path: Path) -> None:
     assert outcome(context, "r0", 0.5, key="k") == first
     with pytest.raises(Conflict, match="'k' already belongs to outcome-1"):
         outcome(context, "r0", 1, key="k")
+    other = context_at(tmp_path / "other.db")
+    export_file(context, tmp_path / "a.jsonl")
+    import_files(other, [tmp_path / "a.jsonl"])
+    assert outcome(other, "r0", 0.5, key="k") == first, "its act can be undone there, too"
     rows = read_outcomes(b"run,value\nr0,1\nr1,0\n")
     batch = outcomes(context, rows, key="table")
     assert outcomes(context, rows, key="table") == batch

@@ -177,6 +177,19 @@ def test_lost_selections_withhold_a_proof() -> None:
     assert answer_of(kept).overall.verdict == "not_proven"
 
 
+def test_few_sessions_that_cost_more_as_a_whole_prove_nothing() -> None:
+    """Each run has its own draw, and most sessions that begin with a selected run need a second one."""
+    runs = planted_runs(15, 400)
+    at, is_selected = np.arange(400), np.array(runs.run_class) == "selected"
+    assert answer_of(runs).overall.verdict == "proven"
+    second = (at % 2 == 1) & np.roll(is_selected, 1)
+    after = answer_of(replace(runs, session=np.where(second, at - 1, at)))
+    assert after.per_session is not None
+    assert (after.per_session.by_draw, (after.overall.saved_percent.value or 0) > 0) == (False, True)
+    assert (after.per_session.saved_percent.value or 0) < 0
+    assert after.overall.verdict == "not_proven"
+
+
 def test_a_loss_of_a_model_is_named_where_the_whole_saves() -> None:
     runs = planted_runs(12, 3_000)
     of_b = (np.arange(3_000) % 2 == 1) & (np.array(runs.run_class) == "selected")
