@@ -310,7 +310,7 @@ class Claimed:
 
 
 def claimed(world: Planted, n_looks: int, first_look: float) -> Claimed:
-    """Return the claims that pages make of a world over some looks."""
+    """Return the claims that pages make of a world over some looks; of tokens those that are false, and the last."""
     words = set[str]()
     inside, last = True, "not_proven"
     n_sessions = int(world.runs.session.max()) + 1
@@ -319,10 +319,15 @@ def claimed(world: Planted, n_looks: int, first_look: float) -> Claimed:
         of_policy = policies(runs)
         now = runs.where(of_policy.of_run == of_policy.present)
         usage, error = as_usage(now), of_policy.error(of_policy.present)
-        each = per_session(now, error, in_money=False)
-        last = headline(usage, now, ComparedRuns(usage, now), each, prob=0.95, error=error)[2].verdict
+        compared = ComparedRuns(usage, now)
+        lower, upper = compared.always(compared.everything, error)[1].limits or (0.0, 0.0)
+        # no other look can claim anything false of the tokens, because all else only withholds a claim
+        if share == 1 or (lower > 0 and world.saving <= 0) or (upper < 0 and world.saving >= 0):
+            each = per_session(now, error, in_money=False)
+            last = headline(usage, now, compared, each, prob=0.95, error=error)[2].verdict
+            words.add(last)
         outcome = outcomes(now, 5.0)
-        words |= {last, outcome.word}
+        words.add(outcome.word)
         lower, upper = outcome.difference.limits or (-100.0, 100.0)
         inside &= world.outcome is None or outcome.of_judged or lower <= world.outcome <= upper
     return Claimed(
