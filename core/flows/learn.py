@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from core.detect import detect
 from core.errors import Conflict, InvalidInput, NotApplicable
 from core.flows.context import OR_MAKE_IT, Context, in_rounds, repeated_of, unknown_arm
-from core.flows.outcome import state_with_run
 from core.maths.observe import guard, observe
 from core.records.answers import RecordAnswer
 from core.records.arm import MICRO, Arm
@@ -25,9 +24,11 @@ from core.records.batch import BatchLine
 from core.records.evidence import INCLUDED, NAMED, OBSERVATION, Evidence, Judged, Reference, Verdict
 from core.records.learner import LearnerSettings
 from core.records.ledger_lines import RunLine
+from core.records.limits import shown
 from core.records.observation import Amount, RewardAnswer, RewardOrder, not_in_prompt
 from core.records.parameters import ArmKey, Reason, RequestKey, RewardOutcomeName, RewardValue
 from core.records.run import Phase, Run
+from core.store.achieved import add_outcome, stated_outcomes
 from core.store.ledger import Entry, add_observations, listed_rows
 from core.store.offers import use_hold
 from core.store.reads import (
@@ -138,7 +139,7 @@ def _learn(txn: Transaction, runs: Sequence[Run], references: Sequence[Reference
     statuses = add_runs(txn, batch)
     for judged, how in zip(batch, statuses, strict=True):
         if judged.run.achieved is not None:
-            state_with_run(
+            _state_with_run(
                 txn, judged.run.uid, judged.run.achieved, is_new=how == "new", has_grown=how == "updated"
             )
     held = {run.session for run in runs if run.selection and run.selection.held_since_ms is not msgspec.UNSET}
@@ -342,6 +343,23 @@ def _created_arm(txn: Transaction, order: RewardOrder) -> int:
     if not order.create:
         raise unknown_arm(txn, order.arm, OR_MAKE_IT)
     return txn.ensure_arms([Arm(key=order.arm)], declared=DECLARED)[order.arm]  # it may be known but hidden
+
+
+def _state_with_run(txn: Transaction, run: str, value: float, *, is_new: bool, has_grown: bool) -> None:
+    """State the outcome that came with a recorded run.
+
+    A run that is known states it again only where none was ever stated, or where the run has grown. Raises `Conflict`
+    for another outcome than before.
+    """
+    stated = set() if is_new else stated_outcomes(txn, run)
+    if value in stated:
+        return
+    if stated and not has_grown:
+        raise Conflict(
+            f"Run {shown(run)} was recorded with another outcome than {value:g}.",
+            next_step="State a later outcome with learner.outcome, or armscope outcome.",
+        )
+    add_outcome(txn, run, value, txn.own)
 
 
 def active_run(txn: Facts, name: str) -> RunMatch:

@@ -8,14 +8,13 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from core.errors import ArmscopeError, Conflict
+from core.errors import ArmscopeError
 from core.flows.context import Context, in_rounds, repeated
 from core.flows.learn import active_run_of
 from core.records.achieved import OutcomeAnswer, OutcomeOrder, OutcomesAnswer, outcome_payload
 from core.records.batch import check_batch_key, check_size, key_of_line, refused
-from core.records.limits import shown
 from core.records.parameters import Preview, RequestKey
-from core.store.achieved import add_outcome, outcome_answer, reply_to_outcome, stated_outcomes
+from core.store.achieved import add_outcome, outcome_answer, reply_to_outcome
 from core.store.reads import RunMatch, find_runs
 from core.store.reads.achieved import program_outcome
 from core.store.replies import keep_reply
@@ -69,23 +68,6 @@ def outcomes(
     first = stated[0].id
     act = None if first is None else f"outcomes-{first.rpartition('-')[2]}"
     return OutcomesAnswer(id=act, count=len(stated), outcomes=tuple(stated))
-
-
-def state_with_run(txn: Transaction, run: str, value: float, *, is_new: bool, has_grown: bool) -> None:
-    """State the outcome that came with a recorded run.
-
-    A run that is known states it again only where none was ever stated, or where the run has grown. Raises `Conflict`
-    for another outcome than before.
-    """
-    stated = set() if is_new else stated_outcomes(txn, run)
-    if value in stated:
-        return
-    if stated and not has_grown:
-        raise Conflict(
-            f"Run {shown(run)} was recorded with another outcome than {value:g}.",
-            next_step="State a later outcome with learner.outcome, or armscope outcome.",
-        )
-    add_outcome(txn, run, value, txn.own)
 
 
 def _written(context: Context, orders: Sequence[OutcomeOrder], *, preview: bool) -> list[OutcomeAnswer]:
