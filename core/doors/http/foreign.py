@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from core.doors.exchange import JSON, HttpAnswer, HttpCall, json_answer
 from core.doors.http.own import check_fields, document_answer
 from core.doors.http.refusals import TooMany, refused
 from core.doors.http.routes import Handler, LearnerHandler, Route
 from core.doors.qortex import TOOLS, call
-from core.doors.service import JSON, HttpAnswer, HttpCall, Service, json_answer
+from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.errors import InvalidEvaluation, InvalidInput
 from core.flows.context import Context
