@@ -59,7 +59,7 @@ def _check(body: bytes) -> None:
         raise InvalidEvaluation(problem.problem, next_step=problem.next_step, fields=(ROOT,)) from problem
 
 
-_KAIROS_ROUTES: Final = (
+KAIROS_ROUTES: Final = (
     Route(("POST",), "/api/reward", "evaluate", of_learner=_kairos_handler(reward_call)),
     Route(("POST",), "/api/export", "export_training", of_learner=_kairos_handler(export_call)),
 )
@@ -191,4 +191,4 @@ _QORTEX_ROUTES: Final[tuple[Route, ...]] = (
     ),
 )
 
-ROUTES: Final = (*_KAIROS_ROUTES, *_OPENREWARD_ROUTES, *_QORTEX_ROUTES)
+ROUTES: Final = (*KAIROS_ROUTES, *_OPENREWARD_ROUTES, *_QORTEX_ROUTES)
