@@ -20,8 +20,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.routes import Handler, Route
-from core.doors.service import OPENCLAW, HttpAnswer, HttpCall, Service, json_answer
+from core.doors.service import OPENCLAW, Service
 from core.errors import ArmscopeError, Denied, InvalidInput, StoreError, Unidentified
 from core.flows import queries
 from core.flows.context import Context, arm_ids

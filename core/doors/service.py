@@ -1,18 +1,12 @@
-"""Service: one open store for every door of a process, with a context for each caller; and the exchange over HTTP.
-
-A door is a function from a `Service`, an actor and an `HttpCall` to an `HttpAnswer`. It parses, calls one flow, and
-formats. The server has identified the actor and checked the request before.
-"""
+"""Service: one open store for every door of a process, with a context for each caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Final
 
-import orjson
-
+from core.doors.exchange import ENTRY_HERE
 from core.errors import Denied, InvalidInput
 from core.flows.context import Context, fresh_identity, fresh_seed, listed, unlimited, utc_now_ms
 from core.records.actor import Action, Actor
@@ -23,9 +17,6 @@ from core.store.store import Store
 
 OPENCLAW: Final = "openclaw"
 """Learner that OpenClaw's client reports to."""
-JSON = "application/json"
-ENTRY: Final = "armscope.entry"
-"""Key of a request's `LogEntry` in its scope."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,58 +98,3 @@ class Service:
             f"A learner must be named where there are several, got none; there are {listed(known)}.",
             next_step="Name one in the call, or start the server with --learner NAME.",
         )
-
-
-class LogEntry(TypedDict, total=False):
-    """Facts about a request for its line in the log: they are added when they become known."""
-
-    request: str
-    route: str
-    learner: str
-    token: str
-    tool: str
-
-
-ENTRY_HERE: Final[ContextVar[LogEntry | None]] = ContextVar("ENTRY_HERE", default=None)
-
-
-"""The entry of the request that this thread answers."""
-
-
-class HttpCall(NamedTuple):
-    """Request: ``path`` as it was sent, without its query; names of ``headers`` in small letters.
-
-    Of a repeated field ``query`` has the last value, and ``pairs`` all of them. ``path_values`` are the values of its
-    route's ``{name}``; ``pieces`` are a long body. ``request`` is the id in the answer and in the log, and ``entry``
-    the other facts for the log.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str] = {}
-    headers: Mapping[str, str] = {}
-    body: bytes = b""
-    path_values: Mapping[str, str] = {}
-    pieces: Iterator[bytes] = iter(())
-    request: str = ""
-    pairs: Sequence[tuple[str, str]] = ()
-    entry: LogEntry | None = None
-
-
-class HttpAnswer(NamedTuple):
-    """Answer to a request: the body, or the ``pieces`` of a long one."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = {}
-    pieces: Iterator[bytes] | None = None
-
-
-def json_answer(status: int, document: Any, **headers: str) -> HttpAnswer:  # noqa: ANN401 - anything JSON knows
-    """Return a document as an answer; underscores in the names of headers become hyphens.
-
-    >>> json_answer(405, {"ok": False}, allow="GET").headers
-    {'content-type': 'application/json', 'allow': 'GET'}
-    """
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return HttpAnswer(status, orjson.dumps(document), {"content-type": JSON} | named)

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from core.doors.exchange import HttpCall
 from core.doors.http import openclaw
-from core.doors.service import HttpCall
 from core.errors import ArmscopeError, Conflict, InvalidInput, NotFound
 from core.records.actor import Actor
 from core.records.observation import OUTCOME_REWARDS

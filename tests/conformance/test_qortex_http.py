@@ -13,8 +13,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import orjson
 import pytest
 
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.foreign import ROUTES
-from core.doors.service import HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.errors import ArmscopeError, InvalidInput
 from tests.conformance.qortex_calls import (
     LAST,

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from core.doors.chat import ChatMessage, chat
 from core.doors.cli import app
+from core.doors.exchange import HttpCall
 from core.doors.http import metrics, openclaw
-from core.doors.service import HttpCall, Service
+from core.doors.service import Service
 from core.flows import queries
 from core.flows.context import Context
 from core.flows.learn import record_all, reward

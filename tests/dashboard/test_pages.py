@@ -278,8 +278,8 @@ def test_pages_give_a_chance_or_say_that_recent_runs_did_not_offer_the_arm(
     assert "**Not in the latest 25 runs " in shown
     assert "None of the latest 25 runs that armscope chose for offered it." in shown
     page = open_page("reset", scope="All arms", target="Each arm’s prior")
-    (table,) = [one for one in page.dataframe if "chance" in one.value]
-    chance = dict(zip(table.value["id"], table.value["chance"], strict=True))
+    (table,) = [one for one in page.dataframe if "chance of inclusion" in one.value]
+    chance = dict(zip(table.value["id"], table.value["chance of inclusion"], strict=True))
     assert chance[forgotten] == "not in the last 25 runs"
     assert "%" in chance[offered]
     page = open_page("rewards", reward_arm=forgotten, reward_outcome="Accepted")

@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 
 from core.doors.chat import CONFIRM_S, MAX_COMMAND_CHARS, ChatMessage, MemberOf, chat, routes
-from core.doors.service import HttpCall, Service
+from core.doors.exchange import HttpCall
+from core.doors.service import Service
 from core.errors import Denied, InvalidInput
 from core.flows import learn, queries
 from core.flows.learn import reward

@@ -12,9 +12,10 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from core.doors.exchange import HttpCall
 from core.doors.mcp.over_http import ROUTES
 from core.doors.mcp.tools import callable_by
-from core.doors.service import HttpCall, Service
+from core.doors.service import Service
 from core.errors import Denied
 from core.flows import queries
 from core.records.actor import Actor, Grant, authorise

@@ -18,6 +18,7 @@ from urllib.parse import quote as percent_encoded
 import msgspec
 from jinja2 import Environment, FileSystemLoader
 
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, own, schemas
 from core.doors.http.bodies import file_pieces
 from core.doors.http.guard import SAFE_HEADERS
@@ -25,7 +26,7 @@ from core.doors.http.own import AT_LEARNER, FORMAT, check_fields, document_answe
 from core.doors.http.refusals import http_error, refused
 from core.doors.http.routes import LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, RouteText
-from core.doors.service import HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.doors.terminal import json_form
 from core.doors.verbs import RECORDS, REPORTS, VERBS, Input, Verb, Verbs
 from core.errors import ArmscopeError

@@ -23,6 +23,7 @@ from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from core.doors.exchange import ENTRY, ENTRY_HERE, HttpAnswer, HttpCall, LogEntry
 from core.doors.http.address import network_of
 from core.doors.http.bodies import IN_MEMORY_BYTES, Bodies, Held, as_store_full, too_large
 from core.doors.http.guard import (
@@ -37,7 +38,7 @@ from core.doors.http.guard import (
 )
 from core.doors.http.refusals import Full, TooMany, TooSlow, WrongMethod, failed, refused
 from core.doors.http.routes import Route
-from core.doors.service import ENTRY, ENTRY_HERE, HttpAnswer, HttpCall, LogEntry, Service
+from core.doors.service import Service
 from core.errors import ArmscopeError, Denied, InvalidInput, NotFound, Unidentified
 from core.formats.strict import MAX_BODY_BYTES
 from core.records.actor import Action, Actor, authorise, may

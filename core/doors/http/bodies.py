@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile, TemporaryFile, gettempdir
 from typing import IO, Final, cast
 
+from core.doors.exchange import HttpAnswer
 from core.doors.http.refusals import Full, TooLarge
-from core.doors.service import HttpAnswer
 from core.errors import InvalidInput, StoreFull
 
 IN_MEMORY_BYTES: Final = 1 << 16

@@ -15,12 +15,13 @@ from urllib.parse import quote
 
 import msgspec
 
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.bodies import file_pieces
 from core.doors.http.own import AT_LEARNER, ROOT, RUN_LINE, check_fields, document_answer
 from core.doors.http.refusals import worded
 from core.doors.http.routes import MOST_BYTES, NDJSON, Route
 from core.doors.http.schemas import ApiRoute, RouteText
-from core.doors.service import HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.doors.verbs import Verb, Verbs
 from core.errors import InvalidInput
 from core.flows import maintenance

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from core.doors.exchange import JSON, HttpAnswer, HttpCall, json_answer
 from core.doors.http.own import check_fields, document_answer
 from core.doors.http.refusals import TooMany, refused
 from core.doors.http.routes import Handler, LearnerHandler, Route
 from core.doors.qortex import TOOLS, call
-from core.doors.service import JSON, HttpAnswer, HttpCall, Service, json_answer
+from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.errors import InvalidEvaluation, InvalidInput
 from core.flows.context import Context
@@ -58,7 +59,7 @@ def _check(body: bytes) -> None:
         raise InvalidEvaluation(problem.problem, next_step=problem.next_step, fields=(ROOT,)) from problem
 
 
-_KAIROS_ROUTES: Final = (
+KAIROS_ROUTES: Final = (
     Route(("POST",), "/api/reward", "evaluate", of_learner=_kairos_handler(reward_call)),
     Route(("POST",), "/api/export", "export_training", of_learner=_kairos_handler(export_call)),
 )
@@ -190,4 +191,4 @@ _QORTEX_ROUTES: Final[tuple[Route, ...]] = (
     ),
 )
 
-ROUTES: Final = (*_KAIROS_ROUTES, *_OPENREWARD_ROUTES, *_QORTEX_ROUTES)
+ROUTES: Final = (*KAIROS_ROUTES, *_OPENREWARD_ROUTES, *_QORTEX_ROUTES)

@@ -18,9 +18,9 @@ from ipaddress import ip_address, ip_network
 from threading import Lock
 from typing import Final
 
+from core.doors.exchange import JSON
 from core.doors.http.address import network_of
 from core.doors.http.refusals import Foreign, Full, Misdirected, NotJson, TooMany
-from core.doors.service import JSON
 from core.errors import InvalidInput, InvalidSetting, Unidentified
 from core.records.actor import Actor
 from core.records.counts import number_of

@@ -27,9 +27,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from core.doors.alerting import COUNTS
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.routes import Route
 from core.doors.logs import n_lost_lines
-from core.doors.service import HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.errors import StoreError
 from core.flows.context import Context, learner_names
 from core.flows.queries import BUCKETS, Budgets, Measures, Monitor, n_denials

@@ -14,9 +14,9 @@ from http import HTTPMethod
 from secrets import token_hex
 from typing import Any, Final
 
+from core.doors.exchange import ENTRY, LogEntry
 from core.doors.http.metrics import IN_PROGRESS, REQUESTS
 from core.doors.logs import log
-from core.doors.service import ENTRY, LogEntry
 from core.records.member import BEGINNING
 from core.secrecy import secrets_in
 

@@ -16,9 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from core.doors.exchange import HttpAnswer, HttpCall, json_answer
 from core.doors.http.guard import SAFE_METHODS, check_body_type
 from core.doors.http.routes import Route
-from core.doors.service import OPENCLAW, HttpAnswer, HttpCall, Service, json_answer
+from core.doors.service import OPENCLAW, Service
 from core.errors import InvalidInput, NotApplicable, NotFound, StoreError
 from core.flows import queries
 from core.flows.context import Context

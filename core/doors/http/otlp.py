@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from threading import BoundedSemaphore
 from typing import Final
 
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.refusals import NotJson, TooLarge, TooMany, refused
 from core.doors.http.routes import Route
-from core.doors.service import JSON, HttpAnswer, HttpCall
 from core.errors import ArmscopeError, InvalidInput
 from core.flows.context import Context
 from core.flows.traces import take_spans

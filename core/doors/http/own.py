@@ -21,11 +21,12 @@ import msgspec
 import orjson
 
 from core.doors import documents
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.bodies import file_answer
 from core.doors.http.refusals import document_bytes, http_error
 from core.doors.http.routes import MOST_BYTES, NDJSON, Handler, LearnerHandler, Route
 from core.doors.http.schemas import ApiRoute, Form, RouteText, choice
-from core.doors.service import JSON, HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.doors.terminal import as_plain
 from core.doors.verbs import PAGING, RECORDS, Input, Verb, Verbs, query_fields
 from core.errors import ArmscopeError, InvalidInput, StoreError

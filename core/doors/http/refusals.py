@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 import orjson
 
-from core.doors.service import JSON, HttpAnswer, json_answer
+from core.doors.exchange import JSON, HttpAnswer, json_answer
 from core.doors.terminal import whole
 from core.errors import (
     ArmscopeError,

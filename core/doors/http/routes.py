@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
+from core.doors.exchange import JSON, HttpAnswer, HttpCall
 from core.doors.http.refusals import refused
-from core.doors.service import JSON, HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.errors import ArmscopeError, NotFound
 from core.flows.context import Context
 from core.records.actor import Action, Actor

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from msgspec import inspect
 
+from core.doors.exchange import JSON
 from core.doors.http.routes import NDJSON, Route
-from core.doors.service import JSON
 from core.doors.verbs import Verb, query_fields
 from core.version import __version__
 

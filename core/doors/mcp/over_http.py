@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http.routes import Route
-from core.doors.service import HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.records.actor import Actor
 
 Message = MutableMapping[str, Any]

@@ -22,8 +22,9 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from core.doors.exchange import ENTRY_HERE
 from core.doors.mcp.tools import ALLOWABLE, BY_NAME, OUTPUT, AgentTool, call, callable_by
-from core.doors.service import ENTRY_HERE, Service
+from core.doors.service import Service
 from core.errors import InvalidInput
 from core.records.actor import Actor, Grant, Scope
 from core.version import __version__

@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from core.doors.exchange import JSON
 from core.doors.http.api import openapi
 from core.doors.http.app import Api
 from core.doors.http.routes import NDJSON
 from core.doors.http.schemas import EXAMPLES
 from core.doors.http.serving import ROUTES
-from core.doors.service import JSON
 from tests.doors.examples import example_world
 from tests.doors.http.asking import Answered, Asking
 from tests.doors.http.conforming import resolved

@@ -21,7 +21,7 @@ from core.records.actor import Actor
 from tests.doors.http.asking import Asking
 from tests.worlds import context_at
 
-ROUTES = (*api.ROUTES, *foreign.ROUTES)
+ROUTES = (*api.ROUTES, *foreign.KAIROS_ROUTES)
 """Those whose errors are in the one shape; of the other doors there are tests of their own."""
 MARA = Actor(name="mara")
 LOCAL = Listener(local=MARA)

@@ -13,12 +13,12 @@ import jsonschema_rs
 import pytest
 from schemathesis.specs.openapi import definitions
 
+from core.doors.exchange import JSON
 from core.doors.http.api import openapi
 from core.doors.http.app import Api
 from core.doors.http.guard import Listener
 from core.doors.http.routes import NDJSON
 from core.doors.http.serving import ROUTES
-from core.doors.service import JSON
 from core.flows.context import Context
 from core.records.actor import Actor, Grant
 from tests.doors.http.answers import asked, examples

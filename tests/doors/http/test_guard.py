@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import files, serving
 from core.doors.http.app import Api
 from core.doors.http.guard import Callers, Listener, Rate, check_pattern
 from core.doors.http.refusals import TooMany
 from core.doors.http.routes import NDJSON, Route
 from core.doors.http.serving import doors, parse_origins
-from core.doors.service import HttpAnswer, HttpCall
 from core.errors import InvalidSetting, Unidentified
 from core.flows import queries
 from core.flows.audit import denials

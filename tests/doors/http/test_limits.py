@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import app as app_module
 from core.doors.http.address import network_of
 from core.doors.http.app import Api
@@ -27,7 +28,6 @@ from core.doors.http.guard import BODIES, BODIES_OF_TOKEN, FAILURES_PER_MINUTE, 
 from core.doors.http.refusals import Full, TooLarge, TooMany
 from core.doors.http.routes import NDJSON, Route
 from core.doors.http.serving import doors
-from core.doors.service import HttpAnswer, HttpCall
 from core.errors import StoreFull, Unidentified
 from core.flows import queries
 from core.flows.audit import denials

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from core.doors.exchange import HttpAnswer, HttpCall
 from core.doors.http import openclaw
-from core.doors.service import HttpAnswer, HttpCall, Service
+from core.doors.service import Service
 from core.errors import ArmscopeError, InvalidInput, UnknownLearner
 from core.flows import learn, queries
 from core.flows.settings import change

@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
+from core.doors.exchange import HttpCall
 from core.doors.http.foreign import ROUTES
 from core.doors.http.routes import Route
-from core.doors.service import HttpCall, Service
+from core.doors.service import Service
 from core.errors import Denied, InvalidInput, InvalidSetting
 from core.flows import queries
 from core.flows.context import learner_names

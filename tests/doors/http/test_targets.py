@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from core import open_learner
+from core.doors.exchange import HttpCall
 from core.doors.http.openclaw import PREFIX, handle
-from core.doors.service import OPENCLAW, HttpCall, Service
+from core.doors.service import OPENCLAW, Service
 from core.errors import InvalidInput
 from core.records.actor import Actor, Grant
 from core.records.arm import Arm
