@@ -49,6 +49,7 @@ _CHAIN = {"chain_sum", "chain_head", "chain_held", "next_link_no"}
 """Columns of a learner that change where an upgrade brings transcripts under the chain."""
 
 _BACK_TO_0021 = (
+    *(f"DROP VIEW {view.name}" for view in VIEWS),
     "DROP TABLE achieved",
     "DROP TABLE whole_reward",
     "ALTER TABLE learner DROP COLUMN next_achieved_no",
@@ -69,7 +70,6 @@ _BACK_TO_0021 = (
     "DROP TABLE judged_in",
     "DROP TABLE browser",
     "ALTER TABLE learner DROP COLUMN next_browser_no",
-    *(f"DROP VIEW {view.name}" for view in VIEWS),
     *(
         f"ALTER TABLE {table} DROP COLUMN {name}"
         for table in ("posterior", "arm_hour", "arm_day", "staged_hour", "staged_day")
