@@ -110,22 +110,16 @@ class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Call the model with the chosen tools."""
         ours, is_new = self._request(request.state)
-        tools = ours.tools(request.tools, always=_forced(request))
-        if is_new:
-            ours.read(request.messages)
-            tools = ours.tools(request.tools, always=_forced(request))
-        with _sending(_with(request, tools, ours.guidance), ours) as last:
+        ours.tools(request.tools, always=_forced(request))
+        with _sending(request, ours, is_new=is_new) as last:
             answer = handler(last)
         ours.read(_messages(answer))
         return answer
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         ours, is_new = self._request(request.state)
-        tools = await ours.awaited_tools(request.tools, always=_forced(request))
-        if is_new:
-            ours.read(request.messages)
-            tools = ours.tools(request.tools, always=_forced(request))
-        with _sending(_with(request, tools, ours.guidance), ours) as last:
+        await ours.awaited_tools(request.tools, always=_forced(request))
+        with _sending(request, ours, is_new=is_new) as last:
             answer = await handler(last)
         ours.read(_messages(answer))
         return answer
@@ -174,8 +168,11 @@ class ArmscopeMiddleware(AgentMiddleware[Any, Any]):
 
 
 @contextmanager
-def _sending(request: Any, ours: Request) -> Iterator[Any]:
+def _sending(request: Any, ours: Request, *, is_new: bool) -> Iterator[Any]:
     """Give a request that notes its tools where LangChain takes its model, which is after all middleware."""
+    if is_new:
+        ours.read(request.messages)
+    request = _with(request, ours.tools(request.tools, always=_forced(request)), ours.guidance)
     noted: list[Any] = []
 
     class Last(type(request)):  # type: ignore[misc]

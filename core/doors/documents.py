@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, TypeVar, cast
 
 import msgspec
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from core.records.evaluation_page import Evaluation, Grader
     from core.records.run_page import RunRow, RunsOfSession, SessionRow
     from core.records.verification import Verification
+
+_Item = TypeVar("_Item")
 
 RunItem = TypedDict(
     "RunItem",
@@ -222,6 +224,12 @@ class VerificationDocument(ProblemItem):
     heads: dict[str, str]
 
 
+def fields_from(kind: type[_Item], source: object, own: Mapping[str, object]) -> _Item:
+    """Return a document of a kind: its fields are ``own``, else those of the source with the same name."""
+    names = kind.__annotations__
+    return cast("_Item", {name: own[name] if name in own else getattr(source, name) for name in names})
+
+
 def act(context: Context, answer: object) -> object:
     """Return the answer of an act, with its learner."""
     document = msgspec.to_builtins(answer, enc_hook=json_form)
@@ -238,26 +246,17 @@ def one(context: Context, answer: object) -> list[object]:  # noqa: ARG001 - all
 def runs(context: Context, answer: Sequence[RunRow]) -> list[RunItem]:  # noqa: ARG001
     """Return the runs of a list, with the field names that people use."""
     return [
-        {
-            "run": row.run_no,
-            "uid": row.uid,
-            "ended_at": iso(row.at_ms),
-            "model": row.model,
-            "channel": row.channel,
-            "class": row.run_class,
-            "status": row.status,
-            "outcome": row.outcome,
-            "tokens": row.tokens,
-            "arms": row.n_arms,
-            "referenced": row.n_referenced,
-            "session": row.session,
-            "revision": row.revision,
-            "state": row.state,
-            "erased": row.erased,
-            "mark": row.mark,
-            "achieved": row.achieved,
-            "achieved_by": row.achieved_by,
-        }
+        fields_from(
+            RunItem,
+            row,
+            {
+                "run": row.run_no,
+                "ended_at": iso(row.at_ms),
+                "class": row.run_class,
+                "arms": row.n_arms,
+                "referenced": row.n_referenced,
+            },
+        )
         for row in answer
     ]
 
@@ -297,32 +296,20 @@ def session(context: Context, answer: RunsOfSession) -> SessionDocument:
 def evaluations(context: Context, answer: Sequence[Evaluation]) -> list[EvaluationItem]:  # noqa: ARG001
     """Return the evaluations of a list, with the field names of `evaluate`."""
     return [
-        {
-            "id": one.id,
-            "uri": one.subject.uri,
-            "state": one.state,
-            "outcome": one.outcome,
-            "score": one.score,
-            "signed_score": one.signed_score,
-            "grader_kind": one.grader.kind,
-            "rater": one.rater,
-            "model": one.model,
-            "rubric": one.rubric,
-            "feedback": one.feedback,
-            "label": one.label,
-            "exportable_for_sft": not one.sft_blockers,
-            "exportable_for_preference": not one.preference_blockers,
-            "sft_blockers": list(one.sft_blockers),
-            "preference_blockers": list(one.preference_blockers),
-            "supersedes": one.supersedes,
-            "arms": one.arms,
-            "by": one.actor,
-            "claimed_by": one.claimed_by,
-            "browser": one.browser,
-            "rated_at": iso(one.at_ms),
-            "revision": one.revision,
-            "mark": one.mark,
-        }
+        fields_from(
+            EvaluationItem,
+            one,
+            {
+                "uri": one.subject.uri,
+                "grader_kind": one.grader.kind,
+                "exportable_for_sft": not one.sft_blockers,
+                "exportable_for_preference": not one.preference_blockers,
+                "sft_blockers": list(one.sft_blockers),
+                "preference_blockers": list(one.preference_blockers),
+                "by": one.actor,
+                "rated_at": iso(one.at_ms),
+            },
+        )
         for one in answer
     ]
 
@@ -381,18 +368,8 @@ def _grader(one: Grader) -> GraderItem:
 
 def _agreed(result: Agreement) -> AgreementItem:
     """Return an agreement with its word."""
-    return {
-        "metric": result.metric,
-        "alpha": result.alpha,
-        "lower": result.lower,
-        "upper": result.upper,
-        "prob": result.prob,
-        "word": result.word,
-        "missing": result.missing,
-        "raw_agreement": result.raw,
-        "items": result.n_items,
-        "pairs": result.n_pairs,
-    }
+    counts = {"raw_agreement": result.raw, "items": result.n_items, "pairs": result.n_pairs}
+    return fields_from(AgreementItem, result, counts)
 
 
 def verification(context: Context, answer: queries.Verification) -> VerificationDocument:
@@ -404,14 +381,7 @@ def verification(context: Context, answer: queries.Verification) -> Verification
         "learners": answer.learners,
         "differences_count": answer.n_differences,
         "differences": [
-            {
-                "learner": name,
-                "table": one.table,
-                "key": one.key,
-                "stored": one.stored,
-                "recomputed": one.recomputed,
-            }
-            for name, one in answer.differences
+            fields_from(DifferenceItem, one, {"learner": name}) for name, one in answer.differences
         ],
         "servers": answer.servers,
         "replayed": answer.replayed,

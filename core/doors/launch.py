@@ -171,17 +171,15 @@ def _is_behind(options: DataOptions, event: dict[str, Any], *, is_launched: bool
     if folder is None:
         return False
     cwd = event.get("cwd")
-    is_low = is_launched and isinstance(cwd, str) and _is_low(folder, config, Path(cwd))
+    is_low = (
+        is_launched and isinstance(cwd, str) and folder.waiting(visible_skills(config, Path(cwd)).key) < _FEW
+    )
     return is_low or folder.has_missed(config)
 
 
 def _folder(options: DataOptions) -> LaunchFolder | None:
     settings = options.settings()
     return LaunchFolder.named(launches_folder(settings.database), settings.learner)
-
-
-def _is_low(folder: LaunchFolder, config: Path, cwd: Path) -> bool:
-    return folder.waiting(visible_skills(config, cwd).key) < _FEW
 
 
 def _named(event: dict[str, Any], member: str, option: str) -> list[str]:

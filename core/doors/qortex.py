@@ -23,7 +23,6 @@ from core.records.limits import shown
 from core.records.misfits import misfit
 from core.records.observation import OUTCOME_REWARDS, RewardOutcome
 from core.records.offer import ArmState, Report, SelectionOptions
-from core.records.selection import Decision
 from core.settings import DEFAULT_LEARNER
 
 Arguments = Mapping[str, Any]
@@ -156,24 +155,17 @@ def _select(service: Service, actor: Actor, arguments: Arguments) -> Document:
     decisions = () if chosen is None else chosen.decisions
 
     def entries(*, included: bool) -> list[Document]:
-        return [_entry(on_offer[one.arm]) for one in decisions if one.included is included]
+        chosen_here = (on_offer[one.arm] for one in decisions if one.included is included)
+        return [{"id": one.id, "metadata": one.metadata, "token_cost": one.token_cost} for one in chosen_here]
 
     return {
         "selected_arms": entries(included=True),
         "excluded_arms": entries(included=False),
         "is_baseline": chosen is not None and chosen.run_class == "baseline",
-        "scores": _scores(decisions),
+        "scores": {one.arm: _short(one.draw) for one in decisions if one.draw is not None},
         "token_budget": request.token_budget or 0,
         "used_tokens": sum(on_offer[one.arm].token_cost for one in decisions if one.included),
     }
-
-
-def _entry(one: _Candidate) -> Document:
-    return {"id": one.id, "metadata": one.metadata, "token_cost": one.token_cost}
-
-
-def _scores(decisions: tuple[Decision, ...]) -> dict[str, float]:
-    return {one.arm: _short(one.draw) for one in decisions if one.draw is not None}
 
 
 def _observe(service: Service, actor: Actor, arguments: Arguments) -> Document:

@@ -34,6 +34,15 @@ class Service:
     identity: Callable[[], str] = fresh_identity
     new_layers: Callable[[Actor, int], None] = unlimited
 
+    @classmethod
+    def of(cls, context: Context) -> Service:
+        """Return the service of a context, for its learner if that is named."""
+        return cls(
+            store=context.store,
+            learner=context.learner if context.is_named else None,
+            clock=context.clock,
+        )
+
     def context(
         self,
         actor: Actor,

@@ -7,6 +7,7 @@ from typing import NotRequired, TypedDict
 import msgspec
 
 from core import explained
+from core.doors.documents import fields_from
 from core.flows import queries
 from core.flows.context import Context
 from core.maths.statistics.savings.baseline import BaselineNeed, BaselineShare
@@ -109,29 +110,12 @@ class SavingsDocument(TypedDict):
 
 def savings(context: Context, answer: Savings) -> SavingsDocument:  # noqa: ARG001
     """Return baseline against selected runs."""
-    return {
-        "money": None if answer.money is None else answer.money.record,
-        "overall": answer.overall,
-        "ended_well": answer.ended_well,
-        "by_model": answer.by_model,
-        "by_channel": answer.by_channel,
-        "left_out": answer.left_out,
-        "share": answer.share,
-        "need": answer.need,
-        "proof": answer.proof,
-        "recommended_rate": answer.recommended_rate,
-        "outcome": answer.outcome,
-        "checks": answer.checks,
-        "lost": answer.lost,
-        "policies": answer.policies,
-        "per_session": answer.per_session,
-        "solved": answer.solved,
-        "months": answer.months,
-        "money_months": () if answer.money is None else answer.money.months,
-        "weeks": answer.weeks,
-        "losses": answer.losses,
-        "contradicted": answer.contradicted,
+    money = answer.money
+    own = {
+        "money": None if money is None else money.record,
+        "money_months": () if money is None else money.months,
     }
+    return fields_from(SavingsDocument, answer, own)
 
 
 def document(context: Context, answer: queries.RunStory) -> StoryDocument:  # noqa: ARG001
@@ -162,22 +146,4 @@ def _selection(chosen: Selection) -> StorySelection:
 
 
 def _arm(arm: queries.RunArm, story: queries.RunStory) -> StoryArm:
-    return {
-        "arm": arm.arm,
-        "in_prompt": arm.in_prompt,
-        "state": arm.state,
-        "loaded": arm.loaded,
-        "reason": arm.reason,
-        "why": explained.why(arm),
-        "rank": arm.rank,
-        "draw": arm.draw,
-        "token_cost": arm.token_cost,
-        "budget_left": arm.budget_left,
-        "referenced": arm.referenced,
-        "where": arm.where,
-        "excerpt": arm.excerpt,
-        "reward": arm.reward,
-        "taken_back_by": arm.taken_back_by,
-        "by_hand": arm.by_hand,
-        "flip": explained.flip(arm, story),
-    }
+    return fields_from(StoryArm, arm, {"why": explained.why(arm), "flip": explained.flip(arm, story)})

@@ -108,16 +108,13 @@ def _details(detail: Mapping[str, object]) -> Iterator[str]:
             yield f"{name} {'none' if value is None else value}"
 
 
-def _act_state(one: AuditEntry) -> str:
-    """Return whether an act is active; an act without undo has no state."""
-    return "" if one.act is None else "undone" if one.undone else "active"
-
-
 AUDIT: Final[Table[AuditEntry]] = Table(
     at=time("when", lambda one: one.at_ms, width=112),
     actor=text("who", lambda one: one.actor, "unknown", width=120),
     action=text("what", lambda one: one.action, width=440),
     act=text("act", lambda one: one.act, width=108),
     detail=text("noted", lambda one: ", ".join(_details(one.detail)), width=260),
-    state=text("state", _act_state, width=72),
+    state=text(
+        "state", lambda one: "" if one.act is None else "undone" if one.undone else "active", width=72
+    ),
 )

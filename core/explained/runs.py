@@ -71,10 +71,6 @@ def _one_of(name: str | None, number: int) -> str | None:
     return name if number < 2 else f"{number} of them"
 
 
-def _session_cost(one: SessionRow) -> str:
-    return money_words(one.cost_pico / PICO, one.currency) if one.n_costs else ""
-
-
 SESSIONS: Final[Table[SessionRow]] = Table(
     last=time("last run", lambda one: one.last_ms, _UNKNOWN, width=136),
     session=text("session", lambda one: one.session, width=320),
@@ -82,7 +78,11 @@ SESSIONS: Final[Table[SessionRow]] = Table(
     n_observed=count("observed", lambda one: one.n_observed, width=84),
     n_unfinished=count("unfinished", lambda one: one.n_unfinished, width=90),
     tokens=count("tokens", lambda one: one.tokens if one.n_tokens else None, _UNKNOWN, width=96),
-    cost=text("cost", _session_cost, width=90),
+    cost=text(
+        "cost",
+        lambda one: money_words(one.cost_pico / PICO, one.currency) if one.n_costs else "",
+        width=90,
+    ),
     model=text("model", lambda one: _one_of(one.model, one.n_models), width=140),
     channel=text("channel", lambda one: _one_of(one.channel, one.n_channels), width=96),
 )

@@ -460,14 +460,15 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
 def _files(paths: Iterable[Path], skipped: list[Skipped]) -> Iterator[tuple[Path, bool]]:
     """Yield each file, and whether a person named it."""
     for path in paths:
-        if _is_folder(path):
+        if is_folder(path):
             for file in _walk(path, skipped):
                 yield file, False
         else:
             yield path, True
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Return whether a path leads to a folder that can be looked at."""
     try:
         return path.is_dir()
     except OSError:  # too long a name, for example: opening it reports the error

@@ -164,7 +164,8 @@ _REQUIRED: Final[dict[bytes, frozenset[str]]] = {
 
 
 def _claims(head: Head) -> bool:
-    return _is_bundle(head) or "armscope" in head.keys or any(_is_ours(line) for line in head.lines)
+    is_bundle = head.shape == "archive" and {MANIFEST, LINES} <= head.keys
+    return is_bundle or "armscope" in head.keys or any(_is_ours(line) for line in head.lines)
 
 
 def _is_ours(line: Mapping[str, msgspec.Raw]) -> bool:
@@ -178,11 +179,6 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             yield from _read_lines(lines, None)
     else:
         yield from _read_lines(reading, progress)
-
-
-def _is_bundle(head: Head) -> bool:
-    """Is it a zip with our lines and a manifest?"""
-    return head.shape == "archive" and {MANIFEST, LINES} <= head.keys
 
 
 @contextmanager

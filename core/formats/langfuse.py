@@ -170,13 +170,13 @@ def _span(one: _Observation) -> Span:
 
 def _usage(one: _Observation) -> Tokens | None:
     counts, wrong = one.usage
-    if _sum(counts, _is_counted) <= 0 and not wrong:
+    if _sum(counts, {"input", "output", "total"}.__contains__) <= 0 and not wrong:
         return None
     return Tokens(
         input=_sum(counts, "input".__eq__),
         output=_sum(counts, "output".__eq__),
-        cache_read=_sum(counts, _is_cache_read),
-        cache_write=_sum(counts, _is_cache_write),
+        cache_read=_sum(counts, lambda name: "cache_read" in name or "cached" in name),
+        cache_write=_sum(counts, lambda name: "cache_creation" in name or "cache_write" in name),
         total=_total(counts),
         thoughts=_sum(counts, lambda name: name.startswith("output_")),
         unread=(*wrong, *(name for name, n in counts.items() if n and not is_part(name))),
@@ -189,18 +189,6 @@ def _sum(counts: _Counts, is_meant: Callable[[str], bool]) -> int:
 
 def _total(counts: _Counts) -> int:
     return _sum(counts, "total".__eq__) or _sum(counts, {"input", "output"}.__contains__)
-
-
-def _is_counted(name: str) -> bool:
-    return name in {"input", "output", "total"}
-
-
-def _is_cache_read(name: str) -> bool:
-    return "cache_read" in name or "cached" in name
-
-
-def _is_cache_write(name: str) -> bool:
-    return "cache_creation" in name or "cache_write" in name
 
 
 FORMAT: Final = Format(

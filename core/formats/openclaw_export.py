@@ -175,7 +175,9 @@ def _belief(posterior: _Posterior) -> Belief:
 def _run(raw: bytes, unknown: Unknown) -> Run:
     trace = _TRACE.decode(raw)
     arms = _merged(trace.arms)
-    identity = plain(trace.trace_id) or plain(trace.run_id) or digest_of(_canonical(raw))
+    identity = (
+        plain(trace.trace_id) or plain(trace.run_id) or digest_of(_CANONICAL.encode(msgspec.json.decode(raw)))
+    )
     ended_at_ms, is_naive = utc_ms_of(trace.timestamp)
     used, names = counts_of(_USAGE, trace.usage)
     usage = _usage(used)
@@ -214,10 +216,6 @@ def _merged(arms: list[_TracedArm]) -> list[_TracedArm]:
             known.included |= arm.included
             known.referenced |= arm.referenced
     return list(merged.values())
-
-
-def _canonical(raw: bytes) -> bytes:
-    return _CANONICAL.encode(msgspec.json.decode(raw))
 
 
 def _status(trace: _Trace) -> Status:

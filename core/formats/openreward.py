@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,9 +21,8 @@ import msgspec
 from core.errors import InvalidInput
 from core.formats.entries import Entry, Progress, Rejected, Remark, RolloutEvents
 from core.formats.reading import Format, Head, Piece, Reading
-from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, Flaw, named, plain
-from core.formats.tool_output import digest_of_metadata, digest_of_value, first_of, paid_of, storable, task_of
+from core.formats.tool_output import digest_of_metadata, digest_of_value, paid_of, recorded, storable, task_of
 from core.maths.episodes import closed
 from core.records.alike import alike
 from core.records.counts import number_of
@@ -197,7 +197,8 @@ class Rollouts:
             is_repeated = not self._each_event and after is not None and after.goes_on(message)
             self.n_repeated += is_repeated
             called = calls.get(message.call_id or "") if message.type == _RESULT else None
-            if message.type == _RESULT or (not is_repeated and _is_paid(message)):
+            is_paid = message.reward is not None or message.note is not None or message.finished
+            if message.type == _RESULT or (is_paid and not is_repeated):
                 yield _step(message, called, is_repeated=is_repeated)
 
 
@@ -218,10 +219,6 @@ def check_known(known: Message | None, event: Message) -> None:
             if known.uid == event.uid
             else f"has the index {event.index} of another message of its rollout (conflict)"
         )
-
-
-def _is_paid(message: Message) -> bool:
-    return message.reward is not None or message.note is not None or message.finished
 
 
 def _message_of(event: _Event) -> Message:
@@ -267,30 +264,20 @@ def _step(message: Message, called: Message | None, *, is_repeated: bool) -> Ste
 
 
 def _claims(head: Head) -> bool:
-    if "rollouts" in head.keys and b'"eventType"' in head.start:
-        return True
-    if "events" in head.keys and b'"eventType"' in head.start:
+    if {"rollouts", "events"} & head.keys and b'"eventType"' in head.start:
         return True
     return any(line.keys() >= {"eventId", "eventType"} for line in head.lines)
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    is_lines = reading.shape != "object"
-    whole = reading.pieces(progress) if is_lines else reading.document("rollouts", progress).parts()
-    members, pieces = first_of(whole)
-    if "rollouts" in members:
-        for number, piece in pieces:
-            yield from _document(reading, number, piece)
-    else:
-        yield from _entries_of(reading, _events(reading, pieces), Rollouts(each_event=reading.each_event))
+    def events(pieces: Iterator[Piece]) -> Iterator[Entry]:
+        return _entries_of(reading, _events(reading, pieces), Rollouts(each_event=reading.each_event))
+
+    return recorded(reading, progress, "rollouts", partial(_document, reading), events)
 
 
-def _document(reading: Reading, number: int, piece: bytes | Damage) -> Iterator[Entry]:
-    checked = reading.checked(number, piece)
-    if isinstance(checked, Rejected):
-        yield checked
-        return
-    recordings = reading.decoded_whole(_RECORDINGS, checked)
+def _document(reading: Reading, raw: bytes) -> Iterator[Entry]:
+    recordings = reading.decoded_whole(_RECORDINGS, raw)
     for name, batch in recordings.rollouts.items():
         prefix = f"{digest_of_value([recordings.source, name])}/"
         events = ((number, bytes(raw)) for number, raw in enumerate(batch.events, start=1))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ from core.formats.entries import Entry, Progress, Rejected
 from core.formats.reading import Format, Head, Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, Flaw, check, named, plain
-from core.formats.tool_output import digest_of_value, first_of, lenient, read_output, storable, task_of
+from core.formats.tool_output import digest_of_value, lenient, read_output, recorded, storable, task_of
 from core.maths.episodes import closed
 from core.records.episode import Episode, Step, StepNote
 from core.records.limits import MAX_LABEL_CHARS, Millis
@@ -309,22 +310,14 @@ def _claims(head: Head) -> bool:
 
 
 def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    is_lines = reading.shape != "object"
-    whole = reading.pieces(progress) if is_lines else reading.document("episodes", progress).parts()
-    members, pieces = first_of(whole)
-    if "episodes" in members:
-        for number, piece in pieces:
-            yield from _document(reading, number, piece)
-    else:
-        yield from _entries_of(reading, pieces, Recorder())
+    def lines(pieces: Iterable[Piece]) -> Iterator[Entry]:
+        return _entries_of(reading, pieces, Recorder())
+
+    return recorded(reading, progress, "episodes", partial(_document, reading), lines)
 
 
-def _document(reading: Reading, number: int, piece: bytes | Damage) -> Iterator[Entry]:
-    checked = reading.checked(number, piece)
-    if isinstance(checked, Rejected):
-        yield checked
-        return
-    recordings = reading.decoded_whole(_RECORDINGS, checked)
+def _document(reading: Reading, raw: bytes) -> Iterator[Entry]:
+    recordings = reading.decoded_whole(_RECORDINGS, raw)
     for name, recording in recordings.episodes.items():
         prefix = f"{digest_of_value([recordings.source, name])}/"
         pieces: Iterable[Piece] = (

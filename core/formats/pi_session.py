@@ -248,7 +248,8 @@ class _Session(Session[Line]):
         if self.is_same_line(line.id and f"{line.timestamp}\n{line.id}", raw):
             return
         self.n_facts += 1
-        self.note_time(_sortable(line.timestamp))
+        at = line.timestamp
+        self.note_time(f"{at:020.3f}" if isinstance(at, (int, float)) else at)
         if message.role == "assistant":
             self._add_reply(line, message)
         elif message.role == "toolResult":
@@ -310,10 +311,6 @@ def _identity(line: Line, message: _Message) -> str:
 
 def _time(line: Line) -> str:
     return plain(str(line.timestamp or "")) or "unknown"
-
-
-def _sortable(timestamp: str | float | None) -> str | None:
-    return f"{timestamp:020.3f}" if isinstance(timestamp, (int, float)) else timestamp
 
 
 FORMAT: Final = Format(name=NAME, units=("prompt",), claims=_claims, read=_read)

@@ -402,17 +402,14 @@ def _call(part: dict[str, object]) -> SpanCall | None:
     """The call that this very part of a reply is."""
     kind = part.get("type")
     named = next((part[key] for key in ("function", "function_call", "functionCall") if key in part), None)
-    if named is None and (kind in {"tool_call", "tool_use", "function_call"} or _is_bare_call(part)):
+    is_bare = "name" in part and "args" in part and "role" not in part
+    if named is None and (is_bare or kind in {"tool_call", "tool_use", "function_call"}):
         named = part
     name = _either(named, "name")
     if not isinstance(name, str) or not name:
         return None
     arguments = opened(_either(named, "arguments", "args", "input"))
     return SpanCall(_checked(name), _identity(_either(part, "id", "call_id")), arguments)
-
-
-def _is_bare_call(part: dict[str, object]) -> bool:
-    return "name" in part and "args" in part and "role" not in part
 
 
 def _words_in(value: object, levels: int) -> Iterator[str]:

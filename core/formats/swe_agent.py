@@ -14,17 +14,17 @@ A trajectory is written again at every step and has no id: its first step identi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from core.formats.chat import Message, Record, lists_messages, read
-from core.formats.entries import Entry, Progress
 from core.formats.openai_chat import CHAT_USAGE, ChatUsage
 from core.formats.prompts import counts_of, summed
-from core.formats.reading import Format, Head, Reading
+from core.formats.reading import Format, Head
 from core.formats.strict import Flaw, decoded, digest_of
 from core.records.bill import merged
 from core.records.limits import Label, Tokens
@@ -107,10 +107,6 @@ def _claims(head: Head) -> bool:
     return "trajectory" in head.keys and b'"observation"' in head.start and b'"action"' in head.start
 
 
-def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    return read(NAME, reading, progress, _record)
-
-
 def _record(raw: bytes) -> Record:
     file = _FILE.decode(raw)
     history = file.messages if file.history is None else file.history
@@ -174,4 +170,5 @@ def _status(exit_status: str | None) -> Status:
     return "completed" if exit_status is None or exit_status.lower() == _SUBMITTED else "error"
 
 
-FORMAT: Final = Format(name=NAME, units=("episode",), claims=_claims, read=_read, is_document=True)
+_READ: Final = partial(read, NAME, decode=_record)
+FORMAT: Final = Format(name=NAME, units=("episode",), claims=_claims, read=_READ, is_document=True)

@@ -150,12 +150,8 @@ _INDEX: Final = msgspec.json.Decoder(list[_Indexed] | None)
 def _claims(head: Head) -> bool:
     """Return whether a file is tau2's: results, whose tasks may fill the head, or a single simulation."""
     is_results = "info" in head.keys and ("simulations" in head.keys or "tasks" in head.keys)
-    return _is_single_simulation(head) or (is_results and b'"environment_info"' in head.start)
-
-
-def _is_single_simulation(head: Head) -> bool:
-    """Return whether this is a single simulation."""
-    return head.keys >= _ONE and (b'"ticks"' in head.start or b'"messages"' in head.start)
+    is_one = head.keys >= _ONE and (b'"ticks"' in head.start or b'"messages"' in head.start)
+    return is_one or (is_results and b'"environment_info"' in head.start)
 
 
 def results_of(path: Path) -> Path | None:

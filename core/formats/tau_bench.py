@@ -6,14 +6,13 @@ and usage are unknown. The reward is the episode's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from core.formats.chat import Message, Record, read
-from core.formats.entries import Entry, Progress
-from core.formats.reading import Format, Head, Reading
+from core.formats.reading import Format, Head
 from core.formats.strict import named
 from core.records.limits import Label
 
@@ -45,8 +44,5 @@ def _decode(raw: bytes) -> Record:
     )
 
 
-def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
-    return read(NAME, reading, progress, _decode)
-
-
-FORMAT: Final = Format(name=NAME, units=("episode", "turn"), claims=_claims, read=_read, takes_nan=True)
+_READ: Final = partial(read, NAME, decode=_decode)
+FORMAT: Final = Format(name=NAME, units=("episode", "turn"), claims=_claims, read=_READ, takes_nan=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.formats.reading import Piece
+from core.formats.entries import Entry, Progress, Rejected
+from core.formats.reading import Piece, Reading
 from core.formats.stream import Damage
 from core.formats.strict import UNDECODABLE, digest_of, named
 from core.records.episode import MAX_MEMBERS, StepNote
@@ -134,7 +135,7 @@ def task_of(spec: object, index: object) -> str | None:
     return digest_of_value(spec) if name is None and spec is not None else name
 
 
-def first_of(pieces: Iterator[Piece]) -> tuple[frozenset[str], Iterator[Piece]]:
+def _first_of(pieces: Iterator[Piece]) -> tuple[frozenset[str], Iterator[Piece]]:
     """The members of the first record, where it is one, and all pieces from it on."""
     first = next(pieces, None)
     if first is None:
@@ -144,6 +145,26 @@ def first_of(pieces: Iterator[Piece]) -> tuple[frozenset[str], Iterator[Piece]]:
     except UNDECODABLE:
         members = frozenset()
     return members, chain([first], pieces)
+
+
+def recorded(
+    reading: Reading,
+    progress: Progress | None,
+    name: str,
+    document: Callable[[bytes], Iterator[Entry]],
+    pieces_of: Callable[[Iterator[Piece]], Iterator[Entry]],
+) -> Iterator[Entry]:
+    """Yield the entries of a file: of its pieces, or of a document that holds recordings under a name."""
+    is_lines = reading.shape != "object"
+    members, pieces = _first_of(
+        reading.pieces(progress) if is_lines else reading.document(name, progress).parts()
+    )
+    if name not in members:
+        yield from pieces_of(pieces)
+        return
+    for number, piece in pieces:
+        checked = reading.checked(number, piece)
+        yield from [checked] if isinstance(checked, Rejected) else document(checked)
 
 
 def lenient(text: str) -> Any:  # noqa: ANN401 - JSON

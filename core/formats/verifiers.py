@@ -242,7 +242,8 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
     for entry in read(
         NAME, reading, progress, results.record, pieces=pieces, about=metadata.about, resumes=True
     ):
-        n_hidden += isinstance(entry, Episode) and _hides_calls(entry)
+        if isinstance(entry, Episode) and len(entry.steps) == 1:
+            n_hidden += any(_CALLS.search(part.name) and part.value > 0 for part in entry.parts)
         yield entry
     if n_hidden:
         episodes = number_of(n_hidden, "episode")
@@ -251,10 +252,6 @@ def _read(reading: Reading, progress: Progress | None) -> Iterator[Entry]:
             text=f"{episodes} in {reading.file} report calls and show none: the called tools are known, "
             "in which step is not.",
         )
-
-
-def _hides_calls(one: Episode) -> bool:
-    return len(one.steps) == 1 and any(_CALLS.search(part.name) and part.value > 0 for part in one.parts)
 
 
 FORMAT: Final = Format(name=NAME, units=("episode",), claims=_claims, read=_read, takes_nan=True)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from core.formats import is_folder
 from core.installed import claude_code, others
 from core.installed.files import FileReader, clean
 from core.installed.other_sessions import codex_sessions, gemini_sessions, opencode_sessions, pi_sessions
@@ -211,19 +212,12 @@ def _projects(home: Path, sessions: Iterable[SessionUse]) -> list[Path]:
                 break
             if one == path or any(_exists(one / name) for name in (".claude", ".mcp.json", "CLAUDE.md")):
                 folders[one] = None
-    return [path for path in folders if _is_folder(path)]
+    return [path for path in folders if is_folder(path)]
 
 
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:
-        return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
     except OSError:
         return False
 

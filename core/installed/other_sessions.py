@@ -6,9 +6,9 @@ Codex CLI, OpenClaw and pi load a skill when the agent reads its SKILL.md. Gemin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from core.formats.sqlite_file import opened
 from core.formats.strict import decoded, utc_ms_of
 from core.installed.files import clean
 from core.installed.sessions import UNREADABLE, Definition, NamedUse, SessionReader, SessionUse, use_key
+
+_T = TypeVar("_T")
 
 _SKILL_TOOLS: Final = frozenset(("activate_skill", "skill"))
 _INJECTED: Final = re.compile(r"\A\s*<skill(?:>\s*<name>([^<]{1,200})</name>| name=\"([^\"]{1,200})\")")
@@ -72,6 +74,18 @@ def _typed(text: str, at_ms: int, key: str | None) -> Iterator[NamedUse]:
         yield NamedUse(clean(name), at_ms, key and f"{key} {name}", "typed")
 
 
+def _lines(
+    reader: SessionReader, path: Path, decoder: msgspec.json.Decoder[_T], marks: Collection[bytes]
+) -> Iterator[_T]:
+    """Yield the first line of a file that can be read, then those with a mark."""
+    is_first = True
+    for raw in reader.lines(path):
+        line = decoded(decoder, raw) if is_first or any(mark in raw for mark in marks) else None
+        if line is not None:
+            is_first = False
+            yield line
+
+
 # Codex CLI
 
 
@@ -100,12 +114,7 @@ def codex_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
     """Yield the sessions of Codex CLI; a parent's history in a fork has the ids of its calls."""
     for path in reader.files(home, ".codex/sessions/**/*.jsonl", ".codex/archived_sessions/**/*.jsonl"):
         session: SessionUse | None = None
-        for raw in reader.lines(path):
-            if session is not None and not any(mark in raw for mark in _CODEX_MARKS):
-                continue
-            line = decoded(_CODEX, raw)
-            if line is None:
-                continue
+        for line in _lines(reader, path, _CODEX, _CODEX_MARKS):
             one = line.payload or _Payload()
             at_ms, _ = utc_ms_of(line.timestamp)
             if line.type == "session_meta":
@@ -230,12 +239,7 @@ def pi_sessions(home: Path, reader: SessionReader) -> Iterator[SessionUse]:
     ):
         for path in reader.files(home, pattern):
             session: SessionUse | None = None
-            for raw in reader.lines(path):
-                if session is not None and not any(mark in raw for mark in _PI_MARKS):
-                    continue
-                line = decoded(_PI, raw)
-                if line is None:
-                    continue
+            for line in _lines(reader, path, _PI, _PI_MARKS):
                 at_ms, _ = utc_ms_of(line.timestamp)
                 if line.type == "session" or session is None:
                     if session is not None:

@@ -333,7 +333,7 @@ def _use(session: SessionUse, line: _SessionLine, at_ms: int) -> None:
 def _called(block: _Block, name: str, uuid: str | None, at_ms: int) -> Iterator[NamedUse]:
     key = use_key(block.id, uuid)
     yield NamedUse(clean(name), at_ms, key)
-    loaded = _loaded(block)
+    loaded = decoded(_LOADED, block.input) or _Loaded()
     if name in _LOADS:
         words = (loaded.skill or loaded.command or "").split()
         if words:
@@ -351,7 +351,3 @@ def use_key(call_id: str | None, line_id: str | None) -> str | None:
     if call_id is not None and len(call_id) >= _SURE_ID:
         return call_id
     return None if line_id is None else f"{line_id} {call_id or ''}"
-
-
-def _loaded(block: _Block) -> _Loaded:
-    return decoded(_LOADED, block.input) or _Loaded()

@@ -155,11 +155,9 @@ def create_token(
         learners=learner_names or None,
         **values,
     )
-    answer(line, created, lambda: say(created.secret, _token_words(created.token)))
-
-
-def _token_words(one: TokenRow) -> str:
-    return SHOWN_ONCE.format(name=one.name, id=one.id, use=people.token_use(one), until=iso(one.expires_ms))
+    one = created.token
+    words = SHOWN_ONCE.format(name=one.name, id=one.id, use=people.token_use(one), until=iso(one.expires_ms))
+    answer(line, created, lambda: say(created.secret, words))
 
 
 @writes("revoke", inside=TOKENS, takes="revoke_token", examples=["token revoke ci"])

@@ -177,19 +177,17 @@ def _say_sides(result: ComparedSides) -> None:
         )
 
 
-@command(examples=["search chat-3004", "search pages --kind arm --kind note --limit 5"], omit=("kinds",))
+@command(
+    examples=["search chat-3004", "search pages --kind arm --kind note --limit 5"],
+    options={"kinds": typer.Option("--kind", metavar="KIND")},
+)
 def search(
     line: typer.Context,
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", help=described("search", "words"))],
-    kind: Annotated[
-        list[str] | None,
-        typer.Option("--kind", metavar="KIND", help=described("search", "kinds")),
-    ] = None,
     *,
     values: Fields,
 ) -> None:
-    fields: Fields = {"words": " ".join(words), "kinds": tuple(kind or ()), **values}
-    result: SearchAnswer = Verbs.search.call(context_of(line), **fields)
+    result: SearchAnswer = Verbs.search.call(context_of(line), words=" ".join(words), **values)
     answer(line, result, lambda: _say_hits(result))
 
 

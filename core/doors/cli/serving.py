@@ -115,8 +115,8 @@ def api(
             next_step="Make one: armscope token create NAME --scope ingest. Or leave out --address and "
             "--require-token.",
         )
-    learner = context.learner if context.is_named else None
-    service = Service(store=context.store, learner=learner)
+    service = Service.of(context)
+    learner = service.learner
     app = doors(
         service,
         hosts=[address, *(host or ())],
@@ -170,10 +170,7 @@ def mcp(
     from core.doors.service import Service
 
     who, allowed = agent(actor), allowances(allow)
-    context = context_of(line, create=True, whole=True)
-    serve_stdio(
-        Service(store=context.store, learner=context.learner if context.is_named else None), who, allowed
-    )
+    serve_stdio(Service.of(context_of(line, create=True, whole=True)), who, allowed)
 
 
 @command(
@@ -251,13 +248,9 @@ def chat(
     """Answer a command of a chat: a status, a reward, or a reset after a question."""
     from core.doors.chat import ChatMessage, chat
     from core.doors.service import Service
-    from core.errors import InvalidInput
 
     context = context_of(line)
-    service = Service(
-        store=context.store, learner=context.learner if context.is_named else None, clock=context.clock
-    )
-    reply = chat(service, context.actor, ChatMessage(text=text))
+    reply = chat(Service.of(context), context.actor, ChatMessage(text=text))
     if reply is None:
         raise InvalidInput(
             f"A command must begin with /learning, got {text[:80]!r}.",

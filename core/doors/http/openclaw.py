@@ -208,11 +208,7 @@ def _reward(context: Context, call: HttpCall) -> _Reply:
     return 200, {
         "ok": True,
         "arm_id": answer.arm,
-        "alpha": answer.alpha,
-        "beta": answer.beta,
-        "mean": answer.mean,
-        "pulls": answer.pulls,
-        "id": answer.id,
+        **{name: getattr(answer, name) for name in ("alpha", "beta", "mean", "pulls", "id")},
     }
 
 

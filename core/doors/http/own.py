@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
@@ -40,7 +41,7 @@ from core.formats.armscope import RunDecoder
 from core.formats.strict import MAX_BODY_BYTES, json_body
 from core.records.actor import Action, Actor, authorise
 from core.records.answers import ExportAnswer, RecordAnswer
-from core.records.audit import AuditEntry, AuditPage
+from core.records.audit import AuditEntry
 from core.records.batch import answers_of, key_of_line
 from core.records.corrections import Target
 from core.records.episode_page import EpisodeCursor, EpisodeRow
@@ -308,25 +309,17 @@ def check_fields(call: HttpCall, *names: str) -> None:
             )
 
 
-def _sorted(operation: Verb[..., Any], field: str) -> _Page:
-    """Return pages of a verb's rows, which are sorted by a field that is the cursor."""
-
-    def page(context: Context, cursor: list[str] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
-        every = operation.call(context, **query)
-        rest = [one for one in every if cursor is None or getattr(one, field) > cursor[0]]
-        items = cast("list[object]", operation.plain(context, rest[:limit]))
-        return ListPage(items, [getattr(rest[limit - 1], field)] if len(rest) > limit else None)
-
-    return page
-
-
-def _placed(operation: Verb[..., Any], field: str) -> _Page:
-    """Return pages of a verb's rows after the one whose field the cursor has."""
+def _after(operation: Verb[..., Any], field: str, *, is_sorted: bool = True) -> _Page:
+    """Return pages of a verb's rows after the one whose field the cursor has; it may be gone from sorted rows."""
 
     def page(context: Context, cursor: list[str] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
         rows = operation.call(context, **query)
         names = [getattr(one, field) for one in rows]
-        begin = names.index(cursor[0]) + 1 if cursor is not None and cursor[0] in names else 0
+        begin = 0
+        if cursor is not None and is_sorted:
+            begin = bisect_right(names, cursor[0])
+        elif cursor is not None and cursor[0] in names:
+            begin = names.index(cursor[0]) + 1
         end = begin + limit
         items = cast("list[object]", operation.plain(context, rows[begin:end]))
         return ListPage(items, [names[end - 1]] if end < len(rows) else None)
@@ -389,7 +382,8 @@ def _evaluations(
 
 def _acts(context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
     before = None if cursor is None else cursor[0]
-    return _entries(queries.acts(context, before=before, limit=limit, **query))
+    page = queries.acts(context, before=before, limit=limit, **query)
+    return ListPage([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
 
 
 def _ledger(context: Context, cursor: list[int] | None, limit: int, query: Mapping[str, Any]) -> ListPage:
@@ -399,19 +393,10 @@ def _ledger(context: Context, cursor: list[int] | None, limit: int, query: Mappi
     return ListPage([as_plain(row) for row in rows[:limit]], onward)
 
 
-def _entries(page: AuditPage) -> ListPage:
-    return ListPage([as_plain(entry) for entry in page.entries], None if page.next is None else [page.next])
-
-
 def _learners(service: Service, actor: Actor, call: HttpCall) -> HttpAnswer:
     check_fields(call, "limit", "cursor")
-    operation, cursor, limit = Verbs.learners, _cursor(call, (str,)), _limit(call)
-    context = service.whole(actor)
-    rest = [one for one in operation.respond(context, Input()) if cursor is None or one.name > cursor[0]]
-    onward = [rest[limit - 1].name] if len(rest) > limit else None
-    return document_answer(
-        _page_document(ListPage(cast("list[object]", operation.plain(context, rest[:limit])), onward))
-    )
+    page = _after(Verbs.learners, "name")(service.whole(actor), _cursor(call, (str,)), _limit(call), {})
+    return document_answer(_page_document(page))
 
 
 def _sides(context: Context, call: HttpCall) -> HttpAnswer:
@@ -705,8 +690,8 @@ ROWS: Final = (
     _plain(f"{ROOT}/learners", _learners, "list_learners", Verbs.learners),
     _look(Verbs.status),
     _look(Verbs.settings),
-    _list("traces", Verbs.traces, _placed(Verbs.traces, "trace"), str),
-    _list("rollouts", Verbs.rollouts, _placed(Verbs.rollouts, "rollout"), str),
+    _list("traces", Verbs.traces, _after(Verbs.traces, "trace", is_sorted=False), str),
+    _list("rollouts", Verbs.rollouts, _after(Verbs.rollouts, "rollout", is_sorted=False), str),
     _look(Verbs.agreement),
     _look(Verbs.carried),
     _look(Verbs.search, "search", whole=True),
@@ -739,8 +724,8 @@ ROWS: Final = (
         of=EpisodeRow,
         words=Verbs.episode_list.words,
     ),
-    _list("posteriors", Verbs.posteriors, _sorted(Verbs.posteriors, "arm"), str),
-    _list("arms", Verbs.arms, _sorted(Verbs.arms, "arm"), str),
+    _list("posteriors", Verbs.posteriors, _after(Verbs.posteriors, "arm"), str),
+    _list("arms", Verbs.arms, _after(Verbs.arms, "arm"), str),
     _look(Verbs.versions),
     _list("sessions", Verbs.sessions, _sessions, (int, type(None)), str),
     _list("runs", Verbs.runs, _runs, *_AT_NUMBER),
@@ -748,7 +733,7 @@ ROWS: Final = (
     _list("ledger", Verbs.ledger, _ledger, int),
     _list("acts", Verbs.acts, _acts, int, of=AuditEntry, words="Who changed what, the latest first."),
     _list("audit", Verbs.acts, _acts, int, of=AuditEntry, words="Who did what.", action="members"),
-    _list("environments", Verbs.episodes, _sorted(Verbs.episodes, "environment"), str),
+    _list("environments", Verbs.episodes, _after(Verbs.episodes, "environment"), str),
     _row(
         "GET",
         "timeseries",

@@ -187,21 +187,18 @@ def _kairos_refusal(tool: AgentTool, problem: ArmscopeError) -> Document:
 
 
 def _reward(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    return _loaded(reward_call(service.context(actor), _body(arguments)))
+    answer: Document = orjson.loads(reward_call(service.context(actor), _body(arguments)))
+    return answer
 
 
 def _export(service: Service, actor: Actor, arguments: Arguments) -> Document:
-    return _loaded(export_call(service.context(actor), _body(arguments)))
+    answer: Document = orjson.loads(export_call(service.context(actor), _body(arguments)))
+    return answer
 
 
 def _body(arguments: Arguments) -> bytes:
     """Return arguments as a body. Integers may have any size, which orjson does not write."""
     return json.dumps(arguments).encode()
-
-
-def _loaded(answer: bytes) -> Document:
-    document: Document = orjson.loads(answer)
-    return document
 
 
 # Ours

@@ -5,7 +5,6 @@ Layers have their quality here, and unread observations are counted: rewards tha
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -107,12 +106,7 @@ def changes_in(
             lambda: reads.first_days(snapshot) if falls else {},
         )
         hours, past = hours.less(given), past.less(given)
-        passing = [
-            shift.arm
-            for group in change.by_day(falls)
-            if change.is_passing(group, _places(columns, group).tolist(), past, end_day)
-            for shift in group
-        ]
+        passing = change.passing(columns, falls, past, end_day)
         shifts = tuple(
             change.gone(shift, hours.of(columns.places[shift.arm]))
             for shift in shifts
@@ -126,13 +120,10 @@ def changes_in(
             *[partial(_explained, snapshot, columns, walk, first, shift) for shift in alone[:_MOST_EXPLAINED]]
         )
         alone[:_MOST_EXPLAINED] = explained
-        causes = [] if mix is None else [change.of_mix(mixed, mix)]
-        many = change.by_day([shift for shift in alone if not shift.rivals])
-        causes += [change.fell_together(group) for group in many if len(group) >= change.MANY]
         return change.Changes(
             shifts=tuple(alone),
             poisoned=poisoned,
-            causes=tuple(cause for cause in causes if cause is not None),
+            causes=change.causes(mixed, mix, alone),
         )
 
     found, read_beside = snapshot.together(changed, lambda: beside(ledger))
@@ -181,8 +172,7 @@ def _explained(
         walk=walk,
         first=first,
     )
-    took = change.rivals(shift, joined)
-    return dataclasses.replace(shift, rivals=took, joined=() if took else change.joined_then(shift, joined))
+    return change.explained(shift, joined)
 
 
 def arms(context: Context, *, types: Sequence[ArmType] = (), listed: bool = True) -> list[ArmSummary]:

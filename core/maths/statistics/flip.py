@@ -264,22 +264,16 @@ def _coming_in(record: Recorded) -> tuple[Ints, Floats]:
     rank[out] = np.where(n_fitting > record.n_seeds, n_fitting, NO_RANK)
     for index, index_after in zip(out.tolist(), n_fitting.tolist(), strict=True):
         if index >= record.n_ahead and index_after > record.n_ahead:
-            draw[index] = _just_ahead(record, index, index_after - 1)
+            draw[index] = _draw_beside(record, index, index_after - 1, ahead=True)
     return rank, draw
 
 
-def _just_ahead(record: Recorded, index: int, of: int) -> float:
-    """Return the least draw that puts an arm ahead of another; equal draws are ordered by id."""
+def _draw_beside(record: Recorded, index: int, of: int, *, ahead: bool) -> float:
+    """Return the draw nearest to that of another arm that puts one ahead of it, or behind; equal ones go by id."""
     other = float(record.draw[of])
-    enough = other if record.keys[index] < record.keys[of] else float(np.nextafter(other, np.inf))
-    return enough if enough <= 1 else float("nan")
-
-
-def _just_behind(record: Recorded, index: int, of: int) -> float:
-    """Return the highest draw that puts an arm behind another."""
-    other = float(record.draw[of])
-    enough = other if record.keys[index] > record.keys[of] else float(np.nextafter(other, -np.inf))
-    return enough if enough >= 0 else float("nan")
+    is_first = record.keys[index] < record.keys[of]
+    draw = other if is_first == ahead else float(np.nextafter(other, np.inf if ahead else -np.inf))
+    return draw if 0 <= draw <= 1 else float("nan")
 
 
 def _going_out(record: Recorded, rank: Ints, draw: Floats) -> None:
@@ -291,7 +285,7 @@ def _going_out(record: Recorded, rank: Ints, draw: Floats) -> None:
         last = _first_misfit(record, index)
         if last is not None:
             rank[index] = last + 1
-            draw[index] = _just_behind(record, index, last)
+            draw[index] = _draw_beside(record, index, last, ahead=False)
 
 
 def _first_misfit(record: Recorded, index: int) -> int | None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.columns import Floats, Ints
 from core.maths.statistics.savings import Comparison, savings
 from core.maths.statistics.savings.ratio import Compared, compare
-from core.maths.statistics.savings.sessions import SessionSums, session_sums
+from core.maths.statistics.savings.sessions import SessionEntries, SessionSums
 from core.maths.statistics.savings.sums import StratumSums
 from tests.worlds.usage import Counted, sessions_of, usage_of
 
@@ -23,6 +23,11 @@ def sums_of(cell: Ints, amount: Floats, shape: tuple[int, ...]) -> StratumSums:
         return np.asarray(found, dtype=np.float64).reshape(shape)
 
     return StratumSums(n=added(np.ones(len(cell))), total=added(amount), squares=added(amount**2))
+
+
+def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = True) -> SessionSums:
+    """Add up runs, one entry each, by session and cell."""
+    return SessionEntries(cell, session, complete=complete).sums(np.arange(len(cell)), amount)
 
 
 def draw_runs(seed: int, n: int = 400, n_strata: int = 2, n_sessions: int = 60) -> tuple[Ints, Ints, Floats]:

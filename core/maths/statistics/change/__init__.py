@@ -12,17 +12,14 @@ from core.maths.statistics.change.causes import (
     MANY,
     Cause,
     CauseKind,
-    by_day,
-    fell_together,
-    is_passing,
-    of_mix,
+    causes,
+    passing,
 )
 from core.maths.statistics.change.shifts import (
     NEAR_DAYS,
     NOTHING,
     Shift,
-    joined_then,
-    rivals,
+    explained,
     shifts,
     unexplained,
 )
@@ -52,14 +49,14 @@ class Changes:
 
     def among(self, arms: Collection[str]) -> Changes:
         """Return the changes of some arms; a group is of one type and stays whole."""
-        causes = [
+        parts = [
             replace(cause, shifts=tuple(shift for shift in cause.shifts if shift.arm in arms))
             for cause in self.causes
         ]
         return Changes(
             shifts=tuple(shift for shift in self.shifts if shift.arm in arms),
             poisoned=tuple(group for group in self.poisoned if group.arms[0] in arms),
-            causes=tuple(cause for cause in causes if cause.shifts),
+            causes=tuple(cause for cause in parts if cause.shifts),
         )
 
 

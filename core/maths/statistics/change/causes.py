@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from core.columns import Bools, Floats, MixDays, RecentDays
+from core.columns import ArmColumns, Floats, MixDays, RecentDays
 from core.maths.statistics.change.shifts import Shift
 from core.maths.statistics.change.splits import MIN_AFTER, WINDOW_DAYS, apart_by_chance
 from core.maths.statistics.change.together import TOGETHER_DAYS
@@ -55,31 +55,45 @@ class Cause:
         return tuple(shift.arm for shift in self.shifts)
 
 
-def of_mix(shifts: Sequence[Shift], mix: MixDays) -> Cause | None:
-    """Return why arms changed that did not change within any model and channel: a new model, or another mix.
+def causes(mixed: Sequence[Shift], mix: MixDays | None, alone: Sequence[Shift]) -> tuple[Cause, ...]:
+    """Return what several changes have in common: another mix of runs or a new model, then days of many changes.
 
     Parameters
     ----------
-    shifts : sequence of Shift
+    mixed : sequence of Shift
         Changes of all runs together that no stratum has.
-    mix : MixDays
-        Runs by day, model and channel, of the same time.
+    mix : MixDays or None
+        Runs by day, model and channel, of the same time; None where no arm is in ``mixed``.
+    alone : sequence of Shift
+        Changes within strata; those with rivals are explained.
 
     Returns
     -------
-    Cause or None
-        None where no share of runs changed by a tenth.
+    tuple of Cause
+        Of the mix only where a share of runs changed by a tenth.
     """
-    if not shifts:
-        return None
-    days = Counter(shift.since_ms // DAY_MS for shift in shifts)
-    day = max(days, key=lambda one: (days[one], -one))
-    new = [
-        (int(mix.day[mine].min()), name, after)
-        for name, mine, before, after in _shares(mix, "model", day)
-        if name and before < LEAST_SHARE / 10 <= LEAST_SHARE <= after
+    of_mix = None if mix is None or not mixed else _of_mix(mixed, mix)
+    many = _by_day([shift for shift in alone if not shift.rivals])
+    of_days = [
+        Cause(kind="fell_together", shifts=group, since_ms=_common_day(group) * DAY_MS)
+        for group in many
+        if len(group) >= MANY
     ]
-    arrived = [one for one in new if abs(one[0] - day) <= _NEAR_DAYS]
+    return tuple(of_days) if of_mix is None else (of_mix, *of_days)
+
+
+def _common_day(shifts: Sequence[Shift]) -> int:
+    days = Counter(shift.since_ms // DAY_MS for shift in shifts)
+    return max(days, key=lambda one: (days[one], -one))
+
+
+def _of_mix(shifts: Sequence[Shift], mix: MixDays) -> Cause | None:
+    day = _common_day(shifts)
+    arrived = [
+        (first, name, after)
+        for name, first, before, after in _shares(mix, "model", day)
+        if name and before < LEAST_SHARE / 10 <= LEAST_SHARE <= after and abs(first - day) <= _NEAR_DAYS
+    ]
     if arrived:
         first, name, after = max(arrived, key=lambda one: one[2])
         return Cause(
@@ -111,15 +125,15 @@ def of_mix(shifts: Sequence[Shift], mix: MixDays) -> Cause | None:
     )
 
 
-def _shares(mix: MixDays, of: str, day: int) -> list[tuple[str, Bools, float, float]]:
-    """Return each model or channel with its rows, and its shares of the runs before a day and since."""
+def _shares(mix: MixDays, of: str, day: int) -> list[tuple[str, int, float, float]]:
+    """Return each model or channel with its first day, and its shares of the runs before a day and since."""
     names = np.array(mix.model if of == "model" else mix.channel, dtype=np.str_)
     later = mix.day >= day
     n_before, n_after = (max(int(mix.n[part].sum()), 1) for part in (~later, later))
     return [
         (
             str(name),
-            names == name,
+            int(mix.day[names == name].min()),
             float(mix.n[(names == name) & ~later].sum() / n_before),
             float(mix.n[(names == name) & later].sum() / n_after),
         )
@@ -127,19 +141,8 @@ def _shares(mix: MixDays, of: str, day: int) -> list[tuple[str, Bools, float, fl
     ]
 
 
-def by_day(shifts: Sequence[Shift]) -> list[tuple[Shift, ...]]:
-    """Return the changes in groups that lie within two days of the day that most of them share.
-
-    Parameters
-    ----------
-    shifts : sequence of Shift
-        Arms that changed.
-
-    Returns
-    -------
-    list of tuple of Shift
-        The largest group first; each arm is in one of them.
-    """
+def _by_day(shifts: Sequence[Shift]) -> list[tuple[Shift, ...]]:
+    """Return the changes in groups within two days of the day that most share, the largest group first."""
     groups: list[tuple[Shift, ...]] = []
     left = list(shifts)
     while left:
@@ -153,38 +156,17 @@ def by_day(shifts: Sequence[Shift]) -> list[tuple[Shift, ...]]:
     return groups
 
 
-def fell_together(group: Sequence[Shift]) -> Cause:
-    """Return one cause for the changes of a day.
+def passing(columns: ArmColumns, falls: Sequence[Shift], days: RecentDays, end_day: int) -> tuple[str, ...]:
+    """Return the arms whose fall needs no look: it is over, or it came and went a month before as well.
+
+    All arms that fell within days of one another are added up by day.
 
     Parameters
     ----------
-    group : sequence of Shift
-        One of `by_day`.
-
-    Returns
-    -------
-    Cause
-        It begins on the commonest of their days.
-    """
-    days = Counter(shift.since_ms // DAY_MS for shift in group)
-    return Cause(
-        kind="fell_together",
-        shifts=tuple(group),
-        since_ms=max(days, key=lambda one: (days[one], -one)) * DAY_MS,
-    )
-
-
-def is_passing(group: Sequence[Shift], places: Sequence[int], days: RecentDays, end_day: int) -> bool:
-    """Return whether a fall needs no look: it is over, or it came and went a month before as well.
-
-    All arms of the group are added up by day.
-
-    Parameters
-    ----------
-    group : sequence of Shift
-        Arms that changed within days of one another.
-    places : sequence of int
-        Their indexes in ``days``.
+    columns : ArmColumns of n_arms
+        Counts of every arm, sorted by id.
+    falls : sequence of Shift
+        Arms that fell.
     days : RecentDays
         Sums by day, `HISTORY_DAYS` back from the last day of the data.
     end_day : int
@@ -192,11 +174,18 @@ def is_passing(group: Sequence[Shift], places: Sequence[int], days: RecentDays, 
 
     Returns
     -------
-    bool
-        False where any arm rose.
+    tuple of str
+        Ids of arms.
     """
-    if not all(shift.fell for shift in group):
-        return False
+    return tuple(
+        shift.arm
+        for group in _by_day(falls)
+        if _is_passing(group, [columns.places[shift.arm] for shift in group], days, end_day)
+        for shift in group
+    )
+
+
+def _is_passing(group: Sequence[Shift], places: Sequence[int], days: RecentDays, end_day: int) -> bool:
     start = end_day - HISTORY_DAYS + 1
     mine = np.isin(days.arm, places) & (days.day >= start) & (days.day <= end_day)
     good, bad = np.zeros((2, HISTORY_DAYS))

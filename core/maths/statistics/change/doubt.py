@@ -204,7 +204,8 @@ def doubted(table: Splits, row: int, sessions: ArmSessions) -> Floats:
     prob[read] = np.maximum(prob[read], _by_order(table, row, read, held))
     far = hot[unread]
     if len(far):
-        spread = np.full(len(far), _spread(n, good, np.full(len(n), _mean(n, good))))
+        mean = good.sum() / n.sum() if n.sum() else 0.0
+        spread = np.full(len(far), _spread(n, good, np.full(len(n), float(mean))))
         prob[far] = np.maximum(prob[far], _by_spread(table, row, far, spread))
     return prob
 
@@ -239,7 +240,7 @@ def _by_order(table: Splits, row: int, at: Ints, sessions: _Sessions) -> Floats:
     n_since = np.rint(member @ since).T.astype(np.int64)
     size = member.sum(axis=1).astype(np.int64)
     rose = table.mean_after[row, at] > table.mean_before[row, at]
-    off = good - n * _mean_by(member, n, good)
+    off = good - n * np.asarray(((member @ good) / np.maximum(member @ n, 1)) @ member)
     moved = _moved_within(member, since, n, good)
     ways = scipy.special.gammaln(size + 1) - scipy.special.gammaln(n_since + 1)
     least = np.exp(-(ways - scipy.special.gammaln(size - n_since + 1)).sum(axis=1))
@@ -255,12 +256,6 @@ def _by_order(table: Splits, row: int, at: Ints, sessions: _Sessions) -> Floats:
             tail = chance_of_sum(value, count, n_since[tested], sums)
             prob[tested] = np.minimum(2 * np.maximum(tail, least[tested]), 1)
     return prob
-
-
-def _mean_by(member: Floats, n: Floats, good: Floats) -> Floats:
-    """Return the mean of each session's stratum."""
-    of_stratum = (member @ good) / np.maximum(member @ n, 1)
-    return np.asarray(of_stratum @ member)
 
 
 def _moved_within(member: Floats, since: Floats, n: Floats, good: Floats) -> Floats:
@@ -310,7 +305,3 @@ def _spread(n: Floats, good: Floats, mean: Floats) -> float:
     if n_free < 1:
         return 1.0
     return max(float(((good - n * mean)[held] ** 2 / binomial[held]).sum()) / n_free, 1.0)
-
-
-def _mean(n: Floats, good: Floats) -> float:
-    return float(good.sum() / n.sum()) if n.sum() else 0.0

@@ -171,54 +171,35 @@ def _shift(columns: ArmColumns, table: Splits, prob: Floats, row: int, *, n_left
     )
 
 
-def rivals(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
-    """Return the arms that took a fallen arm's work, the most used first; none without a contrast that shows it.
+def explained(shift: Shift, joined: JoinedArms) -> Shift:
+    """Return a fall with its rivals, the arms that took its work; without any, with the arms that joined then.
 
-    Our own draws left the newcomer out of at least 10 runs since. The older arm must have kept its mean in these and
-    have a lower one next to the newcomer (Fisher's exact test). Other runs without the newcomer show nothing: they
-    may be other work.
+    A contrast shows a rival: our own draws left it out of at least 10 runs since. The older arm must have kept its
+    mean in these and have a lower one next to the newcomer (Fisher's exact test). Other runs without the newcomer
+    show nothing: they may be other work. Arms that joined are those within two days of the fall that are used. The
+    most used come first.
 
     Parameters
     ----------
     shift : Shift
         An arm's fall.
     joined : JoinedArms
-        How often it and each other arm were in the same runs since.
+        Arms that joined around then, and how often the arm and each of them were in the same runs since.
 
     Returns
     -------
-    tuple of str
-        Ids of arms.
+    Shift
+        The same one with newcomers.
 
     References
     ----------
     R. A. Fisher, *Statistical Methods for Research Workers*, 1934, section 21.02: the exact test.
     """
-    took = [index for index in range(len(joined.keys)) if shift.fell and _took(shift, joined, index)]
-    took.sort(key=lambda index: -int(joined.n_joined_used[index]))
-    return tuple(joined.keys[index] for index in took)
-
-
-def joined_then(shift: Shift, joined: JoinedArms) -> tuple[str, ...]:
-    """Return the arms that joined within two days of a fall and are used, the most used first.
-
-    Parameters
-    ----------
-    shift : Shift
-        An arm's fall.
-    joined : JoinedArms
-        Arms that joined around then.
-
-    Returns
-    -------
-    tuple of str
-        Ids of arms.
-    """
-    day = shift.since_ms // DAY_MS
-    near = np.flatnonzero((np.abs(joined.first_day - day) <= _SAME_DAYS) & (joined.n_joined_used > 0))
-    return tuple(
-        joined.keys[index] for index in sorted(near.tolist(), key=lambda at: -joined.n_joined_used[at])
-    )
+    by_use = np.argsort(-joined.n_joined_used, kind="stable").tolist()
+    took = tuple(joined.keys[index] for index in by_use if _took(shift, joined, index))
+    near = np.abs(joined.first_day - shift.since_ms // DAY_MS) <= _SAME_DAYS
+    used = tuple(joined.keys[index] for index in by_use if near[index] and joined.n_joined_used[index] > 0)
+    return replace(shift, rivals=took, joined=() if took else used)
 
 
 def _took(shift: Shift, joined: JoinedArms, index: int) -> bool:

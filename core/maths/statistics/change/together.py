@@ -209,62 +209,51 @@ def _is_elsewhere(
 
 @dataclass(frozen=True)
 class _Beside:
-    """Successes and observations of some arms by day (``good``, ``n``), and their sums before and since a day.
+    """Successes and observations of some arms by day, shape (2, n_arms, n_days), and on both sides of a day.
 
-    Before are 14 days, or all earlier ones where fewer are read by day.
+    ``sides`` has the shape (2, 2, n_arms): before, and since. Before are 14 days, or all earlier ones where fewer are
+    read by day.
     """
 
-    good: Floats
-    n: Floats
+    by_day: Floats
+    sides: Floats
     n_days_before: int
-    good_side: Floats
-    n_side: Floats
 
     @classmethod
     def of(cls, columns: ArmColumns, days: RecentDays, start: int, first: int) -> _Beside:
         last = max(int(days.day.max(initial=first)), first)
         has_all, start = start > last - WINDOW_DAYS, max(start, last - WINDOW_DAYS + 1)
         inside = days.day >= start
-        shape = len(columns), last - start + 1
-        good, n = np.zeros(shape), np.zeros(shape)
-        at = days.arm[inside], days.day[inside] - start
-        amounts = days.success_micro[inside], (days.success_micro + days.failure_micro)[inside]
-        for grid, amount in zip((good, n), amounts, strict=True):
-            np.add.at(grid, at, amount / MICRO)
-        totals = columns.success_micro / MICRO, (columns.success_micro + columns.failure_micro) / MICRO
-        good_side, n_side = (
-            np.array(
-                [
-                    one[:, : first - start].sum(1) if has_all else total - one[:, first - start :].sum(1),
-                    one[:, first - start :].sum(1),
-                ]
-            )
-            for one, total in zip((good, n), totals, strict=True)
-        )
-        return cls(np.clip(good, 0, n), n, first - start, np.clip(good_side, 0, n_side), n_side)
+        by_day = np.zeros((2, len(columns), last - start + 1))
+        for grid, amount in zip(
+            by_day, (days.success_micro, days.success_micro + days.failure_micro), strict=True
+        ):
+            np.add.at(grid, (days.arm[inside], days.day[inside] - start), amount[inside] / MICRO)
+        totals = np.array([columns.success_micro, columns.success_micro + columns.failure_micro]) / MICRO
+        since = by_day[:, :, first - start :].sum(2)
+        before = by_day[:, :, : first - start].sum(2) if has_all else totals - since
+        sides = np.stack((before, since), axis=1)
+        for good, n in (by_day, sides):
+            np.clip(good, 0, n, out=good)
+        return cls(by_day, sides, first - start)
 
     def where(self, chosen: Bools) -> _Beside:
         """Return the sums of the chosen arms."""
-        return replace(
-            self,
-            good=self.good[chosen],
-            n=self.n[chosen],
-            good_side=self.good_side[:, chosen],
-            n_side=self.n_side[:, chosen],
-        )
+        return replace(self, by_day=self.by_day[:, chosen], sides=self.sides[..., chosen])
 
     def changed(self, group: Ints) -> bool:
         """Return whether the mean of a group of arms changed (chi-square of all groups)."""
-        mean = self.good_side.sum(0) / np.maximum(self.n_side.sum(0), 1)
-        known = (self.n_side >= MIN_AFTER).all(axis=0) & (mean > 0) & (mean < 1)
+        mean = self.sides[0].sum(0) / np.maximum(self.sides[1].sum(0), 1)
+        known = (self.sides[1] >= MIN_AFTER).all(axis=0) & (mean > 0) & (mean < 1)
         if not known.any():
             return False
         one, mean = self.where(known), mean[known]
-        moved = one.good_side[1] - one.n_side[1] * mean
-        variance = mean * (1 - mean) * one.n_side[0] * one.n_side[1] / one.n_side.sum(0)
-        own = np.clip(one.good_side / one.n_side, _LEAST, 1 - _LEAST)
-        by_day = np.repeat(own, [one.n_days_before, one.n.shape[1] - one.n_days_before], axis=0).T
-        off, spread = one.good - one.n * by_day, one.n * by_day * (1 - by_day)
+        (good, n), (good_side, n_side) = one.by_day, one.sides
+        moved = good_side[1] - n_side[1] * mean
+        variance = mean * (1 - mean) * n_side[0] * n_side[1] / n_side.sum(0)
+        own = np.clip(good_side / n_side, _LEAST, 1 - _LEAST)
+        by_day = np.repeat(own, [one.n_days_before, n.shape[1] - one.n_days_before], axis=0).T
+        off, spread = good - n * by_day, n * by_day * (1 - by_day)
         names, at = np.unique(group[known], return_inverse=True)
         is_of = (at == np.arange(len(names))[:, None]).astype(np.float64)
         moved, variance, off, spread = (is_of @ part for part in (moved, variance, off, spread))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -193,23 +193,19 @@ def attention(
         *attention_of_causes(changed.causes),
         *_about_shifts(changed),
         *_about_silence(usage, happened),
-        _about_savings(saved, settings),
-        _about_losses(saved),
-        _about_share(saved),
-        _about_stale(columns, _places(columns, alarmed, "stale")),
-        _about_under_explored(columns, settings),
-        _about_never(columns, _places(columns, alarmed, "never_referenced"), observed(columns, ledger).n),
-        _about_rejected(happened),
-        _about_graders(happened),
-        *_about_manual(happened.manual, columns),
-        _about_queues(happened),
-        *_about_rewards(happened),
-        _about_usage(saved),
-        _about_uncompared(saved),
-        _about_phase(usage, settings, happened.passive_since_ms),
+        *_about_savings(saved, settings),
+        *_about_arms(
+            "stale_arms", "warning", columns, _places(columns, alarmed, "stale"), by=columns.last_at_ms
+        ),
+        *_about_arms(
+            "under_explored", "notice", columns, _under_explored(columns, settings), by=columns.pulls
+        ),
+        *_about_never(columns, _places(columns, alarmed, "never_referenced"), observed(columns, ledger).n),
+        *_about_inputs(happened, columns),
+        *_about_unknown(saved),
+        *_about_phase(usage, settings, happened.passive_since_ms),
     ]
-    items = [item for item in candidates if item is not None]
-    return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity)))
+    return tuple(sorted(candidates, key=lambda item: SEVERITIES.index(item.severity)))
 
 
 def _places(columns: ArmColumns, alarmed: Mapping[str, JudgementName], name: JudgementName) -> Ints:
@@ -308,31 +304,30 @@ def _about_shift(shift: Shift, severity: Severity) -> Attention:
     )
 
 
-def _about_savings(saved: Savings, settings: LearnerSettings) -> Attention | None:
-    overall = saved.overall
-    n_compared, money = sum(overall.n_compared), saved.money
+def _about_savings(saved: Savings, settings: LearnerSettings) -> Iterator[Attention]:
+    """Yield what is wrong with the savings of all runs, and with those of parts, which the whole hides."""
+    overall, money = saved.overall, saved.money
     if money is not None and money.verdict == "costs_more":
         severity: Severity = "warning" if money.is_estimated else "critical"
-        return Attention(kind="costs_more", severity=severity, count=sum(money.n_compared))
-    if overall.verdict == "costs_more" and not (money is not None and money.verdict == "proven"):
-        return Attention(kind="costs_more", severity="critical", count=n_compared)
-    if overall.verdict == "proven" or settings.phase == "passive":
-        return None
-    if overall.baseline.n_runs == 0:
-        left = saved.left_out
-        n_other = overall.selected.n_runs + left.passive + left.fallback
-        if n_other == 0:  # imported runs have no coin
-            return None
-        severity = "notice" if overall.selected.n_runs else "info"
-        return Attention(kind="no_baseline_runs", severity=severity, count=n_other + left.imported)
-    return Attention(kind="savings_not_proven", severity="notice", count=n_compared)
+        yield Attention(kind="costs_more", severity=severity, count=sum(money.n_compared))
+    elif overall.verdict == "costs_more" and not (money is not None and money.verdict == "proven"):
+        yield Attention(kind="costs_more", severity="critical", count=sum(overall.n_compared))
+    elif overall.verdict != "proven" and settings.phase != "passive":
+        yield from _about_no_proof(saved)
+    if saved.losses and overall.verdict != "costs_more":
+        yield Attention(kind="part_costs_more", severity="warning", count=len(saved.losses))
+    if saved.share.off:
+        yield Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs)
 
 
-def _about_losses(saved: Savings) -> Attention | None:
-    """Return a row for the proven losses of models, channels and the last 28 days, which the whole hides."""
-    if not saved.losses or saved.overall.verdict == "costs_more":
-        return None
-    return Attention(kind="part_costs_more", severity="warning", count=len(saved.losses))
+def _about_no_proof(saved: Savings) -> Iterator[Attention]:
+    overall, left = saved.overall, saved.left_out
+    n_other = overall.selected.n_runs + left.passive + left.fallback
+    if overall.baseline.n_runs:
+        yield Attention(kind="savings_not_proven", severity="notice", count=sum(overall.n_compared))
+    elif n_other:  # imported runs have no coin
+        severity: Severity = "notice" if overall.selected.n_runs else "info"
+        yield Attention(kind="no_baseline_runs", severity=severity, count=n_other + left.imported)
 
 
 def _about_silence(usage: UsageColumns, happened: Happened) -> list[Attention]:
@@ -387,131 +382,86 @@ def silent_days(end_ms: int | None, now_ms: int | None, *, pause_days: int) -> i
     return silent if silent >= max(SILENT_DAYS, 2 * min(pause_days, LONGEST_PAUSE_DAYS)) else None
 
 
-def _about_share(saved: Savings) -> Attention | None:
-    if not saved.share.off:
-        return None
-    return Attention(kind="baseline_share_off", severity="warning", count=saved.share.n_runs)
-
-
-def _about_graders(happened: Happened) -> Attention | None:
-    if not happened.parting:
-        return None
-    first = happened.parting[0]
-    return Attention(kind="raters_part", severity="warning", count=len(happened.parting), parting=first)
-
-
-def _about_manual(manual: ManualFindings, columns: ArmColumns) -> list[Attention]:
-    """Return a row for each account that parts from the detector, and for each with a burst of rewards."""
+def _about_inputs(happened: Happened, columns: ArmColumns) -> Iterator[Attention]:
+    """Yield what is wrong with lines, graders, accounts, queues and environments."""
+    if happened.n_rejected:
+        yield Attention(kind="rejected_lines", severity="notice", count=happened.n_rejected)
+    if happened.parting:
+        first = happened.parting[0]
+        yield Attention(kind="raters_part", severity="warning", count=len(happened.parting), parting=first)
     kinds: tuple[tuple[AttentionKind, tuple[ManualFinding, ...]], ...] = (
-        ("reward_burst", manual.bursts),
-        ("rewards_apart", manual.apart),
+        ("reward_burst", happened.manual.bursts),
+        ("rewards_apart", happened.manual.apart),
     )
-    return [
-        Attention(
-            kind=kind, severity="warning", count=one.n, arms=one.arms, since_ms=one.since_ms, manual=one
+    for kind, findings in kinds:
+        for one in (finding for finding in findings if finding.arms[0] in columns.places):
+            yield Attention(
+                kind=kind, severity="warning", count=one.n, arms=one.arms, since_ms=one.since_ms, manual=one
+            )
+    if happened.overdue:
+        yield Attention(
+            kind="queue_overdue",
+            severity="notice",
+            count=sum(queue.n_open for queue in happened.overdue),
+            since_ms=min(queue.due_ms for queue in happened.overdue),
+            overdue=tuple(sorted(happened.overdue, key=lambda queue: queue.due_ms, reverse=True)),
         )
-        for kind, findings in kinds
-        for one in findings
-        if one.arms[0] in columns.places
-    ]
+    for paid in happened.paid_wrong:
+        fell = paid.after is not None
+        kind = "success_fell" if fell else "reward_hacked"
+        yield Attention(kind=kind, severity="warning" if fell else "critical", count=paid.n, paid=paid)
 
 
-def _about_queues(happened: Happened) -> Attention | None:
-    if not happened.overdue:
-        return None
-    return Attention(
-        kind="queue_overdue",
-        severity="notice",
-        count=sum(one.n_open for one in happened.overdue),
-        since_ms=min(one.due_ms for one in happened.overdue),
-        overdue=tuple(sorted(happened.overdue, key=lambda one: one.due_ms, reverse=True)),
-    )
-
-
-def _about_rewards(happened: Happened) -> list[Attention]:
-    """Return a row for each environment whose reward looks hacked, and for each where success fell."""
-    return [
-        Attention(
-            kind="reward_hacked" if one.after is None else "success_fell",
-            severity="critical" if one.after is None else "warning",
-            count=one.n,
-            paid=one,
-        )
-        for one in happened.paid_wrong
-    ]
-
-
-def _about_stale(columns: ArmColumns, stale: Ints) -> Attention | None:
-    """Return the arms still put in whose last observation is long ago, oldest first."""
-    if not len(stale):
-        return None
-    keys = _keys(columns, stale[np.argsort(columns.last_at_ms[stale], kind="stable")])
-    return Attention(kind="stale_arms", severity="warning", count=len(keys), arms=keys)
-
-
-def _about_under_explored(columns: ArmColumns, settings: LearnerSettings) -> Attention | None:
+def _under_explored(columns: ArmColumns, settings: LearnerSettings) -> Ints:
     is_under = columns.pulls < settings.min_pulls
     is_under[seed_places(columns.keys, settings.left_out)] = False
-    under = np.flatnonzero(is_under)
-    if not len(under):
-        return None
-    keys = _keys(columns, under[np.argsort(columns.pulls[under], kind="stable")])
-    return Attention(kind="under_explored", severity="notice", count=len(keys), arms=keys)
+    return np.flatnonzero(is_under)
 
 
-def _about_never(columns: ArmColumns, never: Ints, n_observed: Ints) -> Attention | None:
-    """Return the arms that none of many observed runs referenced, the most expensive first."""
-    if not len(never):
-        return None
+def _about_arms(
+    kind: AttentionKind,
+    severity: Severity,
+    columns: ArmColumns,
+    places: Ints,
+    *,
+    by: Ints,
+    evidence: ArmEvidence | None = None,
+) -> Iterator[Attention]:
+    """Yield one row for all these arms, the lowest in ``by`` first."""
+    if len(places):
+        keys = tuple(columns.keys[index] for index in places[np.argsort(by[places], kind="stable")].tolist())
+        yield Attention(kind=kind, severity=severity, count=len(keys), arms=keys, evidence=evidence)
+
+
+def _about_never(columns: ArmColumns, never: Ints, n_observed: Ints) -> Iterator[Attention]:
+    """Yield the arms that none of many observed runs referenced, the most expensive first."""
     cost = columns.token_cost[never]
-    keys = _keys(columns, never[np.argsort(-cost, kind="stable")])
     evidence = ArmEvidence(
         n=int(n_observed[never].sum()),
         reward=0.0,
         token_cost=None if (cost == UNKNOWN).any() else int(cost.sum()),
     )
-    return Attention(
-        kind="never_referenced",
-        severity="notice",
-        count=len(keys),
-        arms=keys,
-        evidence=evidence,
+    yield from _about_arms(
+        "never_referenced", "notice", columns, never, by=-columns.token_cost, evidence=evidence
     )
 
 
-def _about_rejected(happened: Happened) -> Attention | None:
-    if happened.n_rejected == 0:
-        return None
-    return Attention(kind="rejected_lines", severity="notice", count=happened.n_rejected)
+def _about_unknown(saved: Savings) -> Iterator[Attention]:
+    """Yield the runs with unknown tokens (many are a warning), and those without a counterpart."""
+    overall, n_unknown = saved.overall, saved.left_out.unknown_usage
+    if n_unknown:
+        n_completed = n_unknown + overall.baseline.n_known + overall.selected.n_known
+        severity: Severity = "warning" if n_unknown > MANY_UNKNOWN * n_completed else "info"
+        yield Attention(kind="unknown_usage", severity=severity, count=n_unknown)
+    n, compared = overall.n_uncompared, sum(overall.n_compared)
+    if compared and n >= MANY_UNCOMPARED * (n + compared):
+        yield Attention(kind="uncompared", severity="notice", count=n)
 
 
-def _about_usage(saved: Savings) -> Attention | None:
-    """Return the runs that the savings lack because their tokens are unknown; many of them are a warning."""
-    n_unknown = saved.left_out.unknown_usage
-    n_completed = n_unknown + saved.overall.baseline.n_known + saved.overall.selected.n_known
-    if n_unknown == 0:
-        return None
-    severity: Severity = "warning" if n_unknown > MANY_UNKNOWN * n_completed else "info"
-    return Attention(kind="unknown_usage", severity=severity, count=n_unknown)
-
-
-def _about_uncompared(saved: Savings) -> Attention | None:
-    """Return the runs with known tokens that have no counterpart in the other group."""
-    n, compared = saved.overall.n_uncompared, sum(saved.overall.n_compared)
-    if not compared or n < MANY_UNCOMPARED * (n + compared):
-        return None
-    return Attention(kind="uncompared", severity="notice", count=n)
-
-
-def _about_phase(usage: UsageColumns, settings: LearnerSettings, since_ms: int | None) -> Attention | None:
-    if settings.phase != "passive":
-        return None
-    n_passive = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "passive"].sum())
-    return Attention(kind="passive", severity="info", count=n_passive, since_ms=since_ms)
-
-
-def _keys(columns: ArmColumns, places: Ints) -> tuple[str, ...]:
-    return tuple(columns.keys[index] for index in places.tolist())
+def _about_phase(usage: UsageColumns, settings: LearnerSettings, since_ms: int | None) -> Iterator[Attention]:
+    if settings.phase == "passive":
+        n_passive = int(usage.n[np.array(usage.run_class, dtype=np.str_) == "passive"].sum())
+        yield Attention(kind="passive", severity="info", count=n_passive, since_ms=since_ms)
 
 
 def data_end_ms(columns: ArmColumns, usage: UsageColumns) -> int | None:

@@ -5,6 +5,7 @@ Series of the activity of each day, from usage and pulls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -129,59 +130,44 @@ def key_figures(
     calls_per_run: float | None,
 ) -> tuple[KeyFigure, ...]:
     """Return five figures in the order of `FigureName`."""
-    last, before = _weeks(series.day)
-    return (
-        KeyFigure(
-            name="runs",
-            value=float(usage.n.sum()),
-            last_week=_sum_in(series.day, series.runs, last),
-            week_before=_sum_in(series.day, series.runs, before),
+    weeks, overall = _weeks(series.day), saved.overall
+    figures = (
+        _figure("runs", float(usage.n.sum()), weeks, lambda week: _sum_in(series, series.runs, week)),
+        _figure(
+            "arms_in_use", float((columns.inclusions > 0).sum()), weeks, lambda week: _mean_in(series, week)
         ),
-        KeyFigure(
-            name="arms_in_use",
-            value=float((columns.inclusions > 0).sum()),
-            last_week=_mean_in(series.day, series.arms_in_use, last),
-            week_before=_mean_in(series.day, series.arms_in_use, before),
-        ),
-        KeyFigure(
-            name="pulls",
-            value=float(columns.n_pulls),
-            last_week=_whole(_sum_in(series.day, series.pulls_micro, last)),
-            week_before=_whole(_sum_in(series.day, series.pulls_micro, before)),
-        ),
-        *(
-            _of_choosing(usage, saved, (last, before))
-            if saved.overall.baseline.n_runs + saved.overall.selected.n_runs
-            else _of_runs(usage, calls_per_run, (last, before))
-        ),
+        _figure("pulls", float(columns.n_pulls), weeks, lambda week: _pulls_in(series, week)),
     )
-
-
-def _of_choosing(usage: UsageColumns, saved: Savings, weeks: Weeks) -> tuple[KeyFigure, KeyFigure]:
-    tokens = [_tokens_in(usage, week, "selected") for week in weeks]
-    percents = [_saved_in(usage, week) for week in weeks]
+    if overall.baseline.n_runs + overall.selected.n_runs:
+        return (
+            *figures,
+            _figure(
+                "tokens_per_selected_run",
+                overall.selected.mean_tokens,
+                weeks,
+                lambda week: _mean_tokens(_rows_in(usage, week), "selected"),
+            ),
+            _figure(
+                "saved_percent",
+                overall.shown.value,
+                weeks,
+                lambda week: saved_percent_of(_rows_in(usage, week)),
+            ),
+        )
     return (
-        KeyFigure(
-            name="tokens_per_selected_run",
-            value=saved.overall.selected.mean_tokens,
-            last_week=tokens[0],
-            week_before=tokens[1],
+        *figures,
+        _figure(
+            "tokens_per_run", _mean_tokens(usage), weeks, lambda week: _mean_tokens(_rows_in(usage, week))
         ),
-        KeyFigure(
-            name="saved_percent",
-            value=saved.overall.shown.value,
-            last_week=percents[0],
-            week_before=percents[1],
-        ),
-    )
-
-
-def _of_runs(usage: UsageColumns, calls_per_run: float | None, weeks: Weeks) -> tuple[KeyFigure, KeyFigure]:
-    tokens = [_mean_tokens(usage), *(_tokens_in(usage, week) for week in weeks)]
-    return (
-        KeyFigure(name="tokens_per_run", value=tokens[0], last_week=tokens[1], week_before=tokens[2]),
         KeyFigure(name="calls_per_run", value=calls_per_run, last_week=None, week_before=None),
     )
+
+
+def _figure(
+    name: FigureName, value: float | None, weeks: Weeks, of: Callable[[Week], float | None]
+) -> KeyFigure:
+    last, before = (None if week is None else of(week) for week in weeks)
+    return KeyFigure(name=name, value=value, last_week=last, week_before=before)
 
 
 def _weeks(day: Ints) -> Weeks:
@@ -193,20 +179,18 @@ def _weeks(day: Ints) -> Weeks:
     return (end - 6, end), before
 
 
-def _sum_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
-    if week is None or amount is None:
-        return None
-    return float(amount[(day >= week[0]) & (day <= week[1])].sum())
+def _sum_in(series: DaySeries, amount: Ints, week: Week) -> float:
+    return float(amount[(series.day >= week[0]) & (series.day <= week[1])].sum())
 
 
-def _whole(pulls_micro: float | None) -> float | None:
-    """Return the whole pulls of a sum in millionths."""
-    return None if pulls_micro is None else pulls_micro // MICRO
+def _pulls_in(series: DaySeries, week: Week) -> float | None:
+    return None if series.pulls_micro is None else _sum_in(series, series.pulls_micro, week) // MICRO
 
 
-def _mean_in(day: Ints, amount: Ints | None, week: Week | None) -> float | None:
-    """Return the mean over the days with activity."""
-    if week is None or amount is None:
+def _mean_in(series: DaySeries, week: Week) -> float | None:
+    """Return the mean of the arms in use over the days with activity."""
+    day, amount = series.day, series.arms_in_use
+    if amount is None:
         return None
     amounts = amount[(day >= week[0]) & (day <= week[1]) & (amount > 0)]
     return float(amounts.mean()) if len(amounts) else None
@@ -217,10 +201,6 @@ def _rows_in(usage: UsageColumns, week: Week) -> UsageColumns:
     return usage.where((usage.hour != UNKNOWN) & (day >= week[0]) & (day <= week[1]))
 
 
-def _tokens_in(usage: UsageColumns, week: Week | None, run_class: str | None = None) -> float | None:
-    return None if week is None else _mean_tokens(_rows_in(usage, week), run_class)
-
-
 def _mean_tokens(usage: UsageColumns, run_class: str | None = None) -> float | None:
     """Return the mean tokens of the runs, of one class or any, that ended normally with known usage."""
     mask = (np.array(usage.status, dtype=np.str_) == "completed") & (usage.bucket != UNKNOWN)
@@ -228,7 +208,3 @@ def _mean_tokens(usage: UsageColumns, run_class: str | None = None) -> float | N
         mask &= np.array(usage.run_class, dtype=np.str_) == run_class
     n_runs = int(usage.n[mask].sum())
     return int(usage.tokens[mask].sum()) / n_runs if n_runs else None
-
-
-def _saved_in(usage: UsageColumns, week: Week | None) -> float | None:
-    return None if week is None else saved_percent_of(_rows_in(usage, week))

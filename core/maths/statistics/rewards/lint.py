@@ -140,28 +140,24 @@ def _late(paid: Paid) -> Finding | None:
     if n < MIN_EPISODES or hits < LATE_SHARE * n:
         return None
     agree = bootstrap_share(hits, n, LATE_SHARE)
-    shows = paid.last[only_last]
     ends = paid.last_reward[long & ~np.isnan(paid.last_reward)]
     above = int((ends > min(0.0, float(ends.min(initial=0.0)))).sum())
     rare = float(scipy.special.betainc(above + 0.5, n - above + 0.5, PAID_SHARE))
-    if rare >= 0.5:
-        pays_last = f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays."
-        never = f"In {n} episodes of {MIN_STEPS} steps or more nothing is ever paid."
-        return finding_of(
-            paid,
-            kind="sparsity",
-            certainty=agree * rare,
-            text=f"{pays_last if np.any(ends) else never} {above} of them end above the lowest payment.",
-            steps=shows,
-            advice="Pay for progress on the way, or begin with easier tasks: there is hardly anything to learn from.",
-        )
+    is_sparse = rare >= 0.5
+    of_n = f"{n} episodes of {MIN_STEPS} steps or more"
+    text = f"In {hits} of {of_n} only the last pays."
+    if is_sparse:
+        text = text if np.any(ends) else f"In {of_n} nothing is ever paid."
+        text += f" {above} of them end above the lowest payment."
     return finding_of(
         paid,
-        kind="delayed",
-        certainty=agree,
-        text=f"In {hits} of {n} episodes of {MIN_STEPS} steps or more only the last pays.",
-        steps=shows,
-        advice="Pay for meaningful progress where it is made, so that good and bad steps have different rewards.",
+        kind="sparsity" if is_sparse else "delayed",
+        certainty=agree * rare if is_sparse else agree,
+        text=text,
+        steps=paid.last[only_last],
+        advice="Pay for progress on the way, or begin with easier tasks: there is hardly anything to learn from."
+        if is_sparse
+        else "Pay for meaningful progress where it is made, so that good and bad steps have different rewards.",
     )
 
 

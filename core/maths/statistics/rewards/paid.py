@@ -18,7 +18,7 @@ import scipy
 from core.columns import UNKNOWN, Bools, Floats, Ints, coded, coded_metadata
 from core.errors import InvalidInput
 from core.maths.episodes import totals_of
-from core.records.episode import Episode, Finding, FindingKind, Scale, Step
+from core.records.episode import Episode, Finding, FindingKind, Scale
 
 MOST_STEPS: Final = 50
 """Steps that a finding shows."""
@@ -185,7 +185,9 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
             0
         ],
         meta=meta,
-        n_chars=np.array([_n_chars_of(step) for step in steps], dtype=np.int64),
+        n_chars=np.array(
+            [UNKNOWN if n is None else n for n in (step.n_chars_in for step in steps)], dtype=np.int64
+        ),
         members=members,
         parts={name: _numbers(_part(one, name) for one in episodes) for name in names},
     )
@@ -193,10 +195,6 @@ def columns_of(episodes: Sequence[Episode], scale: Scale) -> Paid:
 
 def _numbers(values: Iterable[float | Decimal | None]) -> Floats:
     return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-
-
-def _n_chars_of(step: Step) -> int:
-    return UNKNOWN if step.n_chars_in is None else step.n_chars_in
 
 
 def _part(episode: Episode, name: str) -> float | None:

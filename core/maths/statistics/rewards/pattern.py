@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import scipy
 
-from core.columns import Bools, Floats, Ints
+from core.columns import Bools
 from core.maths.statistics.rewards.paid import Paid, bootstrap_share
 from core.records.environment import PatternShare
 from core.records.episode import Pattern
@@ -93,19 +93,13 @@ def _patterns(paid: Paid, has_pay: Bools) -> Iterator[PatternShare]:
     if is_potential(paid):
         rising |= paid.added(paid.is_midway & ~np.isnan(paid.reward), paid.reward) > 0
     shaped = _pattern("shaped", rising, can_rise & several, DENSE_SHARE)
-    if sparse is not None:
-        yield sparse
-    if shaped is not None:
-        yield shaped
-    elif sparse is None:
-        dense = ((positive + negative) * 2 > paid.n_midway) & (positive >= negative)
-        result = _pattern("dense", dense, several, DENSE_SHARE)
-        if result is not None:
-            yield result
+    dense = None
+    if sparse is None and shaped is None:
+        is_dense = ((positive + negative) * 2 > paid.n_midway) & (positive >= negative)
+        dense = _pattern("dense", is_dense, several, DENSE_SHARE)
     penal = penalties(paid)
     penalised = _pattern("penalty", paid.counted(penal) > 0, has_pay, 1 / int(has_pay.sum()))
-    if penalised is not None:
-        yield penalised
+    yield from (one for one in (sparse, shaped, dense, penalised) if one is not None)
     yield from _last_payments(paid, penal, is_sparse=sparse is not None)
 
 
@@ -207,7 +201,7 @@ def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[Pat
         values = payments
     if len(values) < MIN_EPISODES or not np.any(values > 0):
         return
-    counts = _counts(values)
+    counts = np.sort(np.unique(values, return_counts=True, equal_nan=True)[1])[::-1]
     if len(counts) < 2:
         return
     others = len(values) - int(counts[:2].sum())
@@ -217,9 +211,3 @@ def _last_payments(paid: Paid, penal: Bools, *, is_sparse: bool) -> Iterator[Pat
         yield PatternShare(pattern="continuous", n=n, n_showing=others, certainty=graded)
     else:
         yield PatternShare(pattern="binary", n=n, n_showing=n - others, certainty=1.0 - graded)
-
-
-def _counts(values: Floats) -> Ints:
-    """Count each value, the commonest first; no payment is one value."""
-    _, counts = np.unique(values, return_counts=True, equal_nan=True)
-    return np.sort(counts)[::-1]

@@ -68,18 +68,6 @@ class SessionSums:
         return _added(self.cell, np.ones(len(self.cell)), shape)
 
 
-def session_sums(cell: Ints, session: Ints, amount: Floats, *, complete: bool = True) -> SessionSums:
-    """Add up runs, one entry each, by session and cell.
-
-    Examples
-    --------
-    >>> one = session_sums(np.array([0, 1, 0]), np.array([7, 7, 7]), np.array([2.0, 5.0, 3.0]))
-    >>> one.cell.tolist(), one.n.tolist(), one.total.tolist(), one.squares.tolist()
-    ([0, 1], [2.0, 1.0], [5.0, 5.0], [13.0, 25.0])
-    """
-    return SessionEntries(cell, session, complete=complete).sums(np.arange(len(cell)), amount)
-
-
 class SessionEntries:
     """Runs coded by session and cell, so that any amounts of them are added up."""
 
