@@ -122,7 +122,7 @@ def find_batch(txn: Transaction, act_id: str | None) -> Batch | None:
 def _done_together(txn: Transaction, fact: Fact, number: int) -> list[Act]:
     """An act and those of its kind that were done in the same write, by number."""
     itself = "".join(f" AND {{0}}.{act}_no = 0" for act in ("import", *fact.follows))
-    own = itself if fact.follows else ""
+    own = itself if fact.follows else ""  # an undo has no import and follows from no other act
     rows = txn.connection.rows(
         f"SELECT b.{fact.column}, b.undone, b.actor FROM {fact.table} a JOIN {fact.table} b"
         f" ON b.learner_id = a.learner_id AND b.revision = a.revision{own.format('b')}"
@@ -213,7 +213,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
 
 
 def _mark_all(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:
-    """The same for several facts of a kind: what follows from all of them follows once."""
+    """Undo or redo several facts of a kind, and compute their common consequences once."""
     if fact is FACTS["reward"]:
         with shifting(txn, *_about(txn, numbers)):
             _set_undone(txn, fact, numbers, undone=undone)
@@ -273,7 +273,7 @@ def _restate(txn: Transaction, fact: Fact, number: int) -> None:
     )
     if row is None:
         return
-    import_no, revision, was = row
+    import_no, revision, was = row  # was: whether an import with the fact was active
     is_active, since = fact_state(txn, fact.table, number, (import_no, revision))
     if (is_active, since) != (bool(was), revision):
         txn.note_news()
@@ -352,10 +352,9 @@ def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
 
 
 def left_out(txn: Transaction, act: Act) -> int:
-    """Return an import's rewards and notes that stay inactive, because their keys were used again while it was
-    undone.
+    """Return the number of an import's facts that stay inactive, because their keys were used again meanwhile.
 
-    One key has one active fact. For an undo that was undone, those of its act are returned.
+    One key has one active fact. For an undo, the number is that of the import that it took back.
     """
     kind, number = act.kind, act.number
     while kind == "undo":
