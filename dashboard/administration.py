@@ -1,7 +1,7 @@
 """Queries and actions of the pages People, Tokens and Audit, which concern the installation.
 
-None is cached by revision, because a learner's revision says nothing about members and tokens. They are few, and a
-page of the audit is read by its key. The caller shows errors next to their object.
+None is cached by revision, because a learner's revision says nothing about members and tokens. They are few, and
+an index finds a page of the audit. The caller shows errors next to their object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.doors.documents import audit_rows
 from core.doors.terminal import json_document, row_lines
 from core.flows import audit as audits
 from core.flows import members as people
-from core.flows import tokens as programs
+from core.flows import tokens as token_flows
 from core.flows.context import Context
 from core.records.actor import PersonRole
 from core.records.audit import AuditFilter, AuditPage, Denial, DenialPage
@@ -28,12 +28,13 @@ PAGE: int = 50
 
 Doing = Literal["let in", "role", "remove", "sign out"]
 Which = Literal["acts", "installation", "refused"]
+"""Lists of the audit: acts in the learner, acts in the installation, and refusals."""
 
 members: Final = uncached(people.members)
 
-tokens: Final = uncached(programs.tokens)
-make_token: Final = uncached(programs.create_token)
-revoke_token: Final = uncached(programs.revoke_token)
+tokens: Final = uncached(token_flows.tokens)
+make_token: Final = uncached(token_flows.create_token)
+revoke_token: Final = uncached(token_flows.revoke_token)
 
 
 # Members
@@ -67,7 +68,10 @@ def carry_out(change: Change) -> MemberAnswer:
 
 
 def take_back(was: MemberRow | None, now: MemberRow) -> MemberAnswer:
-    """Let a member be again what they were (None: no member) before a change that left them as they were ``now``."""
+    """Restore a member to ``was``, the state before a change; None removes a new member.
+
+    ``now`` is the state after the change.
+    """
     context = reading().context
     return (
         people.remove_member(context, now.id)

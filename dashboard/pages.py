@@ -1,7 +1,7 @@
 """The table of pages, one row each.
 
-Navigation, titles, addresses, visibility, presentation, the page for unreadable data, and the tests read it. So a
-page with a row has all of them.
+Navigation, titles, addresses, visibility, the presentation (a view for an audience), the page that is shown while the
+data can't be read, and the tests read it. So a page with a row has all of them.
 """
 
 from __future__ import annotations

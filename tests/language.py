@@ -1,4 +1,4 @@
-"""Plain English, counted per file: ``python -m tests.language`` prints the counts, ``--write`` lowers the limits.
+"""Plain English, counted per file: ``python -m tests.language`` prints the counts, ``--write`` stores them as limits.
 
 The four counts of a file are banned words in prose, bad openings of docstrings, long sentences, and banned parts of
 identifiers. A long sentence has more than 25 words in the first paragraph of a docstring. `tests/test_language.py`
@@ -36,7 +36,7 @@ PUBLIC: Final = {
     "seen": "parameter of reward and reset, and JSON key: the revision that the caller looked at",
     "wanted": "parameter and JSON key of episode_list, evaluations, audit: the filter",
 }
-"""Public names that stay, with the reason; they are counted like the others."""
+"""Public names that stay, with the reason; they are counted too. `tests/test_language.py` reads it."""
 
 
 class Counts(NamedTuple):
@@ -141,7 +141,7 @@ def total(counts: Mapping[str, Counts], *, tests: bool = False) -> Counts:
 
 
 def rooms() -> dict[str, tuple[int, float, int]]:
-    """Return, per room, the number of sentences in docstrings, their mean length in words, and the longest."""
+    """Return number, mean and maximum length of the docstrings' sentences in each room, such as ``core/flows``."""
     lengths: dict[str, list[int]] = {}
     for path in sources():
         room = "/".join(path.relative_to(ROOT).parts[:2])

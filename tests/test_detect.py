@@ -66,7 +66,7 @@ def test_a_tool_with_its_server_is_one_tool_however_it_is_spelled(arm: str, name
     run = run_with(*arms, calls=(Call(name=name), Call(name="Read")))
     evidence = detect(run)
     assert (evidence.referenced, evidence.not_offered) == ((False, True, False), ("Read",))
-    by_name = detect(run, "openclaw")
+    by_name = detect(run, mode="openclaw")
     is_exact = arm == f"tool:other:{name}"
     assert by_name.referenced == (False, is_exact, False), "OpenClaw knows a tool by its very name"
     assert by_name.not_offered == (("Read",) if is_exact else (name, "Read"))
@@ -214,7 +214,7 @@ def test_names_that_begin_or_overlap_each_other_are_all_found() -> None:
 
 
 def naive_joins(char: str) -> bool:
-    """A character that makes a name beside it part of a longer word."""
+    """A character that makes a name beside it part of a longer word; a Chinese one, such as 編, does not."""
     return (char == "_" or char.isalnum() or unicodedata.category(char).startswith("M")) and char != "編"
 
 
@@ -346,6 +346,7 @@ def test_what_the_source_says_is_taken_as_it_is() -> None:
     run = run_with(*arms, texts=("coding",), referenced=(arms[1].key, "tool:other:gone"), not_offered=("g",))
     evidence = detect(run)
     assert evidence.referenced == (False, True, False)
+    # Without calls, each tool that the source names counts as one call.
     assert (evidence.n_calls, evidence.n_real_calls, evidence.not_offered) == (2, 2, ("g",))
     assert evidence.references == ()
 

@@ -38,13 +38,14 @@ BANNED = re.compile(
 )
 PATIENCE_S = 120
 PACKAGE = f"{ROOT}:{ROOT / 'core' / 'package'}"
+"""The project, and the folder with the module ``armscope``, which the guide imports."""
 
 READ: Final = """
 import os, sys
 sys.path[1:1] = os.environ["PYTHONPATH"].split(":")
 exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
 """
-"""A program that runs what it reads, as Python without a file."""
+"""A program that runs its input like ``python -``, with the folders of PYTHONPATH first."""
 
 every_topic = pytest.mark.parametrize("name", TOPICS)
 every_text = pytest.mark.parametrize("name", [README, *TOPICS])
@@ -91,7 +92,7 @@ def test_sentences_are_short(name: str) -> None:
 
 
 @every_text
-def test_the_words_are_the_fields(name: str) -> None:
+def test_no_banned_word_is_used(name: str) -> None:
     assert BANNED.findall(prose_of(text_of(name))) == []
 
 
@@ -281,7 +282,7 @@ def outputs_of(blocks: list[Block]) -> list[str]:
 
 def assert_shows(shown: list[str], printed: str) -> None:
     """Check that lines are among those that were printed, in their order."""
-    lines = iter(printed.splitlines())
+    lines = iter(printed.splitlines())  # `in` goes on from the line that it found, so the order counts
     assert [one for one in shown if one not in lines] == [], printed
 
 

@@ -122,7 +122,10 @@ class ArmscopeTools(BaseCallbackHandler, Generic[_T]):
         invocation_params: Any = None,
         **_options: Any,
     ) -> None:
-        """Note the tools of a model of the agent; one that must call a tool of its own gives an output by it."""
+        """Note the tools of a model of the agent.
+
+        A model that must call a tool may have one for its structured output, which is none of ours.
+        """
         if (step := self._steps.get(parent_run_id)) is not None and not step.in_tool:
             step.request.read([one for one in messages[0] if one.type == "human"])
             params = invocation_params or {}

@@ -44,6 +44,7 @@ class _Answer:
 
     texts: list[str] = field(default_factory=list)
     calls: dict[object, dict[str, Any]] = field(default_factory=dict)
+    latest: dict[object, object] = field(default_factory=dict)
     items: dict[object, object] = field(default_factory=dict)
     usage: Any = None
     model: object = None
@@ -56,18 +57,20 @@ class _Answer:
 
     def call(self, at: object, name: object, identity: object = None, arguments: object = "") -> None:
         """Begin a call, or add a piece of its arguments."""
-        one = self.calls.get(at)
+        one = self.calls.get(self.latest.get(at, at))
         if one is None or (identity and one["id"] and one["id"] != identity):
-            while at in self.calls:
-                at = at, "next"
-            one = self.calls[at] = {"id": identity, "name": "", "arguments": ""}
+            key = at
+            while key in self.calls:
+                key = key, "next"
+            one = self.calls[key] = {"id": identity, "name": "", "arguments": ""}
+            self.latest[at] = key
         one["id"] = one["id"] or identity
         one["name"] = one["name"] or name
         is_piece = isinstance(arguments, str) and isinstance(one["arguments"], str)
         one["arguments"] = one["arguments"] + arguments if is_piece else arguments or one["arguments"]
 
     def taken(self, *, is_last: bool = True) -> list[object]:
-        """Return what came until now as messages, once."""
+        """Return the parts so far as messages, and forget them; the last ones have the usage, which comes late."""
         if self.whole is not None:
             whole, self.whole = self.whole, None
             return [whole]
@@ -80,7 +83,7 @@ class _Answer:
         messages = [message, *self.items.values()]
         if is_last:
             message["usage"], self.usage = self.usage, None
-        self.texts, self.calls, self.items = [], {}, {}
+        self.texts, self.calls, self.items, self.latest = [], {}, {}, {}
         return messages
 
 
@@ -221,6 +224,7 @@ class Chunks:
             for part in items_of(member(candidate, "content"), "parts"):
                 if (call := member(part, "function_call", "functionCall")) is not None:
                     identity = member(call, "id")
+                    # A call comes whole, so its key is a new object.
                     answer.call(object(), member(call, "name"), identity, member(call, "args"))
                 elif not member(part, "thought"):
                     answer.text(member(part, "text"))

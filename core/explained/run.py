@@ -50,7 +50,7 @@ _STATUS: Final = {"aborted": "was aborted", "error": "failed"}
 
 
 def verdict(story: RunStory) -> str:
-    """Return the guard's decision, and by which of its three tiers.
+    """Return the guard's decision about a run, and its reason.
 
     Without a real tool call nothing is learned. With one, an arm in the prompt gets 1 if it was referenced, else 0.
     """
@@ -101,11 +101,12 @@ def _by_name(story: RunStory) -> str:
 
 
 def bill(story: RunStory) -> str | None:
-    """Return what a run cost, who used which tokens, and what has no price; None where the usage says as much."""
+    """Return what a run cost, who used which tokens, and what has no price; None if the token counts say it all."""
     facts = story.facts
     if not facts.bill or (facts.cost_pico is None and len(facts.bill) == 1 and not facts.unpriced):
         return None
     if facts.cost_pico is None:
+        # Models come before parts of models, such as "search of n".
         models = sorted(facts.unpriced, key=lambda name: " of " in name)
         cost = f"unknown, because {models[0] if models else 'a model'} has no price"
         missing = [*offer_words(models[:1], facts.price_offers), price_words(models[1:], facts.price_offers)]
@@ -218,6 +219,7 @@ def _into_prompt(arm: RunArm, flip: ArmFlip, chosen: Selection) -> str:
     if flip.k is not None:
         ways.append(f"room for {flip.k:,} arms")
     words = f"in with {', or '.join(ways)}" if ways else "nothing about this arm alone"
+    # "no draw": even the highest draw would have left the arm out.
     return f"no draw; {words}" if arm.by_draw and flip.draw is None else words
 
 

@@ -1,6 +1,6 @@
 """Identity: the actor of a secret or a session. Every request reads it, so a revocation takes effect at once.
 
-An actor grants at most its own permissions.
+`check_may_grant` keeps an actor from granting more than it may do itself.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def actor_of_token(store: Store, secret: str, *, now_ms: int) -> Actor:
             next_step="Check that all of it was copied, or ask an operator for a token.",
         )
     actor, hour = row.actor, now_ms // HOUR_MS
+    # The clock of another server may be ahead, so a note of the next hour is enough too.
     if not row.used_hour - 1 <= hour <= row.used_hour:
         with suppress(StoreError):  # a full or read-only disk must not prevent sign-in
             store.write(
@@ -102,6 +103,7 @@ def actor_of_session(store: Store, session: Session, *, now_ms: int, session_ms:
         # Anyone can sign in at the provider, so a non-member must cost one read and no write.
         if not _is_invited(store, session, now_ms) or not _lasts(session.issued_ms, now_ms, session_ms):
             raise
+    # A session has an address only if it is verified (`session_of`).
     take_invitation(
         store, session.issuer, session.subject, email=session.email, email_verified=True, now_ms=now_ms
     )

@@ -3,8 +3,8 @@ document per sample.
 
 Calls carry their name as plain ``function``. The tools offered are those of the sample's model events; a log
 without them takes ``--tools``, else what is called. Usage, time and scores are the sample's. A sample keeps its
-``uuid`` when a log is converted, retried or scored again. The later state has more scores, or changed later. A score
-of NaN is none. An invalidated sample is broken.
+``uuid`` when a log is converted, retried or scored again. `_state` orders its states. A score of NaN is
+read as null. An invalidated sample is broken.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ _SCORING: Final = ("score", "score_edit")
 _SINCE_S: Final = 1_672_531_200
 """2023-01-01, before the first log."""
 _MOST_SECONDS: Final = 1 << 29
+"""About 17 years; a later change counts as one at their end."""
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=10**9)]
 
@@ -297,7 +298,10 @@ def _broken(sample: _Sample) -> str | None:
 
 
 def _state(sample: _Sample, ended_at: str | None, log_completed_ms: int) -> int:
-    """Return the order of a sample's state: its scores and edits, and the seconds up to its last change."""
+    """Return a number that is larger for a later state: its scores and edits plus the seconds to its last change.
+
+    Both only grow, so their sum grows too.
+    """
     scores = [*(sample.scores or {}).values(), *(one for one in (sample.score,) if one is not None)]
     edits = [edit for score in scores for edit in score.history or ()]
     marks = [*(edit.provenance for edit in edits), sample.invalidation]

@@ -102,9 +102,10 @@ class Prompt:
     """A run whose lines are still being read.
 
     ``n_foreign`` counts calls of an unknown kind, ``n_unread`` records of an unknown kind that count tokens.
-    ``request`` is the person's text. ``key`` and ``marks`` belong to its history. ``used`` has each reply's usage and
-    model, ``rows`` has counts that are disjoint already. ``offer`` lists the tools and skills that it had by name, if
-    the format has them. ``loaded`` counts the agent's loads of skills, a person typed the skills ``typed``.
+    ``request`` is the person's text. ``key`` and ``marks`` are the digests of its `History`. ``used`` has each
+    reply's usage and model, ``rows`` has counts that are disjoint already. ``offer`` lists the tools and skills that
+    it had by name, if the format has them. ``loaded`` counts the agent's loads of skills, a person typed the skills
+    ``typed``.
     """
 
     identity: str
@@ -129,7 +130,7 @@ class Prompt:
     typed: set[str] = field(default_factory=set)
     talk: Talk = field(default_factory=Talk)
     key: int = 0
-    marks: bytearray = field(default_factory=partial(bytearray, MESSAGES))
+    marks: bytearray = field(default_factory=partial(bytearray, MESSAGES))  # its first byte names its form
     _checksum: int = 0
 
     def mark(self, at: str | float | None, content: bytes) -> None:
@@ -265,5 +266,5 @@ def split(model: str | None, owner: Owner, counts: tuple[int, int, int, int]) ->
         cache_read=cached,
         cache_write_5m=written,
         output=output,
-        assumed=written > 0,
+        assumed=written > 0,  # five minutes, because no lifetime is named
     )

@@ -42,6 +42,7 @@ _OWN: Final = (".claude", ".codex", ".gemini", ".openclaw", ".pi", ".local/share
 """Folders below the home folder in which agents keep their sessions."""
 
 Proposal = Literal["by name", "user only"]
+"""``by name``: only its name stays in the prompt. ``user only``: out of the prompt, but a person can call it."""
 Sessions = Mapping[str, Sequence[SessionUse]]
 """Sessions by agent."""
 
@@ -307,6 +308,7 @@ def _judged(installed: Sequence[InstalledItem], sessions: Sessions, now_ms: int)
 
 def _with_proposal(item: InstalledItem, use: ItemUse, now_ms: int, *, is_plugin_used: bool) -> CarriedItem:
     proposal, why = _proposal(item, use, now_ms, is_plugin_used=is_plugin_used)
+    # A skill with uses has a proposal where only a person called it. The bound is then of loads by the agent.
     is_bounded = use.offered > 0 and (not use.uses or proposal is not None)
     if proposal == "user only" and item.switch is not None:
         item = replace(item, switch=replace(item.switch, value="user-invocable-only"))
@@ -416,7 +418,7 @@ def _proposal(
 
 
 def _against(item: InstalledItem, use: ItemUse, now_ms: int, *, is_users: bool) -> Iterator[str]:
-    """Yield the reasons why nothing is proposed for an item."""
+    """Yield the reasons why nothing is proposed for an item; the first one is shown."""
     if item.state not in _LOADED:
         yield f"already {item.state}"
     if use.uses and not is_users:
@@ -427,7 +429,7 @@ def _against(item: InstalledItem, use: ItemUse, now_ms: int, *, is_users: bool) 
     if age_ms < 0:
         yield "the time of its file lies in the future"
     if age_ms < LEAST_AGE_MS:
-        yield f"there for {number_of(age_ms // DAY_MS, 'day')}: less than 30"
+        yield f"there for {number_of(age_ms // DAY_MS, 'day')}: less than {LEAST_AGE_MS // DAY_MS}"
     if use.offered < LEAST_SESSIONS:
         yield f"on offer in {number_of(use.offered, 'session')}: fewer than {LEAST_SESSIONS}"
     if use.since_ms is None:

@@ -86,7 +86,7 @@ def number(value: float) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""A text as ``JSON.stringify`` writes it: nothing but halves of pairs is escaped that need not be.
+    r"""A text as ``JSON.stringify`` writes it: it escapes only the necessary characters and lone surrogates.
 
     >>> quoted("é🎯\x1f"), quoted("\ud83c")
     ('"é🎯\\u001f"', '"\\ud83c"')
@@ -145,7 +145,7 @@ def rewritten(raw: bytes | str) -> str:
 
 
 def json_units(value: object) -> int:
-    """Length in UTF-16 units of what ``JSON.stringify`` makes of a value read from JSON.
+    """Length in UTF-16 units of the text of ``JSON.stringify`` for a value read from JSON, without writing it.
 
     >>> json_units({"name": "run", "n": 1.0, "on": True, "list": [None, "é🎯"]})
     50

@@ -40,6 +40,7 @@ SKIP_RATERS: Final = 2
 HOLD_MINUTES: Final = 10
 MAX_HOLD_MINUTES: Final = 24 * 60
 DRAFT_MS: Final = 7 * 24 * 3_600_000
+"""Time for which a draft is stored after its last change."""
 MAX_VERSION_CHARS: Final = 200
 MAX_TITLE_CHARS: Final = 200
 MAX_WORDS_CHARS: Final = 4_000
@@ -98,7 +99,8 @@ class QueueAsks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Draft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Input of a reviewer that was not submitted; None = nothing yet.
 
-    >>> Draft(level=3).feedback
+    >>> Draft(level=3).feedback is None
+    True
     """
 
     level: int | None = None
@@ -129,8 +131,8 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
     ``n_judged`` counts the people who judged it since the queue was made; None = hidden (blind). ``seen`` goes back
     to `submit`, which reports later judgements by others. ``hold_until_ms`` 0 = the caller does not hold it.
     ``rubric`` None = the queue's rubric is not defined; ``levels`` are then the default ones. ``mine`` is the
-    caller's own counted evaluation. ``meanwhile`` names people who judged it since the caller's view; their judgement
-    comes with the caller's.
+    caller's own counted evaluation. ``meanwhile`` names people who judged it since the caller opened it; the
+    answer to the caller's own judgement has theirs.
     """
 
     queue: str
@@ -167,7 +169,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a queue for all reviewers and for the caller.
 
-    ``total`` is ``done + set_aside + open``. ``set_aside`` items were skipped; the caller put ``skipped_by_me`` off.
+    ``total`` is ``done + set_aside + open``. ``set_aside`` items are out for all reviewers;
+    ``skipped_by_me`` are put off by the caller alone.
     ``seconds_each`` is the median time between the caller's judgements, None below three.
     """
 
@@ -217,8 +220,8 @@ class SubmitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The recorded judgement, a model grader's earlier one, and the next item.
 
     ``hold_ran_out``: the hold had ended, and no other reviewer held the item, so it was recorded. ``meanwhile`` holds
-    later judgements by others, where the item needs both; never of a blind queue. ``replaced`` are other browsers
-    whose judgement it replaced.
+    judgements by others since the item was opened, if it needs several; never of a blind queue. ``replaced`` names
+    other browsers in which the replaced judgement was made.
     """
 
     evaluation: EvaluationAnswer
@@ -285,7 +288,7 @@ class ItemAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Evaluations of one batch, by their ids. ``replaced`` are other browsers whose judgements they replaced."""
+    """Evaluations of one batch, by their ids. ``replaced`` names other browsers in which replaced ones were made."""
 
     n: int
     acts: tuple[str, ...]

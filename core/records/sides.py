@@ -11,7 +11,7 @@ from core.records.observation import Source
 
 
 class SourceShift(NamedTuple):
-    """Millionths that observations of one source add to alpha and beta, in the present epoch of the arm."""
+    """Millionths that observations of one source add to alpha and beta, since the arm's latest reset."""
 
     source: Source
     alpha_micro: int
@@ -23,7 +23,8 @@ class SideArm:
     """An arm in the runs of one side. ``alpha_micro`` and ``beta_micro`` are the exact sums of ``shifts``.
 
     ``mean`` is that of the prior and these observations. ``selected`` is the share of the side's runs that had the
-    arm in the prompt in full. ``n_in``, ``n_used`` and ``n_observed`` count runs.
+    arm in the prompt in full. ``n_in`` counts the runs with the arm in full, ``n_used`` those that referenced it
+    too, and ``n_observed`` those with an automatic observation of it.
     """
 
     n_in: int

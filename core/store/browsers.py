@@ -112,7 +112,7 @@ def add_browser(txn: Transaction, browser: str, named: str, byline: Byline) -> i
 
 
 def settle_browsers(txn: Transaction, numbers: Sequence[int]) -> None:
-    """Mark the evaluations of these browsers as changed, and keep their holds: they may have another rater."""
+    """Mark the evaluations of these browsers as changed, as their rater may be another; move the held items."""
     txn.connection.many(
         "UPDATE evaluation SET changed = ? WHERE learner_id = ? AND evaluation_no IN (SELECT j.evaluation_no"
         " FROM judged_in j JOIN browser b ON b.learner_id = j.learner_id AND b.browser = j.browser"
@@ -127,8 +127,8 @@ def settle_browsers(txn: Transaction, numbers: Sequence[int]) -> None:
 
 
 def _keep_holds(txn: Transaction, browser: str, named: str) -> None:
-    """Hand the holds of a browser to its confirmed name; without a confirmation they end."""
-    own = Actor(name=named, browser=f"{named} {browser}", person=named).holder
+    """Give the review items that a browser holds to its confirmed name; release them without a confirmation."""
+    own = Actor(name=named, browser=NamedBrowser(browser, named, named).label, person=named).holder
     if confirmation_of(txn, browser, named) is None:
         txn.run("DELETE FROM review_hold WHERE learner_id = ? AND actor = ?", [own])
         return

@@ -1,4 +1,4 @@
-"""Mending of a chain whose sum exceeds that of the rows: the difference is explained to the bit, or accepted.
+"""Mending of a chain whose sum exceeds that of the rows: replaced rows explain it exactly, or a person accepts it.
 
 Earlier versions counted a source of an episode twice if one act stored it and replaced it. The sum then also contains
 the digest of the replaced row. A changed fact looks different: it also removes a digest from the sum.
@@ -50,11 +50,11 @@ _SOURCES: Final = (
     " WHERE p.learner_id = ?1 AND p.kind = 'episode' AND NOT EXISTS (SELECT 1 FROM provenance s"
     " WHERE s.learner_id = ?1 AND s.kind = 'episode' AND s.no = p.no AND s.revision < p.revision)"
 )
-"""First sources of episodes: the act that stored them made the episode."""
+"""First source of each episode: the act that stored it created the episode."""
 
 
 class Replaced(NamedTuple):
-    """A row that was replaced in the act that stored it: the number of steps, and the digest of the state."""
+    """A row that was replaced in the act that stored it; ``rank`` is the number of steps of its state."""
 
     rank: int
     digest: int
@@ -131,7 +131,7 @@ def _chain_state(facts: Facts) -> State:
 
 
 def explanation(facts: Facts, difference: int, states: SourceStates) -> Explained | None:
-    """Return what explains a difference to the bit, or None, such as after a change of any other fact."""
+    """Return what explains a difference exactly, or None, such as after a change of any other fact."""
     with suppress(StoreUnusable, *UNREADABLE):  # an episode that can't be read explains nothing
         return _explanation(facts, difference, states)
     return None
@@ -183,7 +183,7 @@ def unprovable_until(facts: Facts) -> int | None:
 
 
 def _candidates(facts: Facts, states: SourceStates) -> Iterator[_Candidates]:
-    """Yield the rows that may have been replaced, episode by episode."""
+    """Yield the rows that may have been replaced, episode by episode, at most `_MAX_CANDIDATES`."""
     key = _chain_state(facts).key or b""
     rows = [row for row in facts.rows(_SOURCES) if _may_replace(row[1], row[7])]
     left, uids = _MAX_CANDIDATES, {row[5] for row in rows}

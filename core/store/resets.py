@@ -51,7 +51,8 @@ def add_reset(
 def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]:
     """Update caches around a change of a boundary: the facts after it join or leave the epoch before it.
 
-    ``since`` is the lower of the revisions that it has before and after.
+    `shifting` subtracts these facts before the change and adds them after it. `restate` then sets the present epoch
+    of the arms. ``since`` is the lower of the revisions that the boundary has before and after.
     """
     arm_nos = [
         arm_no
@@ -66,7 +67,10 @@ def moving_boundary(txn: Transaction, number: int, since: int) -> Iterator[None]
 
 
 def runs_before_reset(txn: Transaction) -> int:
-    """Return how many runs of this revision ended before the reset of one of their arms, and count after it."""
+    """Return the number of runs of this revision that ended before the reset of one of their arms.
+
+    They were recorded after the reset, so they count in the new epoch.
+    """
     row = txn.row(
         "SELECT MAX(s.at_ms) FROM posterior p JOIN reset s ON s.learner_id = p.learner_id AND s.revision = p.epoch"
         " WHERE p.learner_id = ?"

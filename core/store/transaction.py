@@ -259,6 +259,7 @@ class Statements:
     learner_id: int
 
     def rows(self, sql: str, values: Iterable[object] = ()) -> list[Row]:
+        """Return the rows of a query whose first parameter is the learner; ``values`` are the others."""
         return self.connection.rows(sql, [self.learner_id, *values])
 
     def row(self, sql: str, values: Iterable[object] = ()) -> Row | None:

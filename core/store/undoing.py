@@ -214,7 +214,7 @@ def _mark(txn: Transaction, fact: Fact, number: int, *, undone: bool) -> None:
 
 
 def _mark_all(txn: Transaction, fact: Fact, numbers: Sequence[int], *, undone: bool) -> None:
-    """The same for several facts of a kind: what follows from all of them follows once."""
+    """Undo or redo several facts of a kind, and compute their common consequences once."""
     if fact is FACTS["reward"]:
         with shifting(txn, *_about(txn, numbers)):
             _set_undone(txn, fact, numbers, undone=undone)
@@ -274,7 +274,7 @@ def _restate(txn: Transaction, fact: Fact, number: int) -> None:
     )
     if row is None:
         return
-    import_no, revision, was = row
+    import_no, revision, was = row  # was: whether an import with the fact was active
     is_active, since = fact_state(txn, fact.table, number, (import_no, revision))
     if (is_active, since) != (bool(was), revision):
         txn.note_news()
@@ -353,10 +353,9 @@ def _about_arms(txn: Transaction, import_no: int, kinds: str) -> list[int]:
 
 
 def left_out(txn: Transaction, act: Act) -> int:
-    """Return an import's rewards and notes that stay inactive, because their keys were used again while it was
-    undone.
+    """Return the number of an import's facts that stay inactive, because their keys were used again meanwhile.
 
-    One key has one active fact. For an undo that was undone, those of its act are returned.
+    One key has one active fact. For an undo, the number is that of the import that it took back.
     """
     kind, number = act.kind, act.number
     while kind == "undo":

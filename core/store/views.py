@@ -1,7 +1,8 @@
 """Views: tables for SQL programs that only read, without texts and names of people.
 
-They show what counts at present: undone imports, undone rewards and imports in progress are left out. A view has no
-rows of its own, so what was erased is erased here, too. `core.store.schema` makes all views again after a migration.
+They show what counts at present: undone imports, undone rewards and imports in progress are left out. Only
+evaluations that were undone or superseded stay, with their state. A view has no rows of its own, so what was erased
+is erased here, too. `core.store.schema` makes all views again after a migration.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _IN_RUN: Final = (
     "(SELECT count(*) FROM outcome o WHERE o.learner_id = r.learner_id AND o.run_no = r.run_no"
     f" AND o.flags & {INCLUDED} <> 0"
 )
+"""Number of arms in the prompt of run ``r``. The user adds conditions and closes the parenthesis."""
 _NAMED_IN_RUN: Final = _IN_RUN.replace(f"& {INCLUDED}", f"& {NAMED}")
 _STATED: Final = (
     f"(SELECT c.value FROM achieved c {OUTCOMES_BY_RUN} WHERE c.learner_id = r.learner_id AND c.run = r.uid"
@@ -70,6 +72,7 @@ _CORRECTED: Final = (
     f"EXISTS (SELECT 1 FROM observation c {BY_RUN} WHERE c.learner_id = o.learner_id AND c.run_no = o.run_no"
     f" AND c.run_no <> 0 AND c.arm_no = o.arm_no AND c.kind = 'correction' AND c.undone = 0 AND c.{ACTIVE}"
 )
+"""Whether arm and run of outcome ``o`` have an active correction ``c``. The user closes the parenthesis likewise."""
 _ACTIVE_RUN: Final = f"r.{ACTIVE} AND r.revision <= l.revision"
 _EPISODES: Final = """
 episode | text | e.uid | Uid of the episode.
@@ -188,7 +191,7 @@ at_ms | integer | b.at_ms | End of the run, or time of the reward, UTC milliseco
 revision | integer | b.revision | Revision of the learner that recorded it.
 in_epoch | integer | {_LEDGER_EPOCH} | 1: in the present epoch of its arm.
 """
-_OF_RUNS: Final = {
+_OF_RUNS: Final = {  # automatic observations, which no row has: the flags of outcomes give their columns
     "source": "'detector'",
     "kind": "'automatic'",
     "observation_no": "NULL",

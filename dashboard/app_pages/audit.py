@@ -20,12 +20,12 @@ def page() -> None:
         of = audit.which()
         audit_filter = audit.audit_filter(of)
         st.space("stretch")
-        taken_out = st.container(horizontal=True, gap="small", width="content")
+        downloads = st.container(horizontal=True, gap="small", width="content")
     listed = audit.page_of(of, audit_filter)
     with title:
         sentence(_sentence(listed, of, audit_filter), here.tokens)
         muted("Written with the act itself, and never taken back: an undo is a row of its own.")
-    with taken_out:
+    with downloads:
         audit.files(
             of,
             audit_filter,

@@ -1,4 +1,4 @@
-"""Page of one episode: rewards step by step, its runs, and their possible credit."""
+"""Page of one episode: rewards step by step, its runs, and the share of the rewards that they can be given."""
 
 from __future__ import annotations
 

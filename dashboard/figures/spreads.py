@@ -29,14 +29,14 @@ _HEAD_PX: Final = 26
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadRow:
-    """A row: whose (foreign text), and how what they gave is spread."""
+    """A row: the name of a rater or version (foreign text), and the spread of its scores."""
 
     name: str
     spread: GroupSpread
 
 
 def spreads(rows: Sequence[SpreadRow], look: Tokens, *, of: Words, compact: bool = False) -> Chart:
-    """Return scores by tenths with their mean; ``of`` says what a row is of, in the plural."""
+    """Return scores by tenths with their mean; ``of`` is the plural noun of a row, which ends in s."""
     shown = rows[:MOST_ROWS]
     row_px = COMPACT_ROW_PX + 6 if compact else _ROW_PX
     shift = 0.2 if compact else 0.0

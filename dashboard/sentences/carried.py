@@ -20,11 +20,11 @@ WHICH: Final[Mapping[Which, Words]] = {
     "proposed": Words("Proposed"),
     "all": Words("All"),
 }
-EVERYWHERE: Final = "own skills"
+OWN_SKILLS: Final = "own skills"
 
 
 def carried(stored: StoredInventory) -> Sentence:
-    """Return the answer of a machine: what was used, and what the rest carries."""
+    """Return the answer of a machine; its first sentence is plain, the rest is highlighted."""
     used, full_stop, rest = stored.inventory.sentence.partition(". ")
     head = wording.literal(f"{used}{full_stop.strip()}")
     return composed(head, " ", Phrase(wording.literal(rest))) if rest else composed(head)
@@ -90,11 +90,11 @@ def group_of(item: InstalledItem) -> str:
         return "context files"
     if item.kind == "tool":
         return "other tools"
-    return EVERYWHERE if item.project is None else f"skills of {item.project}"
+    return OWN_SKILLS if item.project is None else f"skills of {item.project}"
 
 
 def chosen(items: Iterable[CarriedItem], which: Which, group: str | None) -> list[CarriedItem]:
-    """Return the items that a choice names."""
+    """Return the items that a choice names; "unused" needs a session that had the item on offer."""
     return [
         one
         for one in items
@@ -108,7 +108,7 @@ def chosen(items: Iterable[CarriedItem], which: Which, group: str | None) -> lis
 
 
 def carried_groups(stored: StoredInventory, *, compact: bool) -> dict[str, list[object]]:
-    """Return the table by server, plugin and folder, the dearest without use first; short for narrow windows."""
+    """Return the table by server, plugin and folder, most unused tokens first; a narrow window has fewer columns."""
     groups: dict[tuple[str, str], list[CarriedItem]] = {}
     for one in stored.inventory.items:
         if one.item.state in {"in full", "by name"}:

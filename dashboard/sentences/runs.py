@@ -94,7 +94,7 @@ def _span(rows: Sequence[RunRow], year_of_ms: int | None) -> Words:
 
 
 def _looked(view: RunsView, year_of_ms: int | None) -> Words:
-    """Return how far the search went for rare matches; a click continues it."""
+    """Return the number of runs that an interrupted search looked at, else an advice to widen the filters."""
     page = view.page
     if page.cut_short:
         at = page.onward
@@ -143,7 +143,7 @@ def run(story: RunStory) -> Sentence:
 
 
 def run_facts(story: RunStory, *, year_of_ms: int | None) -> Markdown:
-    """Return time, model, channel and actor on one line; foreign text is escaped."""
+    """Return time, session, model, provider, channel, class, status, unit and source on one line."""
     facts = story.facts
     parts = [
         f"{wording.minute(facts.at_ms, year_of_ms=year_of_ms)} UTC"
@@ -188,7 +188,7 @@ def run_tokens(story: RunStory) -> Markdown:
 
 
 def selection_note(story: RunStory) -> Markdown:
-    """Return budget, its use, seed, and whether the record replays."""
+    """Return budget, its use, the seed of the random numbers, and whether the selector repeats the recorded order."""
     chosen = story.selection
     if chosen is None:
         return wording.things(len(story.arms), "arm")
@@ -203,7 +203,7 @@ def selection_note(story: RunStory) -> Markdown:
     flags = [
         words
         for is_so, words in (
-            (chosen.over_budget, "the seeds alone exceed the budget"),
+            (chosen.over_budget, "the seed arms alone exceed the budget"),
             (chosen.truncated, "truncated: a baseline run that left arms out"),
             (held_ms is not None, f"held since {wording.minute(held_ms)}: its session shares the draw"),
             (story.replays is False and held_ms is None, "the record does not replay"),
@@ -235,7 +235,7 @@ def sessions(rows: Sequence[SessionRow], *, at_most: int) -> Sentence:
 
 
 def session(row: SessionRow) -> Sentence:
-    """Return the session's number of runs, how long they took, and their outcomes."""
+    """Return the session's number of runs, of observed ones, and of those that did not finish."""
     name = wording.literal(wording.cut_middle(wording.plain(row.session), 60))
     runs = Phrase(wording.things(row.n_runs, "run"))
     learned = f"{wording.count(row.n_observed)} {'was' if row.n_observed == 1 else 'were'} observed"

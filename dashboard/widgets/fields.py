@@ -57,7 +57,7 @@ def lazy_popover(
     icon: str | None = None,
     type: Literal["secondary", "tertiary"] = "tertiary",
 ) -> DeltaGenerator | None:
-    """Return a button and what is behind it; None while that is neither seen nor ``used``."""
+    """Draw a button, and return the container behind it; None while it is closed and not ``used``."""
     behind = popover(label, key=key, icon=icon, type=type)
     return behind if behind.open or used else None
 

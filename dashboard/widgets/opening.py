@@ -132,8 +132,8 @@ def opening_table(
 ) -> int | None:
     """Draw a table and return the row that a click opens, None without one.
 
-    Only clicks in ``column`` open, None = in any except ``rest``. ``name`` is that of its key. ``phone`` and
-    ``hidden`` are as `columns` takes them, ``rest`` as `clicked_row` does.
+    Only clicks in ``column`` open, None = in any column but ``rest``, the first one. ``name`` is that of its key.
+    ``phone`` and ``hidden`` are as `columns` takes them.
     """
     key = fresh(name)
     event = st.dataframe(

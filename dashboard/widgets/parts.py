@@ -184,7 +184,7 @@ def _column(cells: list[object]) -> pa.Array:
 
 @contextmanager
 def panel(name: Markdown, *, still: Words = Words("the rest of the page still works")) -> Iterator[None]:
-    """Draw inside; ``name`` and ``still`` are our own words ("Savings over time")."""
+    """Draw inside; a failure shows ``name``, the error and ``still`` (the parts that work) instead."""
     # A container, and no `st.empty()` that it then fills: when the server's messages are sent between the two, the
     # browser takes the panel out of the page and makes another, and the focus in a table or field of it is gone.
     container = st.container(gap="small")

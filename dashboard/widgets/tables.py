@@ -25,15 +25,16 @@ from dashboard.wording import Markdown, Words
 
 ROW_PX: Final = 34
 TAKE_BACK: Final = Words("take back")
-"""Head of the column of acts' ways back."""
+"""Head of the column with the buttons that undo acts."""
 ALL_AT_ONCE: Final = 2_000
-"""Longer tables load as one scrolls, and can't be clicked."""
+"""Maximum number of rows that widgets send at once. Longer tables load as one scrolls, and can't be clicked."""
 _MANY_ROWS: Final = 15
 TALL_PX: Final = 420
 _NAME_CHARS: Final = 40
 ACT_PX: Final = 78
-"""Width of the column of acts' ways back."""
+"""Width of the column with the buttons that undo acts."""
 _RIGHT: Final = frozenset({"mean moved", "run"})
+"""Heads of the columns of numbers in tables of acts."""
 
 
 def heads(table: Table[Row]) -> dict[str, str]:
@@ -164,7 +165,7 @@ def height(n_rows: int, *, at_most_px: int = TALL_PX) -> int | Literal["content"
 
 
 def draw(number: float | None, reason: str | None) -> str:
-    """Return a random draw for a cell; a seed's decided nothing and isn't shown.
+    """Return a random draw for a cell, but not that of a seed: a seed is in without it.
 
     >>> draw(0.25, "selected"), draw(0.25, "seed"), draw(None, None)
     ('0.250', '–', '–')
@@ -224,7 +225,7 @@ def act_table(
     on_click: Callable[[int], None] | None = None,
     act: Markdown = TAKE_BACK,
 ) -> None:
-    """Draw acts with their way back in the last column ("Undo", "Redo" or nothing), which is called ``act``.
+    """Draw acts with a button ("Undo", "Redo" or none) in the last column, which is called ``act``.
 
     ``phone`` as `columns` takes it.
     """

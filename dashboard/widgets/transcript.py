@@ -20,7 +20,7 @@ _STATES: Final = ((Words("In the prompt"), "full"), (Words("By name"), "by name"
 
 
 def conversation(story: RunStory, *, title: str = "Conversation") -> None:
-    """Draw the transcript of a run, or why there is none; a presentation shows none."""
+    """Draw the transcript below the table of arms, or the reason for its absence; a presentation shows none."""
     here = reading()
     if here.presenting:
         return
@@ -56,6 +56,7 @@ def _offered(story: RunStory) -> None:
 
 
 def _state(arm: RunArm) -> str:
+    """Return the list of an arm. One that the run had by name and found (``loaded``) stays by name."""
     if arm.in_prompt and not arm.loaded:
         return "full"
     return "by name" if arm.loaded or arm.state == "by name" else "out"

@@ -1,4 +1,4 @@
-"""Served: reruns, crowds and clicks on the real server, against the barest page that does the same."""
+"""Served: reruns on the real server against a bare page, and a crowd of visitors against one visitor."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ _SWITCHES: Final = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-fir
 
 
 def reruns(scale: Scale, folder: Path) -> list[Row]:
-    """Every page with everything it reads from the cache, from asking the server to its last word."""
+    """Rerun of each page with a warm cache, from the request to the end of the answer.
+
+    No garbage is collected between the timings ("collector frozen").
+    """
+    # `filled` makes twice as many arms as a prompt has.
     context = filled(folder / "ours.db", 40, n_arms=scale.n_screen_arms // 2)
     context.write("ingest", lambda txn: tell_episodes(txn, _episodes()))
     addresses = {
@@ -132,7 +136,7 @@ def _one_person(url: str, seconds: float, number: int) -> list[float]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - needed by this row alone
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only tests.bench.settled needs it
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=_SWITCHES)

@@ -1,4 +1,7 @@
-"""Training exports: rewarded pairs, samples to fine-tune on, preference pairs, and the lines they are written as."""
+"""Training exports against recorded outputs of KAIROS, the program whose formats they have.
+
+They are rewarded pairs, samples to fine-tune on, and preference pairs, as items and as lines of bytes.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def _pair(case: Case) -> Json:
 
 
 def _is_not_what_follows(case: Case) -> bool:
-    """A member of the reward that follows from the others, and isn't in their row what it follows to be."""
+    """A member that can be computed from the others, such as the label, and is another in the recorded row."""
     _, is_reward, member = case.name.rpartition("reward.")
     reward = _pair(case).get("reward")
     if not is_reward or not reward or member not in kairos.consequences(reward):

@@ -71,7 +71,7 @@ def site(
         SessionMiddleware, secret_key=SECRET, same_site="lax", session_cookie=SESSION_COOKIE_NAME
     )
     app = Starlette(routes=[*create_auth_routes(""), Route("/", _page)], middleware=[session])
-    gate = Gate(app, read_sign_in(file, port=1))
+    gate = Gate(app, read_sign_in(file, port=1))  # the address in the file has no {port} to replace
     server = uvicorn.Server(uvicorn.Config(gate, lifespan="off", log_level="error", proxy_headers=False))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()

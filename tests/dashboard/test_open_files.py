@@ -1,4 +1,4 @@
-"""Handles: what is kept of closed pages fits what the system grants, and what can't be is said once a minute."""
+"""Open files: closed pages keep no more than the system allows, and a lack of handles is logged once a minute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_streamlit_keeps_no_more_sessions_than_it_is_told() -> None:
     """Should Streamlit keep them otherwise some day, this says that nothing bounds them any more."""
     storage = MemorySessionStorage()
     kept = storage._cache
-    keep_sessions(storage, 128)
+    keep_sessions(storage, 128)  # Streamlit's own number, so the cache stays
     assert storage._cache is kept
     keep_sessions(storage, 3)
     assert getattr(storage._cache, "maxsize", None) == 3
@@ -38,7 +38,7 @@ def test_streamlit_keeps_no_more_sessions_than_it_is_told() -> None:
     keep_sessions(object(), 3)
 
 
-def test_the_want_of_handles_is_said_once_a_minute_with_its_number() -> None:
+def test_a_lack_of_file_handles_is_logged_once_a_minute_with_its_number() -> None:
     now_s = 0.0
     quiet = OncePerMinute(clock=lambda: now_s)
     told = []
@@ -116,4 +116,4 @@ def test_few_pages_are_drawn_at_one_time() -> None:
     for one in taken:
         if one:
             DRAWING.release()
-    assert sum(taken) == 8
+    assert sum(taken) == 8  # the pages that `DRAWING` lets through; no other test may draw meanwhile

@@ -24,7 +24,7 @@ KEYS = st.builds(
 
 def finished(markdown: str) -> str:
     """What a Markdown reader makes of escaped text."""
-    bare = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)
+    bare = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown)  # backslashes before ASCII punctuation
     return bare.replace("&lt;", "<").replace("&amp;", "&").replace("\u2068", "").replace("\u2069", "")
 
 
@@ -37,7 +37,7 @@ def test_no_mark_reaches_markdown_unescaped(text: str) -> None:
 
 
 @given(st.text())
-def test_late_codes_are_broken_up(text: str) -> None:
+def test_codes_that_streamlit_replaces_after_markdown_are_broken_up(text: str) -> None:
     shown = finished(wording.literal(text))
     assert not re.search(r":[\w+-]+:|:material/|https?://|www\.|->|<-|--|\w@\w", shown)
 
@@ -74,7 +74,7 @@ def test_a_cut_name_keeps_its_beginning_and_end(key: str) -> None:
 @given(PROBABILITY, st.integers(1, 4))
 def test_a_mean_is_never_zero_or_one(value: float, decimals: int) -> None:
     said = wording.mean(value, decimals)
-    if said[0] in "<>":
+    if said[0] in "<>":  # such as <0.01 or >0.99
         return
     assert 0 < float(said) < 1
     assert abs(float(said) - value) <= 0.5 * 10**-decimals + 1e-12

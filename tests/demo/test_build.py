@@ -20,7 +20,7 @@ from core.flows.settings import change
 from core.records.actor import Actor
 from core.store.store import Store
 
-pytestmark = pytest.mark.of_file  # a server is given a copy of what is built in one
+pytestmark = pytest.mark.of_file  # the demo is built as a file; a server gets a copy of it
 N_RUNS = 40
 MARK = "seen by a visitor"
 OLDEST = Path(tests.store.schemas.__path__[0]) / "0001.db.gz"
@@ -112,7 +112,7 @@ def test_an_interrupted_build_leaves_the_old_one_as_it_was(demo: Path) -> None:
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_world_before_the_baseline_is_refused_and_left_alone(demo: Path, fresh: bool) -> None:
+def test_a_world_of_a_schema_that_is_too_old_is_refused_and_left_alone(demo: Path, fresh: bool) -> None:
     demo.write_bytes(gzip.decompress(OLDEST.read_bytes()))
     with closing(sqlite3.connect(demo)) as driver:
         driver.execute("UPDATE learner SET name = ?, origin = ?", [LEARNER, f"{DEMO_ORIGIN}7"])
@@ -149,7 +149,7 @@ def test_never_replaces_a_real_learner_or_a_foreign_file(tmp_path: Path) -> None
 
 def test_never_replaces_a_database_that_is_open_elsewhere(demo: Path) -> None:
     with closing(Store(demo)) as store:
-        queries.frame(context_at(store))  # keeps a reader's connection
+        queries.frame(context_at(store))  # the store keeps this connection after the query
         with store.reading(LEARNER), pytest.raises(StoreBusy, match="open"):
             build_small(demo, fresh=True)
     assert not build_small(demo).built

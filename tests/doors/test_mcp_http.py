@@ -1,4 +1,4 @@
-"""MCP over HTTP: the SDK's client goes round once; each request stands for its own token, and none for a session."""
+"""MCP over HTTP: the SDK's client goes round once; rights are those of each request, not of a session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARM = "tool:other:a"
 
 
 class App:
-    """The route as an application: who acts is whoever's turn it is."""
+    """The route as an ASGI application; ``actor`` sends all requests until a test replaces it."""
 
     def __init__(self, service: Service, actor: Actor) -> None:
         self.service, self.actor = service, actor
@@ -46,8 +46,8 @@ class App:
             return
         call = HttpCall(scope["method"], scope["path"], headers=headers, body=body)
         answer = await asyncio.to_thread(route.handler, self.service, self.actor, call)
-        told = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
-        await send({"type": "http.response.start", "status": answer.status, "headers": told})
+        headers_out = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers_out})
         await send({"type": "http.response.body", "body": answer.body})
 
 

@@ -256,25 +256,33 @@ def test_other_messages_are_passed_over(value: object) -> None:
     assert all(isinstance(problem, InvalidInput) for problem in refused)
 
 
-@given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.lists(st.text(), max_size=5), st.data())
+@given(
+    st.lists(st.text(min_size=1), min_size=1, max_size=5),
+    st.lists(st.lists(st.text(), max_size=5), min_size=1, max_size=3),
+    st.data(),
+)
 def test_any_split_of_a_stream_is_the_same_answer(
-    texts: list[str], pieces: list[str], data: st.DataObject
+    texts: list[str], pieces: list[list[str]], data: st.DataObject
 ) -> None:
-    """Chunks of chat completions, given one by one and in lists of any length."""
+    """Chunks of chat completions, given one by one and in lists of any length; some servers count no calls."""
 
     def chunk(**delta: object) -> object:
         return {"id": "c", "object": "chat.completion.chunk", "choices": [{"delta": delta}]}
 
-    calls = [{"index": 0, "id": "1", "function": {"name": "search", "arguments": ""}}]
-    more = [{"index": 0, "function": {"arguments": piece}} for piece in pieces]
-    chunks = [chunk(content=text) for text in texts] + [chunk(tool_calls=[call]) for call in calls + more]
+    chunks = [chunk(content=text) for text in texts]
+    for identity, arguments in enumerate(pieces):
+        begun = {"index": 0, "id": f"{identity}", "function": {"name": f"t{identity}", "arguments": ""}}
+        more = [{"index": 0, "function": {"arguments": piece}} for piece in arguments]
+        chunks += [chunk(tool_calls=[call]) for call in (begun, *more)]
     run = a_run()
     with run:
         n_alone = data.draw(st.integers(0, len(chunks)))
         for one in chunks[:n_alone]:
             run.from_messages(one)
         run.from_messages(chunks[n_alone:])
-    assert [call.name for call in run.calls] == ["search"]
+    assert [(call.name, call.metadata) for call in run.calls] == [
+        (f"t{identity}", "".join(arguments)[:200]) for identity, arguments in enumerate(pieces)
+    ]
     assert len(run.texts) == 1
 
 

@@ -1,4 +1,4 @@
-"""armscope run UID: the same explanation as the page's, for people and for programs."""
+"""armscope run UID: the same explanation as the page's, with ids as they are."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OFFERED = [
 
 def test_it_says_what_the_page_says(shell: Shell, tmp_path: Path) -> None:
     context = context_at(tmp_path / "a.db")
-    change(context, "baseline_rate", 0.0)
-    chosen = select(context, OFFERED, budget_tokens=140)
+    change(context, "baseline_rate", 0.0)  # so that the run is no baseline run
+    chosen = select(context, OFFERED, budget_tokens=140)  # enough for two of the three arms
     Learner(context).record("one", selection=chosen, calls=["Read"])
     code, out, err = shell("run", "one")
     story = queries.run(context, "one")

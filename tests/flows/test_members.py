@@ -90,6 +90,7 @@ def test_an_invitation_is_taken_once_in_time_by_a_verified_address_at_its_issuer
     def take(
         subject: str, email: str, *, verified: bool = True, issuer: str = ID, late_ms: int = -1
     ) -> Actor:
+        # The last millisecond is -1; at 0 the invitation has ended.
         return take_invitation(
             context.store, issuer, subject, email=email, email_verified=verified, now_ms=until_ms + late_ms
         )

@@ -242,7 +242,7 @@ def _imported(context: Context, folder: Path, n_lines: int, meanwhile: Sequence[
             erase(context, session="s1")
         elif act == "undo":
             with suppress(ArmscopeError):
-                undo(context, "import-1")
+                undo(context, "import-1")  # the first import, which may not exist yet
         elif isinstance(act, int):
             _imported(context, folder, act, ())
 
@@ -258,15 +258,17 @@ def _imported(context: Context, folder: Path, n_lines: int, meanwhile: Sequence[
     )
 )
 def test_the_chain_follows_each_transcript(imports: list[tuple[int, list[int | str]]]) -> None:
+    """The checksums cover each transcript: `verify` is clean after any acts, and finds a changed text."""
     with TemporaryDirectory(dir=memory_folder()) as folder:
         context = keeping(Path(folder))
         with closing(context.store):
             for n_lines, meanwhile in imports:
-                with suppress(NotFound):  # nothing of the session is settled
+                with suppress(NotFound):  # no finished import has the session to erase
                     _imported(context, Path(folder), n_lines, meanwhile)
             assert queries.verify(context).clean
             context.store.database.write(lambda one: one.run("UPDATE run_text SET messages = '[]'"))
             with context.reading() as snapshot:
+                # Rows of an unfinished import have a later revision than the snapshot.
                 n_settled = snapshot.connection.rows(
                     "SELECT count(*) FROM run_text WHERE revision <= ?", [snapshot.revision]
                 )[0][0]

@@ -2,7 +2,7 @@
 
 * the runs and the belief of a version equal a recount over the records themselves
 * an undo, a redo, an export and an import in any order change nothing of it
-* versions in use at the same time, as of two domains, stay apart
+* versions in use at the same time stay apart
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def test_a_run_that_was_recorded_without_versions_stays_the_same_run(
             txn.connection.run("DELETE FROM defined WHERE learner_id = ? AND run_no = ?", [1, run_no])
 
     before = queries.posteriors(context)
-    context.write("settings", forget)
+    context.write("settings", forget)  # a write needs the name of a permission
     assert import_files(context, [path]).id is None
     assert queries.posteriors(context) == before
     answer = queries.arm_versions(context, tool_key("search"))
@@ -224,7 +224,7 @@ def test_an_edit_of_a_skills_file_splits_its_history(tmp_path: Path) -> None:
     keep_inventory(context, machine(("Claude Code", "a", 2_000)), machine="laptop")
     clock[0] = 6_500
     keep_inventory(context, machine(("Claude Code", "b", 6_000)), machine="laptop")
-    clock[0] = 8_500  # the file has a time from before the reading that saw another text
+    clock[0] = 8_500  # the reading at 6,500 saw b, so c begins here and not at 6,200
     keep_inventory(context, machine(("Claude Code", "c", 6_200)), machine="laptop")
     assert spans(context) == ([(a, 2_000, 5_000, 4), (b, 6_000, 8_000, 3), (c, 9_000, 9_000, 1)], 1)
     marks = queries.arm_path(context, skill_key("review")).marks

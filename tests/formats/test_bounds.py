@@ -108,7 +108,7 @@ IN_PARTS: Final[dict[str, Json]] = {
 }
 
 NUMBERS: Final = {"runs": 8, "calls": 4, "texts": 16, "sessions": 2}
-"""The parts that one of them has at most, so their lines alone are within the limit."""
+"""Parts of `Limits` that one run, call, text or session counts for at most. The files have `N_PARTS` in all."""
 
 LARGE: Final = {
     "inspect-ai": log(*(sample(number) for number in range(1, 9))),
@@ -197,6 +197,7 @@ def test_sessions_that_take_too_much_memory_are_refused(
     if shape == "sessions":
         planned = [PlannedSession(f"s{place}", (turn,)) for place, turn in enumerate(turns)]
     built = [SESSIONS[format](one) for one in planned]
+    # The sessions take turns line by line, so all of them are open at once.
     mixed = [one for at in range(len(built[0])) for session in built for one in session[at : at + 1]]
     path = put(tmp_path, chat_lines(mixed))
     few = Limits(parts=N_PARTS, line_bytes=1 << 20)
@@ -207,7 +208,7 @@ def test_sessions_that_take_too_much_memory_are_refused(
     finally:
         tracemalloc.stop()
     assert entries is None or shape == "sessions"
-    assert peak < N_PARTS * 600 + (6 << 20)
+    assert peak < N_PARTS * 600 + (6 << 20)  # a part takes about 256 bytes, see `Limits`
 
 
 def test_a_chat_on_one_line_that_is_too_long_is_read_with_its_texts_cut(tmp_path: Path) -> None:
@@ -215,6 +216,7 @@ def test_a_chat_on_one_line_that_is_too_long_is_read_with_its_texts_cut(tmp_path
     path = put(tmp_path, json.dumps({"messages": messages}).encode() + b"\n")
     entries = read(path, limits=Limits(line_bytes=3_000, whole_bytes=6_000))
     assert [names(run) for run in runs(entries)] == [names(run) for run in runs(read(path))]
+    # The cut line is reported and read. Its limit of 3,000 bytes is 0 in whole MiB.
     assert [one.reason for one in rejected(entries)] == ["The line is longer than 0 MiB."]
 
 
@@ -280,6 +282,7 @@ def test_many_sessions_without_an_index_and_large_cells_are_read(tmp_path: Path)
         )
         base.commit()
     for content in (long.read_bytes(), gzip.compress(long.read_bytes())):
+        # The long text of prt_9 is cut, so only prt_8 is rejected.
         entries = read(put(tmp_path, content, "made.db"), limits=Limits(line_bytes=200_000))
         assert ["It is no text, or too large" in one.reason for one in rejected(entries)] == [True]
         assert (
@@ -306,11 +309,11 @@ def test_a_database_with_too_many_rows_or_too_large_a_cell_names_that(tmp_path: 
 
 def protobuf(content: bytes) -> bytes:
     """A request of one scope with these spans."""
-    for _ in range(2):
+    for tag in (b"\x12", b"\x0a"):
         n_bytes, size = len(content), b""
         while n_bytes > 127:
             size, n_bytes = size + bytes([n_bytes & 127 | 128]), n_bytes >> 7
-        content = (b"\x12" if _ == 0 else b"\x0a") + size + bytes([n_bytes]) + content
+        content = tag + size + bytes([n_bytes]) + content
     return content
 
 

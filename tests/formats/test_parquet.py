@@ -100,7 +100,7 @@ def test_rows_have_what_their_reader_may_read_and_nothing_erased(tmp_path: Path)
     context.store.close()
 
 
-def test_columns_have_types_and_no_two_kinds_part_over_one() -> None:
+def test_a_column_has_the_same_type_in_all_kinds_of_lines() -> None:
     for line in get_args(LedgerLine):
         for column in columns_of_line(line):
             (shared,) = [one for one in columns() if one.name == column.name]
@@ -131,6 +131,7 @@ def test_rows_are_written_in_groups_as_they_come(tmp_path: Path) -> None:
     costs = table.read(["token_cost"])["token_cost"]
     assert costs.type == pa.int64()
     assert costs[24_999].as_py() == 2**53 + 25_000
+    # A group ends once its texts have more than 200,000 characters.
     long = [ArmLine(key="tool:other:a", label="x" * 150_000) for _ in range(4)]
     with (tmp_path / "long.parquet").open("wb") as file:
         write_parquet(long, file.write)

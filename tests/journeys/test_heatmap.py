@@ -18,7 +18,7 @@ def test_a_click_on_a_cell_opens_its_run(come: Come, served: Served) -> None:
     ground.scroll_into_view_if_needed()
     box = ground.bounding_box()
     assert box is not None
-    right, top = box["x"] + box["width"] - 4, box["y"] + 10  # the newest run's column, not the cell's middle
+    right, top = box["x"] + box["width"] - 4, box["y"] + 10  # the last column is the newest run's
     visit.page.mouse.move(right, top)
     expect(visit.page.locator(".hoverlayer").first).to_contain_text(f"run {newest}")
     visit.page.mouse.click(right, top)

@@ -16,7 +16,7 @@ RATES: Final = (0.1, 0.3, 0.5, 0.8)
 
 
 class ClusteredWorld(NamedTuple):
-    """Sessions of arms of one rate: sizes and references, shape (n_arms, n_sessions)."""
+    """Sessions of arms with one rate: runs (``size``) and references (``good``), shape (n_arms, n_sessions)."""
 
     rate: float
     size: Ints
@@ -40,6 +40,7 @@ def columns_of(one: ClusteredWorld) -> ArmColumns:
 
 
 def sums_of(one: ClusteredWorld) -> SessionSums:
+    """Return the sums in the order of `SessionSums`. No inventory is inferred, so the last four repeat or are 0."""
     size, good = one.size, one.good
     n = size.sum(axis=1)
     rows = (

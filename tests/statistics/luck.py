@@ -15,7 +15,7 @@ def prob_of_luck(off: Floats) -> float:
     """Probability that the largest of so many normal errors is at least as large as the largest of these.
 
     Šidák's inequality makes it an upper bound where the errors depend on each other, as those of arms that share a
-    budget do: a bound that is passed is passed whatever their dependence.
+    budget do. So a result below `LEAST_PROB` is no luck under any dependence.
 
     >>> round(prob_of_luck(np.array([0.3, -1.96])), 3), round(prob_of_luck(np.full(40, 3.03)), 3)
     (0.097, 0.093)

@@ -197,8 +197,9 @@ def upgrade_it(path: str) -> None:
 
 
 def struck(name: str, where: str, *command: str) -> None:
-    """A command line that gets a signal just when a function of this name is called: Ctrl+C, say, is SIGINT, which
-    whoever started the tests in the background has had ignored.
+    """A command line that gets a signal when it calls a function of this name.
+
+    SIGINT (Ctrl+C) is set to its default, because a shell in the background has it ignored.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

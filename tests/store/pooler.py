@@ -87,8 +87,9 @@ class Pooler:
 
 @contextmanager
 def pooling(server: Mapping[str, Any], *, n_connections: int = 3, **settings: str) -> Iterator[Pooler]:
-    """A pool of so many connections to each database of a server, named as the driver does; ``settings`` are
-    PgBouncer's own.
+    """A pool with ``n_connections`` to each database of a server.
+
+    ``server`` has the names of the driver's parameters. ``settings`` are PgBouncer's own.
     """
     with TemporaryDirectory(prefix="armscope-pooler-") as place:
         folder = Path(place)
@@ -114,7 +115,7 @@ def pooling(server: Mapping[str, Any], *, n_connections: int = 3, **settings: st
         (folder / "pgbouncer.ini").write_text(
             "\n".join([*lines, *(f"{name} = {value}" for name, value in chosen.items()), ""])
         )
-        user = stepped_down(folder)
+        user = stepped_down(folder)  # PgBouncer refuses to run as root
         pooler = Pooler(folder, user)
         try:
             yield pooler

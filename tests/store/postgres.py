@@ -120,7 +120,7 @@ def reached(server: subprocess.Popen[bytes], folder: Path) -> str:
 
 
 def stepped_down(folder: Path) -> int | None:
-    """The user that the server runs as, to whom the folder is given; None: it is ours, who are no root."""
+    """The user id for a server, which gets the folder; None: our own user, which is not root."""
     if os.name != "posix" or os.geteuid() != 0:
         return None
     user = pwd.getpwnam("nobody")

@@ -35,6 +35,7 @@ def test_what_a_killed_backup_left_goes_with_the_next(context: Context, tmp_path
     (folder / "mine.armscope-partial-1-00000000").touch()
     command = ("--database", kept_in(context.store), "backup", folder / "one.db")
     assert answer("struck", "SIGKILL", where, *command)[0] == -signal.SIGKILL
+    # The name is a link, so the partial file is there until after `sync_names`.
     assert [one.name for one in folder.glob(".armscope-partial-*")], "nothing was left to be swept"
     maintenance.backup(context, folder / "two.db")
     assert {one.name for one in folder.iterdir()} - {"one.db"} == {

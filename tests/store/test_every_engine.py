@@ -110,7 +110,7 @@ def context(place: Located) -> Iterator[Context]:
 
 
 def lively(context: Context, folder: Path) -> None:
-    """Some of everything: notes of acts, undone ones, imports in parts, keys, resets."""
+    """Record facts of many kinds: acts with notes, undone ones, imports in parts, keys, resets."""
     file = lines_file(folder / "some.jsonl", *(run_line(f"told {number}") for number in range(7)))
     told = import_files(replace(context, pace=IN_PARTS), [file])
     undo(context, told.id)
@@ -229,7 +229,7 @@ def test_rows_of_any_number_are_kept_and_kept_once(context: Context, n_rows: int
 
 
 def test_a_write_without_a_key_is_told_to_stand_though_others_wrote_after_it(context: Context) -> None:
-    """By what it noted of itself: so it is done once where the answer to its commit was lost."""
+    """`has_landed` looks for the note of the transaction, so a repeat after a lost answer writes nothing."""
     record(context, a_run("r"))
     written: list[Transaction] = []
 
@@ -481,7 +481,7 @@ def test_a_connection_that_was_cut_is_made_anew(server: Server, cluster: Cluster
 
 
 def test_after_a_statement_that_failed_every_other_goes_on(server: Server) -> None:
-    """Sent along with one that fails, the sixth of a kind is not prepared, no matter what the driver takes it for."""
+    """The driver prepares a statement at its sixth use. If that transaction fails, the server does not have it."""
     database = Database(server)
 
     def ask(connection: Connection) -> list[tuple[object, ...]]:
@@ -501,7 +501,7 @@ def test_after_a_statement_that_failed_every_other_goes_on(server: Server) -> No
 
 
 def test_many_rows_that_the_server_refuses_are_told_of_with_what_is_asked_next(server: Server) -> None:
-    """They went ahead, so it is heard of later: with a question, a change, more rows, the end."""
+    """Rows are sent without waiting, so their error comes with the next query, change, rows or commit."""
     context = context_of(server)
     record(context, a_run("first"))
     database, names = context.store.database, ["run_no", "arm_no", "reason", "rank", "token_cost"]
@@ -569,7 +569,7 @@ def test_an_import_that_may_not_be_the_only_one_any_more_is_void(server: Server,
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
-    """How often someone who does something, not for the first time, waits for the server to answer."""
+    """A function that counts the round trips of some work whose statements are prepared already."""
     drivers: list[psycopg.Connection[object]] = []
     connect = psycopg.connect
 
@@ -680,7 +680,7 @@ def test_few_round_trips_of_a_page(
 
 @pytest.fixture
 def waiting(server: Server, cluster: Cluster) -> Iterator[Callable[[], int]]:
-    """A server that waits for a standby that is away; and what waits there until someone does, and which it is."""
+    """A server that waits for an absent standby; the function gives the process that waits."""
     asked = (
         f"SELECT pid FROM pg_stat_activity WHERE datname = '{server.name}' AND wait_event = 'SyncRep'"
         " ORDER BY query_start"
@@ -715,7 +715,7 @@ def rewarded(context: Context, answers: list[object]) -> threading.Thread:
 
 
 def recorded(server: Server, cluster: Cluster) -> Context:
-    """A context on a database that something is recorded in already, opened while no one is waited for."""
+    """A context with one run. The standby is not required meanwhile, because the write would wait for it."""
     comes_back(cluster)
     context = context_of(server)
     record(context, a_run("r"))

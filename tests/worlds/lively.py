@@ -45,7 +45,7 @@ def lively_context(folder: Path) -> Context:
 
 
 def told_context(folder: Path) -> Context:
-    """The same, of which much is told by imports: twice, in parts, and in sessions."""
+    """The same context, with imports as well: one twice, one in parts, and some in sessions."""
     context = lively_context(folder)
     tell_twice(context, folder)
     tell_parts(context, folder)

@@ -391,10 +391,8 @@ def _say_watched(
     """Say what watching brings until it is stopped; with ``--json`` one document a line."""
     from core.flows.watch import has_news
 
-    as_json, is_talkative = (
-        global_options(line).as_json,
-        not (global_options(line).as_json or global_options(line).quiet),
-    )
+    options = global_options(line)
+    as_json, is_talkative = options.as_json, not (options.as_json or options.quiet)
     act: str | None = None
     if is_talkative:
         say(f"Watching {', '.join(map(str, named))} for learner {context.learner}; stop with Ctrl+C.")

@@ -177,7 +177,7 @@ def _proof(result: Savings) -> list[tuple[str, str]]:
 
 
 def _plain_formula(overall: Comparison) -> str:
-    """Return the formula of the sources over all runs: (baseline mean - selected mean) / baseline mean."""
+    """Return the saving by the formula of OpenClaw, over all runs: 1 - selected mean / baseline mean."""
     means = overall.baseline.mean_tokens, overall.selected.mean_tokens
     if overall.plain_percent is None or None in means:
         return "no figure"

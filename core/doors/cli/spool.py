@@ -68,7 +68,7 @@ class SpoolCleared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpoolSent(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs that were sent from a spool, and those that are left; they count like a late import."""
+    """Runs that were sent from a spool, and those that are left; a sent run keeps the time of its request."""
 
     sent: int
     left: SpoolCounts
@@ -136,7 +136,7 @@ def _chosen(options: GlobalOptions, server: str | None) -> list[Spool]:
     """Return the spools of this user, or those of the server, database and learner that are named."""
     chosen = spools()
     if server is not None:
-        address = Spool.of_server(server, "").about.address
+        address = Spool.of_server(server, "").about.address  # it is the same for every learner
         chosen = [one for one in chosen if one.about.address == address]
     elif options.database is not None:
         location = options.settings().database

@@ -107,7 +107,7 @@ def _difficulty(context: Context, call: HttpCall) -> HttpAnswer:
 
 
 def _task(one: TaskDifficulty) -> dict[str, object]:
-    """Return a task in OpenReward's words; split and variant may be null, because its client reads them."""
+    """Return a task in OpenReward's words. Its client needs split and variant, so they are sent as null too."""
     return {
         "task_index": int(one.task) if one.task.isdecimal() and len(one.task) < 10 else one.task,
         "avg_reward": one.average,

@@ -1,7 +1,7 @@
 """Server of the tools on the official SDK, over standard input and output or mounted over HTTP.
 
-It uses the SDK's plain server, not the one that derives schemas from functions. The schemas are contracts, and the
-presence of an argument is read from the request.
+It uses the SDK's plain server, not the one that derives schemas from functions. Our schemas are fixed contracts,
+and a tool must know whether an argument was sent.
 """
 
 from __future__ import annotations

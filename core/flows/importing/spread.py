@@ -1,13 +1,12 @@
 """Spread of the files of folders over many learners, by the names in their paths, with several processes.
 
-The files of a learner are one act of one process. Learners do not wait for each other's reading. Only the acts store
-progress: after an interruption the same import adds the missing files and changes no other row.
+One process imports all files of a learner, as one act, which can be undone. Learners do not wait for each other's
+reading. Only the acts store progress: after an interruption the same import adds the missing files and changes no
+other row.
 
-Pattern that finds the name of the learner in the path of a file.
-
-A pattern is compared part by part with the path below the named folder. ``{learner}`` is the name, ``*`` matches any
-characters of a part, and ``**`` any number of folders. A path has at most one match, so no run is assigned to the
-wrong learner.
+A pattern finds the name of the learner in the path of a file. It is compared part by part with the path below the
+named folder. ``{learner}`` is the name, ``*`` matches any characters of a part, and ``**`` any number of folders. A
+path has at most one match, so no run is assigned to the wrong learner.
 """
 
 from __future__ import annotations
@@ -326,6 +325,7 @@ def _work(pipe: Connection, database: Located, actor: Actor, options: SpreadOpti
     with closing(Store(database)) as store, suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             learner, files = pipe.recv()
+            # `of_own_door`: in a learner that this import creates, selections hold within a session.
             context = Context(store=store, learner=learner, actor=actor).of_own_door()
             pipe.send(_import_learner(context, files, options))
 
@@ -339,7 +339,7 @@ def _import_learner(context: Context, files: Sequence[Path], options: SpreadOpti
             if isinstance(one, UnreadableSource):
                 problems.append(str(one))
             else:
-                answer = one if answer is None else one.after(answer)
+                answer = one if answer is None else one.after(answer)  # the sum of both
     except ArmscopeError as problem:
         problems.append(str(problem))
     return LearnerImport(

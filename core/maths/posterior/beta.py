@@ -1,9 +1,9 @@
 """Beta(alpha, beta) → density, moments and 95 % intervals, on arrays.
 
 All functions broadcast their arguments and give float64 arrays (zero-dimensional for plain numbers).
-``alpha`` and ``beta`` are above 0 and include the prior; anything else, NaN included, gives NaN. Quantiles are
-SciPy's: the 95 % limits are within 5e-12 of values of 60 digits (``tests/posterior/golden.json``), from
-Beta(1e-6, 1e-6) to (1e7, 1e7), where pages show three. A limit below 2e-308, such as the lower one of Beta(0.001, 2)
+The two parts, ``alpha`` and ``beta``, are above 0 and include the prior; anything else, NaN included, gives NaN.
+Quantiles are SciPy's: the 95 % limits are within 5e-12 of values of 60 digits (``tests/posterior/golden.json``), from
+Beta(1e-6, 1e-6) to (1e7, 1e7). Pages show three digits. A limit below 2e-308, such as the lower one of Beta(0.001, 2)
 near 1e-1602, is 0; one closer to 1 than floats go is 1.
 """
 
@@ -31,6 +31,7 @@ _STIRLING_FROM: Final = 16.0
 _UNIQUE_FROM: Final = 64
 _SMALLEST_LOG: Final = -744.0
 _HIGHEST_DENSITY_STEPS: Final = 200
+"""Maximum number of steps; after them the latest value is the answer."""
 
 
 def mean(alpha: ArrayLike, beta: ArrayLike) -> Floats:
@@ -422,7 +423,11 @@ def _density_gap(a: Floats, b: Floats, log_low: Floats, prob: float) -> tuple[Fl
 
 
 def _log_density_inside(a: Floats, b: Floats, x: Floats) -> Floats:
-    """Return the log density for 0 < x < 1: a binomial probability (counts may be fractions) and a factor."""
+    """Return the log density for 0 < x < 1: the logs of a binomial probability and of a factor, added.
+
+    A count is its part less 1, or the part itself where that is below 1. The factor makes up for the difference.
+    Counts may be fractions.
+    """
     y = 1 - x
     log_x, log_y = np.log(x), np.log1p(-x)
     hits, misses = np.where(a < 1, a, a - 1), np.where(b < 1, b, b - 1)

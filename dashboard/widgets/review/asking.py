@@ -36,7 +36,7 @@ _OUTCOMES: Final[tuple[EvaluationOutcome, ...]] = get_args(EvaluationOutcome)
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """The request and its result."""
+    """The request and its result; its token is refused if other items match by then."""
 
     asks: QueueAsks
     proposal: QueueProposal
@@ -104,7 +104,7 @@ def _requested_runs(name: str) -> RunFilter | None:
 
 def _say_filters(run_filter: RunFilter | None) -> None:
     """Show the filters beside the fields, and a way to remove them."""
-    muted("The filters above (span, models, channels, types) hold for it.")
+    muted("The filters above (span, models, channels, types) apply to these items.")
     if run_filter is None:
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -120,7 +120,7 @@ def _say_filters(run_filter: RunFilter | None) -> None:
 
 
 def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None:
-    """Return the button that counts, and what it found; None until it was pressed for what the fields say now."""
+    """Draw the button that counts, and return its result; None while the fields were not counted as they are now."""
     key = f"{name} counted"
     if st.button("Count them", key=f"{name} count", disabled=asks is None) and asks is not None:
         st.session_state.pop(key, None)
@@ -135,7 +135,7 @@ def counted(name: str, asks: QueueAsks | None, *, batch: bool) -> Counted | None
     n = known.proposal.n
     names = [wording.literal(sentences.about(one.uri)) for one in known.proposal.first[:_FIRST]]
     more = f" and {wording.count(n - len(names))} more" if n > len(names) else ""
-    st.markdown(f"**{wording.things(n, 'item')}** {gray(f'{wording.listed(names)}{more}' if n else 'pass.')}")
+    st.markdown(f"**{wording.things(n, 'item')}** {gray(f'{wording.listed(names)}{more}' if n else 'fit.')}")
     return known if n else None
 
 

@@ -159,7 +159,7 @@ def test_valid_tokens_are_no_failures() -> None:
 
 @given(st.ip_addresses(v=6))
 def test_addresses_of_one_network_are_one_caller(address: Any) -> None:  # noqa: ANN401 - either version
-    other = type(address)(int(address) ^ 0xFFFF)
+    other = type(address)(int(address) ^ 0xFFFF)  # in the same /64
     if address.ipv4_mapped is None:
         assert network_of(str(address)) == network_of(str(other))
     else:
@@ -199,6 +199,7 @@ def test_slots_are_given_back_and_never_exceeded(steps: list[tuple[int, bool]]) 
     slots, inside = Slots(of_token=2, of_all=4), list[int]()
     for token, enters in steps:
         if enters:
+            # Token 0 is the operator of this machine, without a limit of its own.
             allowed = len(inside) < 4 and (token == 0 or inside.count(token) < 2)
             try:
                 slots.enter(token)
@@ -377,7 +378,7 @@ def test_probes_answer_while_every_thread_works_and_every_slot_is_taken(
 def test_refused_callers_take_no_place_of_others(
     n_draining: int, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their bodies are on their way, their answers are there."""
+    """The server still reads the bodies of up to ``n_draining`` refused requests."""
     monkeypatch.setattr(app_module, "_MOST_OPEN", 5)
     monkeypatch.setattr(app_module, "_MOST_DRAINING", n_draining)
     line = b"GET /api/v1/version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -392,7 +393,7 @@ def test_refused_callers_take_no_place_of_others(
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.9"])
-def test_an_older_http_is_a_proxys_where_nobody_signs_in(version: str, context: Context) -> None:
+def test_an_older_http_is_refused_without_a_sign_in(version: str, context: Context) -> None:
     line = f"GET {AT}/status HTTP/{version}\r\nHost: localhost\r\n\r\n".encode()
     with at_socket(context) as (_, port):
         assert answer_to(port, line).split(b" ")[1] in {b"403", b"400"}

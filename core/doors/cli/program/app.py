@@ -119,7 +119,7 @@ _CONTEXT: Final = "armscope context"
 """Where a command line keeps the context that was opened for it."""
 
 Fields: TypeAlias = dict[str, Any]
-"""Fields of a verb's input, by name."""
+"""Fields of a verb's input, by name. `command` makes an option of each."""
 Function = TypeVar("Function", bound=Callable[..., None])
 Answer = TypeVar("Answer")
 Show = TypeVar("Show", bound=Callable[..., None] | Table[Any])
@@ -495,8 +495,8 @@ def context_of(
 ) -> Context:
     """Open the context that the options name.
 
-    ``create`` makes a missing database. ``whole`` needs no particular learner. ``read_database``
-    None: the standby that the environment names.
+    ``create`` makes a missing database. ``whole``: the command needs no particular learner, or all.
+    ``read_database`` None: the standby that the environment names.
     """
     from core.flows.context import open_context
 

@@ -59,7 +59,8 @@ class BaselineNeed:
 def baseline_share(usage: UsageColumns, sampled: SessionRuns | None = None) -> BaselineShare:
     """Return the observed share against the stored probabilities, by the exact binomial test with their mean.
 
-    Runs of a hold share a coin and count once. They are counted among those whose sessions are known (``sampled``).
+    A hold is a selection that several runs of a session share. They have one draw of the coin, so they count once,
+    and only where their session is known (``sampled``).
 
     Where the probabilities differ, the number of baseline runs varies less than a binomial one with their mean
     does (Hoeffding), so the test then errs on the quiet side.

@@ -26,6 +26,6 @@ _DEFINITIONS = {
 
 
 def upgrade() -> None:
-    """Add the index, empty; texts so far are indexed afterwards, some at a time."""
+    """Add the index, empty. `core.store.text_index` fills it with the texts so far, some at a time."""
     for statement in _DEFINITIONS[op.get_bind().dialect.name]:
         op.execute(statement)
