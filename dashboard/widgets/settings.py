@@ -495,8 +495,9 @@ def send(drafts: Drafts) -> None:
             icon=":material/check:",
             key="send settings",
             disabled=not drafts.changes or bool(drafts.problems),
-            on_click=_send,
-            args=(drafts,),
+            on_click=actions.send_settings,
+            args=(drafts.changes,),
+            kwargs={"before": drafts.base, "after": _discard},
         )
         st.button(
             "Discard", type="tertiary", key="discard settings", disabled=not drafts.changes, on_click=_discard
@@ -518,10 +519,6 @@ def settings_table() -> None:
         },
         alt="Settings of the learner",
     )
-
-
-def _send(drafts: Drafts) -> None:
-    actions.send_settings(drafts.changes, before=drafts.base, after=_discard)
 
 
 def _discard() -> None:
