@@ -40,13 +40,20 @@ LEVELS: Final[Table[tuple[int, Level]]] = Table(
 )
 RUBRICS: Final[Table[RubricRow]] = Table(
     id=text("rubric", lambda one: one.id),
-    version=text("version", lambda one: one.rubric.version),
-    title=text("title", lambda one: one.rubric.title),
+    version=text("version", lambda one: one.rubric.version, width=96),
+    title=text("title", lambda one: one.rubric.title, width=250),
     levels=text(
-        "levels", lambda one: ", ".join(f"{n} {level.words}" for n, level in enumerate(one.rubric.levels, 1))
+        "levels",
+        lambda one: ", ".join(f"{n} {level.words}" for n, level in enumerate(one.rubric.levels, 1)),
+        width=370,
     ),
-    n_judged=count("judged by it", lambda one: one.n_judged),
+    n_judged=count("judged by it", lambda one: one.n_judged, width=86),
 )
+DEFINED_RUBRICS: Final[Table[RubricRow]] = RUBRICS.plus(
+    at=time("when", lambda one: one.at_ms, width=112),
+    by=text("by", lambda one: one.by, width=90),
+    criteria=count("criteria", lambda one: len(one.rubric.criteria), width=66),
+).only("at", "by", "version", "title", "levels", "criteria", "n_judged")
 BROWSERS: Final[Table[BrowserRow]] = Table(
     browser=text("browser", lambda one: one.browser),
     name=text("counts as", lambda one: one.name if one.id else f"{one.person}, not signed in"),

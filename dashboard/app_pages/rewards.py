@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard.reading import reading
 from dashboard.widgets.parts import no_arms, panel, section, sentence
-from dashboard.widgets.rewards import form, history, many
+from dashboard.widgets.rewards import form, many
 from dashboard.widgets.rewards.form import effect
 
 _SENTENCES: Final[Mapping[many.How, str]] = {
@@ -39,7 +39,7 @@ def page() -> None:
     st.space("small")
     with panel("Last rewards", still="the form still works"):
         section("Last rewards", "undo keeps the record and takes the effect away")
-        history.table(history.whose())
+        many.last_rewards(many.whose())
 
 
 page()

@@ -1,4 +1,4 @@
-"""Rows → posterior densities over their ladder, on one shared axis from 0 to 1.
+"""Rows → posterior densities over their ladder, on one shared axis from 0 to 1; and one belief before and after.
 
 Chosen arms are never cut, and keep their true height unless one would press the others flat: then all are square
 roots, and the picture says so. The other arms are one grey set of lines, which the frame may cut.
@@ -13,7 +13,7 @@ import numpy as np
 
 from core.columns import Floats
 from core.maths.posterior import beta
-from core.records.arm import ARM_TYPES
+from core.records.arm import ARM_TYPES, ArmType
 from dashboard import wording
 from dashboard.figures import theme
 from dashboard.figures.arms import METHOD_WORDS, ArmRow, Method, spoken, table
@@ -34,6 +34,16 @@ _LABEL_PX: Final = 15
 _HEADROOM: Final = 1.14
 _TALL: Final = 6.0
 """A peak so many times as high as the middle one would press the others onto the axis: all heights are roots then."""
+_BOTH_PX: Final = 272
+_LINE_PX: Final = 18
+_END: Final = 0.32
+"""Nearer to an end of the axis than this part of it a name beside its peak would be cut off on a phone."""
+_MAGNIFIED: Final = 0.3
+"""Beliefs that lie on so little of the axis are shown on that part alone, or one would hide the other."""
+_AROUND: Final = 6
+"""Standard deviations on either side that are shown then."""
+
+_Curve = tuple[Floats, Floats]
 
 
 def densities(
@@ -68,13 +78,13 @@ def densities(
     return chart_of(traces, layout, alt=alt, table=table(arms))
 
 
-def _is_pressed(curves: Sequence[tuple[Floats, Floats]]) -> bool:
+def _is_pressed(curves: Sequence[_Curve]) -> bool:
     """Return whether one curve is so high that the others become indistinguishable."""
     peaks = [float(np.max(height, initial=0)) for _, height in curves]
     return bool(peaks) and max(peaks) > _TALL * float(np.median(peaks))
 
 
-def curve(alpha: float, beta_: float, *, points: int = _CURVE_POINTS) -> tuple[Floats, Floats]:
+def curve(alpha: float, beta_: float, *, points: int = _CURVE_POINTS) -> _Curve:
     """Return abscissas and heights of one density, closer together where it bends.
 
     Points lie within five standard deviations of the mean, with the whole axis sparsely around them. An
@@ -124,7 +134,7 @@ def _shades(arms: Sequence[ArmRow], look: Tokens) -> list[Trace]:
     return traces
 
 
-def _between(row: ArmRow) -> tuple[Floats, Floats]:
+def _between(row: ArmRow) -> _Curve:
     """Return the piece of a curve between the limits, from the ground and back to it."""
     x = np.linspace(row.lower, row.upper, 61)
     height = np.asarray(beta.density(row.alpha, row.beta, x), dtype=np.float64)
@@ -132,7 +142,7 @@ def _between(row: ArmRow) -> tuple[Floats, Floats]:
     return np.concatenate([x[:1], x, x[-1:]]), np.concatenate([[0.0], height, [0.0]])[: len(x) + 2]
 
 
-def _lines(arms: Sequence[ArmRow], curves: Sequence[tuple[Floats, Floats]], look: Tokens) -> list[Trace]:
+def _lines(arms: Sequence[ArmRow], curves: Sequence[_Curve], look: Tokens) -> list[Trace]:
     """Return the curves, one trace per arm type."""
     traces = []
     for kind in ARM_TYPES:
@@ -149,7 +159,7 @@ def curve_line(x: Floats, height: Floats, colour: str, width: float, dash: str) 
     return scatter("lines", x[finite], height[finite], line=line)
 
 
-def _line(curves: Sequence[tuple[Floats, Floats]], colour: str, *, width: float, dash: str) -> Trace:
+def _line(curves: Sequence[_Curve], colour: str, *, width: float, dash: str) -> Trace:
     return scatter(
         "lines",
         joined([x for x, _ in curves]),
@@ -160,7 +170,7 @@ def _line(curves: Sequence[tuple[Floats, Floats]], colour: str, *, width: float,
 
 def _layout(
     arms: Sequence[ArmRow],
-    curves: Sequence[tuple[Floats, Floats]],
+    curves: Sequence[_Curve],
     look: Tokens,
     *,
     top: float,
@@ -203,7 +213,7 @@ def _layout(
 
 def _peaks(
     arms: Sequence[ArmRow],
-    curves: Sequence[tuple[Floats, Floats]],
+    curves: Sequence[_Curve],
     look: Tokens,
     *,
     top: float,
@@ -261,3 +271,110 @@ def sample(pairs: Sequence[tuple[float, float]], at_most: int = MAX_OTHERS) -> l
     if len(by_mean) <= at_most:
         return by_mean
     return [by_mean[int(index)] for index in np.round(np.linspace(0, len(by_mean) - 1, at_most))]
+
+
+def before_after(
+    key: str,
+    arm_type: ArmType,
+    before: tuple[float, float],
+    after: tuple[float, float],
+    look: Tokens,
+) -> Chart:
+    """Return density of one arm before and after an act; both are (alpha, beta)."""
+    was, now = curve(*before), curve(*after)
+    top = max(float(was[1].max(initial=0)), float(now[1].max(initial=0))) * 1.18 or 1.0
+    mark = look.types[arm_type].mark
+    lower, upper = (float(np.squeeze(limit)) for limit in beta.interval(*after))
+    inside = np.linspace(lower, upper, 81)
+    traces = [
+        curve_line(inside, beta.density(after[0], after[1], inside), mark, 0, "solid")
+        | {"fill": "tozeroy", "fillcolor": theme.faded(mark, theme.SHADE)},
+        curve_line(*was, look.runs["baseline"], 2, "8px,6px"),
+        curve_line(*now, mark, 2.6, "solid"),
+    ]
+    means = (before[0] / sum(before), after[0] / sum(after))
+    low, high = _shown(before, after)
+    layout = theme.layout(
+        look,
+        height=_BOTH_PX,
+        margin=(16, 16, 22, 46),
+        xaxis=_axis(look, low, high),
+        yaxis=theme.axis(look, range=[0, top], showticklabels=False),
+        annotations=_both_names(was, now, means, top, look, shown=(low, high)),
+    )
+    name = wording.short_name(key)
+    alt = f"Belief in {name}: mean {wording.mean(means[0])} before, {wording.mean(means[1])} after."
+    return chart_of(traces, layout, alt=alt, table=_moved(before, after, means))
+
+
+def _shown(*beliefs: tuple[float, float]) -> tuple[float, float]:
+    """Return the part of the axis to show: where the beliefs lie, if that is little of it.
+
+    >>> _shown((2.0, 3.0), (2.0, 4.0)), [round(end, 2) for end in _shown((793.0, 563.0), (793.0, 564.0))]
+    ((0.0, 1.0), [0.5, 0.67])
+    """
+    ends = []
+    for alpha, beta_ in beliefs:
+        mean = alpha / (alpha + beta_)
+        around = _AROUND * (mean * (1 - mean) / (alpha + beta_ + 1)) ** 0.5
+        ends += [mean - around, mean + around]
+    low, high = max(min(ends), 0.0), min(max(ends), 1.0)
+    return (low, high) if high - low < _MAGNIFIED else (0.0, 1.0)
+
+
+def _axis(look: Tokens, low: float, high: float) -> dict[str, Any]:
+    if (low, high) == (0.0, 1.0):
+        return theme.probability_axis(look)
+    title = "probability of being used, magnified"
+    return theme.axis(look, grid=True, title=title, range=[low, high], nticks=6, tickformat=".2f")
+
+
+def _both_names(
+    was: _Curve,
+    now: _Curve,
+    means: tuple[float, float],
+    top: float,
+    look: Tokens,
+    *,
+    shown: tuple[float, float],
+) -> list[dict[str, Any]]:
+    """Return each name on the free side of its peak; near an end both names share the other side."""
+    (now_at, now_y), (was_at, was_y) = (_peak(curve, top) for curve in (now, was))
+    anchors = ("right", "left") if now_at <= was_at else ("left", "right")
+    lower_px, room = 0, _END * (shown[1] - shown[0])
+    if max(now_at, was_at) > shown[1] - room or min(now_at, was_at) < shown[0] + room:
+        near_one = max(now_at, was_at) > shown[1] - room
+        anchors = ("right", "right") if near_one else ("left", "left")
+        now_at = was_at = min(now_at, was_at) if near_one else max(now_at, was_at)
+        was_y, lower_px = now_y, _LINE_PX
+    before, after = wording.means(*means)
+    return [
+        _beside_peak(f"<b>after {after}</b>", (now_at, now_y), anchors[0], look, look.text),
+        _beside_peak(f"before {before}", (was_at, was_y), anchors[1], look, look.muted, lower_px=lower_px),
+    ]
+
+
+def _peak(curve: _Curve, top: float) -> tuple[float, float]:
+    """Return the peak of a curve, and the highest position for its name."""
+    x, height = curve
+    peak = int(height.argmax())
+    return float(x[peak]), min(float(height[peak]), top * 0.94)
+
+
+def _beside_peak(
+    text: str, at: tuple[float, float], side: str, look: Tokens, colour: str, *, lower_px: int = 0
+) -> dict[str, Any]:
+    shift = -14 if side == "right" else 14
+    return theme.label(
+        look, text, color=colour, x=at[0], y=at[1], xanchor=side, xshift=shift, yshift=6 - lower_px
+    )
+
+
+def _moved(
+    before: tuple[float, float], after: tuple[float, float], means: tuple[float, float]
+) -> dict[str, list[str | int | float]]:
+    return {
+        "what": ["belief", "mean"],
+        "before": [wording.beta(*before), wording.mean(means[0], 3)],
+        "after": [wording.beta(*after), wording.mean(means[1], 3)],
+    }

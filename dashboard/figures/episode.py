@@ -8,7 +8,7 @@ payment in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -269,15 +269,14 @@ def _zeros(columns: Sequence[Column], look: Tokens) -> Trace:
         marker={
             "size": 8,
             "symbol": ["x-thin-open" if column.is_refused else "circle" for column in flat],
-            "color": [colour if column.is_refused else look.page for column, colour in _with(flat, colours)],
+            "color": [
+                colour if column.is_refused else look.page
+                for column, colour in zip(flat, colours, strict=True)
+            ],
             "line": {"width": 2, "color": colours},
         },
         hover=[_hover(column) for column in flat],
     )
-
-
-def _with(columns: Sequence[Column], colours: Sequence[str]) -> Iterable[tuple[Column, str]]:
-    return zip(columns, colours, strict=True)
 
 
 def _line(columns: Sequence[Column], look: Tokens) -> Trace:

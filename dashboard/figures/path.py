@@ -1,4 +1,4 @@
-"""An arm's path → its mean in a 95% ribbon by day, broken at resets, with letters above what happened."""
+"""An arm's path → its mean in a 95% ribbon by day, broken at resets; and some arms → daily shares around a change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from core import explained
 from core.columns import Ints
-from core.flows.queries import ArmPath, HistoryMark
+from core.flows.queries import ArmPath, ChangeEvidence, DayShare, EvidenceArm, HistoryMark
 from core.maths.statistics.path import Path
 from core.records.arm import ArmType
 from core.records.judgement import RecentMean
@@ -28,6 +28,10 @@ _MAX_DAYS: Final = 400
 _APART: Final = 0.035
 """Marks closer than this part of the days shown share a letter."""
 _ALPHABET: Final = Words("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+ROW_PX: Final = 66
+_TOP_PX, _BOTTOM_PX = 24, 42
+_NAME_PX: Final = 20
+"""Height of the line with the name and the counts, above each row's points."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def arm_path(
             range=[0, 1.005],
             **theme.ticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.50", "0.75", "1"]),
         ),
-        shapes=[*(_upright(one, look) for one in letters), *(_break(one, look) for one in broken)],
+        shapes=[*(_upright(one, look) for one in letters), *(_break(one.since_ms, look) for one in broken)],
         annotations=[
             *(_letter(one, look) for one in letters),
             *(_moment(one, history.path, look) for one in broken),
@@ -114,11 +118,10 @@ def _is_within(path: Path, change: RecentMean) -> bool:
     return int(path.day[0]) <= change.since_ms / DAY_MS <= int(path.day[-1]) + 1
 
 
-def _break(change: RecentMean, look: Tokens) -> dict[str, Any]:
+def _break(since_ms: int, look: Tokens, **more: object) -> dict[str, Any]:
     """Return an upright red line at the hour of the change."""
-    at = change.since_ms / DAY_MS
     line = {"color": look.red, "width": 1.4, "dash": "6px,4px"}
-    return upright(at, line)
+    return upright(since_ms / DAY_MS, line, **more)
 
 
 def _moment(change: RecentMean, path: Path, look: Tokens) -> dict[str, Any]:
@@ -264,4 +267,120 @@ def _table(path: Path, shown: Ints) -> dict[str, Sequence[Cell]]:
         "pulls": [int(path.pulls[at]) for at in places],
         "in runs": [int(path.inclusions[at]) for at in places],
         "epoch": [epochs[int(path.epoch[at])] for at in places],
+    }
+
+
+def evidence_rows(evidence: ChangeEvidence, look: Tokens, *, compact: bool = False) -> Chart:
+    """Return a row per arm on one axis of days; the change is one red dashed line through all of them."""
+    n = len(evidence.arms)
+    days = np.unique([one.day for arm in evidence.arms for one in arm.days]).astype(np.int64)
+    inner = n * ROW_PX
+    traces: list[Trace] = []
+    axes: dict[str, Any] = {}
+    labels: list[dict[str, Any]] = []
+    for index, arm in enumerate(evidence.arms):
+        top = 1 - index * ROW_PX / inner
+        domain = [max(0.0, top - ROW_PX / inner), top - _NAME_PX / inner]
+        name = "" if index == 0 else str(index + 1)
+        axes[f"yaxis{name}"] = theme.axis(
+            look, grid=True, domain=domain, range=[-0.1, 1.1], tickvals=[0, 1], ticktext=["0", "1"]
+        )
+        traces += _row(arm, evidence.since_ms, f"y{name}", look)
+        labels += _words(arm, top, look, compact=compact)
+    return chart_of(
+        traces,
+        theme.layout(
+            look,
+            height=_TOP_PX + _BOTTOM_PX + inner,
+            margin=(24, 16, _TOP_PX, _BOTTOM_PX),
+            xaxis={**day_axis(look, days), "anchor": f"y{n}" if n > 1 else "y"},
+            **axes,
+            **({} if compact else SELECTS),
+            shapes=[_break(evidence.since_ms, look, layer="below")],
+            annotations=[*labels, _moment_of(evidence.since_ms, look)],
+        ),
+        alt=_rows_alt(evidence),
+        table=_rows_table(evidence),
+    )
+
+
+def _row(arm: EvidenceArm, since_ms: int, axis: str, look: Tokens) -> list[Trace]:
+    tokens = look.types[wording.type_of(arm.arm)]
+    places = [_place(one, arm.days, since_ms) for one in arm.days]
+    bars: Trace = scatter(
+        "lines",
+        joined([[place, place] for place in places]),
+        joined([one.share.interval for one in arm.days]),
+        yaxis=axis,
+        line={"width": 2, "color": theme.faded(tokens.mark, 0.5)},
+    )
+    points: Trace = scatter(
+        "markers",
+        places,
+        [one.share.value for one in arm.days],
+        yaxis=axis,
+        marker={"size": 7, "color": tokens.mark, "line": {"width": 1, "color": look.page}},
+        hover=[_hover_of(one) for one in arm.days],
+    )
+    return [bars, points]
+
+
+def _place(one: DayShare, days: Sequence[DayShare], since_ms: int) -> float:
+    """Return the middle of a day, or of its part before or after the change."""
+    if sum(other.day == one.day for other in days) < 2:
+        return one.day + 0.5
+    at = since_ms / DAY_MS
+    return (at + one.day + 1) / 2 if one.is_after else (one.day + at) / 2
+
+
+def _words(arm: EvidenceArm, top: float, look: Tokens, *, compact: bool) -> list[dict[str, Any]]:
+    """Return the name at the left, and the counts before and after at the right."""
+    row = {"xref": "paper", "yref": "paper", "y": top, "yanchor": "top"}
+    name = wording.cut_middle(wording.short_name(arm.arm), 24 if compact else 48)
+    return [
+        theme.label(look, f"<b>{wording.plot_literal(name)}</b>", **row, x=0, xanchor="left"),
+        theme.label(look, _counts(arm), **row, x=1, xanchor="right", color=look.muted, bgcolor=look.page),
+    ]
+
+
+def _counts(arm: EvidenceArm) -> str:
+    (n_before, before), (n_after, after) = arm.before, arm.after
+    counts = [wording.count(one) for one in (before, n_before, after, n_after)]
+    return "{} of {} → <b>{} of {}</b>".format(*counts)
+
+
+def _moment_of(since_ms: int, look: Tokens) -> dict[str, Any]:
+    words = wording.minute(since_ms, year_of_ms=since_ms)
+    at = since_ms / DAY_MS
+    return theme.label(look, words, x=at, y=1, yref="paper", yanchor="bottom", yshift=2, color=look.red)
+
+
+def _hover_of(one: DayShare) -> str:
+    share = one.share
+    lines = f"<b>{wording.day(one.day * DAY_MS)}</b><br>"
+    lines += f"used in {wording.count(share.n_used)} of {wording.things(share.n, 'observation')}"
+    return f"{lines}<br>95% interval {wording.interval(*share.interval)}"
+
+
+def _rows_alt(evidence: ChangeEvidence) -> str:
+    arms = "; ".join(
+        f"{wording.short_name(one.arm)}: used in {one.before.n_used} of {one.before.n} before, "
+        f"{one.after.n_used} of {one.after.n} since"
+        for one in evidence.arms
+    )
+    return (
+        "Share of observations in which each arm was used, by day with 95% intervals. "
+        f"A dashed line marks {wording.minute(evidence.since_ms)}. {arms}."
+    )
+
+
+def _rows_table(evidence: ChangeEvidence) -> dict[str, Sequence[Cell]]:
+    rows = [(arm, one) for arm in evidence.arms for one in reversed(arm.days)]
+    return {
+        "arm": [wording.plain(wording.short_name(arm.arm)) for arm, _ in rows],
+        "day, UTC": [wording.day(one.day * DAY_MS) for _, one in rows],
+        "side": ["since" if one.is_after else "before" for _, one in rows],
+        "used": [one.share.n_used for _, one in rows],
+        "observations": [one.share.n for _, one in rows],
+        "95% interval": [wording.interval(*one.share.interval) for _, one in rows],
     }

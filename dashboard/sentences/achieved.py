@@ -28,7 +28,7 @@ def success(outcome: Outcomes) -> Words:
         return f"success{of}: {_points(outcome.difference.value)} less, proven"
     word = "as much" if outcome.word == "as_much" else "open"
     low = outcome.difference.lower
-    return Words(f"success{of}: {word}" if low is None else f"success{of}: {word}, {_at_most(low)} less")
+    return Words(f"success{of}: {word}" if low is None else f"success{of}: {word}, {at_most(-low)} less")
 
 
 def with_success(sentence: Sentence, outcome: Outcomes) -> Sentence:
@@ -246,14 +246,14 @@ def _points(points: float | None) -> Words:
     return Words(f"{abs(points or 0.0):.1f} points")
 
 
-def _at_most(lower: float) -> Words:
-    """Return the loss that the interval can't exclude, rounded up.
+def at_most(points: float | None) -> Words:
+    """Return the limit of a loss or of more failures, in points, rounded up.
 
-    >>> _at_most(-12.31), _at_most(0.4)
+    >>> at_most(12.31), at_most(-0.4)
     ('at most 12.4 points', 'at most 0.0 points')
     """
-    _, high = wording.outwards(0.0, max(-lower, 0.0), 1)
-    return Words(f"at most {high:.1f} points")
+    _, high = wording.outwards(0.0, max(points or 0.0, 0.0), 1)
+    return f"at most {high:.1f} points"
 
 
 def _between(limits: tuple[float, float]) -> Words:

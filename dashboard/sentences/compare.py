@@ -10,6 +10,7 @@ from core.records.estimate import Estimate
 from core.records.sides import ComparedSides, SideRuns
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
+from dashboard.sentences.achieved import percent_words
 from dashboard.sentences.gain import missing, no_figure
 from dashboard.wording import Markdown, Words
 
@@ -129,12 +130,8 @@ def _money_saved(one: Savings | None) -> Words:
 
 
 def _percent(estimate: Estimate, no_limits: Words) -> Words:
-    if estimate.value is None:
-        return wording.MISSING
-    share = wording.percent(estimate.value / 100)
-    if estimate.limits is None:
-        return f"{share}; {no_limits}"
-    return f"{share} ({wording.percent_interval(*estimate.limits)})"
+    words = percent_words(estimate)
+    return words if estimate.value is None or estimate.limits is not None else f"{words}; {no_limits}"
 
 
 def arms_bound(both: ComparedSides, start: int, n_shown: int) -> Words:

@@ -18,7 +18,7 @@ from core.maths.statistics.savings.verdict import CLAIMS
 from core.records.savings_words import REASONS
 from dashboard import wording
 from dashboard.sentences import Phrase, Sentence, composed
-from dashboard.sentences.achieved import contradicted, too_early, with_success
+from dashboard.sentences.achieved import at_most, contradicted, too_early, with_success
 from dashboard.wording import Markdown, Words
 
 _BARELY: Final = 2.0
@@ -193,7 +193,7 @@ def failures(saved: Comparison) -> Guardrail:
     both = (saved.baseline, saved.selected)
     n_runs = sum(one.n_runs for one in both)
     if n_runs and not sum(one.n_errors for one in both):
-        most = "" if difference.upper is None else f", {at_most(difference)} more"
+        most = "" if difference.upper is None else f", {at_most(difference.upper)} more"
         return Guardrail("info", f"**Failures: none in {wording.things(n_runs, 'run')}**{most}.")
     rates = f"{rate(of_selected)}, baseline {rate(of_baseline)}"
     if of_baseline is None or difference.lower is None or difference.upper is None:
@@ -203,20 +203,12 @@ def failures(saved: Comparison) -> Guardrail:
     if difference.upper < 0:
         return Guardrail("info", f"**Fewer failures**: {rates}.")
     if difference.upper <= max(_BARELY * 100 * of_baseline, _FEW_POINTS):
-        return Guardrail("info", f"**Failures: no difference shown.** {rates}, {at_most(difference)} more.")
+        return Guardrail(
+            "info", f"**Failures: no difference shown.** {rates}, {at_most(difference.upper)} more."
+        )
     n_more = (saved.runs_to_tell_errors or 0) - saved.selected.n_runs - saved.baseline.n_runs
     needed = f" About {_about(n_more)} more runs are needed." if n_more > 0 else ""
     return Guardrail("notice", f"**Failures: too few runs to compare.** {rates}.{needed}")
-
-
-def at_most(difference: Estimate) -> Words:
-    """Return the limit of more failures, rounded up.
-
-    >>> at_most(Estimate(value=1.9, lower=-1.0, upper=2.91))
-    'at most 3.0 points'
-    """
-    _, high = wording.outwards(0.0, max(difference.upper or 0.0, 0.0), 1)
-    return f"at most {high:.1f} points"
 
 
 def rate(share: float | None) -> Words:

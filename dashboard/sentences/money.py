@@ -52,15 +52,8 @@ def months_table(saved: Savings) -> dict[str, list[str]]:
     n_left = sum(one.n_uncompared for one in spans) + sum(
         one.n_selected for one in spans if one.saved is None
     )
-    left = [
-        (
-            "not compared",
-            wording.MISSING,
-            wording.MISSING,
-            wording.count(n_left),
-            wording.MISSING,
-        )
-    ]
+    none = wording.MISSING
+    left = [("not compared", none, none, wording.count(n_left), none)]
     n_all = sum(one.n_selected for one in shown)
     rows = [
         *(
@@ -68,7 +61,7 @@ def months_table(saved: Savings) -> dict[str, list[str]]:
             for one in shown
         ),
         *(left if n_left else []),
-        ("in all", wording.MISSING, wording.MISSING, wording.count(n_all + n_left), _signed(total, currency)),
+        ("in all", none, none, wording.count(n_all + n_left), _signed(total, currency)),
     ]
     heads = ("month, UTC", "baseline run", "selected run", "selected runs", "saved")
     return {head: [row[at] for row in rows] for at, head in enumerate(heads)}

@@ -15,7 +15,7 @@ from dashboard.sentences import Phrase, Sentence, composed
 from dashboard.sentences.episode import short
 from dashboard.sentences.gain import headline
 from dashboard.sentences.judging import parting_claim
-from dashboard.sentences.savings import groups, interval_name, limits, more_for_proof
+from dashboard.sentences.savings import count_or_missing, groups, interval_name, limits, more_for_proof
 from dashboard.wording import Markdown, Words
 
 
@@ -321,7 +321,7 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[Words, Words, Words | 
     match figure.name:
         case "runs" | "pulls":
             new = None if figure.last_week is None else wording.change(figure.last_week)
-            return Words(figure.name.capitalize()), _whole(value), new
+            return Words(figure.name.capitalize()), count_or_missing(value), new
         case "arms_in_use":
             shown = wording.MISSING if value is None else f"{wording.count(value)} of {wording.count(n_arms)}"
             a_day = None if figure.last_week is None else f"{wording.count(round(figure.last_week))} a day"
@@ -331,7 +331,7 @@ def figure_words(figure: KeyFigure, n_arms: int) -> tuple[Words, Words, Words | 
             if change is not None and figure.week_before:
                 relative = wording.change(change / figure.week_before * 100, 1, "%")
             which = "selected run" if figure.name == "tokens_per_selected_run" else "run"
-            return f"Tokens per {which}", _whole(value), relative
+            return f"Tokens per {which}", count_or_missing(value), relative
         case "calls_per_run":
             return Words("Calls per run"), Words(wording.MISSING if value is None else f"{value:.1f}"), None
         case "saved_percent":
@@ -380,12 +380,8 @@ def _selected_card(summary: Overview, change: Words | None) -> tuple[Words, str,
     """Return the cost of a selected run, or its tokens where bills are unknown, at the mix of the comparison."""
     money, tokens = summary.money, summary.savings.columns.tokens[1]
     if money is None or not money.is_known or money.selected_mean is None:
-        return Words("Tokens per selected run"), _whole(tokens), change
+        return Words("Tokens per selected run"), count_or_missing(tokens), change
     return Words("Cost per selected run"), wording.money(money.selected_mean, money.currency), None
-
-
-def _whole(value: float | None) -> Words:
-    return wording.MISSING if value is None else wording.count(value)
 
 
 def bands(counts: Sequence[int], min_pulls: int, *, selects: bool) -> Words:

@@ -47,9 +47,9 @@ def truncated(saved: Comparison) -> Words:
 
 def limits(estimate: Estimate) -> Words:
     """Return the interval of an estimate in per cent, or that there is none."""
-    if estimate.lower is None or estimate.upper is None:
+    if estimate.limits is None:
         return Words("no interval yet")
-    return f"{interval_name(estimate)} {wording.percent_interval(estimate.lower, estimate.upper)}"
+    return f"{interval_name(estimate)} {wording.percent_interval(*estimate.limits)}"
 
 
 def interval_name(estimate: Estimate) -> Words:
@@ -275,7 +275,7 @@ def comparison_table(saved: Savings, shown: Callable[[str], str] = str) -> dict[
     rows = [
         *_cost_rows(saved.money, shown),
         outcome_row(saved.outcome),
-        _row("tokens per run", tokens, _count, _fewer(overall.shown)),
+        _row("tokens per run", tokens, count_or_missing, _fewer(overall.shown)),
         _row(
             "duration, s",
             columns.duration_ms,
@@ -319,12 +319,8 @@ def success_card(outcome: Outcomes) -> tuple[Words, str, str | None, Words]:
     )
     if baseline is None or selected is None:
         return Words("Success"), "unknown", None, help_text
-    return (
-        Words("Success"),
-        wording.percent(selected),
-        f"{wording.percent(baseline)} in baseline runs",
-        help_text,
-    )
+    below = f"{wording.percent(baseline)} in baseline runs"
+    return Words("Success"), wording.percent(selected), below, help_text
 
 
 def _cost_rows(money: MoneySaved | None, shown: Callable[[str], str]) -> list[_Row]:
@@ -350,14 +346,14 @@ def counting_table(saved: Savings) -> dict[str, list[object]]:
     capped = (base.capped_tokens, chosen.capped_tokens)
     return _columns(
         [
-            _row("tokens, mean run", means, _count, _fewer(overall.saved_percent)),
-            _row("tokens, typical run", typical, _count, _fewer(overall.typical_percent)),
-            _row("tokens, counted up to a cap", capped, _count, _fewer(overall.capped_percent)),
+            _row("tokens, mean run", means, count_or_missing, _fewer(overall.saved_percent)),
+            _row("tokens, typical run", typical, count_or_missing, _fewer(overall.typical_percent)),
+            _row("tokens, counted up to a cap", capped, count_or_missing, _fewer(overall.capped_percent)),
             _row("runs above the common cap", (base.share_above, chosen.share_above), rate, _NO_INTERVAL),
             _row(
                 "tokens above the common cap, per run",
                 (base.tokens_above, chosen.tokens_above),
-                _count,
+                count_or_missing,
                 _NO_INTERVAL,
             ),
         ]
@@ -398,7 +394,8 @@ def counting_note(saved: Savings) -> Words:
     )
 
 
-def _count(value: float | None) -> str:
+def count_or_missing(value: float | None) -> Words:
+    """Return a number of things, if it is known."""
     return wording.MISSING if value is None else wording.count(value)
 
 
@@ -412,13 +409,7 @@ def _turned(saved: Estimate, words: Callable[[float], str]) -> str:
 
 
 def _turned_limits(saved: Estimate, words: Callable[[float, float], str]) -> str:
-    return _limits_or(saved, lambda low, high: words(-high, -low))
-
-
-def _limits_or(estimate: Estimate, words: Callable[[float, float], str]) -> str:
-    if estimate.lower is None or estimate.upper is None:
-        return wording.MISSING
-    return words(estimate.lower, estimate.upper)
+    return wording.MISSING if saved.limits is None else words(-saved.limits[1], -saved.limits[0])
 
 
 def _decimal_limits(low: float, high: float) -> str:

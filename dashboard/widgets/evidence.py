@@ -17,7 +17,7 @@ from core.formats.strict import utc_ms_of
 from core.records.corrections import Repair
 from core.records.times import iso
 from dashboard import actions, pages, queries, wording
-from dashboard.figures.evidence import evidence_rows
+from dashboard.figures.path import evidence_rows
 from dashboard.reading import pictured_once, reading
 from dashboard.sentences import changes as changes_sentences
 from dashboard.sentences import evidence as sentences

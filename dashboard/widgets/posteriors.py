@@ -274,14 +274,10 @@ def _arm_frame(
         cells["planted"] = [truth.get(key) for key in shown]
     chances = [None if is_excluded(one) else one.chance for one in judgements]
     if any(chance is not None for chance in chances):
-        cells["chance"] = [_percent(chance, 0) for chance in chances]
+        cells["chance"] = [None if chance is None else round(100 * chance, 0) for chance in chances]
     named = heads(_DESCRIBED)
     by_name = {named.get(name, name): column for name, column in cells.items()}
     return pd.DataFrame({"type": type_cells(shown), **by_name, "id": [wording.plain(key) for key in shown]})
-
-
-def _percent(share: float | None, decimals: int) -> float | None:
-    return None if share is None else round(100 * share, decimals)
 
 
 def _arm_columns() -> dict[str, Any]:

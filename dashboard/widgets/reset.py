@@ -235,7 +235,7 @@ def past() -> None:
     if not done:
         st.markdown(":gray[None yet.]")
         return
-    record_history(RESETS, done, key=_TABLE, alt="Earlier resets", phone=_PHONE_PAST)
+    record_history(RESETS, done, done, key=_TABLE, alt="Earlier resets", phone=_PHONE_PAST)
 
 
 def _target(one: Reset) -> str:

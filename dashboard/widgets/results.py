@@ -7,19 +7,19 @@ A reviewer may undo their own acts, and may redo an act that they themselves und
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.explained.table import Table
+from core.explained.table import Row, Table
 from dashboard import actions, pages, queries, wording
 from dashboard.actions import Result
 from dashboard.pages import Page
 from dashboard.reading import reading
 from dashboard.widgets import address
 from dashboard.widgets.parts import link, muted
-from dashboard.widgets.tables import act_table, record_table
+from dashboard.widgets.tables import record_table
 from dashboard.wording import Markdown, Words
 
 _DRAWN: Final = "armscope results drawn"
@@ -91,9 +91,6 @@ class Act(Protocol):
     def undone(self) -> bool: ...
 
 
-Done = TypeVar("Done", bound=Act)
-
-
 def offered_undo(act: Act) -> UndoLabel | None:
     """Return the button's label for an act; None where this person may neither undo nor redo it."""
     here = reading()
@@ -127,32 +124,22 @@ def way_back(
     )
 
 
-def history(
+def record_history(
+    table: Table[Row],
+    rows: Sequence[Row],
     acts: Sequence[Act],
-    cells: Mapping[str, Sequence[object]],
-    widths: Mapping[str, int],
     *,
     key: str,
     alt: str,
     phone: Mapping[str, int],
 ) -> None:
-    """Draw a table of acts with Undo or Redo in its last column, and below it the result of a click.
+    """Draw described acts with Undo or Redo in the last column, and below them the result of a click.
 
-    The column is missing where this person may do nothing about any of them. ``phone`` as `act_table` takes it.
+    The column is missing where this person may do nothing about any of them. ``phone`` as `record_table` takes it.
     """
-    labels = _offers(acts)
-    column = {"act": labels} if any(labels) else {}
-    act_table({**cells, **column}, widths, key=key, alt=alt, phone=phone, on_click=_undoing(acts, key))
-    result(key)
-
-
-def record_history(
-    table: Table[Done], acts: Sequence[Done], *, key: str, alt: str, phone: Mapping[str, int]
-) -> None:
-    """Draw `history` of described acts; ``phone`` as `record_table` takes it."""
     year, back = reading().frame.last_at_ms, _undoing(acts, key)
     record_table(
-        table, acts, key=key, alt=alt, phone=phone, year_of_ms=year, labels=_offers(acts), on_click=back
+        table, rows, key=key, alt=alt, phone=phone, year_of_ms=year, labels=_offers(acts), on_click=back
     )
     result(key)
 

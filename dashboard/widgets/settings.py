@@ -7,50 +7,41 @@ be sent. Settings without a draft follow the value in force.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, cast, get_args
 
 import msgspec
 import streamlit as st
 
+from core.explained.judging import DEFINED_RUBRICS
+from core.explained.table import Table, text, time
+from core.flows.queries import SettingChange
 from core.records.arm import ARM_TYPES, ArmType
 from core.records.bill import PARTS, RATIOS, ModelPrices
 from core.records.evaluation import Crediting, Graders
 from core.records.learner import LearnerSettings, Mode, Sticky
-from core.records.review import RubricRow
 from core.records.run import Phase
 from dashboard import actions, queries, wording
 from dashboard.reading import reading
 from dashboard.sentences import settings as sentences
 from dashboard.widgets.address import SETTINGS_PART
 from dashboard.widgets.parts import command, muted, small, small_table
-from dashboard.widgets.results import history, result
+from dashboard.widgets.results import record_history, result
 from dashboard.widgets.tables import ACT_PX
 from dashboard.wording import Markdown, Words
 
-_PHASES: Final[tuple[Phase, ...]] = ("active", "passive")
-_MODES: Final[tuple[Mode, ...]] = ("standard", "openclaw")
 _PERCENT_DIGITS: Final = 9
-_CHOICE_WORDS: Final = {
-    "active": "Active",
-    "passive": "Passive",
-    "standard": "Standard",
+_CHOICE_WORDS: Final[dict[str, str]] = {
+    **{name: name.capitalize() for of in (Phase, Mode, Graders, Crediting) for name in get_args(of)},
     "openclaw": "OpenClaw",
-    "all": "All",
-    "model": "Model",
-    "human": "Human",
-    "none": "None",
-    "equal": "Equal",
-    "referenced": "Referenced",
     "run": "Each run",
     "session": "The session",
+    "off": "Off",
+    "on": "On",
 }
-_GRADERS: Final[tuple[Graders, ...]] = get_args(Graders)
-_CREDITING: Final[tuple[Crediting, ...]] = get_args(Crediting)
-_ON: Final = ("off", "on")
 _THRESHOLDS: Final = {"sft": "Fine-tuning, silver", "preference": "Preference pairs", "gold": "Gold"}
 _FEW_LINES_PX: Final = 100
 _LINES_PX: Final = 160
@@ -83,28 +74,10 @@ _SMALL: Final = frozenset(
 
 # Rubrics
 _RUBRICS: Final = "rubrics"
-_RUBRIC_WIDTHS: Final = {
-    "when, UTC": 112,
-    "by": 90,
-    "version": 96,
-    "title": 250,
-    "levels": 370,
-    "criteria": 66,
-    "judged": 66,
-}
-_LINE_CHARS: Final = 54
 _RUBRIC_PHONE: Final = {"act": ACT_PX, "version": 92, "title": 140, "levels": 160}
 
 # History
 _CHANGES: Final = "setting changes"
-_CHANGE_WIDTHS: Final = {
-    "when, UTC": 140,
-    "by": 120,
-    "setting": 150,
-    "before": 250,
-    "after": 250,
-    "state": 100,
-}
 _CHANGE_PHONE: Final = {"act": ACT_PX, "setting": 110, "before": 92, "after": 92}
 
 _PRICE_HEADS: Final = dict(
@@ -146,34 +119,19 @@ def _whole() -> Field:
     return Field(
         draw=lambda label, key: st.number_input(label, key=key, step=1, format="%d", persist_state="page"),
         write=int,
-        read=_int,
+        read=lambda raw: int(_number(raw, "a whole number")),
     )
 
 
-def _int(raw: Raw) -> object:
+def _number(raw: Raw, what: str = "a number") -> float:
     if raw is None:
-        raise ValueError("It must be a whole number, got nothing.")
-    return int(raw)
-
-
-def _float(raw: Raw) -> object:
-    if raw is None:
-        raise ValueError("It must be a number, got nothing.")
+        raise ValueError(f"It must be {what}, got nothing.")
     return float(raw)
 
 
 def _on_or_off() -> Field:
-    return Field(
-        draw=lambda label, key: st.segmented_control(
-            label,
-            _ON,
-            key=key,
-            required=True,
-            format_func=str.capitalize,
-            persist_state="page",
-        ),
-        write=lambda value: "on" if value else "off",
-        read=lambda raw: raw == "on",
+    return replace(
+        _choice(("off", "on")), write=lambda value: "on" if value else "off", read=lambda raw: raw == "on"
     )
 
 
@@ -186,11 +144,10 @@ def _lines() -> Field:
 
 
 def _percent(raw: Raw) -> object:
-    if raw is None:
-        raise ValueError("It must be a number from 0 to 100, got nothing.")
-    if not 0 <= raw <= 100:
-        raise ValueError(f"It must be 0 to 100, got {raw:g}.")
-    return round(float(raw) / 100, _PERCENT_DIGITS)
+    share = _number(raw, "a number from 0 to 100")
+    if not 0 <= share <= 100:
+        raise ValueError(f"It must be 0 to 100, got {share:g}.")
+    return round(share / 100, _PERCENT_DIGITS)
 
 
 def _draw_priors(_label: Words, key: str) -> None:
@@ -246,10 +203,6 @@ def _read_thresholds(raw: Raw) -> object:
     if any(value is None for value in raw):
         raise ValueError("Every threshold must be a number from 0 to 1, got nothing for one.")
     return {name: round(float(value), _PERCENT_DIGITS) for name, value in zip(_THRESHOLDS, raw, strict=True)}
-
-
-def _write_numbers(numbers: dict[str, float]) -> Raw:
-    return "\n".join(f"{name} = {str(number).removesuffix('.0')}" for name, number in sorted(numbers.items()))
 
 
 def _read_numbers(raw: Raw, *, form: str) -> dict[str, object]:
@@ -354,13 +307,14 @@ def _price_parts(price: object) -> dict[str, float]:
     return {part: float(one) for part in PARTS if isinstance(one := named.get(part), (int, float))}
 
 
-def _write_prices(prices: Mapping[str, ModelPrices]) -> Raw:
-    return "\n".join(f"{model} = {sentences.price_text(prices[model])}" for model in sorted(prices))
+def _write_numbers(numbers: Mapping[str, ModelPrices]) -> Raw:
+    """Return a line for each name; prices by part are JSON."""
+    return "\n".join(f"{name} = {sentences.price_text(numbers[name])}" for name in sorted(numbers))
 
 
 FIELDS: Final[dict[str, Field]] = {
-    "phase": _choice(_PHASES),
-    "mode": _choice(_MODES),
+    "phase": _choice(get_args(Phase)),
+    "mode": _choice(get_args(Mode)),
     "baseline_rate": Field(
         draw=lambda label, key: st.number_input(label, key=key, step=1.0, format="%g", persist_state="page"),
         write=lambda value: round(value * 100, _PERCENT_DIGITS - 2),
@@ -387,7 +341,7 @@ FIELDS: Final[dict[str, Field]] = {
     ),
     "prices": Field(
         draw=_draw_prices,
-        write=_write_prices,
+        write=_write_numbers,
         read=partial(_read_numbers, form="model = price"),
     ),
     "thresholds": Field(
@@ -396,8 +350,8 @@ FIELDS: Final[dict[str, Field]] = {
         read=_read_thresholds,
         parts=tuple(_THRESHOLDS),
     ),
-    "graders": _choice(_GRADERS),
-    "evaluation_credit": _choice(_CREDITING),
+    "graders": _choice(get_args(Graders)),
+    "evaluation_credit": _choice(get_args(Crediting)),
     "weight_by_agreement": Field(
         draw=lambda label, key: st.text_area(
             label, key=key, height=_FEW_LINES_PX, placeholder="mara = 0.5", persist_state="page"
@@ -412,7 +366,7 @@ FIELDS: Final[dict[str, Field]] = {
     "worse_by": Field(
         draw=lambda label, key: st.number_input(label, key=key, step=1.0, format="%g", persist_state="page"),
         write=float,
-        read=_float,
+        read=_number,
     ),
     "keep_runs_days": _whole(),
 }
@@ -541,8 +495,9 @@ def send(drafts: Drafts) -> None:
             icon=":material/check:",
             key="send settings",
             disabled=not drafts.changes or bool(drafts.problems),
-            on_click=_send,
-            args=(drafts,),
+            on_click=actions.send_settings,
+            args=(drafts.changes,),
+            kwargs={"before": drafts.base, "after": _discard},
         )
         st.button(
             "Discard", type="tertiary", key="discard settings", disabled=not drafts.changes, on_click=_discard
@@ -564,10 +519,6 @@ def settings_table() -> None:
         },
         alt="Settings of the learner",
     )
-
-
-def _send(drafts: Drafts) -> None:
-    actions.send_settings(drafts.changes, before=drafts.base, after=_discard)
 
 
 def _discard() -> None:
@@ -639,24 +590,9 @@ def rubric_table() -> None:
         st.code(command("rubric add v1 --title TITLE"), language=None, wrap_lines=True)
         result(_RUBRICS)
         return
-    year = reading().frame.last_at_ms
-    cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.minute(one.at_ms, year_of_ms=year) for one in rows],
-        "by": [wording.plain(one.by) for one in rows],
-        "version": [wording.plain(one.rubric.version) for one in rows],
-        "title": [wording.plain(one.rubric.title or wording.MISSING) for one in rows],
-        "levels": [wording.plain(_levels(one)) for one in rows],
-        "criteria": [wording.count(len(one.rubric.criteria)) for one in rows],
-        "judged": [wording.count(one.n_judged) for one in rows],
-    }
     acts = [_Defined(one.id, one.by) for one in rows]
-    history(acts, cells, _RUBRIC_WIDTHS, key=_RUBRICS, alt="Versions of the rubric", phone=_RUBRIC_PHONE)
-
-
-def _levels(one: RubricRow) -> str:
-    """Return the levels in a line, cut at its end where a cell has no room."""
-    line = "; ".join(f"{at} {level.words}" for at, level in enumerate(one.rubric.levels, 1))
-    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS].rstrip()} …"
+    alt = "Versions of the rubric"
+    record_history(DEFINED_RUBRICS, rows, acts, key=_RUBRICS, alt=alt, phone=_RUBRIC_PHONE)
 
 
 def change_table() -> None:
@@ -665,20 +601,17 @@ def change_table() -> None:
     if not done:
         st.markdown(":gray[None yet: all settings are the defaults.]")
         return
-    newest, now = reading().frame.last_at_ms, reading().frame.settings
-    cells: dict[str, Sequence[object]] = {
-        "when, UTC": [wording.minute(one.at_ms, year_of_ms=newest) for one in done],
-        "by": [wording.plain(one.actor) for one in done],
-        "setting": [sentences.SETTING_WORDS[one.name].label.partition(",")[0] for one in done],
-        "before": [wording.plain(sentences.setting_text(one.name, one.before, now.currency)) for one in done],
-        "after": [wording.plain(sentences.setting_text(one.name, one.value, now.currency)) for one in done],
-        "state": ["undone" if one.undone else "active" for one in done],
-    }
-    history(
-        done,
-        cells,
-        _CHANGE_WIDTHS,
-        key=_CHANGES,
-        alt="Changes of settings, newest first",
-        phone=_CHANGE_PHONE,
+    table, alt = _changes(reading().frame.settings.currency), "Changes of settings, newest first"
+    record_history(table, done, done, key=_CHANGES, alt=alt, phone=_CHANGE_PHONE)
+
+
+def _changes(currency: str) -> Table[SettingChange]:
+    """Return the table of changes; sums have this currency."""
+    return Table(
+        at=time("when", lambda one: one.at_ms, width=140),
+        by=text("by", lambda one: one.actor, width=120),
+        setting=text("setting", lambda one: _label(one.name), width=150),
+        before=text("before", lambda one: sentences.setting_text(one.name, one.before, currency), width=250),
+        after=text("after", lambda one: sentences.setting_text(one.name, one.value, currency), width=250),
+        state=text("state", lambda one: "undone" if one.undone else "active", width=100),
     )

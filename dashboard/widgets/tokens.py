@@ -21,6 +21,7 @@ from dashboard import actions, administration, wording
 from dashboard.actions import Flash
 from dashboard.reading import reading
 from dashboard.sentences import tokens as sentences
+from dashboard.sentences.people import name as short_name
 from dashboard.widgets.fields import choice
 from dashboard.widgets.parts import COPIED, both_ends, muted, paragraphs, section, small
 from dashboard.widgets.results import refusal
@@ -39,7 +40,6 @@ _NEW: Final = "token made"
 _ROUND: Final = "token form"
 _EVERY: Final = "every"
 _LEARNER_WORDS: Final = {_EVERY: "Every learner", "some": "Some learners"}
-_NAME_CHARS: Final = 40
 
 ENDED: Final = "tokens_ended"
 _PHONE: Final = {"act": ACT_PX, "name": 120, "scopes": 160}
@@ -80,7 +80,7 @@ def what_ending_does(one: TokenRow | None) -> None:
     if one is None:
         muted("Choose the token to revoke.")
         return
-    name, now_ms = _short(one.name), reading().context.clock()
+    name, now_ms = short_name(one.name), reading().context.clock()
     with st.container(border=True):
         paragraphs(
             f"Any program with **{name}** is refused from its next request on, in every process: "
@@ -213,7 +213,7 @@ def what_making_does(form: TokenForm, rows: tuple[TokenRow, ...]) -> None:
         until = wording.day(reading().context.clock() + form.days * DAY_MS)
         lets = "; ".join(f"**{scope}**: {sentences.SCOPE_WORDS[scope]}" for scope in form.scopes)
         paragraphs(
-            f"Its holder acts as **token:{_short(form.name)}** in "
+            f"Its holder acts as **token:{short_name(form.name)}** in "
             f"{wording.literal(people.where(form.learners))}, until **{until}**.",
             f"It {lets}.".replace("It **", "**", 1),
             "Its secret is shown once, right here. It is stored nowhere, and can be revoked at once.",
@@ -237,9 +237,7 @@ def _problem(form: TokenForm, rows: tuple[TokenRow, ...]) -> Markdown:
         missing = [Words(words) for words, is_there in needed.items() if not is_there]
         return f"It needs {wording.listed(missing)}."
     if any(one.name == form.name for one in rows):
-        return (
-            f"A token was called {_short(form.name)} before; give this one another name, say with the year."
-        )
+        return f"A token was called {short_name(form.name)} before; give this one another name, say with the year."
     return Words("")
 
 
@@ -248,7 +246,7 @@ def _make(form: TokenForm) -> None:
         created = administration.make_token(form.name, form.scopes, learners=form.learners, days=form.days)
         st.session_state[_NEW] = Once(created)
         st.session_state[_ROUND] = st.session_state.get(_ROUND, 0) + 1
-        return Flash(text=f"The token {_short(created.token.name)} is made. Copy its secret now.")
+        return Flash(text=f"The token {short_name(created.token.name)} is made. Copy its secret now.")
 
     actions.tried("No token was made.", act, at="token")
 
@@ -259,15 +257,11 @@ def _shown_once(created: NewToken) -> None:
     with st.container(border=True, key=COPIED):
         st.code(created.secret, language=None, wrap_lines=True)
         paragraphs(
-            f"This is **{_short(one.name)}** ({wording.literal(one.id)}): "
+            f"This is **{short_name(one.name)}** ({wording.literal(one.id)}): "
             f"{wording.literal(people.token_use(one))}, until {wording.day(one.expires_ms)}.",
             "**It can’t be shown again**: it is gone with your next click here. The program sends it as "
             "`Authorization: Bearer …`. If it is lost, revoke it and make another.",
         )
-
-
-def _short(name: str) -> Markdown:
-    return wording.literal(wording.cut_middle(wording.plain(name), _NAME_CHARS))
 
 
 def token_table(rows: Sequence[TokenRow]) -> None:

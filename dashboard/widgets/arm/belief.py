@@ -98,7 +98,7 @@ def _called(history: ArmPath, then: int) -> str:
 
 def _picker(history: ArmPath, then: int) -> None:
     """Draw the earlier moment; behind a button, which says which it is."""
-    first, last = (_date(int(history.path.day[at])) for at in (0, -1))
+    first, last = (instant(int(history.path.day[at]) * DAY_MS).date() for at in (0, -1))
     shown = wording.day(then * DAY_MS, year_of_ms=int(history.path.day[-1]) * DAY_MS)
     label = f"Dashed: end of {shown}"
     behind = lazy_popover(label, icon=":material/calendar_today:", key=_PICKER, used=in_use(THEN))
@@ -115,10 +115,6 @@ def _picker(history: ArmPath, then: int) -> None:
             format="YYYY-MM-DD",
         )
         st.markdown(":small[:gray[None chosen: a week before the end. Days are UTC.]]")
-
-
-def _date(day: int) -> date:
-    return instant(day * DAY_MS).date()
 
 
 def path(row: ArmRow, history: ArmPath, change: RecentMean | None) -> None:

@@ -19,7 +19,7 @@ from core.flows.queries import RewardPreview, RunArm, RunStory
 from core.records.observation import MAX_REASON_CHARS, OUTCOME_REWARDS, Observation
 from dashboard import actions, pages, queries, wording
 from dashboard.actions import RewardForm
-from dashboard.figures.before_after import before_after
+from dashboard.figures.densities import before_after
 from dashboard.reading import reading
 from dashboard.sentences import acts as sentences
 from dashboard.widgets.charts import chart

@@ -1,21 +1,24 @@
-"""Many rewards: a table that is pasted or dropped, what each of its lines would do, one act and one way back."""
+"""Many rewards: a table that is pasted or dropped, its preview, one act and one way back; and the last rewards."""
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import streamlit as st
 
+from core import explained
 from core.errors import ArmscopeError
 from core.explained.table import Field, Table, text
 from core.flows.queries import BatchPreview, LineEffect
 from core.formats.reward_table import MAX_TABLE_BYTES, RewardTable, read_table, table_text
 from core.records.batch import MAX_BATCH, BatchLine
+from core.records.observation import Observation
 from dashboard import actions, queries, wording
+from dashboard.queries import Batch
 from dashboard.reading import reading
 from dashboard.sentences import acts as sentences
 from dashboard.widgets.fields import choice
@@ -24,14 +27,17 @@ from dashboard.widgets.parts import as_table, both_ends, command, gray, muted, s
 from dashboard.widgets.results import offered_undo, result, way_back
 from dashboard.widgets.rewards.form import NEXT_STEP, REWARD_HERE
 from dashboard.widgets.tables import (
+    ACT_PX,
     ALL_AT_ONCE,
     ROW_PX,
+    act_table,
     by_head,
     columns,
     config_of,
     frame_of,
     height,
     lazy_table,
+    type_cells,
 )
 
 HOW: Final = "rewards_as"
@@ -50,6 +56,26 @@ tool:web:search, 0.5, request-1, half an answer
 skill:code-review:main, rejected"""
 
 _PHONE: Final = {"line": 44, "type": 40, "arm": 110, "reward": 62, "mean": 130}
+
+# The last rewards
+SHOWN: Final = 20
+_LAST_READ: Final = 400
+"""Rewards that are read: those of one act are one line."""
+WHOSE: Final = "rewards_of"
+Whose = Literal["mine", "everyone"]
+_WHOSE: Final[tuple[Whose, ...]] = ("mine", "everyone")
+_LAST: Final = "last rewards"
+_LAST_WIDTHS: Final = {
+    "when, UTC": 116,
+    "by": 80,
+    "arm": 210,
+    "reward": 84,
+    "run": 70,
+    "kind": 96,
+    "why": 180,
+    "mean moved": 104,
+}
+_LAST_PHONE: Final = {"act": ACT_PX, "type": 48, "arm": 98, "reward": 62, "mean moved": 86}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,3 +314,113 @@ def _mean(line: LineEffect, preview: BatchPreview, n_lines: int, shown: set[str]
     shown.add(line.arm)
     before, after = wording.means(*preview.arms[line.arm].mean)
     return f"{before} → {after}{f', all {n_lines} lines' if n_lines > 1 else ''}"
+
+
+# The last rewards
+
+
+def whose() -> Whose:
+    """One's own rewards, or everyone's; who may undo others' sees them at first."""
+    return choice(
+        "Whose rewards",
+        {one: one.capitalize() for one in _WHOSE},
+        "everyone" if reading().may("undo") else "mine",
+        key=WHOSE,
+    )
+
+
+@dataclass(frozen=True)
+class _Act:
+    """One line: a reward, or the rewards of one act (as far as they were read)."""
+
+    rewards: tuple[Observation, ...]
+    batch: Batch | None
+
+    @property
+    def first(self) -> Observation:
+        """The newest active reward, if any; its undo applies to all."""
+        return next((one for one in self.rewards if not one.undone), self.rewards[0])
+
+    @property
+    def id(self) -> str:
+        return self.first.id if self.batch is None else self.batch.id
+
+
+def _acts(listed: Sequence[Observation]) -> list[_Act]:
+    """Return rewards by act, newest first; a batch is one line, and each arm's ledger lists its own."""
+    known = queries.batches()
+    together: dict[str, list[Observation]] = {}
+    for one in listed:
+        together.setdefault(known[one.id].id if one.id in known else one.id, []).append(one)
+    acts = [_Act(tuple(rewards), known.get(rewards[0].id)) for rewards in together.values()]
+    return acts[:SHOWN]
+
+
+def last_rewards(chosen: Whose) -> None:
+    """Show time, actor, arm, reward, kind, reason, change of the mean, and Undo or Redo."""
+    acts = _acts(queries.rewards(_LAST_READ, everyone=chosen == "everyone"))
+    if not acts:
+        st.markdown(":gray[None yet. The first one you send appears here, with its undo.]")
+        return
+    newest = acts[0].first.at_ms
+    backs = [offered_undo(act.first) or "" for act in acts]
+    cells: dict[str, Sequence[object]] = {
+        "when, UTC": [wording.minute(act.first.at_ms, year_of_ms=newest) for act in acts],
+        "by": [wording.plain(act.first.actor) for act in acts],
+        "type": [[] if act.batch is not None else type_cells([act.first.arm])[0] for act in acts],
+        "arm": [_arm_of(act) for act in acts],
+        "reward": [_same([wording.reward(one.reward) for one in act.rewards]) for act in acts],
+        "run": [_same([_run(one) for one in act.rewards]) for act in acts],
+        "kind": [_same([_kind(one) for one in act.rewards], otherwise="both") for act in acts],
+        "why": [wording.plain(_same([_why(one) for one in act.rewards])) for act in acts],
+        "mean moved": [wording.MISSING if act.batch is not None else _moved(act.first) for act in acts],
+        **({"act": backs} if any(backs) else {}),
+    }
+    if chosen == "mine":
+        del cells["by"]
+    act_table(
+        cells, _LAST_WIDTHS, key=_LAST, alt="Last rewards", phone=_LAST_PHONE, on_click=_taking_back(acts)
+    )
+    result(_LAST)
+
+
+def _taking_back(acts: Sequence[_Act]) -> Callable[[int], None]:
+    """Return the effect of a click on a row's undo: a batch is undone as one."""
+
+    def clicked(row: int) -> None:
+        if row < len(acts) and offered_undo(acts[row].first) is not None:
+            actions.take_back(acts[row].id, again=acts[row].first.undone, at=_LAST)
+
+    return clicked
+
+
+def _arm_of(act: _Act) -> str:
+    if act.batch is None:
+        return wording.plain(wording.full_name(act.first.arm))
+    or_more = " or more" if act.batch.or_more else ""
+    return f"{wording.count(act.batch.n_rewards)}{or_more} rewards as one act"
+
+
+def _run(one: Observation) -> str:
+    return wording.MISSING if one.run_no is None else wording.count(one.run_no)
+
+
+def _same(cells: Sequence[str], *, otherwise: str = wording.MISSING) -> str:
+    """Return the common value, or that the values differ."""
+    return cells[0] if len(set(cells)) == 1 else otherwise
+
+
+def _kind(one: Observation) -> str:
+    return "undone" if one.undone else "replaced" if one.replaced_by is not None else one.kind
+
+
+def _why(one: Observation) -> str:
+    """Return the reason; of a correction that gave way, by what it was replaced and what its undo would do."""
+    parts = [part for part in (explained.replaced(one), one.reason) if part]
+    return "; ".join(parts) or wording.MISSING
+
+
+def _moved(one: Observation) -> str:
+    if one.mean_moved is None:
+        return "0" if not one.counts else wording.MISSING
+    return wording.small_change(one.mean_moved)

@@ -258,7 +258,7 @@ def _for_all(story: RunStory, arms: Sequence[RunArm], marks: Marks) -> None:
 
 def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
     """Draw an arm with its record, and its outcomes; a mark is taken back by choosing it again."""
-    key = _key(story, arm.arm)
+    key = f"judge {story.facts.run_no} {arm.arm}"
     if st.session_state.get(key) != marks.outcomes.get(arm.arm):
         st.session_state[key] = marks.outcomes.get(arm.arm)
     with st.container(horizontal=not reading().compact, vertical_alignment="center", gap="small"):
@@ -273,10 +273,6 @@ def _row(story: RunStory, arm: RunArm, marks: Marks) -> None:
             on_change=_chosen,
             args=(story, arm.arm, key),
         )
-
-
-def _key(story: RunStory, arm: str) -> str:
-    return f"judge {story.facts.run_no} {arm}"
 
 
 def _record(story: RunStory, arm: RunArm, marks: Marks) -> Markdown:

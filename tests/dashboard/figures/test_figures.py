@@ -16,9 +16,8 @@ from core.records.arm import ARM_TYPES
 from dashboard import wording
 from dashboard.figures.arms import METHODS, ArmRow, Method, notable, ordered, rows
 from dashboard.figures.bands import bands, bands_by_type
-from dashboard.figures.before_after import before_after
 from dashboard.figures.chart import Chart
-from dashboard.figures.densities import MAX_OTHERS, curve, densities, sample
+from dashboard.figures.densities import MAX_OTHERS, before_after, curve, densities, sample
 from dashboard.figures.distributions import distributions, smoothed
 from dashboard.figures.ladder import ladder
 from dashboard.figures.savings_time import savings_time
