@@ -277,9 +277,7 @@ def _gain(
                 txn.revision,
                 number,
                 one.layer_no,
-                Rated(
-                    outcome=one.outcome, score=one.score, rater=one.rater, model=one.model, at_ms=one.at_ms
-                ),
+                alike(Rated, one, feedback=None),
             )
             for number, one in zip(numbers, judgements, strict=True)
             if one.layer_no and one.layer_no not in again
